@@ -1,0 +1,1 @@
+"""PySpark jobs that turn snapshots into findings."""

@@ -1,0 +1,1 @@
+"""A real local Kafka cluster with a workload whose truth is known."""

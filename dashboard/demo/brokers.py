@@ -1,0 +1,276 @@
+"""A local KRaft cluster of combined brokers and controllers, one Java process each."""
+
+from __future__ import annotations
+
+import base64
+import random
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from dashboard.demo import processes
+from dashboard.demo.jars import KafkaJars
+from dashboard.errors import DemoError
+
+JVM_FLAGS = ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+START_TIMEOUT_SECONDS = 120.0
+# Short intervals, so that a purge's bytes leave within seconds instead of minutes.
+BASE_PROPERTIES: Mapping[str, str] = {
+    "auto.create.topics.enable": "false",
+    "log.retention.check.interval.ms": "5000",
+    "log.initial.task.delay.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
+    "log.cleaner.backoff.ms": "5000",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "controlled.shutdown.enable": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One more door into each broker, beside the plain one: its name, protocol and properties.
+
+    `properties` are Kafka's own, without the `listener.name.NAME.` prefix.
+    """
+
+    name: str
+    protocol: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class LocalCluster:
+    """Three brokers on free loopback ports; a context manager that stops them at its end."""
+
+    def __init__(
+        self,
+        folder: Path,
+        jars: KafkaJars,
+        *,
+        brokers: int = 3,
+        listeners: Sequence[Listener] = (),
+        properties: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.broker_ids = tuple(range(1, brokers + 1))
+        self.cluster_id = _kafka_uuid()
+        self._jars = jars
+        self._listeners = listeners
+        self._properties = dict(properties or {})
+        self._environ = environ
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        names = ("PLAINTEXT", "CONTROLLER", *(listener.name for listener in listeners))
+        ports = iter(free_ports(brokers * len(names)))
+        self._ports = {i: {name: next(ports) for name in names} for i in self.broker_ids}
+
+    def __enter__(self) -> LocalCluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,…` of the plain listener."""
+        return self.bootstrap_of("PLAINTEXT")
+
+    def bootstrap_of(self, listener: str) -> str:
+        """`host:port,…` of a named listener."""
+        return ",".join(f"127.0.0.1:{self._ports[i][listener]}" for i in self.broker_ids)
+
+    def log_dir(self, broker_id: int) -> Path:
+        """The folder that holds a broker's partitions."""
+        return self.folder / f"broker-{broker_id}" / "logs"
+
+    def pids(self) -> dict[int, int]:
+        """Process ids of the brokers that run, by broker id."""
+        return {i: p.pid for i, p in self._processes.items() if p.poll() is None}
+
+    def start(self) -> None:
+        """Formats and starts every broker; returns when all serve. DemoError names one that fails."""
+        try:
+            self._format()
+            for broker_id in self.broker_ids:
+                self._spawn(broker_id)
+            for broker_id in self.broker_ids:
+                self._await_serving(broker_id)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends every broker; its data stays in the folder."""
+        for process in self._processes.values():
+            processes.signal_group(process, signal.SIGCONT)
+            processes.signal_group(process, signal.SIGTERM)
+        # One quorum goes down together: the last ones cannot finish a controlled shutdown.
+        for process in reversed(self._processes.values()):
+            processes.stop(process, grace_seconds=4)
+
+    def stop_broker(self, broker_id: int) -> None:
+        """A controlled shutdown: leadership moves away first."""
+        processes.stop(self._processes[broker_id], grace_seconds=30)
+
+    def kill_broker(self, broker_id: int) -> None:
+        """SIGKILL, as by a power failure."""
+        processes.stop(self._processes[broker_id], grace_seconds=0)
+
+    def start_broker(self, broker_id: int) -> None:
+        """Starts a stopped broker on its old port and folder; returns when it serves."""
+        if broker_id not in self.pids():
+            self._spawn(broker_id)
+        self._await_serving(broker_id)
+
+    def suspend(self, broker_id: int) -> None:
+        """SIGSTOP: the broker keeps its connections and answers nothing."""
+        processes.signal_group(self._processes[broker_id], signal.SIGSTOP)
+
+    def resume(self, broker_id: int) -> None:
+        """SIGCONT after `suspend`."""
+        processes.signal_group(self._processes[broker_id], signal.SIGCONT)
+
+    def log_tail(self, broker_id: int, lines: int = 20) -> str:
+        """The last lines that a broker printed."""
+        log = self.folder / f"broker-{broker_id}" / "broker.log"
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _format(self) -> None:
+        for broker_id in self.broker_ids:
+            home = self.folder / f"broker-{broker_id}"
+            home.mkdir(parents=True, exist_ok=True)
+            lines = (f"{key}={value}" for key, value in self._broker_properties(broker_id).items())
+            (home / "server.properties").write_text("\n".join(lines) + "\n")
+        first = self.broker_ids[0]
+        self._run_storage_tool(first)
+        # The other brokers' folders differ in two identifiers only: three Java starts saved.
+        checkpoint = self.log_dir(first) / "bootstrap.checkpoint"
+        for broker_id in self.broker_ids[1:]:
+            folder = self.log_dir(broker_id)
+            folder.mkdir()
+            (folder / "meta.properties").write_text(
+                f"version=1\ncluster.id={self.cluster_id}\nnode.id={broker_id}\n"
+                f"directory.id={_kafka_uuid()}\n"
+            )
+            (folder / checkpoint.name).write_bytes(checkpoint.read_bytes())
+
+    def _run_storage_tool(self, broker_id: int) -> None:
+        config = self.folder / f"broker-{broker_id}" / "server.properties"
+        tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(config)]
+        done = subprocess.run(self._java(*tool), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise DemoError(
+                f"Kafka {self._jars.version} could not format its folder: "
+                f"{(done.stderr or done.stdout).strip()[-400:]}",
+                "Check free disk space in the temporary folder and the Java version.",
+                code="BROKER_FORMAT_FAILED",
+            )
+
+    def _java(self, *command: str) -> list[str]:
+        logging = (
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        )
+        return [self._jars.java, *JVM_FLAGS, *logging, "-cp", self._jars.class_path, *command]
+
+    def _spawn(self, broker_id: int) -> None:
+        home = self.folder / f"broker-{broker_id}"
+        command = self._java("kafka.Kafka", str(home / "server.properties"))
+        self._processes[broker_id] = processes.spawn(
+            command, home / "broker.log", environ=self._environ, cwd=home
+        )
+
+    def _await_serving(self, broker_id: int) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        process = self._processes[broker_id]
+        address = ("127.0.0.1", self._ports[broker_id]["PLAINTEXT"])
+        while process.poll() is None and time.monotonic() < deadline:
+            # The client listener opens only after the broker is registered and unfenced.
+            with suppress(OSError), socket.create_connection(address, timeout=1):
+                return
+            time.sleep(0.05)
+        raise DemoError(
+            f"broker {broker_id} of Kafka {self._jars.version} did not start; its last lines:\n"
+            f"{self.log_tail(broker_id)}",
+            "Read the lines above; often memory or disk is short, or Java is older than 17.",
+            code="BROKER_START_FAILED",
+        )
+
+    def _broker_properties(self, broker_id: int) -> dict[str, str]:
+        ports = self._ports[broker_id]
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+        protocols |= {listener.name: listener.protocol for listener in self._listeners}
+        replication = str(min(3, len(self.broker_ids)))
+        properties = {
+            **BASE_PROPERTIES,
+            "process.roles": "broker,controller",
+            "node.id": str(broker_id),
+            "controller.quorum.voters": ",".join(
+                f"{i}@127.0.0.1:{self._ports[i]['CONTROLLER']}" for i in self.broker_ids
+            ),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+            "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
+            "log.dirs": str(self.log_dir(broker_id)),
+            "broker.rack": f"rack-{broker_id}",
+            "offsets.topic.replication.factor": replication,
+            "transaction.state.log.replication.factor": replication,
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": replication,
+            "share.coordinator.state.topic.min.isr": "1",
+        }
+        for listener in self._listeners:
+            prefix = f"listener.name.{listener.name.lower()}."
+            properties |= {prefix + key: value for key, value in listener.properties.items()}
+        return properties | self._properties
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nothing listens on, below the range of outgoing connections.
+
+    From that range a stopped broker's port could be taken before the broker comes back.
+    """
+    found: list[int] = []
+    candidates = random.sample(range(15_000, 32_000), k=min(count * 50, 17_000))
+    for port in candidates:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise DemoError(
+        f"no {count} free ports between 15000 and 32000 on 127.0.0.1",
+        "Stop programs that listen there, then try again.",
+        code="NO_FREE_PORTS",
+    )
+
+
+def _kafka_uuid() -> str:
+    """A random UUID in Kafka's spelling: 22 characters of URL-safe base64, no leading dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

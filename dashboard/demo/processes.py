@@ -1,0 +1,98 @@
+"""Child processes that end with their parent, and ways to name and end a process safely."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+# Loaded before any fork: a child of a threaded parent must not load libraries.
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def spawn(
+    command: Sequence[str],
+    log: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Starts a child in its own session, output appended to `log`; killed when we die.
+
+    Call it from the main thread: Linux sends the death signal when the forking *thread* ends.
+    """
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environ) if environ is not None else None,
+            cwd=cwd,
+            # Its own session: Ctrl-C reaches the supervisor alone, which stops children in order.
+            start_new_session=True,
+            preexec_fn=_die_with(os.getpid()),
+        )
+
+
+def _die_with(parent: int) -> Callable[[], None] | None:
+    if _LIBC is None:
+        return None
+    libc = _LIBC
+
+    def before_exec() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # The parent may have died between fork and prctl: then no signal would ever come.
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec
+
+
+def stop(process: subprocess.Popen[bytes], grace_seconds: float) -> None:
+    """SIGTERM to the child's whole session group, SIGKILL after the grace; returns when gone."""
+    signal_group(process, signal.SIGCONT)
+    signal_group(process, signal.SIGTERM)
+    try:
+        process.wait(grace_seconds)
+    except subprocess.TimeoutExpired:
+        pass
+    signal_group(process, signal.SIGKILL)
+    process.wait()
+
+
+def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signals every process of the child's group; one that is gone is no error."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def started_at_ticks(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot (/proc/PID/stat field 22); None if gone.
+
+    Process ids are used again: pid and start together name one process.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else int(fields[18])
+
+
+def wait_gone(pid: int, started: int | None, timeout_seconds: float) -> bool:
+    """Waits until that very process has ended; False when it is still there."""
+    deadline = time.monotonic() + timeout_seconds
+    while started_at_ticks(pid) == started and started is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -1,0 +1,133 @@
+"""The exception tree: every error an operator can meet, with its name, exit code and next step.
+
+LowwaterError
+├── UsageError            1  wrong flags or arguments
+├── SettingsError         1  a settings file, variable or client property that cannot be used
+├── StoreError            1  the data folder: no snapshot, unreadable, newer schema, disk full
+├── PlanError             1  a plan or offsets file that cannot be used
+├── RefusedError          3  guards or rules refuse: nothing was sent
+├── PartialError          2  some partition is not done
+├── ClusterError          4  nothing could be read from Kafka
+│   └── BrokerError       4  one broker could not be reached or refused
+├── AnalysisError        70  the Spark job failed
+├── JournalError         70  the purge journal cannot be written or does not verify
+└── DemoError             1  the local demo cluster
+"""
+
+from __future__ import annotations
+
+
+class LowwaterError(Exception):
+    """Base of the tree.
+
+    `code` is the stable upper-case name other programs match on, `message` names the object,
+    `next_step` is what the reader does about it. `retriable` says whether the same read may
+    succeed a moment later.
+    """
+
+    exit_code = 70
+    default_code = "INTERNAL"
+
+    def __init__(
+        self,
+        message: str,
+        next_step: str,
+        *,
+        code: str | None = None,
+        retriable: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code or self.default_code
+        self.message = message
+        self.next_step = next_step
+        self.retriable = retriable
+
+    def to_json(self) -> dict[str, dict[str, str]]:
+        """The contract's error object: `{"error": {"code", "message", "next"}}`."""
+        return {"error": {"code": self.code, "message": self.message, "next": self.next_step}}
+
+
+class UsageError(LowwaterError):
+    """Wrong flags or arguments on the command line."""
+
+    exit_code = 1
+    default_code = "USAGE"
+
+
+class SettingsError(LowwaterError):
+    """A settings file, environment variable or client property that cannot be used."""
+
+    exit_code = 1
+    default_code = "SETTINGS_INVALID"
+
+
+class StoreError(LowwaterError):
+    """The data folder holds nothing, or something that cannot be read or written."""
+
+    exit_code = 1
+    default_code = "STORE_UNREADABLE"
+
+
+class PlanError(LowwaterError):
+    """A plan or offsets file that cannot be used."""
+
+    exit_code = 1
+    default_code = "PLAN_INVALID"
+
+
+class RefusedError(LowwaterError):
+    """Guards or rules refuse; nothing was sent to any broker."""
+
+    exit_code = 3
+    default_code = "REFUSED"
+
+
+class PartialError(LowwaterError):
+    """At least one partition of a run is not done."""
+
+    exit_code = 2
+    default_code = "NOT_DONE"
+
+
+class ClusterError(LowwaterError):
+    """Nothing could be read from the Kafka cluster."""
+
+    exit_code = 4
+    default_code = "CLUSTER_UNREACHABLE"
+
+
+class BrokerError(ClusterError):
+    """One broker could not be reached, or refused; `broker_id` names it."""
+
+    default_code = "BROKER_UNREACHABLE"
+
+    def __init__(
+        self,
+        broker_id: int,
+        message: str,
+        next_step: str,
+        *,
+        code: str | None = None,
+        retriable: bool = True,
+    ) -> None:
+        super().__init__(message, next_step, code=code, retriable=retriable)
+        self.broker_id = broker_id
+
+
+class AnalysisError(LowwaterError):
+    """The Spark job failed or could not start."""
+
+    default_code = "ANALYSIS_FAILED"
+
+
+class JournalError(LowwaterError):
+    """The purge journal cannot be written, or its chain does not verify."""
+
+    default_code = "JOURNAL_FAILED"
+
+
+class DemoError(LowwaterError):
+    """The local demo cluster could not be started or found."""
+
+    exit_code = 1
+    default_code = "DEMO_FAILED"

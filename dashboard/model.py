@@ -1,0 +1,246 @@
+"""The nouns that travel between rooms: frozen records, one result per partition, value or error.
+
+Offsets are Kafka offsets; sizes are bytes; times are aware UTC datetimes. Unknown is None,
+never 0 or -1 (only Kafka's own watermark fields keep -1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; sorts by topic, then partition."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as the metadata names it, and whether it answered this time."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    reachable: bool = True
+    error: str | None = None
+    api_versions: dict[str, int] = field(default_factory=dict)  # API name -> highest version
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition as the metadata describes it. `error` is Kafka's error name, or None."""
+
+    topic: str
+    partition: int
+    leader_id: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    error: str | None = None
+
+    @property
+    def under_replicated(self) -> bool:
+        return len(self.isr) < len(self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """One topic with its id (KIP-516, base64url as Kafka prints it) and partitions, sorted."""
+
+    topic: str
+    topic_id: str | None
+    is_internal: bool
+    partitions: tuple[PartitionState, ...]
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """The leader's offsets: EARLIEST, the last stable offset (READ_COMMITTED) and LATEST."""
+
+    topic: str
+    partition: int
+    log_start_offset: int | None
+    last_stable_offset: int | None
+    high_watermark: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAtTime:
+    """The first offset at or after a timestamp; None with no error means: no such record."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOffsets:
+    """A replica's own log start and log end (ListOffsets with replica id -2).
+
+    The end is the log end, not the high watermark: never a cap for a target.
+    """
+
+    broker_id: int
+    topic: str
+    partition: int
+    log_start_offset: int | None
+    log_end_offset: int | None
+    observed_at: datetime
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderLogStart:
+    """EARLIEST read with replica id -1 and a leader epoch: only the current leader answers."""
+
+    topic: str
+    partition: int
+    log_start_offset: int | None
+    leader_epoch: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSize:
+    """One replica in one log dir as DescribeLogDirs lists it: `.log` bytes, no index files."""
+
+    broker_id: int
+    log_dir: str
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One log dir of a broker; total and usable bytes since DescribeLogDirs v4 (KIP-827)."""
+
+    broker_id: int
+    log_dir: str
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirsAnswer:
+    """What DescribeLogDirs of all brokers gave; `errors` names each broker that did not answer."""
+
+    log_dirs: tuple[LogDir, ...]
+    replicas: tuple[ReplicaSize, ...]
+    errors: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """One partition that is being reassigned (ListPartitionReassignments)."""
+
+    topic: str
+    partition: int
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One effective setting of a topic or a broker."""
+
+    scope: str  # "topic" or "broker"
+    name: str
+    key: str
+    value: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group, with or without members. `assigned` holds the partitions its members read."""
+
+    group_id: str
+    type: str  # classic, consumer, share, streams
+    state: str
+    members: int
+    assigned: tuple[TopicPartition, ...] = ()
+    coordinator_answered: bool = True
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """One committed offset; `committed_offset` None with no error means: never committed."""
+
+    group_id: str
+    topic: str
+    partition: int
+    committed_offset: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """Every group of the cluster, and each reason why the list may be incomplete.
+
+    An incomplete list looks like a safe topic, so `incomplete` non-empty blocks every purge
+    (guard `groups-incomplete`).
+    """
+
+    groups: tuple[Group, ...]
+    offsets: tuple[GroupOffset, ...]
+    incomplete: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """OffsetForLeaderEpoch: where a leader epoch ended (KIP-101)."""
+
+    topic: str
+    partition: int
+    leader_epoch: int | None
+    end_offset: int | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPartitionResult:
+    """One partition of a DeleteRecords answer, fields named as KIP-107 and the LeaderOnly KIP do.
+
+    `error_code` is Kafka's number; `leader_log_start_offset` is -1 from v0-v2 brokers.
+    """
+
+    topic: str
+    partition: int
+    low_watermark: int
+    leader_log_start_offset: int
+    error_code: int
+    error: str | None = None  # Kafka's name for error_code, None for 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsResult:
+    """The answer of one leader to one DeleteRecords request."""
+
+    leader_id: int
+    api_version: int
+    partition_results: tuple[DeleteRecordsPartitionResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Why a partition may not be purged: `{name, reason, lift}`; lift says what would lift it."""
+
+    name: str
+    reason: str
+    lift: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"name": self.name, "reason": self.reason, "lift": self.lift}

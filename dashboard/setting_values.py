@@ -1,0 +1,65 @@
+"""Checks single settings values: each error names the place, the key and what to write."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from dashboard.clock import parse_duration
+from dashboard.errors import SettingsError, UsageError
+
+
+def check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    """Refuse the first unknown key of `table`, naming the nearest one. Raises SettingsError."""
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"Did you mean '{near[0]}'? " if near else ""
+            raise SettingsError(
+                f"{where}: unknown key '{key}'",
+                f"{hint}Known keys: {', '.join(known)}.",
+                code="SETTINGS_KEY_UNKNOWN",
+            )
+
+
+def tables(table: Any, name: str, where: str) -> list[tuple[str, dict[str, Any]]]:
+    """The entries of a table of tables. Raises SettingsError."""
+    if not isinstance(table, dict) or not all(isinstance(v, dict) for v in table.values()):
+        raise SettingsError(
+            f"{where}: [{name}] holds something else than tables",
+            f'Write each entry as [{name}."NAME"] with keys below it.',
+        )
+    return list(table.items())
+
+
+def text(value: Any, key: str, where: str) -> str:
+    """A value that is text or a number, as text. Raises SettingsError."""
+    if not isinstance(value, str | int | float):
+        raise SettingsError(f"{where}: '{key}' is no text", f'Write {key} = "…".')
+    return str(value)
+
+
+def count(value: Any, key: str, where: str) -> int:
+    """A whole number above zero. Raises SettingsError."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SettingsError(f"{where}: '{key}' = {value!r}", f"Write {key} as a number above 0.")
+    return value
+
+
+def duration(value: Any, key: str, where: str) -> timedelta:
+    """A duration such as 30s. Raises SettingsError."""
+    try:
+        return parse_duration(str(value))
+    except UsageError as error:
+        raise SettingsError(f"{where}: '{key}': {error.message}", error.next_step) from error
+
+
+def switch(value: Any, key: str, where: str) -> bool:
+    """A true or false, also as a word from the environment. Raises SettingsError."""
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    found = words.get(str(value).lower())
+    if found is None:
+        raise SettingsError(f"{where}: '{key}' = {value!r}", f"Write {key} = true or false.")
+    return found

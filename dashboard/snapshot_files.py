@@ -1,0 +1,153 @@
+"""Committed folders of the store: write tables, commit by the manifest, read it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dashboard.clock import format_time, parse_time
+from dashboard.errors import StoreError
+from dashboard.tables import FINDING_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES, TableSpec, conform
+
+Kind = Literal["snapshots", "findings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a committed folder holds. `details` is the writer's own: brokers, errors, reasons."""
+
+    id: str
+    taken_at: datetime
+    tables: Mapping[str, int]  # table -> rows
+    seconds: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+    schema_version: tuple[int, int] = SCHEMA_VERSION
+
+
+def new_id(now: datetime) -> str:
+    """A sortable, unique id: the UTC time to the millisecond and four random hex digits."""
+    return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}"
+
+
+class Writer:
+    """One snapshot or analysis being written; `abandon` leaves nothing behind."""
+
+    def __init__(self, fs: Any, folder: str, kind: Kind, item_id: str, taken_at: datetime) -> None:
+        self.fs = fs
+        self.kind: Kind = kind
+        self.id = item_id
+        self.taken_at = taken_at
+        self.path = f"{folder}/{kind}/{item_id}"
+        self.rows: dict[str, int] = {}
+
+    def write(self, table: str, data: pa.Table) -> None:
+        """Write one table in its declared schema (zstd). Raises StoreError when it cannot."""
+        conformed = conform(spec_of(self.kind, table), data)
+        try:
+            self.fs.makedirs(self.path, exist_ok=True)
+            with self.fs.open(f"{self.path}/{table}.parquet", "wb") as file:
+                pq.write_table(conformed, file, compression="zstd")
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        self.rows[table] = conformed.num_rows
+
+    def commit(self, seconds: float, details: Mapping[str, Any]) -> Manifest:
+        """Write the manifest, which makes the folder visible to readers."""
+        manifest = Manifest(self.id, self.taken_at, dict(self.rows), seconds, details)
+        body = {
+            "schema_version": list(manifest.schema_version),
+            "id": self.id,
+            "taken_at": format_time(self.taken_at),
+            "tables": self.rows,
+            "seconds": round(seconds, 3),
+            "details": details,
+        }
+        text = json.dumps(body, sort_keys=True, allow_nan=False, indent=1)
+        write_atomically(self.fs, f"{self.path}/manifest.json", text.encode())
+        return manifest
+
+    def abandon(self) -> None:
+        """Remove what was written so far; safe to call after a failed or interrupted write."""
+        if self.fs.exists(self.path):
+            self.fs.rm(self.path, recursive=True)
+
+
+def spec_of(kind: Kind, table: str) -> TableSpec:
+    """The declared table of this name. Raises StoreError TABLE_UNKNOWN with the known names."""
+    known = SNAPSHOT_TABLES if kind == "snapshots" else FINDING_TABLES
+    if table not in known:
+        raise StoreError(
+            f"there is no {kind} table '{table}'",
+            f"Known tables: {', '.join(sorted(known))}.",
+            code="TABLE_UNKNOWN",
+        )
+    return known[table]
+
+
+def write_atomically(fs: Any, path: str, body: bytes) -> None:
+    """Replace a file so that a reader sees the old or the new content, never a part."""
+    try:
+        fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        if "file" not in fs.protocol:  # an object store's put is atomic in itself
+            fs.pipe_file(path, body)
+            return
+        temporary = Path(f"{path}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        with temporary.open("wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def parse_manifest(raw: bytes, path: str) -> Manifest:
+    """The manifest in `raw`, read from `path`. Raises StoreError, also for a newer major."""
+    try:
+        body = json.loads(raw)
+        major, minor = body["schema_version"]
+        manifest = Manifest(
+            id=body["id"],
+            taken_at=parse_time(body["taken_at"]),
+            tables=body["tables"],
+            seconds=body["seconds"],
+            details=body["details"],
+            schema_version=(major, minor),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise unreadable(path, error) from error
+    if major > SCHEMA_VERSION[0]:
+        raise StoreError(
+            f"{path} has schema version {major}.{minor}; this release reads {SCHEMA_VERSION[0]}.x",
+            "Upgrade lowwater to the release that wrote it.",
+            code="SCHEMA_TOO_NEW",
+        )
+    return manifest
+
+
+def unreadable(path: str, error: Exception) -> StoreError:
+    """The error for a file that exists but cannot be read."""
+    return StoreError(
+        f"{path} cannot be read: {error}",
+        "Remove that folder or file, then collect and analyze again; others are not affected.",
+        code="STORE_UNREADABLE",
+    )
+
+
+def unwritable(path: str, error: OSError) -> StoreError:
+    """The error for a full disk or missing rights."""
+    return StoreError(
+        f"{path} cannot be written: {error.strerror or error}",
+        "Free disk space or correct its rights (or choose another --data), then run it again; "
+        "finished snapshots are not affected.",
+        code="STORE_UNWRITABLE",
+    )

@@ -1,0 +1,235 @@
+"""The Parquet store: list, read and prune snapshots and findings of every cluster.
+
+Layout: `DIR/<cluster_id>/snapshots/<snapshot_id>/<table>.parquet` and
+`DIR/<cluster_id>/findings/<analysis_id>/<table>.parquet`. `manifest.json` is written last and is
+the commit: a folder without it does not exist for readers. DIR is a local path or any URL that
+fsspec reads.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dashboard.errors import StoreError
+from dashboard.snapshot_files import (
+    Kind,
+    Manifest,
+    Writer,
+    new_id,
+    parse_manifest,
+    spec_of,
+    unreadable,
+    write_atomically,
+)
+from dashboard.tables import conform
+
+_ABANDONED_AFTER = timedelta(hours=1)
+
+
+class Store:
+    """All clusters under one DIR. Reads are safe beside a running writer."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.fs, self.path = fsspec.core.url_to_fs(root)
+
+    def clusters(self) -> list[str]:
+        """Ids of the clusters that have a connection file or a snapshot, sorted."""
+        return sorted(name for name in self._names(self.path) if not name.startswith("."))
+
+    def cluster(self, named: str | None = None) -> ClusterStore:
+        """The cluster with this id or name, or the only one there is.
+
+        Raises StoreError NO_SNAPSHOT, CLUSTER_NOT_FOUND or CLUSTER_AMBIGUOUS.
+        """
+        found = [ClusterStore(self, cluster_id) for cluster_id in self.clusters()]
+        if not found:
+            raise StoreError(
+                f"{self.root} holds no snapshot of any cluster",
+                "Run: lowwater collect --bootstrap-server HOST:PORT --data " + self.root,
+                code="NO_SNAPSHOT",
+            )
+        names = ", ".join(f"{c.name} ({c.cluster_id})" for c in found)
+        if named is None:
+            if len(found) > 1:
+                raise StoreError(
+                    f"{self.root} holds several clusters: {names}",
+                    "Name one with --cluster.",
+                    code="CLUSTER_AMBIGUOUS",
+                )
+            return found[0]
+        matching = [c for c in found if named in (c.cluster_id, c.name)]
+        if len(matching) != 1:
+            raise StoreError(
+                f"{self.root} holds {len(matching)} clusters called '{named}', but: {names}",
+                "Name one of them by its id with --cluster.",
+                code="CLUSTER_NOT_FOUND" if not matching else "CLUSTER_AMBIGUOUS",
+            )
+        return matching[0]
+
+    def _names(self, path: str) -> list[str]:
+        try:
+            entries = self.fs.ls(path, detail=True, refresh=True)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise unreadable(path, error) from error
+        return [e["name"].rstrip("/").rsplit("/", 1)[-1] for e in entries if e["type"] != "file"]
+
+
+class ClusterStore:
+    """One cluster's folder: its connection, declarations, snapshots and findings."""
+
+    def __init__(self, store: Store, cluster_id: str) -> None:
+        self.store = store
+        self.cluster_id = cluster_id
+        self.fs = store.fs
+        self.path = f"{store.path}/{cluster_id}"
+
+    @property
+    def name(self) -> str:
+        """The name given in settings when it was collected, else the cluster id."""
+        return str(self.connection().get("name") or self.cluster_id)
+
+    def connection(self) -> dict[str, Any]:
+        """`{bootstrap_servers, client_config, name}`; the path of the config, never its content."""
+        return self._json("connection.json") or {}
+
+    def write_connection(
+        self, bootstrap_servers: str, client_config: str | None, name: str
+    ) -> None:
+        """Remember how this cluster was reached, for `plan` and `apply`."""
+        value = {
+            "bootstrap_servers": bootstrap_servers,
+            "client_config": client_config,
+            "name": name,
+        }
+        if value != self.connection():
+            self._replace("connection.json", json.dumps(value, sort_keys=True).encode())
+
+    def declarations(self) -> list[dict[str, str]]:
+        """Readers declared on the page: glob, owner, readers, replay_window, declared_by/_at."""
+        return list((self._json("declarations.json") or {}).get("topics", []))
+
+    def write_declarations(self, topics: list[dict[str, str]]) -> None:
+        """Replace the page's declarations, atomically."""
+        body = json.dumps({"topics": topics}, sort_keys=True, indent=1)
+        self._replace("declarations.json", body.encode())
+
+    def begin(self, kind: Kind, taken_at: datetime) -> Writer:
+        """Start a new snapshot or analysis; nothing is visible before `commit`."""
+        return Writer(self.fs, self.path, kind, new_id(taken_at), taken_at)
+
+    def ids(self, kind: Kind) -> list[str]:
+        """Ids of all committed folders, oldest first."""
+        folder = f"{self.path}/{kind}"
+        names = sorted(self.store._names(folder))
+        return [n for n in names if self.fs.exists(f"{folder}/{n}/manifest.json")]
+
+    def latest(self, kind: Kind) -> str | None:
+        """The newest committed id: for findings the one that LATEST names, or None."""
+        if kind == "findings":
+            named = self._bytes(f"{self.path}/findings/LATEST")
+            return named.decode().strip() if named else None
+        names = sorted(self.store._names(f"{self.path}/{kind}"), reverse=True)
+        folder = f"{self.path}/{kind}"
+        return next((n for n in names if self.fs.exists(f"{folder}/{n}/manifest.json")), None)
+
+    def latest_snapshot(self) -> str:
+        """The newest snapshot's id, or StoreError NO_SNAPSHOT."""
+        found = self.latest("snapshots")
+        if found is None:
+            raise StoreError(
+                f"cluster {self.name} has no finished snapshot in {self.store.root}",
+                "Run lowwater collect, or wait until the running one ends.",
+                code="NO_SNAPSHOT",
+            )
+        return found
+
+    def latest_analysis(self) -> str:
+        """The newest analysis' id, or StoreError NO_ANALYSIS."""
+        found = self.latest("findings")
+        if found is None:
+            raise StoreError(
+                f"cluster {self.name} has no analysis yet in {self.store.root}",
+                "Run: lowwater analyze --data " + self.store.root,
+                code="NO_ANALYSIS",
+            )
+        return found
+
+    def manifest(self, kind: Kind, item_id: str) -> Manifest:
+        """The manifest of a committed folder. Raises StoreError, also for a newer major."""
+        path = f"{self.path}/{kind}/{item_id}/manifest.json"
+        raw = self._bytes(path)
+        if raw is None:
+            raise StoreError(
+                f"{kind[:-1]} {item_id} has no manifest: it was never finished",
+                "Choose a finished one, or collect and analyze again.",
+                code="SNAPSHOT_NOT_FOUND",
+            )
+        return parse_manifest(raw, path)
+
+    def read(
+        self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
+    ) -> pa.Table:
+        """One table in its declared schema (or the chosen columns). Raises StoreError."""
+        self.manifest(kind, item_id)
+        spec = spec_of(kind, table)
+        path = f"{self.path}/{kind}/{item_id}/{table}.parquet"
+        try:
+            with self.fs.open(path, "rb") as file:
+                found = pq.read_table(file, columns=columns)
+        except FileNotFoundError:
+            return spec.schema.empty_table()
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(path, error) from error
+        return conform(spec, found) if columns is None else found
+
+    def set_latest(self, analysis_id: str) -> None:
+        """Point readers at this analysis, atomically."""
+        self._replace("findings/LATEST", analysis_id.encode())
+
+    def prune(self, kind: Kind, keep: set[str], now: datetime) -> list[str]:
+        """Delete committed folders not in `keep`, and folders abandoned for over an hour."""
+        folder = f"{self.path}/{kind}"
+        removed = []
+        for name in self.store._names(folder):
+            committed = self.fs.exists(f"{folder}/{name}/manifest.json")
+            if (committed and name not in keep) or (not committed and _abandoned(name, now)):
+                # The manifest goes first: from then on readers do not see the folder.
+                if committed:
+                    self.fs.rm(f"{folder}/{name}/manifest.json")
+                self.fs.rm(f"{folder}/{name}", recursive=True)
+                removed.append(name)
+        return removed
+
+    def _json(self, name: str) -> dict[str, Any] | None:
+        raw = self._bytes(f"{self.path}/{name}")
+        if raw is None:
+            return None
+        try:
+            value = json.loads(raw)
+        except ValueError as error:
+            raise unreadable(f"{self.path}/{name}", error) from error
+        return value if isinstance(value, dict) else {}
+
+    def _bytes(self, path: str) -> bytes | None:
+        try:
+            return bytes(self.fs.cat_file(path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+    def _replace(self, name: str, body: bytes) -> None:
+        write_atomically(self.fs, f"{self.path}/{name}", body)
+
+
+def _abandoned(name: str, now: datetime) -> bool:
+    return name < f"{now - _ABANDONED_AFTER:%Y%m%dT%H%M%S}"

@@ -1,0 +1,155 @@
+"""The declared schema of every snapshot and findings table: names, types, keys, sort order.
+
+Every row carries `snapshot_id` and `taken_at`. Snapshot tables name a topic by `topic_no`, whose
+dictionary is the `topics` table of the same snapshot; findings carry the topic's name. Unknown is
+null. Sizes are bytes, times are aware UTC (microseconds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+# Minor: columns were added (readers fill nulls). Major: readers must refuse.
+SCHEMA_VERSION = (1, 0)
+
+_I32, _I64, _TEXT, _FLAG = pa.int32(), pa.int64(), pa.string(), pa.bool_()
+_TIME = pa.timestamp("us", tz="UTC")
+_IDS = pa.list_(_I32)
+_GUARDS = pa.list_(pa.struct([("name", _TEXT), ("reason", _TEXT), ("lift", _TEXT)]))
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """One table: its key columns (also the sort order) and its Arrow schema."""
+
+    name: str
+    key: tuple[str, ...]
+    schema: pa.Schema
+
+
+def _spec(name: str, key: str, /, **columns: pa.DataType) -> TableSpec:
+    fields = {"snapshot_id": _TEXT, "taken_at": _TIME, **columns}
+    return TableSpec(name, tuple(key.split()), pa.schema(list(fields.items())))
+
+
+_PARTITION = {"topic_no": _I32, "partition": _I32}
+_NAMED_PARTITION = {"topic": _TEXT, "partition": _I32}
+
+SNAPSHOT_TABLES: dict[str, TableSpec] = {
+    spec.name: spec
+    for spec in (
+        _spec(
+            "brokers", "broker_id", broker_id=_I32, host=_TEXT, port=_I32, rack=_TEXT,
+            reachable=_FLAG, error=_TEXT, api_versions=pa.map_(_TEXT, _I32),
+        ),
+        _spec(
+            "configs", "scope name key", scope=_TEXT, name=_TEXT, key=_TEXT, value=_TEXT,
+            source=_TEXT,
+        ),
+        _spec("topics", "topic_no", topic_no=_I32, topic=_TEXT, topic_id=_TEXT, is_internal=_FLAG),
+        _spec(
+            "partitions", "topic_no partition", **_PARTITION, leader_id=_I32, leader_epoch=_I32,
+            replicas=_IDS, isr=_IDS, log_start_offset=_I64, last_stable_offset=_I64,
+            high_watermark=_I64, error=_TEXT,
+        ),
+        _spec("reassignments", "topic_no partition", **_PARTITION, adding=_IDS, removing=_IDS),
+        _spec(
+            "replicas", "broker_id log_dir topic_no partition", broker_id=_I32, log_dir=_TEXT,
+            **_PARTITION, topic_id=_TEXT, size_bytes=_I64, is_future=_FLAG, log_start_offset=_I64,
+            log_end_offset=_I64, is_leader=_FLAG, in_sync=_FLAG, observed_at=_TIME, error=_TEXT,
+        ),
+        _spec(
+            "log_dirs", "broker_id log_dir", broker_id=_I32, log_dir=_TEXT, total_bytes=_I64,
+            usable_bytes=_I64, error=_TEXT,
+        ),
+        _spec(
+            "groups", "group_id", group_id=_TEXT, type=_TEXT, state=_TEXT, members=_I32,
+            assigned=pa.list_(pa.struct([("topic", _TEXT), ("partition", _I32)])),
+            coordinator_answered=_FLAG, error=_TEXT,
+        ),
+        _spec(
+            "group_offsets", "group_id topic_no partition", group_id=_TEXT, **_PARTITION,
+            committed_offset=_I64, error=_TEXT,
+        ),
+        _spec(
+            "segments", "broker_id log_dir directory base_offset", broker_id=_I32, log_dir=_TEXT,
+            directory=_TEXT, base_offset=_I64, topic=_TEXT, partition=_I32, topic_id=_TEXT,
+            kind=_TEXT, log_bytes=_I64, index_bytes=_I64, allocated_bytes=_I64, newest_at=_TIME,
+            scanned_at=_TIME,
+        ),
+        _spec(
+            "checkpoints", "broker_id log_dir file topic partition", broker_id=_I32,
+            log_dir=_TEXT, file=_TEXT, topic=_TEXT, partition=_I32, offset=_I64,
+        ),
+        _spec(
+            "broker_metrics", "broker_id name labels", broker_id=_I32, name=_TEXT, labels=_TEXT,
+            value=pa.float64(),
+        ),
+    )
+}  # fmt: skip
+
+FINDING_TABLES: dict[str, TableSpec] = {
+    spec.name: spec
+    for spec in (
+        # One row per partition and target; bytes are summed over all replicas.
+        _spec(
+            "reclaimable", "topic partition target", **_NAMED_PARTITION, target=_TEXT,
+            target_offset=_I64, log_start_offset=_I64, high_watermark=_I64, records=_I64,
+            bytes_low=_I64, bytes_likely=_I64, bytes_high=_I64, bytes_at_once=_I64,
+            size_bytes=_I64, held_bytes=_I64, held_by=_TEXT, method=_TEXT, replicas=_I32,
+            readers_declared=_FLAG, owner=_TEXT, guards=_GUARDS,
+        ),
+        # Every group's last known committed offset, from this snapshot or an earlier one.
+        _spec(
+            "holds", "topic partition group_id", **_NAMED_PARTITION, group_id=_TEXT,
+            committed_offset=_I64, last_seen_at=_TIME, last_commit_at=_TIME,
+        ),
+        # Per replica: bytes of log below an offset (0 at the log start), for interpolation.
+        _spec(
+            "curves", "topic partition broker_id log_dir offset", **_NAMED_PARTITION,
+            broker_id=_I32, log_dir=_TEXT, offset=_I64, bytes_below=_I64,
+        ),
+        _spec(
+            "blockers", "group_id topic", group_id=_TEXT, topic=_TEXT, bytes_held_alone=_I64,
+            bytes_freed_if_waived=_I64, last_commit_at=_TIME, group_state=_TEXT, members=_I32,
+        ),
+        # Per log dir: live = needed by someone or unknown; held = above the committed minimum.
+        _spec(
+            "disks", "broker_id log_dir", broker_id=_I32, log_dir=_TEXT, total_bytes=_I64,
+            usable_bytes=_I64, reclaimable_bytes=_I64, held_bytes=_I64, live_bytes=_I64,
+            future_bytes=_I64, unexplained_bytes=_I64, measured=_FLAG, error=_TEXT,
+        ),
+        # One row per table and broker that should be there: was it, and if not, why.
+        _spec(
+            "quality", "table broker_id", table=_TEXT, broker_id=_I32, rows=_I64,
+            expected_rows=_I64, complete=_FLAG, reason=_TEXT,
+        ),
+    )
+}  # fmt: skip
+
+
+def build(spec: TableSpec, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """A table in the spec's schema, sorted by its key. Columns that are missing become null."""
+    length = len(next(iter(columns.values()))) if columns else 0
+    arrays = [
+        pa.array(columns[name], type=field.type)
+        if (name := field.name) in columns
+        else pa.nulls(length, field.type)
+        for field in spec.schema
+    ]
+    return pa.table(arrays, schema=spec.schema).sort_by([(k, "ascending") for k in spec.key])
+
+
+def conform(spec: TableSpec, table: pa.Table) -> pa.Table:
+    """`table` with exactly the spec's columns: an older minor's missing ones read as null."""
+    arrays = [
+        table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in spec.schema
+    ]
+    return pa.table(arrays, schema=spec.schema)
