@@ -1,0 +1,47 @@
+# Two commands are all the set-up there is: `make demo` and `make test`.
+# Both install what they need first (tools/install.sh).
+
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint bench requirements install clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+demo: ## Start a real three-broker Kafka, a workload and the dashboard; Ctrl-C ends all of it
+	@tools/install.sh java
+	@$(BIN)/lowwater demo up || [ $$? -eq 130 ]
+
+test: ## Lint, then every test that belongs to a normal run (under 12 minutes on two cores)
+	@tools/install.sh java chromium
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-all: ## Everything, with the slow extras (other Kafka versions, larger data)
+	@tools/install.sh java chromium
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m pytest
+
+lint: ## ruff, mypy --strict and the arrows between rooms
+	@tools/install.sh
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: ## Measure speed against peers in one run and print tables (docs/benchmarks.md)
+	@tools/install.sh java
+	@$(BIN)/python -m tests.bench
+
+requirements: ## Compile requirements.txt from pyproject.toml
+	@tools/install.sh
+	@$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-emit-find-links --no-emit-index-url --no-header -o requirements.txt pyproject.toml
+
+install: ## Only install
+	@tools/install.sh java chromium
+
+clean: ## Remove what make created in this folder
+	rm -rf .venv build dist artifacts *.egg-info .mypy_cache .ruff_cache .import_linter_cache

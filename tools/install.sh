@@ -1,0 +1,57 @@
+#!/bin/sh
+# Installs what `make` needs: the virtual environment, Java 17+ and (for tests) Chromium.
+# Usage: tools/install.sh [java] [chromium]. As root on Debian missing programs come by apt-get;
+# anywhere else one line names the command to run. Does nothing when all is there already.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf 'install: %s\n' "$*" >&2; }
+
+apt_updated=no
+need() { # need NAME PACKAGE: end with one clear line unless apt can bring it
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+    if [ "$apt_updated" = no ]; then
+      say "updating the package lists"
+      apt-get update -q >/dev/null
+      apt_updated=yes
+    fi
+    say "installing $2"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$2" >/dev/null
+  else
+    say "$1 is missing. Run: sudo apt-get install -y $2   (or your system's equivalent), then make again."
+    exit 1
+  fi
+}
+
+java_major() {
+  program=java
+  [ -z "${JAVA_HOME:-}" ] || program="$JAVA_HOME/bin/java"
+  "$program" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1
+}
+
+python=${PYTHON:-python3}
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+  say "Python 3.11 or newer is needed; '$python' is not. Run: make PYTHON=python3.11 …"
+  exit 1
+fi
+if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+  need "Python's venv module" python3-venv
+fi
+
+# A stamp of the pins: the environment is rebuilt in place when they change.
+pins=$(cat requirements.txt pyproject.toml | cksum)
+if [ ! -x .venv/bin/lowwater ] || [ "$(cat .venv/pins 2>/dev/null || true)" != "$pins" ]; then
+  say "creating .venv from requirements.txt (about a minute)"
+  "$python" -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+  printf '%s\n' "$pins" >.venv/pins
+fi
+
+for wanted in "$@"; do
+  case $wanted in
+    java) major=$(java_major || true); [ "${major:-0}" -ge 17 ] || need "Java 17 or newer" default-jre-headless ;;
+    chromium) command -v chromium >/dev/null 2>&1 || need "Chromium" chromium ;;
+    *) say "unknown: $wanted"; exit 1 ;;
+  esac
+done
