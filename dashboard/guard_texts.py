@@ -1,0 +1,163 @@
+"""Every guard by name: why it blocks a purge, in words with facts, and what lifts it.
+
+The purge's planner and the analysis both use these texts, so that a partition says the same in
+the findings, on the pages and in a plan. Whether a guard applies is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.model import Guard
+from dashboard.settings import LIFTABLE_GUARDS
+
+# These stand whatever is overridden: past them nobody can say what a purge would lose.
+NEVER_LIFTABLE = (
+    "groups-incomplete",
+    "cluster-mismatch",
+    "topic-id-changed",
+    "not-deletable",
+    "system-topic",
+    "beyond-last-stable-offset",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    reason: str  # with {facts}
+    lift: str
+
+
+def _override(what: str, name: str, group: str = "") -> str:
+    return f'{what}; or --override "{name}{group}=WHY" when their loss is accepted.'
+
+
+_TEXTS: dict[str, _Text] = {
+    "groups-incomplete": _Text(
+        "The list of consumer groups is incomplete ({why}), so a reader may be missing from it.",
+        "Not liftable: give the right or restore the broker that is named, then plan again.",
+    ),
+    "cluster-mismatch": _Text(
+        "The plan is for cluster {planned}, but cluster {found} answered.",
+        "Not liftable: connect to the planned cluster, or plan on this one.",
+    ),
+    "topic-id-changed": _Text(
+        "Topic {topic} was planned with id {planned} and now has id {found}: it was recreated.",
+        "Not liftable: its offsets mean other records now; plan again.",
+    ),
+    "not-deletable": _Text(
+        "cleanup.policy of {topic} is {policy}, without delete: brokers refuse DeleteRecords.",
+        "Not liftable: set cleanup.policy to delete or compact,delete first.",
+    ),
+    "system-topic": _Text(
+        "{topic} holds the state of Kafka or of a tool beside it, not messages to be consumed.",
+        "Not liftable: leave it to the tool that owns it.",
+    ),
+    "beyond-last-stable-offset": _Text(
+        "Target {target_offset} is past the last stable offset {last_stable_offset}: "
+        "an open transaction, or nothing written there yet.",
+        "Not liftable: choose a lower target, or plan again once the transaction has ended.",
+    ),
+    "unread-by-group": _Text(
+        "Group {group_id} committed {committed_offset}: {records} records below the target "
+        "{target_offset} are unread by it.",
+        'Let it read on; or --waive "{group_id}=WHY" when it is gone for good; '
+        'or --override "unread-by-group:{group_id}=WHY" when its loss is accepted.',
+    ),
+    "no-committed-offset": _Text(
+        "{who} committed no offset on this partition: what was read here is unknown.",
+        _override("Commit an offset, or waive the group", "no-committed-offset"),
+    ),
+    "readers-undeclared": _Text(
+        "Nobody declared that the groups of {topic} are all its readers; others may read it "
+        "without committing.",
+        _override("Declare its readers (owner, groups, replay window)", "readers-undeclared"),
+    ),
+    "unseen-reader-suspected": _Text(
+        "{topic} sends out {bytes_out} bytes an hour where its groups explain {explained}: "
+        "somebody reads it without committing.",
+        _override("Find the reader and declare it", "unseen-reader-suspected"),
+    ),
+    "members-without-commits": _Text(
+        "Group {group_id} has members that read this partition and never committed here.",
+        _override("Let the group commit", "members-without-commits", ":{group_id}"),
+    ),
+    "share-group": _Text(
+        "Share group {group_id} may still want records below the target ({why}).",
+        _override("Let it acknowledge them", "share-group", ":{group_id}"),
+    ),
+    "changelog-source": _Text(
+        "{topic} may be the source of a state store ({why}): Kafka Streams restores from it "
+        "whatever its groups committed.",
+        _override("Stop and reset that application", "changelog-source"),
+    ),
+    "remote-storage": _Text(
+        "{topic} has remote storage: a purge moves its local start too, and the bytes that "
+        "Lowwater sees are local only.",
+        _override("Use remote retention", "remote-storage"),
+    ),
+    "under-replicated": _Text(
+        "Replicas on {brokers} are not in sync: waiting for all would stall, and one that is "
+        "elected later could bring records back.",
+        _override("Wait until every replica is in sync", "under-replicated"),
+    ),
+    "reassigning": _Text(
+        "The partition is being reassigned (adding {adding}, removing {removing}).",
+        _override("Wait until the reassignment ends", "reassigning"),
+    ),
+    "leader-log-dir-move": _Text(
+        "The leader, broker {broker_id}, is moving the partition to {log_dir}: waiting for all "
+        "replicas waits for that move too.",
+        _override("Wait until the move ends", "leader-log-dir-move"),
+    ),
+    "unclean-election-enabled": _Text(
+        "unclean.leader.election.enable is true for {topic}: a replica that missed the purge "
+        "may become leader and bring records back.",
+        _override("Set it to false", "unclean-election-enabled"),
+    ),
+    "over-limit": _Text(
+        "The plan has {partitions} partitions; settings allow {limit} in one run.",
+        _override("Plan fewer topics at a time", "over-limit"),
+    ),
+}
+
+# Connect's three topics carry any prefix; Debezium's history is named by its connectors.
+_SYSTEM_TOPIC = re.compile(
+    r"__.*|_schemas|_confluent.*|mm2-.*|.*\.checkpoints\.internal|heartbeats"
+    r"|(?:.*[-_.])?connect[-_.](?:.*[-_.])?(?:configs?|offsets?|status(?:es)?)"
+    r"|(?:.*[-_.])?(?:db-?history|schema-?history|schema-?changes)(?:[-_.].*)?",
+    re.IGNORECASE,
+)
+
+
+def guard(name: str, **facts: Any) -> Guard:
+    """The guard `name` with its reason and lift filled from `facts`.
+
+    Facts by guard: groups-incomplete why · cluster-mismatch planned, found · topic-id-changed
+    topic, planned, found · not-deletable topic, policy · system-topic topic ·
+    beyond-last-stable-offset target_offset, last_stable_offset · unread-by-group group_id,
+    committed_offset, target_offset, records · no-committed-offset who · readers-undeclared topic ·
+    unseen-reader-suspected topic, bytes_out, explained · members-without-commits group_id ·
+    share-group group_id, why · changelog-source topic, why · remote-storage topic ·
+    under-replicated brokers · reassigning adding, removing · leader-log-dir-move broker_id,
+    log_dir · unclean-election-enabled topic · over-limit partitions, limit.
+    Raises KeyError for an unknown name or a missing fact: both are defects of the caller.
+    """
+    text = _TEXTS[name]
+    return Guard(name, text.reason.format_map(facts), text.lift.format_map(facts))
+
+
+def names() -> tuple[str, ...]:
+    """Every guard's name: the never liftable ones first, then the liftable ones."""
+    return NEVER_LIFTABLE + LIFTABLE_GUARDS
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether a topic belongs to Kafka or to a tool beside it (Connect, MirrorMaker, Debezium).
+
+    Brokers themselves protect only `__consumer_offsets`, `__transaction_state` and
+    `__share_group_state`; the others are ordinary topics to them.
+    """
+    return _SYSTEM_TOPIC.fullmatch(topic) is not None

@@ -1,0 +1,1 @@
+"""Purges: targets, plans, guards, the journal, and the workers that run them."""

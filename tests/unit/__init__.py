@@ -1,0 +1,1 @@
+"""Tests without brokers, Spark or a browser."""

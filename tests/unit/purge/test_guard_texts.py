@@ -1,0 +1,48 @@
+"""Every guard has words, and system topics are recognised."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard import guard_texts
+
+_FACTS = {
+    "why": "broker 2 gave no answer", "planned": "A", "found": "B", "topic": "orders",
+    "policy": "compact", "target_offset": 9, "last_stable_offset": 8, "group_id": "billing",
+    "committed_offset": 4, "records": 5, "who": "Group billing", "bytes_out": 10, "explained": 5,
+    "brokers": "broker 3", "adding": "[4]", "removing": "[1]", "broker_id": 1, "log_dir": "/d2",
+    "partitions": 12, "limit": 10,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", guard_texts.names())
+def test_every_guard_says_why_and_what_lifts_it(name: str) -> None:
+    found = guard_texts.guard(name, **_FACTS)
+    assert found.name == name
+    assert "{" not in found.reason + found.lift
+    assert found.lift.startswith("Not liftable") == (name in guard_texts.NEVER_LIFTABLE)
+
+
+def test_lift_of_an_unread_group_spells_the_override_for_that_group() -> None:
+    lift = guard_texts.guard("unread-by-group", **_FACTS).lift
+    assert '--override "unread-by-group:billing=WHY"' in lift
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "__consumer_offsets", "__anything", "_schemas", "connect-configs", "connect-offsets",
+        "connect-status", "eu-connect-cluster-status", "_connect_configs", "mm2-offsets.a.internal",
+        "mm2-configs.b.internal", "west.checkpoints.internal", "heartbeats", "dbhistory.inventory",
+        "shop.schema-history", "schema-changes.inventory", "_confluent-metrics",
+    ],
+)  # fmt: skip
+def test_topics_of_kafka_and_its_tools_are_system_topics(topic: str) -> None:
+    assert guard_texts.is_system_topic(topic)
+
+
+@pytest.mark.parametrize(
+    "topic", ["orders", "connections", "connect-orders", "_orders", "heartbeats-eu", "schemas"]
+)
+def test_ordinary_topics_are_not(topic: str) -> None:
+    assert not guard_texts.is_system_topic(topic)
