@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from dashboard.errors import UsageError
@@ -19,28 +20,27 @@ def utc_now() -> datetime:
 def parse_duration(text: str) -> timedelta:
     """`500ms|30s|5m|24h|7d` as a timedelta; anything else is a UsageError that names it."""
     match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(
-            f"'{text}' is not a duration",
-            "Write a whole number and a unit: 500ms, 30s, 5m, 24h or 7d.",
-            code="DURATION_INVALID",
-        )
-    return timedelta(seconds=int(match.group(1)) * _SECONDS[match.group(2)])
+    with suppress(OverflowError):  # more days than a timedelta holds
+        if match is not None:
+            return timedelta(seconds=int(match.group(1)) * _SECONDS[match.group(2)])
+    raise UsageError(
+        f"'{text}' is not a duration",
+        "Write a whole number and a unit: 500ms, 30s, 5m, 24h or 7d.",
+        code="DURATION_INVALID",
+    )
 
 
 def parse_time(text: str) -> datetime:
     """An ISO 8601 time with a zone as aware UTC; a time without zone is refused."""
-    try:
+    with suppress(ValueError, OverflowError):  # overflow: year 1 or 9999 moved to UTC
         parsed = datetime.fromisoformat(text.strip())
-    except ValueError:
-        parsed = None
-    if parsed is None or parsed.tzinfo is None:
-        raise UsageError(
-            f"'{text}' is not a time with a zone",
-            "Write it in UTC with a Z, for example 2026-03-01T04:00:00Z.",
-            code="TIME_INVALID",
-        )
-    return parsed.astimezone(UTC)
+        if parsed.tzinfo is not None:
+            return parsed.astimezone(UTC)
+    raise UsageError(
+        f"'{text}' is not a time with a zone",
+        "Write it in UTC with a Z, for example 2026-03-01T04:00:00Z.",
+        code="TIME_INVALID",
+    )
 
 
 def format_time(moment: datetime) -> str:

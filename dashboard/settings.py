@@ -264,7 +264,12 @@ def _purge(table: Any, where: str) -> PurgeSettings:
 
 
 def _guards(value: Any, where: str) -> tuple[str, ...]:
-    for name in value if isinstance(value, list) else [value]:
+    if not isinstance(value, list):
+        raise SettingsError(
+            f"{where}: liftable_guards is no list",
+            f"Write liftable_guards = [\"NAME\", …] with names of: {', '.join(LIFTABLE_GUARDS)}.",
+        )
+    for name in value:
         if name not in LIFTABLE_GUARDS:
             raise SettingsError(
                 f"{where}: liftable_guards names '{name}'",

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dashboard.clock import format_time, parse_time
-from dashboard.errors import StoreError
+from dashboard.errors import StoreError, UsageError
 from dashboard.tables import FINDING_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES, TableSpec, conform
 
 Kind = Literal["snapshots", "findings"]
@@ -101,11 +101,14 @@ def write_atomically(fs: Any, path: str, body: bytes) -> None:
             fs.pipe_file(path, body)
             return
         temporary = Path(f"{path}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-        with temporary.open("wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        try:
+            with temporary.open("wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)  # there only if the disk was full
     except OSError as error:
         raise unwritable(path, error) from error
 
@@ -115,23 +118,27 @@ def parse_manifest(raw: bytes, path: str) -> Manifest:
     try:
         body = json.loads(raw)
         major, minor = body["schema_version"]
-        manifest = Manifest(
+        # Checked before the rest: a newer major may have moved every other key.
+        if major > SCHEMA_VERSION[0]:
+            raise _too_new(path, f"{major}.{minor}")
+        return Manifest(
             id=body["id"],
-            taken_at=parse_time(body["taken_at"]),
+            taken_at=parse_time(str(body["taken_at"])),
             tables=body["tables"],
             seconds=body["seconds"],
             details=body["details"],
             schema_version=(major, minor),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, UsageError) as error:
         raise unreadable(path, error) from error
-    if major > SCHEMA_VERSION[0]:
-        raise StoreError(
-            f"{path} has schema version {major}.{minor}; this release reads {SCHEMA_VERSION[0]}.x",
-            "Upgrade lowwater to the release that wrote it.",
-            code="SCHEMA_TOO_NEW",
-        )
-    return manifest
+
+
+def _too_new(path: str, version: str) -> StoreError:
+    return StoreError(
+        f"{path} has schema version {version}; this release reads {SCHEMA_VERSION[0]}.x",
+        "Upgrade lowwater to the release that wrote it.",
+        code="SCHEMA_TOO_NEW",
+    )
 
 
 def unreadable(path: str, error: Exception) -> StoreError:

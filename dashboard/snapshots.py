@@ -41,7 +41,7 @@ class Store:
 
     def clusters(self) -> list[str]:
         """Ids of the clusters that have a connection file or a snapshot, sorted."""
-        return sorted(name for name in self._names(self.path) if not name.startswith("."))
+        return sorted(name for name in self._names(self.path) if self._is_cluster(name))
 
     def cluster(self, named: str | None = None) -> ClusterStore:
         """The cluster with this id or name, or the only one there is.
@@ -72,6 +72,10 @@ class Store:
                 code="CLUSTER_NOT_FOUND" if not matching else "CLUSTER_AMBIGUOUS",
             )
         return matching[0]
+
+    def _is_cluster(self, name: str) -> bool:
+        marks = ("connection.json", "snapshots", "findings")
+        return any(self.fs.exists(f"{self.path}/{name}/{mark}") for mark in marks)
 
     def _names(self, path: str) -> list[str]:
         try:
@@ -135,8 +139,11 @@ class ClusterStore:
     def latest(self, kind: Kind) -> str | None:
         """The newest committed id: for findings the one that LATEST names, or None."""
         if kind == "findings":
-            named = self._bytes(f"{self.path}/findings/LATEST")
-            return named.decode().strip() if named else None
+            path = f"{self.path}/findings/LATEST"
+            try:
+                return (self._bytes(path) or b"").decode().strip() or None
+            except UnicodeDecodeError as error:
+                raise unreadable(path, error) from error
         names = sorted(self.store._names(f"{self.path}/{kind}"), reverse=True)
         folder = f"{self.path}/{kind}"
         return next((n for n in names if self.fs.exists(f"{folder}/{n}/manifest.json")), None)
@@ -180,16 +187,17 @@ class ClusterStore:
     ) -> pa.Table:
         """One table in its declared schema (or the chosen columns). Raises StoreError."""
         manifest = self.manifest(kind, item_id)
-        spec = spec_of(kind, table)
+        spec = spec_of(kind, table).only(columns)
         if table not in manifest.tables:  # written by an older minor, or not collected
             return spec.schema.empty_table()
         path = f"{self.path}/{kind}/{item_id}/{table}.parquet"
         try:
-            with self.fs.open(path, "rb") as file:
-                found = pq.read_table(file, columns=columns)
+            with self.fs.open(path, "rb") as file, pq.ParquetFile(file) as parquet:
+                there = set(parquet.schema_arrow.names)
+                found = parquet.read([name for name in spec.schema.names if name in there])
         except (OSError, pa.ArrowException) as error:
             raise unreadable(path, error) from error
-        return conform(spec, found) if columns is None else found
+        return conform(spec, found)
 
     def set_latest(self, analysis_id: str) -> None:
         """Point readers at this analysis, atomically."""

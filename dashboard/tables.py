@@ -30,6 +30,12 @@ class TableSpec:
     key: tuple[str, ...]
     schema: pa.Schema
 
+    def only(self, columns: Sequence[str] | None) -> TableSpec:
+        """This table with the chosen columns alone (None: all of them), in the order given."""
+        if columns is None:
+            return self
+        return TableSpec(self.name, self.key, pa.schema([self.schema.field(c) for c in columns]))
+
 
 def _spec(name: str, key: str, /, **columns: pa.DataType) -> TableSpec:
     fields = {"snapshot_id": _TEXT, "taken_at": _TIME, **columns}

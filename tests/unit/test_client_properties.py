@@ -1,0 +1,79 @@
+"""Kafka's client.properties in librdkafka's words; what cannot be mapped is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.client_properties import known_keys, parse
+from dashboard.errors import SettingsError
+
+
+def test_comments_blank_lines_and_continued_lines_are_read_as_java_reads_them() -> None:
+    text = "# note\n! note\n\nbootstrap.servers = a:1,\\\n   b:2\nclient.id=x\n"
+    assert parse(text, "f") == {"bootstrap.servers": "a:1,b:2", "client.id": "x"}
+
+
+def test_sasl_scram_over_tls_is_mapped() -> None:
+    text = (
+        "security.protocol=SASL_SSL\n"
+        "sasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        '  username="alice" password="p=;\\"q";\n'
+        "ssl.truststore.type=PEM\n"
+        "ssl.truststore.location=/etc/ca.pem\n"
+        "retries=5\n"
+    )
+    assert parse(text, "f") == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": "alice",
+        "sasl.password": 'p=;"q',
+        "ssl.ca.location": "/etc/ca.pem",
+    }
+
+
+def test_oauthbearer_options_are_mapped() -> None:
+    text = (
+        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "
+        "required clientId='i' clientSecret='s' scope='kafka';"
+    )
+    assert parse(text, "f") == {
+        "sasl.oauthbearer.client.id": "i",
+        "sasl.oauthbearer.client.secret": "s",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "named"),
+    [
+        ("bootstrap.servers", "CLIENT_CONFIG_INVALID", "line 1"),
+        ("a=1\nfetch.min.bytes=5", "CLIENT_KEY_UNKNOWN", "'a'"),
+        ("fetch.min.bytes=5", "CLIENT_KEY_UNKNOWN", "fetch.min.bytes"),
+        ("ssl.truststore.type=JKS", "CLIENT_KEY_UNKNOWN", "ssl.truststore.type"),
+        ("sasl.jaas.config=com.x.Krb5LoginModule required;", "CLIENT_CONFIG_INVALID", "Krb5"),
+        ("sasl.jaas.config=", "CLIENT_CONFIG_INVALID", "no login module"),
+        (
+            "sasl.jaas.config=x.PlainLoginModule required username='u';",
+            "CLIENT_CONFIG_INVALID",
+            "PlainLoginModule",
+        ),
+    ],
+)
+def test_what_cannot_be_mapped_is_refused_by_name(text: str, code: str, named: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse(text, "client.properties")
+    assert caught.value.code == code
+    assert caught.value.message.startswith("client.properties")
+    assert named in caught.value.message
+
+
+def test_no_secret_stands_in_an_error() -> None:
+    text = "sasl.jaas.config=x.PlainLoginModule required password='hunter2';"
+    with pytest.raises(SettingsError) as caught:
+        parse(text, "f")
+    assert "hunter2" not in caught.value.message + caught.value.next_step
+
+
+def test_every_mapped_key_is_one_that_settings_accept() -> None:
+    assert set(parse("sasl.mechanism=PLAIN\nrequest.timeout.ms=5", "f")) <= known_keys()

@@ -1,0 +1,189 @@
+"""Settings from a file and the environment: read once, every mistake named with the next step."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import SettingsError
+from dashboard.settings import LIFTABLE_GUARDS, declaration, load, read_client_config
+
+
+def _file(folder: Path, text: str) -> Path:
+    path = folder / "lowwater.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory and an empty configuration folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
+    return tmp_path
+
+
+def test_without_a_file_the_defaults_hold(alone: Path) -> None:
+    settings = load(environ={})
+    assert settings.source is None
+    assert settings.every == timedelta(seconds=60)
+    assert settings.purge.liftable_guards == LIFTABLE_GUARDS
+    assert not settings.read_only
+
+
+def test_a_file_in_the_working_directory_is_found(alone: Path) -> None:
+    _file(alone, 'data = "here"\nread_only = true\n')
+    settings = load(environ={})
+    assert (settings.data, settings.read_only) == ("here", True)
+
+
+def test_the_environment_stands_above_the_file(alone: Path) -> None:
+    path = _file(alone, 'data = "here"\nevery = "5m"\n')
+    environ = {
+        "LOWWATER_SETTINGS": str(path),
+        "LOWWATER_DATA": "there",
+        "LOWWATER_STATE_DIR": "~/state",
+        "LOWWATER_READ_ONLY": "yes",
+        "SPARK_REMOTE": "sc://h:15002",
+    }
+    settings = load(environ=environ)
+    assert (settings.data, settings.every) == ("there", timedelta(minutes=5))
+    assert settings.state_dir == Path("~/state").expanduser()
+    assert settings.read_only
+    assert settings.spark_remote == "sc://h:15002"
+
+
+def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
+    (alone / "client.properties").write_text("security.protocol=SSL\nclient.id=a\n")
+    path = _file(
+        alone,
+        """
+        [clusters.prod]
+        "bootstrap.servers" = "h:9092"
+        "client.config" = "client.properties"
+        "client.id" = "b"
+        [topics."orders.*"]
+        owner = "shop"
+        readers = "groups"
+        replay_window = "24h"
+        declared_at = 2026-03-01
+        [topics."*"]
+        [purge]
+        request_timeout = "5s"
+        most_partitions = 7
+        liftable_guards = ["over-limit"]
+        """,
+    )
+    settings = load(path, environ={})
+    assert settings.clusters["prod"] == {
+        "bootstrap.servers": "h:9092",
+        "security.protocol": "SSL",
+        "client.id": "b",  # the section stands above the file it names
+    }
+    first = settings.declaration("orders.eu")
+    assert first is not None
+    assert (first.owner, first.readers, first.replay_window) == (
+        "shop",
+        "groups",
+        timedelta(days=1),
+    )
+    assert first.declared_at == "2026-03-01"
+    other = settings.declaration("else")
+    assert other is not None
+    assert (other.glob, other.readers) == ("*", "unknown")
+    assert settings.purge.request_timeout == timedelta(seconds=5)
+    assert settings.purge.most_partitions == 7
+    assert settings.purge.liftable_guards == ("over-limit",)
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "step"),
+    [
+        ('dta = "x"', "unknown key 'dta'", "Did you mean 'data'?"),
+        ("[purge]\nrequest_timout = '5s'", "request_timout", "'request_timeout'"),
+        ("[topics.'a']\nreader = 'groups'", "reader", "'readers'"),
+        (
+            "[clusters.c]\n'bootstrap.server' = 'h:1'",
+            "bootstrap.server",
+            "'bootstrap.servers'",
+        ),
+    ],
+)
+def test_an_unknown_key_is_named_with_the_nearest(
+    alone: Path, text: str, named: str, step: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(_file(alone, text), environ={})
+    assert caught.value.code == "SETTINGS_KEY_UNKNOWN"
+    assert named in caught.value.message
+    assert str(alone) in caught.value.message
+    assert step in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("data = [1]", "'data'"),
+        ("data =", "cannot be read"),
+        ("every = '5 parsecs'", "every"),
+        ("every = '999999999999d'", "every"),
+        ("read_only = 'maybe'", "read_only"),
+        ("clusters = 5", "[clusters]"),
+        ("[clusters]\nc = 5", "[clusters]"),
+        ("[clusters.c]\n'client.id' = 'a'", "bootstrap.servers"),
+        ("[clusters.c]\n'client.config' = 'nowhere.properties'", "nowhere.properties"),
+        ("[topics.'a']\nreaders = 'all'", "readers"),
+        ("[topics.'a']\nreplay_window = 5", "replay_window"),
+        ("purge = 5", "[purge]"),
+        ("[purge]\nmost_partitions = 0", "most_partitions"),
+        ("[purge]\nmost_partitions = true", "most_partitions"),
+        ("[purge]\nliftable_guards = ['cluster-mismatch']", "cluster-mismatch"),
+        ("[purge]\nliftable_guards = 'over-limit'", "liftable_guards"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(alone: Path, text: str, named: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(_file(alone, text), environ={})
+    assert named in caught.value.message
+    assert caught.value.next_step
+
+
+def test_a_named_file_must_exist(alone: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(environ={"LOWWATER_SETTINGS": "none.toml"})
+    assert caught.value.code == "SETTINGS_NOT_FOUND"
+
+
+def test_a_file_that_is_no_utf_8_is_refused(alone: Path) -> None:
+    path = alone / "lowwater.toml"
+    path.write_bytes(b'data = "\xff"')
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load(path, environ={})
+
+
+def test_an_unknown_variable_is_named_with_the_nearest(alone: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(environ={"LOWWATER_STATEDIR": "x"})
+    assert caught.value.code == "SETTINGS_KEY_UNKNOWN"
+    assert "LOWWATER_STATE_DIR" in caught.value.next_step
+
+
+def test_a_declaration_of_the_page_is_checked_like_one_of_the_file() -> None:
+    with pytest.raises(SettingsError, match="here: unknown key"):
+        declaration("a*", {"own": "x"}, "here")
+
+
+def test_globs_match_case_and_whole_names_only() -> None:
+    found = declaration("Orders-?", {}, "here")
+    assert found.matches("Orders-1")
+    assert not found.matches("orders-1")
+    assert not found.matches("Orders-12")
+
+
+def test_a_client_config_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read_client_config(tmp_path)
+    assert caught.value.code == "CLIENT_CONFIG_UNREADABLE"
+    assert str(tmp_path) in caught.value.message
