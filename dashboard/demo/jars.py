@@ -39,6 +39,7 @@ _IVY_MODULE = """<ivy-module version="2.0">
   </dependencies>
 </ivy-module>
 """
+_WITHOUT_TOOLS_API = '    <exclude org="org.apache.kafka" module="kafka-tools-api"/>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,14 @@ def _download(jars: KafkaJars, home: Path, root: str) -> None:
     settings, module = home / "ivysettings.xml", home / "ivy.xml"
     settings.write_text(_IVY_SETTINGS.format(root=root))
     # kafka-tools is missing for some versions: asked for with, then without.
+    failure: str | None = None
     for with_tools in (True, False):
         module.write_text(_module(jars.version, with_tools=with_tools))
-        log = _run_ivy(jars.java, home, settings, module, partial)
-        if log is None:
+        failure = _run_ivy(jars.java, home, settings, module, partial)
+        if failure is None:
             break
-    else:
-        raise _cannot_be_had(jars.version, log, root)
+    if failure is not None:
+        raise _cannot_be_had(jars.version, failure, root)
     partial.rename(jars.folder)
     (home / "complete").write_text("\n".join(sorted(p.name for p in jars.folder.iterdir())))
 
@@ -136,7 +138,7 @@ def _module(version: str, *, with_tools: bool) -> str:
         f'conf="default->default"/>'
         for org, name, rev, deep in wanted
     )
-    excludes = "" if with_tools else '    <exclude org="org.apache.kafka" module="kafka-tools-api"/>'
+    excludes = "" if with_tools else _WITHOUT_TOOLS_API
     return _IVY_MODULE.format(dependencies=dependencies, excludes=excludes)
 
 
@@ -145,7 +147,8 @@ def _run_ivy(java: str, home: Path, settings: Path, module: Path, into: Path) ->
     command = [
         java, "-XX:TieredStopAtLevel=1", "-cp", str(_ivy_jar()), "org.apache.ivy.Main", "-warn",
         "-settings", str(settings), "-ivy", str(module), "-cache", str(home.parent / "ivy"),
-        "-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle",
+        "-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]",
+        "-types", "jar", "bundle",
     ]  # fmt: skip
     try:
         done = subprocess.run(
@@ -170,8 +173,8 @@ def _ivy_jar() -> Path:
 
 
 def _cannot_be_had(version: str, log: str, root: str) -> DemoError:
-    lines = [line.strip() for line in log.splitlines() if "not found" in line or "Exception" in line]
-    cause = lines[0] if lines else log.strip()[-200:]
+    told = (line.strip() for line in log.splitlines())
+    cause = next((t for t in told if "not found" in t or "Exception" in t), log.strip()[-200:])
     return DemoError(
         f"the jars of Kafka {version} could not be fetched from {root}: {cause}",
         "Check the network and LOWWATER_KAFKA_VERSION (3.9.2, 4.3.1 and 4.4.0 are known to work).",

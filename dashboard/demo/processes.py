@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -37,7 +38,7 @@ def spawn(
             cwd=cwd,
             # Its own session: Ctrl-C reaches the supervisor alone, which stops children in order.
             start_new_session=True,
-            preexec_fn=_die_with(os.getpid()),
+            preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - calls prctl and getppid only
         )
 
 
@@ -59,10 +60,8 @@ def stop(process: subprocess.Popen[bytes], grace_seconds: float) -> None:
     """SIGTERM to the child's whole session group, SIGKILL after the grace; returns when gone."""
     signal_group(process, signal.SIGCONT)
     signal_group(process, signal.SIGTERM)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(grace_seconds)
-    except subprocess.TimeoutExpired:
-        pass
     signal_group(process, signal.SIGKILL)
     process.wait()
 

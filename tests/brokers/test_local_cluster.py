@@ -1,0 +1,69 @@
+"""The local cluster is a real one: brokers serve, stop, come back and refuse strangers."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from dashboard.demo.brokers import LocalCluster, alive_brokers
+from tests.brokers.secured import SecuredCluster
+
+
+def broker_ids(properties: dict[str, str]) -> set[int]:
+    return set(AdminClient(properties | {"log_level": "0"}).list_topics(timeout=2).brokers)
+
+
+def test_every_broker_is_alive_once_the_start_returns(cluster: LocalCluster) -> None:
+    for address in cluster.bootstrap.split(","):
+        assert alive_brokers(address) == {1, 2, 3}
+
+
+def test_the_cluster_has_the_id_that_it_was_formatted_with(cluster: LocalCluster) -> None:
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    assert client.list_topics(timeout=5).cluster_id == cluster.cluster_id
+
+
+def test_a_stopped_broker_leaves_and_comes_back_on_its_port(cluster: LocalCluster) -> None:
+    before = cluster.bootstrap
+    cluster.stop_broker(2)
+    try:
+        assert set(cluster.pids()) == {1, 3}
+        assert alive_brokers(cluster.bootstrap.split(",")[0]) == {1, 3}
+    finally:
+        cluster.start_broker(2)
+    assert set(cluster.pids()) == {1, 2, 3}
+    assert cluster.bootstrap == before
+
+
+def test_a_suspended_broker_does_not_answer_until_it_is_resumed(cluster: LocalCluster) -> None:
+    third = cluster.bootstrap.split(",")[2]
+    cluster.suspend(3)
+    try:
+        assert alive_brokers(third) == set()
+    finally:
+        cluster.resume(3)
+    cluster.start_broker(3)
+    assert 3 in alive_brokers(third)
+
+
+def test_a_wrong_secret_is_refused_and_the_right_one_is_not(
+    secured_cluster: SecuredCluster,
+) -> None:
+    assert broker_ids(secured_cluster.sasl_plain()) == {1}
+    with pytest.raises(KafkaException):
+        broker_ids(secured_cluster.sasl_plain(secret="wrong"))
+
+
+def test_scram_users_are_made_after_the_start(secured_cluster: SecuredCluster) -> None:
+    secured_cluster.add_scram_user("scram-user", "scram-secret")
+    assert broker_ids(secured_cluster.sasl_scram("scram-user", "scram-secret")) == {1}
+    with pytest.raises(KafkaException):
+        broker_ids(secured_cluster.sasl_scram("scram-user", "wrong"))
+
+
+def test_tls_wants_the_authority_that_signed_the_broker(secured_cluster: SecuredCluster) -> None:
+    assert broker_ids(secured_cluster.tls()) == {1}
+    assert broker_ids(secured_cluster.sasl_tls()) == {1}
+    with pytest.raises(KafkaException):
+        broker_ids(secured_cluster.tls(secured_cluster.certificates.stranger))
