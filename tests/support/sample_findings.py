@@ -1,0 +1,147 @@
+"""The sample cluster's findings, as the analysis would write them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard import guard_texts
+from dashboard.model import Guard
+from dashboard.snapshots import ClusterStore
+from dashboard.tables import FINDING_TABLES
+from tests.support.sample_partitions import (
+    BROKERS,
+    SILENT,
+    Rows,
+    SamplePartition,
+    log_dir,
+    table_of,
+)
+from tests.support.sample_topics import GROUPS
+
+KNOTS = 6
+
+
+def write(
+    cluster: ClusterStore,
+    parts: list[SamplePartition],
+    snapshot_id: str,
+    taken_at: datetime,
+    missing: int | None,
+) -> None:
+    writer = cluster.begin("findings", taken_at + timedelta(seconds=2))
+    answered = [broker for broker in BROKERS if broker != missing]
+    reclaimable = [_reclaimable(p, t, answered) for p in parts
+                   for t in ("committed", "high-watermark")]  # fmt: skip
+    tables: dict[str, Rows] = {
+        "reclaimable": reclaimable,
+        "holds": [
+            {**p.key, "group_id": g, "committed_offset": o, "last_seen_at": taken_at,
+             "last_commit_at": taken_at - timedelta(days=41 if g == "old-reporting" else 0)}
+            for p in parts for g, o in p.committed.items()
+        ],
+        "curves": [
+            {**p.key, "broker_id": b, "log_dir": "/d1", "offset": o,
+             "bytes_below": p.bytes_below(o)}
+            for p in parts for b in answered for o in _knots(p)
+        ],
+        "blockers": _blockers(parts, taken_at, len(answered)),
+        "disks": [_disk(b, b in answered, parts, reclaimable) for b in BROKERS],
+        "quality": [
+            {"table": t, "broker_id": b, "rows": len(parts) if b in answered else 0,
+             "expected_rows": len(parts), "complete": b in answered,
+             "reason": None if b in answered else SILENT}
+            for t in ("replicas", "log_dirs") for b in BROKERS
+        ],
+    }  # fmt: skip
+    for table, rows in tables.items():
+        writer.write(table, table_of(FINDING_TABLES[table], rows, snapshot_id, taken_at))
+    writer.commit(2.1, {"snapshot_id": snapshot_id})
+    cluster.set_latest(writer.id)
+
+
+def _target(part: SamplePartition, target: str) -> int | None:
+    if target == "high-watermark":
+        return part.stable
+    return min(*part.committed.values(), part.stable) if part.committed else None
+
+
+def _guards(part: SamplePartition, target: str) -> list[Guard]:
+    topic = part.topic.topic
+    facts = {"topic": topic, "policy": part.topic.cleanup, "who": "No group",
+             "group_id": "metrics-tail"}  # fmt: skip
+    found = [guard_texts.guard(name, **facts) for name in part.topic.guards]
+    for group, offset in part.committed.items() if target == "high-watermark" else ():
+        if offset < part.stable:
+            found.append(guard_texts.guard(
+                "unread-by-group", group_id=group, committed_offset=offset,
+                target_offset=part.stable, records=part.stable - offset))  # fmt: skip
+    if not part.topic.owner:
+        found.append(guard_texts.guard("readers-undeclared", topic=topic))
+    return found
+
+
+def _reclaimable(part: SamplePartition, target: str, answered: list[int]) -> dict[str, Any]:
+    offset = _target(part, target)
+    copies = len(answered)
+    likely = part.bytes_below(offset) * copies if offset is not None else None
+    lowest = min(part.committed, key=lambda g: part.committed[g]) if part.committed else None
+    return {
+        **part.key, "target": target, "target_offset": offset,
+        "log_start_offset": part.log_start, "high_watermark": part.high_watermark,
+        "records": offset - part.log_start if offset is not None else None,
+        "bytes_low": None if likely is None else int(likely * 0.93),
+        "bytes_likely": likely,
+        "bytes_high": None if likely is None else int(likely * 1.04),
+        "bytes_at_once": None if likely is None else likely - likely % (64 * 2**20),
+        "size_bytes": part.size_bytes * copies,
+        "held_bytes": None if likely is None else part.size_bytes * copies - likely,
+        "held_by": lowest, "method": "curve", "replicas": copies,
+        "readers_declared": part.topic.owner is not None, "owner": part.topic.owner,
+        "guards": [guard.to_json() for guard in _guards(part, target)],
+    }  # fmt: skip
+
+
+def _knots(part: SamplePartition) -> list[int]:
+    span = part.high_watermark - part.log_start
+    return sorted({part.log_start + span * i // (KNOTS - 1) for i in range(KNOTS)})
+
+
+def _blockers(parts: list[SamplePartition], taken_at: datetime, copies: int) -> Rows:
+    freed: dict[tuple[str, str], int] = {}
+    for part in parts:
+        lowest = _target(part, "committed")
+        if lowest is None:
+            continue
+        for group in part.committed:
+            others = [o for g, o in part.committed.items() if g != group]
+            unheld = min([*others, part.stable])
+            gain = max(0, part.bytes_below(unheld) - part.bytes_below(lowest)) * copies
+            key = (group, part.topic.topic)
+            freed[key] = freed.get(key, 0) + gain
+    return [
+        {"group_id": group, "topic": topic, "bytes_held_alone": gain,
+         "bytes_freed_if_waived": gain,
+         "last_commit_at": taken_at - timedelta(days=41 if group == "old-reporting" else 0),
+         "group_state": GROUPS.get(group, ("classic", "Stable", 1))[1],
+         "members": GROUPS.get(group, ("classic", "Stable", 1))[2]}
+        for (group, topic), gain in freed.items()
+    ]  # fmt: skip
+
+
+def _disk(
+    broker: int, answered: bool, parts: list[SamplePartition], reclaimable: Rows
+) -> dict[str, Any]:
+    if not answered:
+        return {"broker_id": broker, "log_dir": "/d1", "measured": False,
+                "error": SILENT}  # fmt: skip
+    rows = [r for r in reclaimable if r["target"] == "committed"]
+    free = [r for r in rows if {g["name"] for g in r["guards"]} <= {"readers-undeclared"}]
+    given = sum(r["bytes_likely"] // r["replicas"] for r in free)
+    held = sum(r["held_bytes"] // r["replicas"] for r in free)
+    size = sum(p.size_bytes for p in parts)
+    directory = log_dir(broker, True, parts)
+    used = directory["total_bytes"] - directory["usable_bytes"]
+    return {**{k: directory[k] for k in ("broker_id", "log_dir", "total_bytes", "usable_bytes")},
+            "reclaimable_bytes": given, "held_bytes": held, "live_bytes": size - given - held,
+            "future_bytes": 0, "unexplained_bytes": used - size, "measured": True}  # fmt: skip
