@@ -21,6 +21,7 @@ NEVER_LIFTABLE = (
     "not-deletable",
     "system-topic",
     "beyond-last-stable-offset",
+    "target-unresolved",
 )
 
 
@@ -59,6 +60,10 @@ _TEXTS: dict[str, _Text] = {
         "Target {target_offset} is past the last stable offset {last_stable_offset}: "
         "an open transaction, or nothing written there yet.",
         "Not liftable: choose a lower target, or plan again once the transaction has ended.",
+    ),
+    "target-unresolved": _Text(
+        "No target offset is known: {why}.",
+        "Not liftable: plan again when it can be read, or choose another kind of target.",
     ),
     "unread-by-group": _Text(
         "Group {group_id} committed {committed_offset}: {records} records below the target "
@@ -137,8 +142,8 @@ def guard(name: str, **facts: Any) -> Guard:
 
     Facts by guard: groups-incomplete why · cluster-mismatch planned, found · topic-id-changed
     topic, planned, found · not-deletable topic, policy · system-topic topic ·
-    beyond-last-stable-offset target_offset, last_stable_offset · unread-by-group group_id,
-    committed_offset, target_offset, records · no-committed-offset who · readers-undeclared topic ·
+    beyond-last-stable-offset target_offset, last_stable_offset · target-unresolved why ·
+    unread-by-group group_id, committed_offset, target_offset, records · no-committed-offset who · readers-undeclared topic ·
     unseen-reader-suspected topic, bytes_out, explained · members-without-commits group_id ·
     share-group group_id, why · changelog-source topic, why · remote-storage topic ·
     under-replicated brokers · reassigning adding, removing · leader-log-dir-move broker_id,

@@ -1,0 +1,60 @@
+"""What a purge needs of a cluster: the seam between decisions and Kafka, faked in unit tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Protocol
+
+from dashboard.model import (
+    Broker,
+    ConfigEntry,
+    DeleteRecordsResult,
+    EpochEnd,
+    GroupListing,
+    LeaderLogStart,
+    LogDirsAnswer,
+    OffsetAtTime,
+    PartitionOffsets,
+    Reassignment,
+    ReplicaOffsets,
+    TopicPartition,
+    TopicState,
+)
+
+
+class Cluster(Protocol):
+    """`dashboard.cluster.live.LiveCluster`, or a stand-in for it."""
+
+    def cluster_id(self) -> str: ...
+    def brokers(self) -> tuple[Broker, ...]: ...
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicState]: ...
+    def configs(
+        self, topics: Iterable[str], brokers: Iterable[int] = ()
+    ) -> tuple[ConfigEntry, ...]: ...
+    def offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionOffsets]: ...
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]: ...
+    def replica_offsets(
+        self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
+    ) -> tuple[ReplicaOffsets, ...]: ...
+    def leader_log_starts(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, LeaderLogStart]: ...
+    def log_dirs(self) -> LogDirsAnswer: ...
+    def reassignments(self) -> tuple[Reassignment, ...]: ...
+    def groups(self, *, with_offsets: bool = True) -> GroupListing: ...
+    def epoch_ends(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, EpochEnd]: ...
+    def delete_records(
+        self,
+        leader_id: int,
+        targets: Mapping[TopicPartition, int],
+        *,
+        timeout_ms: int,
+        leader_only: bool = False,
+    ) -> DeleteRecordsResult: ...

@@ -1,0 +1,212 @@
+"""What a plan is judged on: everything read of topics, partitions and groups, in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dashboard.errors import RefusedError
+from dashboard.model import (
+    ConfigEntry,
+    Group,
+    GroupListing,
+    GroupOffset,
+    LogDirsAnswer,
+    PartitionOffsets,
+    Reassignment,
+    TopicPartition,
+    TopicState,
+)
+from dashboard.purge.cluster_seam import Cluster
+
+# What guards, forecasts and the receipt need of a topic's configs.
+TOPIC_CONFIGS = (
+    "cleanup.policy",
+    "remote.storage.enable",
+    "unclean.leader.election.enable",
+    "segment.bytes",
+    "file.delete.delay.ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """One partition as seen live. `error` says why its offsets are not known."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    leader_id: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    log_start_offset: int | None
+    last_stable_offset: int | None
+    high_watermark: int | None
+    is_internal: bool = False
+    reassigning: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # adding, removing
+    leader_moves_to: str | None = None  # the log dir of the leader's future replica
+    error: str | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupClaim:
+    """A group's offset on one partition; `remembered` when only a kept snapshot shows it."""
+
+    group_id: str
+    committed_offset: int | None
+    remembered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """All live reads of a plan, and the groups that earlier snapshots remember."""
+
+    cluster_id: str
+    cluster_name: str
+    read_at: datetime
+    partitions: Mapping[TopicPartition, PartitionFacts]
+    configs: Mapping[str, Mapping[str, str | None]]
+    groups: Mapping[str, Group]
+    claims: Mapping[TopicPartition, tuple[GroupClaim, ...]]  # sorted by group id
+    incomplete: tuple[str, ...] = ()
+    offset_errors: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+def read_facts(
+    live: Cluster,
+    topics: Iterable[str],
+    *,
+    cluster_name: str,
+    remembered: Iterable[GroupOffset],
+    now: datetime,
+) -> PlanFacts:
+    """Read everything a plan over `topics` needs. `remembered` is from `memory.remembered`.
+
+    Raises RefusedError TOPIC_NOT_FOUND or CONFIGS_UNREADABLE, and ClusterError when nothing
+    could be read.
+    """
+    names = sorted(set(topics))
+    states = live.topics(names)
+    _all_found(states, names)
+    configs = config_values(live.configs(names))
+    _configs_known(configs, names)
+    wanted = [TopicPartition(s.topic, p.partition) for s in states.values() for p in s.partitions]
+    listing = live.groups(with_offsets=True)
+    return PlanFacts(
+        cluster_id=live.cluster_id(),
+        cluster_name=cluster_name,
+        read_at=now,
+        partitions=partition_facts(
+            states, live.offsets(wanted), live.reassignments(), live.log_dirs()
+        ),
+        configs=configs,
+        groups={g.group_id: g for g in listing.groups},
+        claims=claims_of(listing, remembered, set(names)),
+        incomplete=listing.incomplete,
+        offset_errors=_offset_errors(listing),
+    )
+
+
+def partition_facts(
+    states: Mapping[str, TopicState],
+    offsets: Mapping[TopicPartition, PartitionOffsets],
+    reassignments: Iterable[Reassignment],
+    log_dirs: LogDirsAnswer,
+) -> dict[TopicPartition, PartitionFacts]:
+    """Join metadata, leader offsets, reassignments and log-dir moves by partition, sorted."""
+    moving = {TopicPartition(r.topic, r.partition): (r.adding, r.removing) for r in reassignments}
+    future = {
+        (r.broker_id, TopicPartition(r.topic, r.partition)): r.log_dir
+        for r in log_dirs.replicas
+        if r.is_future
+    }
+    found: dict[TopicPartition, PartitionFacts] = {}
+    for topic, state in sorted(states.items()):
+        for p in state.partitions:
+            key = TopicPartition(topic, p.partition)
+            seen = offsets.get(key)
+            found[key] = PartitionFacts(
+                topic=topic,
+                partition=p.partition,
+                topic_id=state.topic_id,
+                leader_id=p.leader_id,
+                leader_epoch=p.leader_epoch,
+                replicas=p.replicas,
+                isr=p.isr,
+                log_start_offset=seen.log_start_offset if seen else None,
+                last_stable_offset=seen.last_stable_offset if seen else None,
+                high_watermark=seen.high_watermark if seen else None,
+                is_internal=state.is_internal,
+                reassigning=moving.get(key),
+                leader_moves_to=future.get((p.leader_id, key)) if p.leader_id is not None else None,
+                error=p.error or (seen.error if seen else "offsets were not read"),
+            )
+    return found
+
+
+def claims_of(
+    listing: GroupListing, remembered: Iterable[GroupOffset], topics: set[str]
+) -> dict[TopicPartition, tuple[GroupClaim, ...]]:
+    """Every group's offset per partition: the live one, else the last one remembered.
+
+    A live group without a commit on a partition it once committed counts at the remembered
+    offset too: an expired offset is not a read record.
+    """
+    found: dict[TopicPartition, dict[str, GroupClaim]] = {}
+    for offset in remembered:
+        if offset.topic in topics and offset.committed_offset is not None:
+            key = TopicPartition(offset.topic, offset.partition)
+            claim = GroupClaim(offset.group_id, offset.committed_offset, remembered=True)
+            found.setdefault(key, {})[offset.group_id] = claim
+    for offset in listing.offsets:
+        if offset.topic in topics and offset.committed_offset is not None and not offset.error:
+            key = TopicPartition(offset.topic, offset.partition)
+            found.setdefault(key, {})[offset.group_id] = GroupClaim(
+                offset.group_id, offset.committed_offset
+            )
+    return {key: tuple(by[g] for g in sorted(by)) for key, by in found.items()}
+
+
+def config_values(entries: Iterable[ConfigEntry]) -> dict[str, dict[str, str | None]]:
+    """Topic configs by topic and key, of those this product acts on."""
+    found: dict[str, dict[str, str | None]] = {}
+    for entry in entries:
+        if entry.scope == "topic" and entry.key in TOPIC_CONFIGS:
+            found.setdefault(entry.name, {})[entry.key] = entry.value
+    return found
+
+
+def _offset_errors(listing: GroupListing) -> dict[TopicPartition, str]:
+    return {
+        TopicPartition(o.topic, o.partition): f"group {o.group_id}: {o.error}"
+        for o in listing.offsets
+        if o.error
+    }
+
+
+def _all_found(states: Mapping[str, TopicState], names: list[str]) -> None:
+    for name in names:
+        state = states.get(name)
+        if state is None or state.error or not state.partitions:
+            why = state.error if state else "UNKNOWN_TOPIC_OR_PARTITION"
+            raise RefusedError(
+                f"topic {name} cannot be planned: {why}",
+                "Check its name and that this principal may DESCRIBE it.",
+                code="TOPIC_NOT_FOUND",
+            )
+
+
+def _configs_known(configs: Mapping[str, Mapping[str, str | None]], names: list[str]) -> None:
+    for name in names:
+        if not configs.get(name, {}).get("cleanup.policy"):
+            raise RefusedError(
+                f"the configs of topic {name} cannot be read, so its guards cannot be judged",
+                "Give this principal DESCRIBE_CONFIGS on the topic, then plan again.",
+                code="CONFIGS_UNREADABLE",
+            )

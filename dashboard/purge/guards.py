@@ -1,0 +1,200 @@
+"""Which guards stand on a partition: pure judgement of facts, waivers and declarations.
+
+Two questions: may records be lost that somebody still wants (asked when planning and again
+before sending), and is the moment bad (asked when planning). Texts are in `guard_texts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from dashboard.guard_texts import guard, is_system_topic
+from dashboard.model import Guard, TopicPartition
+from dashboard.purge.facts import PartitionFacts, PlanFacts
+from dashboard.purge.resolve import ResolvedTarget
+from dashboard.settings import TopicDeclaration
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A guard that applies, and the group it speaks of where an override may name one."""
+
+    guard: Guard
+    group_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Facts prepared once, so that 100,000 partitions are judged in seconds."""
+
+    facts: PlanFacts
+    waived: Collection[str]
+    declarations: Mapping[str, TopicDeclaration]
+    most_partitions: int
+    planned_partitions: int
+    topic_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def findings(self, key: TopicPartition, target: ResolvedTarget) -> list[Finding]:
+        """Every guard on one partition for its target, in a fixed order."""
+        seen = self.facts.partitions[key]
+        return [*self.data_findings(seen, target), *self._moment_findings(seen, target)]
+
+    def data_findings(self, seen: PartitionFacts, target: ResolvedTarget) -> list[Finding]:
+        """The guards that keep records from being lost; asked again before sending."""
+        found = list(self._topic_findings(seen))
+        if target.offset is None:
+            found.append(_without_target(target))
+            return found
+        if seen.log_start_offset is not None and target.offset <= seen.log_start_offset:
+            return found  # nothing is left to delete, so nobody loses anything
+        stable = seen.last_stable_offset
+        if stable is None or target.offset > stable:
+            found.append(
+                Finding(
+                    guard(
+                        "beyond-last-stable-offset",
+                        target_offset=target.offset,
+                        last_stable_offset="unknown" if stable is None else stable,
+                    )
+                )
+            )
+        found.extend(self._reader_findings(seen, target.offset))
+        return found
+
+    def _topic_findings(self, seen: PartitionFacts) -> Iterator[Finding]:
+        why = [*self.facts.incomplete]
+        if seen.key in self.facts.offset_errors:
+            why.append(self.facts.offset_errors[seen.key])
+        if why:
+            yield Finding(guard("groups-incomplete", why="; ".join(why)))
+        if seen.is_internal or is_system_topic(seen.topic):
+            yield Finding(guard("system-topic", topic=seen.topic))
+        policy = self.facts.configs.get(seen.topic, {}).get("cleanup.policy")
+        if policy is not None and "delete" not in policy:
+            yield Finding(guard("not-deletable", topic=seen.topic, policy=policy))
+
+    def _reader_findings(self, seen: PartitionFacts, target_offset: int) -> Iterator[Finding]:
+        claims = {
+            c.group_id: c.committed_offset
+            for c in self.facts.claims.get(seen.key, ())
+            if c.group_id not in self.waived
+        }
+        for group_id, committed in claims.items():
+            if committed is not None and committed < target_offset:
+                yield Finding(_unread(seen, group_id, committed, target_offset), group_id)
+        groups = self.topic_groups.get(seen.topic, ())
+        if not groups:
+            yield Finding(guard("no-committed-offset", who="No group"))
+        for group_id in groups:
+            if group_id not in claims:
+                yield self._without_commit(seen.key, group_id)
+        yield from self._share_findings(seen, claims)
+
+    def _without_commit(self, key: TopicPartition, group_id: str) -> Finding:
+        group = self.facts.groups.get(group_id)
+        if group is not None and key in group.assigned:
+            return Finding(guard("members-without-commits", group_id=group_id), group_id)
+        return Finding(guard("no-committed-offset", who=f"Group {group_id}"), group_id)
+
+    def _share_findings(
+        self, seen: PartitionFacts, claims: Mapping[str, int | None]
+    ) -> Iterator[Finding]:
+        for group_id, group in self.facts.groups.items():
+            if group.type != "share" or group_id in self.waived or group_id in claims:
+                continue
+            topics = {tp.topic for tp in group.assigned}
+            if not topics or seen.topic in topics:
+                why = "its members read this topic" if topics else "its topics cannot be read"
+                yield Finding(guard("share-group", group_id=group_id, why=why), group_id)
+
+    def _moment_findings(self, seen: PartitionFacts, target: ResolvedTarget) -> Iterator[Finding]:
+        if target.offset is None or target.offset <= (seen.log_start_offset or 0):
+            return
+        topic, configs = seen.topic, self.facts.configs.get(seen.topic, {})
+        declared = self.declarations.get(topic)
+        if declared is None or declared.readers != "groups":
+            yield Finding(guard("readers-undeclared", topic=topic))
+        why = changelog_reason(topic, configs.get("cleanup.policy"))
+        if why:
+            yield Finding(guard("changelog-source", topic=topic, why=why))
+        if configs.get("remote.storage.enable") == "true":
+            yield Finding(guard("remote-storage", topic=topic))
+        behind = sorted(set(seen.replicas) - set(seen.isr))
+        if behind:
+            brokers = " and ".join(f"broker {b}" for b in behind)
+            yield Finding(guard("under-replicated", brokers=brokers))
+        if seen.reassigning is not None:
+            adding, removing = (list(ids) for ids in seen.reassigning)
+            yield Finding(guard("reassigning", adding=adding, removing=removing))
+        if seen.leader_moves_to is not None:
+            yield Finding(
+                guard(
+                    "leader-log-dir-move", broker_id=seen.leader_id, log_dir=seen.leader_moves_to
+                )
+            )
+        if configs.get("unclean.leader.election.enable") == "true":
+            yield Finding(guard("unclean-election-enabled", topic=topic))
+        if self.planned_partitions > self.most_partitions:
+            yield Finding(
+                guard(
+                    "over-limit", partitions=self.planned_partitions, limit=self.most_partitions
+                )
+            )
+
+
+def judge(
+    facts: PlanFacts,
+    *,
+    waived: Collection[str],
+    declarations: Mapping[str, TopicDeclaration],
+    most_partitions: int,
+    planned_partitions: int,
+) -> Judge:
+    """A judge over `facts`; `declarations` maps a topic to its declaration."""
+    groups = _topic_groups(facts, waived)
+    return Judge(facts, waived, declarations, most_partitions, planned_partitions, groups)
+
+
+@lru_cache(maxsize=4096)
+def changelog_reason(topic: str, cleanup_policy: str | None) -> str | None:
+    """Why a Kafka Streams application may restore a state store from this topic, or None.
+
+    With `reuse.ktable.source.topics` a table's source topic is its own changelog; such topics
+    are compacted. Repartition topics are never restored from.
+    """
+    if topic.endswith("-changelog"):
+        return "its name ends with -changelog"
+    if cleanup_policy and "compact" in cleanup_policy and "delete" in cleanup_policy:
+        return "it is compacted, as the source of a table is"
+    return None
+
+
+def _topic_groups(facts: PlanFacts, waived: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """The groups of each topic: a commit on any partition of it, or a member that reads it."""
+    found: dict[str, set[str]] = {}
+    for key, claims in facts.claims.items():
+        found.setdefault(key.topic, set()).update(c.group_id for c in claims)
+    for group in facts.groups.values():
+        if group.type != "share":
+            for key in group.assigned:
+                found.setdefault(key.topic, set()).add(group.group_id)
+    return {topic: tuple(sorted(ids - set(waived))) for topic, ids in found.items()}
+
+
+def _without_target(target: ResolvedTarget) -> Finding:
+    if target.problem:
+        return Finding(guard("target-unresolved", why=target.problem))
+    return Finding(guard("no-committed-offset", who="No group"))
+
+
+def _unread(seen: PartitionFacts, group_id: str, committed: int, target_offset: int) -> Guard:
+    start = max(committed, seen.log_start_offset or 0)
+    return guard(
+        "unread-by-group",
+        group_id=group_id,
+        committed_offset=committed,
+        target_offset=target_offset,
+        records=target_offset - start,
+    )

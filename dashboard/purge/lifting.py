@@ -1,0 +1,98 @@
+"""What an operator lifts by name and reason: waived groups and overridden guards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from dashboard.errors import UsageError
+from dashboard.guard_texts import NEVER_LIFTABLE, names
+from dashboard.model import Guard
+from dashboard.purge.guards import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """A group whose offsets no longer count, because `by` said why at `at`."""
+
+    group_id: str
+    reason: str
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A guard lifted with a reason; `group_id` None lifts the guard that speaks of no group.
+
+    In a request None means every group; in a plan each group that was lifted is named.
+    """
+
+    name: str
+    group_id: str | None
+    reason: str
+    by: str
+    at: datetime
+
+
+def parse_waiver(text: str, by: str, at: datetime) -> Waiver:
+    """`G=reason`. Raises UsageError WAIVER_INVALID when a part is missing."""
+    group_id, _, reason = text.partition("=")
+    if not group_id.strip() or not reason.strip():
+        raise UsageError(
+            f"'{text}' waives no group with a reason",
+            'Write --waive "GROUP=why its offsets no longer count".',
+            code="WAIVER_INVALID",
+        )
+    return Waiver(group_id.strip(), reason.strip(), by, at)
+
+
+def parse_override(text: str, by: str, at: datetime, liftable: Collection[str]) -> Override:
+    """`NAME=reason` or `NAME:GROUP=reason`. Raises UsageError OVERRIDE_INVALID or NOT_LIFTABLE."""
+    match = re.fullmatch(r"([a-z-]+)(?::([^=]+))?=(.*\S.*)", text.strip(), re.DOTALL)
+    if match is None or match[1] not in names():
+        raise UsageError(
+            f"'{text}' overrides no guard with a reason",
+            f'Write --override "NAME=why" with one of: {", ".join(liftable)}.',
+            code="OVERRIDE_INVALID",
+        )
+    if match[1] in NEVER_LIFTABLE or match[1] not in liftable:
+        raise UsageError(
+            f"guard {match[1]} cannot be lifted",
+            f"These may be: {', '.join(liftable)}; the settings' liftable_guards decide.",
+            code="NOT_LIFTABLE",
+        )
+    return Override(match[1], match[2], match[3].strip(), by, at)
+
+
+def lift(
+    findings: Iterable[Finding], overrides: Iterable[Override], *, has_target: bool
+) -> tuple[tuple[Guard, ...], list[Override]]:
+    """The guards that still block, and the overrides that lifted the others, naming each group.
+
+    Without a target offset nothing can be lifted: there is nothing to send.
+    """
+    blocking: list[Guard] = []
+    lifted: list[Override] = []
+    for finding in findings:
+        found = _matching(finding, overrides) if has_target else None
+        if found is None:
+            blocking.append(finding.guard)
+        else:
+            lifted.append(Override(found.name, finding.group_id, found.reason, found.by, found.at))
+    return tuple(blocking), lifted
+
+
+def _matching(finding: Finding, overrides: Iterable[Override]) -> Override | None:
+    if finding.guard.name in NEVER_LIFTABLE:
+        return None
+    return next(
+        (
+            o
+            for o in overrides
+            if o.name == finding.guard.name and o.group_id in (None, finding.group_id)
+        ),
+        None,
+    )

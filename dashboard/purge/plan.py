@@ -1,0 +1,226 @@
+"""A plan: frozen targets with all that was seen and decided, and the pure step that builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from dashboard.model import Guard, TopicPartition
+from dashboard.purge import plan_json
+from dashboard.purge.facts import GroupClaim, PlanFacts
+from dashboard.purge.guards import Judge, judge
+from dashboard.purge.lifting import Override, Waiver, lift
+from dashboard.purge.resolve import ResolvedTarget
+from dashboard.settings import TopicDeclaration
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes over all replicas that the purge frees at once (whole segments); None: unmeasured.
+
+    `replicas` splits it by broker id; `method` names how it was measured.
+    """
+
+    bytes_at_once: int | None
+    method: str
+    replicas: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """One partition of a plan; `guards` lists only what blocks it, so () is free."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    leader_id: int | None
+    leader_epoch: int | None
+    log_start_offset: int | None
+    last_stable_offset: int | None
+    high_watermark: int | None
+    target_offset: int | None
+    capped_by: str | None
+    guards: tuple[Guard, ...]
+    groups: tuple[GroupClaim, ...]
+    estimate: Estimate | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def free(self) -> bool:
+        return not self.guards and self.target_offset is not None
+
+    @property
+    def records(self) -> int | None:
+        """Offsets between log start and target: an upper bound of the records that go."""
+        if self.target_offset is None or self.log_start_offset is None:
+            return None
+        return max(0, self.target_offset - self.log_start_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The declaration of one topic's readers that the plan relied on."""
+
+    topic: str
+    owner: str
+    readers: str
+    replay_window_ms: int
+    declared_by: str
+    declared_at: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that may be sent, and why. Its identity is the sha256 of its canonical JSON."""
+
+    cluster_id: str
+    cluster_name: str
+    target: str
+    created_at: datetime
+    expires_at: datetime
+    created_by: str
+    analysis_id: str | None
+    chosen_groups: tuple[str, ...]
+    partitions: tuple[PlannedPartition, ...]
+    waivers: tuple[Waiver, ...]
+    overrides: tuple[Override, ...]
+    declarations: tuple[Declared, ...]
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hex sha256 of the canonical JSON without its own `sha256` key."""
+        return plan_json.digest(plan_json.encode(self))
+
+    @property
+    def plan_id(self) -> str:
+        return self.sha256[:16]
+
+    @property
+    def free_partitions(self) -> tuple[PlannedPartition, ...]:
+        return tuple(p for p in self.partitions if p.free)
+
+    @property
+    def confirmation(self) -> str:
+        """The sentence an operator must repeat; N counts topics with a free partition."""
+        topics = {p.topic for p in self.free_partitions}
+        return f"purge {len(topics)} topics on {self.cluster_name}"
+
+    @property
+    def waived_groups(self) -> frozenset[str]:
+        return frozenset(w.group_id for w in self.waivers)
+
+    def expired(self, now: datetime) -> bool:
+        return now >= self.expires_at
+
+    def to_json_text(self) -> str:
+        """Canonical JSON: sorted keys, no spaces, UTF-8, `sha256` over all but itself."""
+        return plan_json.canonical({**plan_json.encode(self), "sha256": self.sha256})
+
+    @staticmethod
+    def from_json_text(text: str, where: str) -> Plan:
+        """The plan in `text`. Raises PlanError PLAN_INVALID, RefusedError PLAN_EDITED."""
+        return plan_json.parse(text, where)
+
+
+def build(
+    facts: PlanFacts,
+    resolved: Mapping[TopicPartition, ResolvedTarget],
+    *,
+    target: str,
+    chosen_groups: Collection[str] = (),
+    waivers: Iterable[Waiver] = (),
+    overrides: Iterable[Override] = (),
+    declarations: Mapping[str, TopicDeclaration],
+    estimates: Mapping[TopicPartition, Estimate],
+    analysis_id: str | None,
+    most_partitions: int,
+    created_by: str,
+    now: datetime,
+    expires_after: timedelta,
+) -> Plan:
+    """The plan for frozen targets: pure, the same input gives the same bytes."""
+    waived = tuple(sorted(waivers, key=lambda w: w.group_id))
+    asked = list(overrides)
+    over = judge(
+        facts,
+        waived={w.group_id for w in waived},
+        declarations=declarations,
+        most_partitions=most_partitions,
+        planned_partitions=len(resolved),
+    )
+    lifted: dict[tuple[str, str], Override] = {}
+    partitions = tuple(
+        _partition(over, key, resolved[key], asked, lifted, estimates.get(key))
+        for key in sorted(resolved)
+    )
+    return Plan(
+        cluster_id=facts.cluster_id,
+        cluster_name=facts.cluster_name,
+        target=target,
+        created_at=_to_millisecond(now),
+        expires_at=_to_millisecond(now + expires_after),
+        created_by=created_by,
+        analysis_id=analysis_id,
+        chosen_groups=tuple(sorted(chosen_groups)),
+        partitions=partitions,
+        waivers=waived,
+        overrides=tuple(lifted[key] for key in sorted(lifted)),
+        declarations=_declared(declarations, {key.topic for key in resolved}),
+    )
+
+
+def _partition(
+    over: Judge,
+    key: TopicPartition,
+    target: ResolvedTarget,
+    overrides: list[Override],
+    lifted: dict[tuple[str, str], Override],
+    estimate: Estimate | None,
+) -> PlannedPartition:
+    seen = over.facts.partitions[key]
+    found = over.findings(key, target)
+    blocking, used = lift(found, overrides, has_target=target.offset is not None)
+    for override in used:
+        lifted[(override.name, override.group_id or "")] = override
+    return PlannedPartition(
+        topic=key.topic,
+        partition=key.partition,
+        topic_id=seen.topic_id,
+        leader_id=seen.leader_id,
+        leader_epoch=seen.leader_epoch,
+        log_start_offset=seen.log_start_offset,
+        last_stable_offset=seen.last_stable_offset,
+        high_watermark=seen.high_watermark,
+        target_offset=target.offset,
+        capped_by=target.capped_by,
+        guards=blocking,
+        groups=over.facts.claims.get(key, ()),
+        estimate=estimate,
+    )
+
+
+def _declared(
+    declarations: Mapping[str, TopicDeclaration], topics: set[str]
+) -> tuple[Declared, ...]:
+    return tuple(
+        Declared(
+            topic=topic,
+            owner=d.owner,
+            readers=d.readers,
+            replay_window_ms=round(d.replay_window.total_seconds() * 1000),
+            declared_by=d.declared_by,
+            declared_at=d.declared_at,
+        )
+        for topic in sorted(topics)
+        if (d := declarations.get(topic)) is not None
+    )
+
+
+def _to_millisecond(moment: datetime) -> datetime:
+    # JSON carries milliseconds: what is hashed must survive the way there and back.
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

@@ -1,0 +1,183 @@
+"""A plan as canonical JSON and back: the same plan, the same bytes, the same sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dashboard.clock import format_time, parse_time
+from dashboard.errors import LowwaterError, PlanError, RefusedError
+from dashboard.model import Guard
+from dashboard.purge.facts import GroupClaim
+from dashboard.purge.lifting import Override, Waiver
+
+if TYPE_CHECKING:
+    from dashboard.purge.plan import Estimate, Plan, PlannedPartition
+
+FORMAT_VERSION = 1
+
+
+def canonical(document: Mapping[str, Any]) -> str:
+    """Sorted keys, no spaces, UTF-8 as it is, no NaN."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """Hex sha256 of the canonical JSON of `document`."""
+    return hashlib.sha256(canonical(document).encode()).hexdigest()
+
+
+def encode(plan: Plan) -> dict[str, Any]:
+    """The plan's document without `sha256`."""
+    return {
+        "version": FORMAT_VERSION,
+        "cluster_id": plan.cluster_id,
+        "cluster_name": plan.cluster_name,
+        "target": plan.target,
+        "created_at": format_time(plan.created_at),
+        "expires_at": format_time(plan.expires_at),
+        "created_by": plan.created_by,
+        "analysis_id": plan.analysis_id,
+        "chosen_groups": list(plan.chosen_groups),
+        "partitions": [_encode_partition(p) for p in plan.partitions],
+        "waivers": [
+            {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at)}
+            for w in plan.waivers
+        ],
+        "overrides": [
+            {
+                "name": o.name,
+                "group_id": o.group_id,
+                "reason": o.reason,
+                "by": o.by,
+                "at": format_time(o.at),
+            }
+            for o in plan.overrides
+        ],
+        "declarations": [
+            {name: getattr(d, name) for name in d.__dataclass_fields__} for d in plan.declarations
+        ],
+    }
+
+
+def parse(text: str, where: str) -> Plan:
+    """Read, verify the hash and decode. Raises PlanError PLAN_INVALID, RefusedError PLAN_EDITED."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise _invalid(where, f"is not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("version") != FORMAT_VERSION:
+        raise _invalid(where, f"is no plan of version {FORMAT_VERSION}")
+    found = document.pop("sha256", None)
+    try:
+        actual = digest(document)
+    except ValueError as error:
+        raise _invalid(where, f"is not a plan: {error}") from error
+    if found != actual:
+        raise RefusedError(
+            f"{where} was changed after it was planned: its sha256 is {actual}, it says {found}",
+            "Plan again; a plan is never edited by hand.",
+            code="PLAN_EDITED",
+        )
+    plan = _decode_or_refuse(document, where)
+    # Unknown keys, other types or another order would be hashed but never acted on.
+    if encode(plan) != document:
+        raise _invalid(where, "holds keys or values that no plan has")
+    return plan
+
+
+def _decode_or_refuse(document: dict[str, Any], where: str) -> Plan:
+    try:
+        return _decode(document)
+    except (KeyError, TypeError, ValueError, AttributeError, LowwaterError) as error:
+        raise _invalid(where, f"is not a plan: {type(error).__name__} {error}") from error
+
+
+def _decode(document: dict[str, Any]) -> Plan:
+    from dashboard.purge.plan import Declared, Plan
+
+    return Plan(
+        cluster_id=document["cluster_id"],
+        cluster_name=document["cluster_name"],
+        target=document["target"],
+        created_at=parse_time(document["created_at"]),
+        expires_at=parse_time(document["expires_at"]),
+        created_by=document["created_by"],
+        analysis_id=document["analysis_id"],
+        chosen_groups=tuple(document["chosen_groups"]),
+        partitions=tuple(_decode_partition(p) for p in document["partitions"]),
+        waivers=tuple(Waiver(**{**w, "at": parse_time(w["at"])}) for w in document["waivers"]),
+        overrides=tuple(
+            Override(**{**o, "at": parse_time(o["at"])}) for o in document["overrides"]
+        ),
+        declarations=tuple(Declared(**d) for d in document["declarations"]),
+    )
+
+
+def _encode_partition(p: PlannedPartition) -> dict[str, Any]:
+    return {
+        "topic": p.topic,
+        "partition": p.partition,
+        "topic_id": p.topic_id,
+        "leader_id": p.leader_id,
+        "leader_epoch": p.leader_epoch,
+        "log_start_offset": p.log_start_offset,
+        "last_stable_offset": p.last_stable_offset,
+        "high_watermark": p.high_watermark,
+        "target_offset": p.target_offset,
+        "capped_by": p.capped_by,
+        "guards": [g.to_json() for g in p.guards],
+        "groups": [
+            {
+                "group_id": c.group_id,
+                "committed_offset": c.committed_offset,
+                "remembered": c.remembered,
+            }
+            for c in p.groups
+        ],
+        "estimate": _encode_estimate(p.estimate),
+    }
+
+
+def _encode_estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    return {
+        "bytes_at_once": estimate.bytes_at_once,
+        "method": estimate.method,
+        "replicas": {str(b): size for b, size in sorted(estimate.replicas.items())},
+    }
+
+
+def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
+    from dashboard.purge.plan import Estimate, PlannedPartition
+
+    estimate = row["estimate"]
+    for name in ("partition", "target_offset", "log_start_offset", "leader_epoch"):
+        value = row[name]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError(f"{name} is {value!r}")
+    if row["target_offset"] is not None and row["target_offset"] < 0:
+        raise ValueError(f"target_offset is {row['target_offset']}")
+    return PlannedPartition(
+        **{
+            **row,
+            "guards": tuple(Guard(**g) for g in row["guards"]),
+            "groups": tuple(GroupClaim(**c) for c in row["groups"]),
+            "estimate": None
+            if estimate is None
+            else Estimate(
+                estimate["bytes_at_once"],
+                estimate["method"],
+                {int(b): size for b, size in estimate["replicas"].items()},
+            ),
+        }
+    )
+
+
+def _invalid(where: str, what: str) -> PlanError:
+    return PlanError(f"{where} {what}", "Make one with: lowwater plan … --out plan.json.")

@@ -1,0 +1,108 @@
+"""What a plan would do, as an operator reads it before confirming: the CLI contract's object."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.purge.plan import Plan, PlannedPartition
+
+
+def preview(plan: Plan, now: datetime) -> dict[str, Any]:
+    """The contract's keys, with totals over the free partitions and what each group would lose."""
+    return {
+        "plan_id": plan.plan_id,
+        "sha256": plan.sha256,
+        "confirmation": plan.confirmation,
+        "created_at": format_time(plan.created_at),
+        "expires_at": format_time(plan.expires_at),
+        "expired": plan.expired(now),
+        "cluster_id": plan.cluster_id,
+        "cluster_name": plan.cluster_name,
+        "target": plan.target,
+        "partitions": [_row(p) for p in plan.partitions],
+        "groups": _groups(plan),
+        "totals": _totals(plan),
+        "waivers": [
+            {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at)}
+            for w in plan.waivers
+        ],
+        "overrides": [
+            {"name": o.name, "group_id": o.group_id, "reason": o.reason, "by": o.by,
+             "at": format_time(o.at)}
+            for o in plan.overrides
+        ],
+    }  # fmt: skip
+
+
+def _row(p: PlannedPartition) -> dict[str, Any]:
+    return {
+        "topic": p.topic,
+        "partition": p.partition,
+        "log_start_offset": p.log_start_offset,
+        "target_offset": p.target_offset,
+        "last_stable_offset": p.last_stable_offset,
+        "high_watermark": p.high_watermark,
+        "records": p.records,
+        "bytes_at_once": p.estimate.bytes_at_once if p.estimate else None,
+        "method": p.estimate.method if p.estimate else None,
+        "capped_by": p.capped_by,
+        "guards": [g.to_json() for g in p.guards],
+    }
+
+
+def _totals(plan: Plan) -> dict[str, Any]:
+    free = plan.free_partitions
+    measured = [p.estimate.bytes_at_once for p in free if p.estimate]
+    known = [size for size in measured if size is not None]
+    return {
+        "topics": len({p.topic for p in free}),
+        "partitions": len(plan.partitions),
+        "free_partitions": len(free),
+        "guarded_partitions": len(plan.partitions) - len(free),
+        "records": sum(p.records or 0 for p in free),
+        "bytes_at_once": sum(known) if known else None,
+        "unmeasured_partitions": len(free) - len(known),
+    }
+
+
+def _groups(plan: Plan) -> list[dict[str, Any]]:
+    """Each group on the planned partitions, and the range of what it would lose.
+
+    A group left behind the log start resets to earliest (it loses what lies below the target)
+    or to latest (all up to the log end); Kafka does not show which.
+    """
+    waived = {w.group_id: w.reason for w in plan.waivers}
+    rows: dict[str, dict[str, Any]] = {}
+    for p in plan.partitions:
+        for claim in p.groups:
+            row = rows.setdefault(
+                claim.group_id,
+                {
+                    "group_id": claim.group_id,
+                    "waived": claim.group_id in waived,
+                    "reason": waived.get(claim.group_id),
+                    "remembered": True,
+                    "partitions": 0,
+                    "records_unread_below_targets": 0,
+                    "loss_if_earliest": 0,
+                    "loss_if_latest": 0,
+                },
+            )
+            row["remembered"] = row["remembered"] and claim.remembered
+            row["partitions"] += 1
+            _add_loss(row, p, claim.committed_offset)
+    return [rows[group_id] for group_id in sorted(rows)]
+
+
+def _add_loss(row: dict[str, Any], p: PlannedPartition, committed: int | None) -> None:
+    if committed is None or p.target_offset is None:
+        return
+    start = max(committed, p.log_start_offset or 0)
+    if start >= p.target_offset:
+        return
+    row["records_unread_below_targets"] += p.target_offset - start
+    if p.free:
+        row["loss_if_earliest"] += p.target_offset - start
+        row["loss_if_latest"] += max(p.target_offset, p.high_watermark or 0) - start

@@ -1,0 +1,153 @@
+"""What an operator may ask for as a target, and Kafka's offsets JSON in and out.
+
+A target is spelt `committed`, `timestamp:ISO8601Z`, `offset:N` or `high-watermark`; an offsets
+file names one offset per partition. -1 is accepted only where the operator typed it; it means
+"the high watermark seen" and is never sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NoReturn
+
+from dashboard.clock import format_time, parse_time
+from dashboard.errors import PlanError, UsageError
+from dashboard.model import TopicPartition
+
+Kind = Literal["committed", "timestamp", "offset", "high-watermark", "file"]
+HIGH_WATERMARK = -1  # as typed in an offsets file: "to the high watermark"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One choice for all partitions; `offset` or `at` is set for the kinds that need it.
+
+    `offsets` holds the offset of each partition for the kind `file`, with -1 as typed.
+    """
+
+    kind: Kind
+    offset: int | None = None
+    at: datetime | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+
+    @property
+    def text(self) -> str:
+        """As `--to` spells it; `file` for an offsets file."""
+        if self.kind == "offset":
+            return f"offset:{self.offset}"
+        if self.kind == "timestamp" and self.at is not None:
+            return f"timestamp:{format_time(self.at)}"
+        return self.kind
+
+
+def parse_target(text: str) -> Target:
+    """`committed | timestamp:ISO8601Z | offset:N | high-watermark`. Raises UsageError."""
+    kind, _, value = text.strip().partition(":")
+    if kind in ("committed", "high-watermark") and not value:
+        return Target("committed" if kind == "committed" else "high-watermark")
+    if kind == "timestamp" and value:
+        return Target("timestamp", at=parse_time(value))
+    if kind == "offset" and value.isascii() and value.isdigit():
+        return Target("offset", offset=int(value))
+    if kind == "offset" and value == "-1":
+        return Target("high-watermark")
+    raise UsageError(
+        f"'{text}' is not a target",
+        "Write committed, timestamp:2026-03-01T04:00:00Z, offset:5000 or high-watermark.",
+        code="TARGET_INVALID",
+    )
+
+
+def read_offsets_json(text: str, where: str) -> Target:
+    """The file of Kafka's delete-records tool as a target of kind `file`.
+
+    Format: `{"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}`, where version
+    may be left out as in Kafka's `DeleteRecordsCommand`. Raises PlanError OFFSETS_INVALID with
+    the JSON path of what is wrong; `where` names the file.
+    """
+    document = _load(text, where)
+    version = document.get("version", 1)
+    if isinstance(version, bool) or version != 1:
+        _refuse(where, "$.version", f"is {json.dumps(version)}, only 1 is known")
+    unknown = sorted(document.keys() - {"partitions", "version"})
+    if unknown:
+        _refuse(where, f"$.{unknown[0]}", "is not a known key")
+    rows = document.get("partitions")
+    if not isinstance(rows, list) or not rows:
+        _refuse(where, "$.partitions", "is not a list with at least one partition")
+    offsets: dict[TopicPartition, int] = {}
+    for index, row in enumerate(rows):
+        path = f"$.partitions[{index}]"
+        partition, offset = _row(row, where, path)
+        if partition in offsets:
+            _refuse(where, path, f"names {partition.topic}-{partition.partition} a second time")
+        offsets[partition] = offset
+    return Target("file", offsets=offsets)
+
+
+def write_offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
+    """`offsets` in the format of Kafka's delete-records tool, sorted by topic and partition."""
+    rows = [
+        {"topic": tp.topic, "partition": tp.partition, "offset": offset}
+        for tp, offset in sorted(offsets.items())
+    ]
+    return json.dumps({"partitions": rows, "version": 1}, ensure_ascii=False)
+
+
+def _load(text: str, where: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text, object_pairs_hook=_unique_keys)
+    except ValueError as error:
+        raise PlanError(
+            f"{where} is not JSON: {error}",
+            "Write it as Kafka's delete-records tool does.",
+            code="OFFSETS_INVALID",
+        ) from error
+    if not isinstance(document, dict):
+        _refuse(where, "$", "is not an object")
+    return document
+
+
+def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:  # JSON's last one wins silently; a purge must not
+            raise ValueError(f"key '{key}' stands twice in one object")
+        found[key] = value
+    return found
+
+
+def _row(row: Any, where: str, path: str) -> tuple[TopicPartition, int]:
+    if not isinstance(row, dict):
+        _refuse(where, path, "is not an object")
+    for key in sorted(row.keys() - {"topic", "partition", "offset"}):
+        _refuse(where, f"{path}.{key}", "is not a known key")
+    topic = row.get("topic")
+    if not isinstance(topic, str) or not topic:
+        _refuse(where, f"{path}.topic", "is not a topic name")
+    partition = _whole(row.get("partition"), where, f"{path}.partition")
+    offset = _whole(row.get("offset"), where, f"{path}.offset")
+    if partition < 0:
+        _refuse(where, f"{path}.partition", f"is {partition}, below 0")
+    if offset < 0 and offset != HIGH_WATERMARK:
+        _refuse(where, f"{path}.offset", f"is {offset}; only -1, the high watermark, may be")
+    return TopicPartition(topic, partition), offset
+
+
+def _whole(value: Any, where: str, path: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        _refuse(where, path, f"is {json.dumps(value)}, not a whole number")
+    if abs(value) > 2**63 - 1:
+        _refuse(where, path, "does not fit in 64 bits")
+    return int(value)
+
+
+def _refuse(where: str, path: str, what: str) -> NoReturn:
+    raise PlanError(
+        f"{where}: {path} {what}",
+        'Write {"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}.',
+        code="OFFSETS_INVALID",
+    )
