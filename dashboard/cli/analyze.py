@@ -1,0 +1,115 @@
+"""`lowwater analyze`: runs the Spark job as a child process and relays its answer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from dashboard.cli import context, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.errors import AnalysisError
+
+# How long an interrupted child may take to tidy up before it is killed.
+_GRACE_SECONDS = 10.0
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "analyze",
+        "turn the newest snapshot into findings (Spark)",
+        description="Turns the newest snapshot into findings with Spark: what can be given back,\n"
+        "who holds the rest. Needs Java 17 or newer.",
+        examples=("lowwater analyze --data ./data", "lowwater analyze --full --json"),
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="read the whole history again, not what is new"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `python -m analytics` and print its object. Raises StoreError, AnalysisError."""
+    _, data = context.read_settings(args)
+    cluster = context.open_store(data).cluster(args.cluster)
+    cluster.latest_snapshot()
+    command = [sys.executable, "-m", "analytics", "--data", data, "--cluster", cluster.cluster_id]
+    answer, code = _answer(command + ["--full"] * args.full)
+    if "error" in answer:
+        raise _relayed(answer["error"], code)
+    if code != 0:
+        raise _silent(code)
+    output.emit(answer, _text(answer), as_json=args.json)
+    return 0
+
+
+def _answer(command: list[str]) -> tuple[dict[str, Any], int]:
+    """The child's one JSON object ({} without one) and its exit code."""
+    # A session of its own: Ctrl-C reaches the child once, from here, and never twice.
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, env=_environment(), text=True, start_new_session=True
+    )
+    try:
+        stdout, _ = child.communicate()
+    except BaseException:
+        _end(child)
+        raise
+    return _last_object(stdout), child.returncode
+
+
+def _environment() -> dict[str, str]:
+    """This environment, in which the child finds `analytics` beside this very package."""
+    root = str(Path(__file__).parents[2])
+    before = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{before}" if before else root}
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_GRACE_SECONDS)
+            return
+
+
+def _last_object(stdout: str) -> dict[str, Any]:
+    for line in reversed(stdout.splitlines()):
+        with suppress(ValueError):
+            value = json.loads(line)
+            if isinstance(value, dict):
+                return value
+    return {}
+
+
+def _relayed(error: dict[str, str], code: int) -> AnalysisError:
+    relayed = AnalysisError(
+        error.get("message", "the analysis failed"),
+        error.get("next", "See the log above."),
+        code=error.get("code"),
+    )
+    relayed.exit_code = code or AnalysisError.exit_code
+    return relayed
+
+
+def _silent(code: int) -> AnalysisError:
+    ending = f"by signal {-code}" if code < 0 else f"with code {code}"
+    return AnalysisError(
+        f"the analysis ended {ending} and gave no result",
+        "See its log on stderr above; lowwater doctor checks Java and Spark.",
+    )
+
+
+def _text(answer: dict[str, Any]) -> str:
+    tables = ", ".join(f"{name} {rows}" for name, rows in sorted(answer["tables"].items()))
+    return (
+        f"analysis {answer['analysis_id']} of snapshot {answer['snapshot_id']} "
+        f"in {answer['seconds']:.1f} s\nrows: {tables}"
+    )

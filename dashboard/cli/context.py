@@ -1,0 +1,95 @@
+"""What a verb works with: settings, the data folder, and the cluster that flags name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dashboard.errors import SettingsError, UsageError
+from dashboard.settings import Settings, load, read_client_config
+
+if TYPE_CHECKING:  # pyarrow is slow to import; a verb that needs no store stays quick
+    from dashboard.snapshots import ClusterStore, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A cluster to reach: client properties (librdkafka's words), name, path of its config."""
+
+    client: Mapping[str, str]
+    name: str | None
+    client_config: str | None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.client["bootstrap.servers"]
+
+
+def read_settings(args: argparse.Namespace) -> tuple[Settings, str]:
+    """The settings, and the data folder: --data, else the settings' own. Raises SettingsError."""
+    settings = load()
+    return settings, args.data or settings.data
+
+
+def open_store(data: str) -> Store:
+    """The store at `data`. Raises UsageError when no file system speaks that URL."""
+    from dashboard.snapshots import Store
+
+    try:
+        return Store(data)
+    except (ValueError, ImportError) as error:
+        raise UsageError(
+            f"--data {data} cannot be opened: {error}",
+            "Name a local folder, or a URL whose fsspec package is installed.",
+            code="DATA_INVALID",
+        ) from error
+
+
+def open_cluster(args: argparse.Namespace) -> tuple[Settings, ClusterStore]:
+    """The settings and the cluster of the store that the flags name. Raises StoreError."""
+    settings, data = read_settings(args)
+    return settings, open_store(data).cluster(args.cluster)
+
+
+def target(args: argparse.Namespace, settings: Settings) -> Target:
+    """The cluster that --bootstrap-server, or else a settings section, describes.
+
+    Raises UsageError or SettingsError when neither is there or it is not clear which.
+    """
+    config = read_client_config(args.client_config) if args.client_config else {}
+    path = str(Path(args.client_config).resolve()) if args.client_config else None
+    if args.bootstrap_server:
+        client = {**config, "bootstrap.servers": args.bootstrap_server}
+        return Target(client, args.name or args.cluster, path)
+    if "bootstrap.servers" in config:
+        return Target(config, args.name or args.cluster, path)
+    name = _section(args.cluster, settings)
+    return Target({**settings.clusters[name], **config}, args.name or name, path)
+
+
+def _section(named: str | None, settings: Settings) -> str:
+    known = sorted(settings.clusters)
+    if named is None and len(known) == 1:
+        return known[0]
+    if not known:
+        raise UsageError(
+            "no cluster is named",
+            "Give --bootstrap-server HOST:PORT, or write [clusters.NAME] in lowwater.toml.",
+            code="CLUSTER_NOT_NAMED",
+        )
+    if named is None:
+        raise UsageError(
+            f"the settings hold several clusters: {', '.join(known)}",
+            "Name one with --cluster.",
+            code="CLUSTER_AMBIGUOUS",
+        )
+    if named not in known:
+        raise SettingsError(
+            f"the settings have no [clusters.{named}]",
+            f"Known: {', '.join(known)}. Or give --bootstrap-server HOST:PORT.",
+            code="CLUSTER_NOT_FOUND",
+        )
+    return named

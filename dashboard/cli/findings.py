@@ -1,0 +1,112 @@
+"""`lowwater findings TABLE`: one table of the newest analysis, sorted by its key."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dashboard.cli import context, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.errors import UsageError
+
+# What people read first; --json carries every column.
+_COLUMNS = {
+    "reclaimable": (
+        "topic", "partition", "target", "target_offset", "records", "bytes_likely",
+        "bytes_at_once", "method", "guards",
+    ),
+    "holds": ("topic", "partition", "group_id", "committed_offset", "last_commit_at"),
+    "blockers": (
+        "group_id", "topic", "bytes_held_alone", "bytes_freed_if_waived", "group_state",
+        "last_commit_at",
+    ),
+    "disks": (
+        "broker_id", "log_dir", "total_bytes", "usable_bytes", "reclaimable_bytes", "held_bytes",
+        "live_bytes", "error",
+    ),
+    "quality": ("table", "broker_id", "rows", "expected_rows", "complete", "reason"),
+}  # fmt: skip
+_HIDDEN = ("snapshot_id", "taken_at")
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "findings",
+        "one table of the newest analysis",
+        description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
+        "disks or quality. Rows are sorted by the table's key; bytes are summed over replicas.",
+        examples=(
+            "lowwater findings reclaimable --topic orders",
+            "lowwater findings blockers --limit 5 --json",
+        ),
+    )
+    parser.add_argument("table", metavar="TABLE", help="which table")
+    parser.add_argument(
+        "--topic", action="append", metavar="T", help="only this topic (may be repeated)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N rows")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the rows. Raises StoreError NO_ANALYSIS, TABLE_UNKNOWN."""
+    from dashboard.snapshot_files import spec_of
+
+    _check_limit(args.limit)
+    spec_of("findings", args.table)
+    _, cluster = context.open_cluster(args)
+    analysis_id = cluster.latest_analysis()
+    table = cluster.read("findings", analysis_id, args.table)
+    _check_topic(args, table.column_names)
+    matching = _choose(table, args.table, args.topic)
+    rows = matching.slice(0, args.limit).to_pylist()
+    value = {
+        "table": args.table,
+        "analysis_id": analysis_id,
+        "cluster_id": cluster.cluster_id,
+        "rows": rows,
+        "matching_rows": matching.num_rows,
+    }
+    output.emit(value, _text(args.table, rows, matching.num_rows), as_json=args.json)
+    return 0
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit} is no number of rows", "Give a number above 0.")
+
+
+def _check_topic(args: argparse.Namespace, columns: list[str]) -> None:
+    if args.topic and "topic" not in columns:
+        raise UsageError(
+            f"the table {args.table} has no topics", "Leave --topic out, or choose another table."
+        )
+
+
+def _choose(table: Any, name: str, topics: list[str] | None) -> Any:
+    """The rows of those topics as Arrow, by key: large tables are cut before they become rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from dashboard.tables import FINDING_TABLES
+
+    if topics:
+        table = table.filter(pc.is_in(table.column("topic"), pa.array(topics, pa.string())))
+    return table.sort_by([(column, "ascending") for column in FINDING_TABLES[name].key])
+
+
+def _text(name: str, rows: list[dict[str, Any]], matching: int) -> str:
+    if not rows:
+        return f"{name} has no such rows"
+    columns = _COLUMNS.get(name) or [c for c in rows[0] if c not in _HIDDEN]
+    left = f"\n{len(rows)} of {matching} rows" if len(rows) < matching else ""
+    return output.table([_readable(row) for row in rows], list(columns)) + left
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    """Bytes in units that people read; --json keeps every digit."""
+    return {
+        name: output.size(value) if "bytes" in name and isinstance(value, int) else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,143 @@
+"""The entry of `lowwater`: find the verb, run it, turn every end into its exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import gettempdir
+from types import FrameType, ModuleType
+
+from dashboard.cli.output import close_stdout, emit_error, prepare_streams, progress
+from dashboard.cli.parser import new_parser, parse
+from dashboard.clock import utc_now
+from dashboard.errors import LowwaterError
+from dashboard.settings import load
+
+VERBS = (
+    "collect",
+    "watch",
+    "analyze",
+    "findings",
+    "plan",
+    "preview",
+    "apply",
+    "runs",
+    "run",
+    "demo",
+    "dashboard",
+    "doctor",
+)
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code; no exception leaves."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in words  # also when the rest of the line cannot be parsed
+    prepare_streams()
+    try:
+        with _sigterm_as_interrupt():
+            return _run(words)
+    except LowwaterError as error:
+        emit_error(error, as_json=as_json)
+        return error.exit_code
+    except KeyboardInterrupt:
+        emit_error(_interrupted(), as_json=as_json)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a looping verb went away
+        close_stdout()
+        return 0
+    except Exception as error:
+        emit_error(_internal(error), as_json=as_json)
+        return LowwaterError.exit_code
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+def _run(words: list[str]) -> int:
+    parser, verbs = new_parser()
+    modules = _modules()
+    for module in modules.values():
+        module.add_parser(verbs)
+    if not words:
+        progress(parser.format_help())
+    try:
+        args = parse(parser, verbs, words)
+    except SystemExit as ending:  # --help and --version have printed their text
+        return int(ending.code or 0)
+    code: int = modules[args.verb].run(args)
+    return code
+
+
+def _modules() -> dict[str, ModuleType]:
+    return {
+        verb: import_module(f"dashboard.cli.{verb}")
+        for verb in VERBS
+        if find_spec(f"dashboard.cli.{verb}")
+    }
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends a verb as Ctrl-C does. Signals can be set in the main thread alone."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupted() -> LowwaterError:
+    return LowwaterError("interrupted", "Run it again when you like.", code="INTERRUPTED")
+
+
+def _internal(error: Exception) -> LowwaterError:
+    """The error for what nobody foresaw: its traceback goes to a file, named in one line."""
+    where = _write_traceback(error)
+    return LowwaterError(
+        f"unexpected {type(error).__name__}: {str(error)[:200]}",
+        f"The traceback was written to {where}; please report it."
+        if where
+        else "Run it again; the traceback could not be written.",
+    )
+
+
+def _write_traceback(error: Exception) -> Path | None:
+    text = "".join(traceback.format_exception(error))
+    name = f"error-{utc_now():%Y%m%dT%H%M%S%f}.log"
+    for folder in _log_folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+            return folder / name
+        except OSError:
+            continue
+    return None
+
+
+def _log_folders() -> list[Path]:
+    try:
+        return [load().state_dir / "logs", Path(gettempdir())]
+    except LowwaterError:
+        return [Path(gettempdir())]
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,124 @@
+"""Prints results: one JSON object on stdout, or text for people; all else goes to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import PurePath
+from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.errors import LowwaterError
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def prepare_streams() -> None:
+    """Make stdout and stderr take any text: what has no UTF-8 form is escaped, as JSON does."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def to_json(value: Any) -> str:
+    """Canonical JSON text of a result: no NaN, times as RFC 3339 with Z."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain)
+
+
+def emit(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print a verb's result. A reader that went away changes nothing of what was done."""
+    try:
+        emit_line(value, text, as_json=as_json)
+    except BrokenPipeError:
+        close_stdout()
+
+
+def emit_line(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print one event of a looping verb. Raises BrokenPipeError, which ends the loop."""
+    sys.stdout.write((to_json(value) if as_json else text) + "\n")
+    sys.stdout.flush()
+
+
+def emit_error(error: LowwaterError, *, as_json: bool) -> None:
+    """Print an error: the error object on stdout with --json, else two lines on stderr."""
+    if as_json:
+        emit(error.to_json(), "", as_json=True)
+        return
+    progress(f"error: {error.message}\nnext: {error.next_step}")
+
+
+def progress(text: str) -> None:
+    """One line for the person who waits; lost without harm when stderr is closed."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except (BrokenPipeError, ValueError):
+        return
+
+
+def close_stdout() -> None:
+    """Send the rest of stdout nowhere, so that the interpreter's last flush cannot fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Rows as aligned text with a header; numbers stand right, unknown is `-`."""
+    cells = [[cell(row.get(name)) for name in columns] for row in rows]
+    widths = [
+        max([len(name), *(len(line[at]) for line in cells)]) for at, name in enumerate(columns)
+    ]
+    right = [any(_right(row.get(name)) for row in rows) for name in columns]
+    lines = [list(columns), *cells]
+    return "\n".join(
+        "  ".join(
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def cell(value: Any) -> str:
+    """A value as one table cell."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, list | tuple):
+        return ",".join(cell(item) for item in value) or "-"
+    if isinstance(value, Mapping):
+        return str(value.get("name") or to_json(value))
+    return str(value)
+
+
+def size(count: int | None) -> str:
+    """Bytes for people: `41.2 GiB`; unknown is `not measurable`."""
+    if count is None:
+        return "not measurable"
+    amount, unit = float(count), 0
+    while abs(amount) >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def _right(value: Any) -> bool:
+    """Whether a value is a number, also one with a unit behind it."""
+    if isinstance(value, str):
+        return value.rsplit(" ", 1)[-1] in _UNITS
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    """What json cannot say by itself; anything unforeseen is an error, not a guess."""
+    if isinstance(value, datetime):
+        return format_time(value)
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -1,0 +1,132 @@
+"""Builds the argument parser: common flags after the verb, wrong usage as a named error."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any, NoReturn
+
+from dashboard.errors import UsageError
+
+EXIT_CODES = """\
+exit codes:
+  0  done              1  wrong usage or settings     2  some partition is not done
+  3  refused by guards 4  nothing could be read       70 internal error
+  130 ended by Ctrl-C
+"""
+_DESCRIPTION = """\
+Shows how many bytes a Kafka cluster can give back and who holds the rest;
+then purges by a confirmed plan, and proves what came back."""
+_EXAMPLES = """\
+examples:
+  lowwater doctor --bootstrap-server localhost:9092
+  lowwater collect --bootstrap-server localhost:9092 --data ./data
+  lowwater analyze --data ./data
+  lowwater findings reclaimable --data ./data --limit 20
+  lowwater plan --topic orders --to committed --out plan.json --data ./data
+  lowwater preview plan.json
+  lowwater apply plan.json --mode wait-all --confirm "purge 1 topics on prod" --data ./data
+
+Every flag stands after its verb. With --json stdout is one JSON object (one a line for
+watch); progress and logs go to stderr. Settings: lowwater.toml, see docs/settings.md.
+
+"""
+
+Verbs = Any  # argparse's sub-parsers action, whose class is private
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that raises UsageError where argparse would print and exit 2."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        options["allow_abbrev"] = False  # a shortened --conf must never mean --confirm
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError; its next step names the help of this very verb."""
+        raise UsageError(f"{self.prog}: {message}", f"See: {self.prog} --help")
+
+
+def new_parser() -> tuple[Parser, Verbs]:
+    """The parser of `lowwater` and the place where verbs add theirs."""
+    parser = Parser(prog="lowwater", description=_DESCRIPTION, epilog=_EXAMPLES + EXIT_CODES)
+    parser.add_argument("--version", action="version", version=f"lowwater {version()}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, title="verbs")
+    return parser, verbs
+
+
+def add_verb(
+    verbs: Verbs, name: str, summary: str, *, description: str = "", examples: Sequence[str] = ()
+) -> Parser:
+    """A verb with the flags that all verbs have: --json, --data and --cluster."""
+    lines = "".join(f"  {line}\n" for line in examples)
+    parser: Parser = verbs.add_parser(
+        name,
+        help=summary,
+        description=description or summary,
+        epilog=(f"examples:\n{lines}\n" if lines else "") + EXIT_CODES,
+    )
+    common = parser.add_argument_group("common flags")
+    common.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    common.add_argument("--data", metavar="DIR", help="folder or URL of snapshots and findings")
+    common.add_argument(
+        "--cluster", metavar="NAME|ID", help="which cluster, when there are several"
+    )
+    return parser
+
+
+def add_connection(parser: Parser) -> None:
+    """The flags of verbs that reach a cluster which the data folder may not know yet."""
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="H:P[,…]",
+        help="brokers to start from; without it [clusters.NAME] of the settings",
+    )
+    parser.add_argument(
+        "--client-config", metavar="FILE", help="a Kafka client.properties (SASL, TLS)"
+    )
+    parser.add_argument("--name", help="what to call this cluster on screens and in plans")
+
+
+def parse(parser: Parser, verbs: Verbs, argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of `argv`. Raises UsageError that names the flag or verb and the nearest."""
+    first = argv[0] if argv else None
+    if first is None:
+        raise UsageError("no verb was given", f"Write one of: {', '.join(verbs.choices)}.")
+    if first.startswith("-") and first not in ("-h", "--help", "--version"):
+        raise UsageError(
+            f"{first} stands before the verb",
+            "Flags stand after the verb, for example: lowwater collect --json.",
+            code="FLAG_BEFORE_VERB",
+        )
+    if not first.startswith("-") and first not in verbs.choices:
+        raise UsageError(
+            f"there is no verb '{first}'", _nearest(first, verbs.choices), code="VERB_UNKNOWN"
+        )
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        known = [flag for flag in _flags(verbs.choices[args.verb]) if flag.startswith("--")]
+        raise UsageError(
+            f"lowwater {args.verb} does not know '{unknown[0]}'", _nearest(unknown[0], known)
+        )
+    return args
+
+
+def version() -> str:
+    """The installed version, or `unknown` in a tree that was never installed."""
+    try:
+        return metadata.version("lowwater")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return sorted(flag for action in parser._actions for flag in action.option_strings)
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word.split("=", maxsplit=1)[0], list(known), n=1)
+    return (f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(known)}."

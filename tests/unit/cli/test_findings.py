@@ -1,0 +1,106 @@
+"""`lowwater findings`: rows of the newest analysis, by key, whole numbers, nothing guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.cli.main import main
+from dashboard.tables import FINDING_TABLES
+from tests.support import sample_store
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No settings of this machine."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("data")
+    sample_store.write(folder)
+    return str(folder)
+
+
+def _findings(data: str, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["findings", *words, "--data", data, "--json"]) == 0
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return value
+
+
+@pytest.mark.parametrize("name", sorted(FINDING_TABLES))
+def test_rows_of_each_table_come_sorted_by_key(
+    data: str, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    value = _findings(data, capsys, name)
+    keys = [tuple(row[column] for column in FINDING_TABLES[name].key) for row in value["rows"]]
+    assert value["table"] == name
+    assert value["analysis_id"]
+    assert keys == sorted(keys)
+    assert keys
+
+
+def test_a_reclaimable_row_has_the_keys_of_the_contract(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = _findings(data, capsys, "reclaimable", "--topic", "orders", "--limit", "1")["rows"][0]
+    contract = (
+        "topic partition target target_offset records bytes_low bytes_likely bytes_high "
+        "bytes_at_once method replicas guards"
+    )
+    assert set(contract.split()) <= set(row)
+    assert (row["topic"], row["partition"], row["target"]) == ("orders", 0, "committed")
+    assert row["taken_at"].endswith("Z")
+
+
+def test_limit_and_topic_cut_the_rows_and_say_how_many_match(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = _findings(data, capsys, "reclaimable", "--topic", "orders", "--limit", "3")
+    both = _findings(data, capsys, "reclaimable", "--topic", "orders", "--topic", "clickstream")
+    none = _findings(data, capsys, "reclaimable", "--topic", "no-such-topic")
+    assert len(some["rows"]) == 3
+    assert some["matching_rows"] > 3
+    assert {row["topic"] for row in both["rows"]} == {"orders", "clickstream"}
+    assert none["rows"] == []
+
+
+def test_people_see_a_table_with_units(data: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["findings", "disks", "--data", data]) == 0
+    out = capsys.readouterr().out
+    assert "broker_id" in out.splitlines()[0]
+    assert "40.0 GiB" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["findings", "hold"], "TABLE_UNKNOWN"),
+        (["findings", "holds", "--limit", "0"], "USAGE"),
+        (["findings", "disks", "--topic", "orders"], "USAGE"),
+        (["findings", "holds", "--cluster", "else"], "CLUSTER_NOT_FOUND"),
+        (["findings", "holds", "--data", "gopher://x"], "DATA_INVALID"),
+        (["findings", "holds", "--data", "empty"], "NO_SNAPSHOT"),
+    ],
+)
+def test_bad_input_is_named(
+    data: str, capsys: pytest.CaptureFixture[str], words: list[str], code: str
+) -> None:
+    known = [] if "--data" in words else ["--data", data]
+    assert main([*words, *known, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == code
+
+
+def test_before_any_analysis_the_next_step_is_analyze(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(tmp_path, "no-analysis")
+    assert main(["findings", "holds", "--data", str(tmp_path), "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "NO_ANALYSIS"
+    assert "lowwater analyze" in error["next"]

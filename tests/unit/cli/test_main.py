@@ -1,0 +1,243 @@
+"""Every end of a command line: its exit code, and one error object or two lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dashboard.cli import main as entry
+from dashboard.cli.main import main
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.errors import LowwaterError, RefusedError
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No settings of this machine: an empty working directory and its own state folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
+    return tmp_path
+
+
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
+    """Put one verb `act` in place of all others, which does what the test says."""
+
+    def place(act: Callable[[], int]) -> None:
+        def add_parser(verbs: Verbs) -> None:
+            add_verb(verbs, "act", "acts")
+
+        def run(args: argparse.Namespace) -> int:
+            return act()
+
+        module = SimpleNamespace(add_parser=add_parser, run=run)
+        monkeypatch.setattr(entry, "_modules", lambda: {"act": module})
+
+    return place
+
+
+def _raise(error: BaseException) -> Callable[[], int]:
+    def act() -> int:
+        raise error
+
+    return act
+
+
+def _error(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    found = json.loads(out)
+    assert set(found) == {"error"}
+    assert set(found["error"]) == {"code", "message", "next"}
+    error: dict[str, str] = found["error"]
+    return error
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        (["--json"], "FLAG_BEFORE_VERB", "--json"),
+        (["--json", "collect"], "FLAG_BEFORE_VERB", "--json"),
+        (["--data", "x", "findings", "holds", "--json"], "FLAG_BEFORE_VERB", "--data"),
+        (["findngs", "--json"], "VERB_UNKNOWN", "findngs"),
+        (["findings", "--json"], "USAGE", "TABLE"),
+        (["findings", "holds", "--topik", "t", "--json"], "USAGE", "--topik"),
+        (["findings", "holds", "--lim", "3", "--json"], "USAGE", "--lim"),
+        (["findings", "holds", "--limit", "many", "--json"], "USAGE", "--limit"),
+    ],
+)
+def test_wrong_usage_is_exit_1_with_a_named_error(
+    words: list[str], code: str, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 1
+    error = _error(capsys)
+    assert error["code"] == code
+    assert named in error["message"]
+
+
+def test_a_flag_before_the_verb_is_told_where_flags_stand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--json", "collect"]) == 1
+    assert "after the verb" in _error(capsys)["next"]
+
+
+def test_a_mistyped_verb_or_flag_is_answered_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["analyse", "--json"])
+    assert "Did you mean analyze?" in _error(capsys)["next"]
+    main(["findings", "holds", "--topics=t", "--json"])
+    assert "Did you mean --topic?" in _error(capsys)["next"]
+
+
+def test_no_verb_prints_the_help_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "examples:" in captured.err
+    assert "no verb" in captured.err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["findings", "--help"], ["--version"]])
+def test_help_and_version_are_exit_0(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    assert "lowwater" in capsys.readouterr().out
+
+
+def test_every_verb_has_help_with_its_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in entry._modules():
+        assert main([name, "--help"]) == 0
+        assert "--json" in capsys.readouterr().out or name == "demo"
+
+
+def test_an_error_for_people_is_two_lines_on_stderr(
+    verb: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    verb(_raise(RefusedError("topic t is compacted", "Leave it out.")))
+    assert main(["act"]) == 3
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "error: topic t is compacted\nnext: Leave it out.\n"
+
+
+def test_the_codes_of_the_tree_become_exit_codes(
+    verb: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for kind in LowwaterError.__subclasses__():
+        error = kind.__new__(kind)
+        LowwaterError.__init__(error, "m", "n")
+        verb(_raise(error))
+        assert main(["act", "--json"]) == kind.exit_code
+        assert _error(capsys)["code"] == kind.default_code
+
+
+def test_the_unexpected_is_70_and_names_its_traceback_file(
+    verb: Callable[..., None], capsys: pytest.CaptureFixture[str], alone: Path
+) -> None:
+    verb(_raise(ZeroDivisionError("by zero")))
+    assert main(["act", "--json"]) == 70
+    error = _error(capsys)
+    assert error["code"] == "INTERNAL"
+    (log,) = (alone / "state" / "logs").iterdir()
+    assert str(log) in error["next"]
+    assert "ZeroDivisionError: by zero" in log.read_text()
+
+
+def test_the_unexpected_is_told_even_if_no_log_can_be_written(
+    verb: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    alone: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (alone / "state").write_text("a file where the folder should be")
+    monkeypatch.setattr(entry, "gettempdir", lambda: str(alone / "state"))
+    verb(_raise(ZeroDivisionError("by zero")))
+    assert main(["act"]) == 70
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert "by zero" in err
+
+
+def test_a_broken_settings_file_is_exit_1(capsys: pytest.CaptureFixture[str], alone: Path) -> None:
+    (alone / "lowwater.toml").write_text("dta = 'x'")
+    assert main(["findings", "holds", "--json"]) == 1
+    assert _error(capsys)["code"] == "SETTINGS_KEY_UNKNOWN"
+
+
+def test_ctrl_c_is_130(verb: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    verb(_raise(KeyboardInterrupt()))
+    assert main(["act", "--json"]) == 130
+    assert _error(capsys)["code"] == "INTERRUPTED"
+
+
+def test_sigterm_ends_a_verb_as_ctrl_c_does(
+    verb: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(5)
+        return 0
+
+    before = signal.getsignal(signal.SIGTERM)
+    verb(act)
+    assert main(["act", "--json"]) == 130
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_command_runs_in_any_thread(verb: Callable[..., None]) -> None:
+    codes: list[int] = []
+    verb(lambda: 0)
+    thread = threading.Thread(target=lambda: codes.append(main(["act"])))
+    thread.start()
+    thread.join()
+    assert codes == [0]
+
+
+def _lowwater(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dashboard.cli.main", *words]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"PYTHONPATH": str(Path(entry.__file__).parents[2]), "PATH": "/usr/bin:/bin"},
+        cwd=folder,
+    )
+
+
+def test_the_module_is_a_command_with_exit_codes(alone: Path) -> None:
+    ended = _lowwater("--json", "collect", folder=alone)
+    assert ended.returncode == 1
+    assert json.loads(ended.stdout)["error"]["code"] == "FLAG_BEFORE_VERB"
+    assert ended.stderr == ""
+
+
+def test_text_that_has_no_utf_8_form_leaves_valid_json(alone: Path) -> None:
+    ended = _lowwater("findings", "t\udcff", "--json", folder=alone)
+    assert ended.returncode == 1
+    assert "t\udcff" in json.loads(ended.stdout)["error"]["message"]
+
+
+def test_help_needs_no_heavy_import() -> None:
+    script = (
+        "import sys; from dashboard.cli.main import main; main(['--help']);"
+        "print([m for m in ('pyarrow','kafka','confluent_kafka','streamlit','pyspark','pandas')"
+        " if m in sys.modules], file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ended.stderr.strip() == "[]"

@@ -1,0 +1,87 @@
+"""What is printed: exact JSON for programs, aligned text for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from dashboard.cli.output import cell, emit, size, table, to_json
+
+
+def test_json_has_times_with_z_paths_as_text_and_any_script() -> None:
+    value = {"at": datetime(2026, 3, 1, tzinfo=UTC), "path": Path("/d"), "topic": "größe"}
+    assert to_json(value) == '{"at": "2026-03-01T00:00:00.000Z", "path": "/d", "topic": "größe"}'
+
+
+def test_large_numbers_keep_every_digit() -> None:
+    assert json.loads(to_json({"n": 2**62 + 1}))["n"] == 2**62 + 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
+def test_what_json_cannot_say_is_an_error_not_a_guess(value: object) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        to_json({"value": value})
+
+
+def test_a_table_is_aligned_and_numbers_stand_right() -> None:
+    rows = [
+        {"topic": "orders", "n": 5, "bytes": "1.0 KiB", "none": None},
+        {"topic": "a", "n": 1200, "bytes": "17 B", "none": None},
+    ]
+    assert table(rows, ["topic", "n", "bytes", "none"]).splitlines() == [
+        "topic      n    bytes  none",
+        "orders     5  1.0 KiB  -",
+        "a       1200     17 B  -",
+    ]
+
+
+def test_cells_of_each_kind_read_well() -> None:
+    assert cell(None) == "-"
+    assert cell(False) == "no"
+    assert cell([]) == "-"
+    assert cell([{"name": "under-replicated", "reason": "x"}, {"name": "b"}]) == (
+        "under-replicated,b"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**60, "5120.0 PiB")],
+)
+def test_sizes_have_one_decimal_and_a_unit(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+def test_unknown_bytes_are_not_measurable_rather_than_zero() -> None:
+    assert size(None) == "not measurable"
+
+
+def test_one_object_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    emit({"text": "a\nb"}, "for people", as_json=True)
+    assert capsys.readouterr().out == '{"text": "a\\nb"}\n'
+    emit({"text": "a\nb"}, "for people", as_json=False)
+    assert capsys.readouterr().out == "for people\n"
+
+
+def test_a_reader_that_went_away_is_no_traceback() -> None:
+    script = (
+        "from dashboard.cli.output import emit\n"
+        "import sys\n"
+        "emit({'text': 'x' * 200000}, '', as_json=True)\n"
+        "emit({'text': 'more'}, '', as_json=True)\n"
+        "sys.exit(3)\n"
+    )
+    read, write = os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=write, stderr=subprocess.PIPE, text=True
+    )
+    os.close(write)
+    os.close(read)
+    _, err = child.communicate(timeout=30)
+    assert (child.returncode, err) == (3, "")
