@@ -1,0 +1,160 @@
+"""Is all there that Lowwater needs? One check per thing, with what its absence costs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from dashboard.cli.output import size
+from dashboard.settings import Settings
+
+OLDEST_JAVA = 17
+_JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+# Below this a snapshot of a large cluster, or Spark's shuffle, may not fit.
+LEAST_FREE_BYTES = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. `ok` None: not checked. `costs` and `next` are empty when all is well."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    costs: str = ""
+    next: str = ""
+
+    def to_json(self) -> dict[str, str | bool | None]:
+        return asdict(self)
+
+
+def local_checks(
+    settings: Settings, data: str, environ: Mapping[str, str] = os.environ
+) -> list[Check]:
+    """What can be told without a cluster: Java, packages, folders, disk space, settings."""
+    return [
+        settings_file(settings),
+        java(environ),
+        package("pyspark", "analyze and watch cannot compute findings"),
+        package("confluent-kafka", "the demo cannot produce or consume"),
+        package("kafka-python", "no cluster can be read"),
+        folder("state-dir", settings.state_dir, "purges cannot be journalled, so none can run"),
+        data_folder(data),
+        free_space("disk-space", data),
+    ]
+
+
+def settings_file(settings: Settings) -> Check:
+    """Which settings are in force; wrong ones end every verb before this is reached."""
+    source = f"read from {settings.source}" if settings.source else "defaults, no lowwater.toml"
+    if settings.read_only:
+        return Check("settings", True, f"{source}; read_only is on: every purge is refused")
+    return Check("settings", True, source)
+
+
+def java(
+    environ: Mapping[str, str] = os.environ,
+    ask: Callable[[str], str] | None = None,
+) -> Check:
+    """Java 17 or newer, where Spark looks for it: JAVA_HOME first, then the path."""
+    home = environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else "java"
+    costs = "analyze, watch and the demo cannot run"
+    install = "Install a JRE of version 17 or newer (Debian: apt-get install default-jre-headless)."
+    if shutil.which(command, path=environ.get("PATH")) is None:
+        where = f"{command} (JAVA_HOME)" if home else "java on the path"
+        return Check("java", False, f"there is no {where}", costs, install)
+    answer = (ask or _java_version)(command)
+    found = _JAVA_VERSION.search(answer)
+    if found is None:
+        return Check("java", False, f"{command} -version says: {answer[:120]!r}", costs, install)
+    if int(found[1]) < OLDEST_JAVA:
+        return Check("java", False, f"{command} is version {found[1]}", costs, install)
+    return Check("java", True, f"{command} is version {found[1]}")
+
+
+def package(name: str, costs: str) -> Check:
+    """Whether a Python package is installed, and which version; it is not imported."""
+    try:
+        return Check(name, True, f"version {metadata.version(name)}")
+    except metadata.PackageNotFoundError:
+        return Check(name, False, "not installed", costs, f"pip install {name}")
+
+
+def folder(name: str, path: Path, costs: str) -> Check:
+    """Whether files can be written there, or where it would be made; leaves nothing behind."""
+    there = nearest_existing(path)
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(b"x")
+            file.flush()
+    except OSError as error:
+        return Check(
+            name,
+            False,
+            f"{path} cannot be written: {error.strerror or error}",
+            costs,
+            f"Correct the rights of {there}, free space there, or choose another folder.",
+        )
+    return Check(name, True, f"{path} is writable" + ("" if there == path else " (not made yet)"))
+
+
+def data_folder(data: str) -> Check:
+    """The data folder: a local one is written to; a URL is only listed."""
+    costs = "nothing can be collected or analyzed"
+    if "://" not in data:
+        return folder("data-dir", Path(data), costs)
+    from dashboard.snapshots import Store
+
+    try:
+        store = Store(data)
+        store.clusters()
+    except Exception as error:  # each of fsspec's file systems raises its own
+        return Check(
+            "data-dir",
+            False,
+            f"{data} cannot be opened: {error}",
+            costs,
+            "Install the fsspec package of that URL and check its credentials.",
+        )
+    return Check("data-dir", True, f"{data} can be listed")
+
+
+def free_space(name: str, data: str) -> Check:
+    """Free bytes on the disk that snapshots go to."""
+    if "://" in data:
+        return Check(name, None, "a URL shows no free space")
+    there = nearest_existing(Path(data))
+    free = shutil.disk_usage(there).free
+    if free >= LEAST_FREE_BYTES:
+        return Check(name, True, f"{size(free)} free at {there}")
+    return Check(
+        name,
+        False,
+        f"only {size(free)} free at {there}",
+        "snapshots and findings may stop being written",
+        "Free space there, or choose another --data.",
+    )
+
+
+def nearest_existing(path: Path) -> Path:
+    """The path itself, or its nearest parent that exists."""
+    whole = path.absolute()
+    return next(folder for folder in (whole, *whole.parents) if folder.exists())
+
+
+def _java_version(command: str) -> str:
+    try:
+        done = subprocess.run(
+            [command, "-version"], capture_output=True, text=True, check=False, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stderr + done.stdout
