@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-from dashboard.cli.output import size
 from dashboard.settings import Settings
 
 OLDEST_JAVA = 17
@@ -133,12 +132,13 @@ def free_space(name: str, data: str) -> Check:
         return Check(name, None, "a URL shows no free space")
     there = nearest_existing(Path(data))
     free = shutil.disk_usage(there).free
+    gib = f"{free / 1024**3:.1f} GiB"
     if free >= LEAST_FREE_BYTES:
-        return Check(name, True, f"{size(free)} free at {there}")
+        return Check(name, True, f"{gib} free at {there}")
     return Check(
         name,
         False,
-        f"only {size(free)} free at {there}",
+        f"only {gib} free at {there}",
         "snapshots and findings may stop being written",
         "Free space there, or choose another --data.",
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from dashboard import settings as settings_module
+from dashboard.client_properties import known_keys
 from dashboard.errors import SettingsError
 from dashboard.settings import LIFTABLE_GUARDS, declaration, load, read_client_config
 
@@ -187,3 +190,21 @@ def test_a_client_config_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_client_config(tmp_path)
     assert caught.value.code == "CLIENT_CONFIG_UNREADABLE"
     assert str(tmp_path) in caught.value.message
+
+
+def test_the_sample_of_the_docs_loads_and_has_every_key(alone: Path) -> None:
+    page = (Path(settings_module.__file__).parents[1] / "docs" / "settings.md").read_text("utf-8")
+    sample = page.split("```toml\n")[1].split("```")[0]
+    (alone / "client.properties").write_text("client.id=x\n")
+    sample = sample.replace("/etc/kafka/client.properties", "client.properties")
+    settings = load(_file(alone, sample), environ={})
+    assert settings.clusters["prod-eu"]["sasl.mechanisms"] == "SCRAM-SHA-512"
+    assert set(tomllib.loads(sample)) == set(settings_module._TOP_KEYS)
+    assert set(tomllib.loads(sample)["purge"]) == set(settings_module._PURGE_KEYS)
+    assert set(tomllib.loads(sample)["topics"]["orders.*"]) == set(settings_module._TOPIC_KEYS)
+
+
+def test_the_docs_name_every_client_key_guard_and_variable() -> None:
+    page = (Path(settings_module.__file__).parents[1] / "docs" / "settings.md").read_text("utf-8")
+    for name in (*known_keys(), *LIFTABLE_GUARDS, *settings_module._ENV_KEYS):
+        assert f"`{name}`" in page
