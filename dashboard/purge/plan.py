@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -144,8 +144,10 @@ def build(
     expires_after: timedelta,
 ) -> Plan:
     """The plan for frozen targets: pure, the same input gives the same bytes."""
-    waived = tuple(sorted(waivers, key=lambda w: w.group_id))
-    asked = list(overrides)
+    waived = tuple(
+        replace(w, at=_to_millisecond(w.at)) for w in sorted(waivers, key=lambda w: w.group_id)
+    )
+    asked = [replace(o, at=_to_millisecond(o.at)) for o in overrides]
     over = judge(
         facts,
         waived={w.group_id for w in waived},
@@ -155,9 +157,10 @@ def build(
     )
     lifted: dict[tuple[str, str], Override] = {}
     partitions = tuple(
-        _partition(over, key, resolved[key], asked, lifted, estimates.get(key))
+        _partition(over, key, resolved[key], overrides=asked, lifted=lifted,
+                   estimate=estimates.get(key))
         for key in sorted(resolved)
-    )
+    )  # fmt: skip
     return Plan(
         cluster_id=facts.cluster_id,
         cluster_name=facts.cluster_name,
@@ -178,6 +181,7 @@ def _partition(
     over: Judge,
     key: TopicPartition,
     target: ResolvedTarget,
+    *,
     overrides: list[Override],
     lifted: dict[tuple[str, str], Override],
     estimate: Estimate | None,

@@ -1,0 +1,207 @@
+"""The journal's records: a run, its partitions, an entry of the chain, and a run as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.model import TopicPartition
+
+OPEN_RUN_STATES = ("queued", "running", "paused")
+CLOSED_RUN_STATES = ("done", "partial", "refused", "cancelled")
+OPEN_STATES = ("pending", "sent", "unknown")
+CLOSED_STATES = ("done", "leader_done", "not_done", "reverted")
+MODES = ("wait-all", "leader-only", "leader-only-verified")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is sent and watched, frozen when it was queued."""
+
+    timeout_ms: int
+    partitions_per_request: int
+    requests_in_flight: int
+    watch_for_ms: int
+    canary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run. `typed` is the confirmation as typed; `wish` is pause, cancel or None.
+
+    `connection` says how a worker reaches the cluster: cluster id, DIR and paths, no secret.
+    """
+
+    run_id: str
+    plan_id: str
+    plan_sha256: str
+    cluster_id: str
+    cluster_name: str
+    mode: str
+    state: str
+    who: str
+    from_where: str
+    typed: str
+    options: Options
+    connection: Mapping[str, str | None]
+    queued_at: datetime
+    started_at: datetime | None
+    closed_at: datetime | None
+    heartbeat_at: datetime | None
+    watched_until: datetime | None
+    wish: str | None
+    error: Mapping[str, str] | None
+    receipt: Mapping[str, Any] | None
+
+    @property
+    def open(self) -> bool:
+        return self.state in OPEN_RUN_STATES
+
+    @property
+    def receipt_final(self) -> bool:
+        return bool(self.receipt and self.receipt.get("final"))
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """One replica beside the leader as last read; `alive` is whether its broker is known."""
+
+    broker_id: int
+    log_start_offset: int | None
+    alive: bool
+    arrived: bool
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition of a run, with what was sent, answered and read back."""
+
+    topic: str
+    partition: int
+    target_offset: int
+    state: str
+    attempts: int = 0
+    sent_leader_id: int | None = None
+    sent_leader_epoch: int | None = None
+    sent_at: datetime | None = None
+    answer_error_code: int | None = None  # None: no answer came
+    answer_low_watermark: int | None = None
+    low_watermark: int | None = None
+    leader_log_start_offset: int | None = None
+    error: str | None = None
+    followers: tuple[Follower, ...] = ()
+    predicted_bytes: int | None = None
+
+    @property
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def open(self) -> bool:
+        return self.state in OPEN_STATES
+
+    @property
+    def was_sent(self) -> bool:
+        return self.sent_at is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's keys of one partition, and what is known of each follower."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "target_offset": self.target_offset,
+            "state": self.state,
+            "low_watermark": self.low_watermark,
+            "leader_log_start_offset": self.leader_log_start_offset,
+            "error": self.error,
+            "followers_behind": [f.broker_id for f in self.followers if f.alive and not f.arrived],
+            "dead_replicas": [f.broker_id for f in self.followers if not f.alive],
+            "followers": [
+                {
+                    "broker_id": f.broker_id,
+                    "log_start_offset": f.log_start_offset,
+                    "behind_offsets": None
+                    if f.log_start_offset is None
+                    else max(0, self.target_offset - f.log_start_offset),
+                    "alive": f.alive,
+                    "error": f.error,
+                }
+                for f in self.followers
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run with its partitions, as `apply`, `run` and the pages show it."""
+
+    run: RunRow
+    partitions: tuple[PartitionRow, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Partitions by state."""
+        found: dict[str, int] = {}
+        for row in self.partitions:
+            found[row.state] = found.get(row.state, 0) + 1
+        return dict(sorted(found.items()))
+
+    @property
+    def exit_code(self) -> int:
+        """3: all refused; 2: any partition not done (`leader_done` is success when asked for)."""
+        if self.run.state == "refused":
+            return 3
+        good = {"done"} if self.run.mode == "wait-all" else {"done", "leader_done"}
+        return 0 if all(row.state in good for row in self.partitions) else 2
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's object of `apply` and `run`; `error` only when there is one."""
+        run = self.run
+        body: dict[str, Any] = {
+            "run_id": run.run_id,
+            "state": run.state,
+            "mode": run.mode,
+            "plan_id": run.plan_id,
+            "cluster_id": run.cluster_id,
+            "cluster_name": run.cluster_name,
+            "who": run.who,
+            "from": run.from_where,
+            "queued_at": format_time(run.queued_at),
+            "started_at": format_time(run.started_at) if run.started_at else None,
+            "closed_at": format_time(run.closed_at) if run.closed_at else None,
+            "counts": self.counts,
+            "partitions": [row.to_json() for row in self.partitions],
+            "receipt": dict(run.receipt) if run.receipt is not None else None,
+        }
+        if run.error is not None:
+            body["error"] = dict(run.error)
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One link of the chain: `hash` covers the previous hash and everything else here."""
+
+    seq: int
+    run_id: str | None
+    at: str
+    kind: str
+    body: Mapping[str, Any]
+    previous_hash: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """`entries` that were checked, and each break found (none: the chain verifies)."""
+
+    entries: int
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems

@@ -1,0 +1,88 @@
+"""How the journal's tables hold runs and partitions, and who was there first."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, NoReturn
+
+from dashboard.clock import format_time, parse_time
+from dashboard.errors import RefusedError
+from dashboard.purge.journal_file import encode
+from dashboard.purge.journal_rows import Follower, Options, PartitionRow, RunRow
+from dashboard.purge.plan import Plan
+
+
+def watching(run: RunRow, now: datetime) -> bool:
+    """Whether a closed run's replicas and receipt are still to be followed."""
+    return run.watched_until is not None and now < run.watched_until and not run.receipt_final
+
+
+def put(db: sqlite3.Connection, run_id: str, rows: Iterable[PartitionRow], *, new: bool) -> None:
+    """Write partition rows of a run."""
+    verb = "INSERT" if new else "REPLACE"
+    db.executemany(
+        f"{verb} INTO run_partitions VALUES (?,?,?,?,?)",
+        [(run_id, r.topic, r.partition, r.state, encode(body_of(r))) for r in rows],
+    )
+
+
+def body_of(row: PartitionRow) -> dict[str, Any]:
+    """A partition row as the journal keeps it."""
+    body = asdict(row)
+    body["sent_at"] = format_time(row.sent_at) if row.sent_at else None
+    return body
+
+
+def targets_of(rows: Iterable[PartitionRow]) -> list[list[Any]]:
+    """Topic, partition and target of each row."""
+    return [[r.topic, r.partition, r.target_offset] for r in rows]
+
+
+def partition_row(row: sqlite3.Row) -> PartitionRow:
+    """A partition out of its row."""
+    body = json.loads(row["body"])
+    body["followers"] = tuple(Follower(**f) for f in body["followers"])
+    body["sent_at"] = _time(body["sent_at"])
+    return PartitionRow(**body)
+
+
+def run_row(row: sqlite3.Row) -> RunRow:
+    """A run out of its row."""
+    plain = ("run_id", "plan_id", "plan_sha256", "cluster_id", "cluster_name", "mode", "state",
+             "who", "from_where", "typed", "wish")  # fmt: skip
+    times = ("queued_at", "started_at", "closed_at", "heartbeat_at", "watched_until")
+    values: dict[str, Any] = {name: row[name] for name in plain}
+    values.update({name: _time(row[name]) for name in times})
+    for name in ("connection", "error", "receipt"):
+        values[name] = json.loads(row[name]) if row[name] else None
+    return RunRow(**values, options=Options(**json.loads(row["options"])))
+
+
+def _time(text: str | None) -> datetime | None:
+    return parse_time(text) if text else None
+
+
+def refuse_again(plan: Plan, run_id: str) -> NoReturn:
+    """The plan ran already: name the run."""
+    raise RefusedError(
+        f"plan {plan.plan_id} was applied already, as run {run_id}",
+        f"See what it did with: lowwater run {run_id}; to purge more, plan again.",
+        code="PLAN_ALREADY_APPLIED",
+    )
+
+
+def refuse_busy(db: sqlite3.Connection, plan: Plan, topic: str) -> NoReturn:
+    """Another run holds the topic: name it."""
+    row = db.execute(
+        "SELECT run_id FROM run_topics WHERE cluster_id=? AND topic=? AND open=1",
+        (plan.cluster_id, topic),
+    ).fetchone()
+    raise RefusedError(
+        f"topic {topic} is being purged by run {row['run_id']}",
+        f"Wait for it with: lowwater run {row['run_id']} --wait, then plan again.",
+        code="TOPIC_BUSY",
+    )
