@@ -169,7 +169,7 @@ class Group:
     group_id: str
     type: str  # classic, consumer, share, streams
     state: str
-    members: int
+    members: int | None  # None: not described (a kind of group no client describes yet)
     assigned: tuple[TopicPartition, ...] = ()
     coordinator_answered: bool = True
     error: str | None = None

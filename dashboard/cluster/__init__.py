@@ -1,0 +1,1 @@
+"""All that speaks to Kafka: one file per noun, one result per partition, value or error."""

@@ -1,0 +1,115 @@
+"""The settings of topics and brokers that decide what a purge does: DescribeConfigs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from dashboard.cluster.connection import Connection, chunks
+from dashboard.cluster.kafka_errors import error_name
+from dashboard.cluster.wire import Wire
+from dashboard.errors import ClusterError
+from dashboard.model import ConfigEntry
+
+TOPIC_KEYS = (
+    "cleanup.policy", "retention.ms", "retention.bytes", "local.retention.ms",
+    "local.retention.bytes", "remote.storage.enable", "segment.bytes", "segment.ms",
+    "delete.retention.ms", "file.delete.delay.ms", "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms", "max.compaction.lag.ms", "message.timestamp.type",
+    "min.insync.replicas", "unclean.leader.election.enable",
+)  # fmt: skip
+BROKER_KEYS = (
+    "log.dirs", "log.retention.check.interval.ms", "log.initial.task.delay.ms",
+    "log.segment.delete.delay.ms", "log.cleaner.enable", "log.cleaner.backoff.ms",
+    "log.flush.start.offset.checkpoint.interval.ms", "replica.fetch.wait.max.ms",
+    "replica.lag.time.max.ms", "num.replica.fetchers", "offsets.retention.minutes",
+    "remote.log.storage.system.enable", "unclean.leader.election.enable",
+    "follower.replication.throttled.rate", "leader.replication.throttled.rate",
+)  # fmt: skip
+_TOPIC, _BROKER = 2, 4
+_SCOPES = {_TOPIC: "topic", _BROKER: "broker"}
+_SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+}
+_RESOURCES_PER_REQUEST = 1000
+
+
+class ConfigsAnswer(NamedTuple):
+    """Entries, sorted, and per resource that gave none (`topic NAME`, `broker ID`) its error."""
+
+    entries: tuple[ConfigEntry, ...]
+    errors: dict[str, str]
+
+
+def read_configs(
+    connection: Connection, topics: Iterable[str], brokers: Iterable[int] = ()
+) -> ConfigsAnswer:
+    """Effective values of TOPIC_KEYS and BROKER_KEYS. A broker's are asked of itself.
+
+    Sensitive values are None. Needs DESCRIBE_CONFIGS on each topic and on the cluster.
+    """
+    entries: list[ConfigEntry] = []
+    errors: dict[str, str] = {}
+    for names in chunks(sorted(set(topics)), _RESOURCES_PER_REQUEST):
+        try:
+            answer = connection.ask_any(_question(_TOPIC, names, TOPIC_KEYS))
+            _take(answer, entries, errors)
+        except ClusterError as error:
+            errors.update({f"topic {name}": error.code for name in names})
+    questions: Mapping[int, Callable[[Wire, float], Any]] = {
+        i: _question(_BROKER, [str(i)], BROKER_KEYS) for i in brokers
+    }
+    for broker_id, answer in connection.ask_each(questions).items():
+        if isinstance(answer, ClusterError):
+            errors[f"broker {broker_id}"] = answer.code
+        else:
+            _take(answer, entries, errors)
+    return ConfigsAnswer(tuple(sorted(entries, key=lambda e: (e.scope, e.name, e.key))), errors)
+
+
+def _question(kind: int, names: list[str], keys: tuple[str, ...]) -> Callable[[Wire, float], Any]:
+    def request(at: Wire) -> Any:
+        version = at.version(DescribeConfigsRequest)
+        one = DescribeConfigsRequest.DescribeConfigsResource
+        resources = [
+            one(
+                resource_type=kind,
+                resource_name=name,
+                configuration_keys=list(keys),
+                version=version,
+            )
+            for name in names
+        ]
+        return DescribeConfigsRequest(
+            version=version,
+            resources=resources,
+            include_synonyms=False,
+            include_documentation=False,
+        )
+
+    return lambda wire, deadline: wire.ask(request, deadline)
+
+
+def _take(answer: Any, entries: list[ConfigEntry], errors: dict[str, str]) -> None:
+    for found in answer.results:
+        scope = _SCOPES[found.resource_type]
+        error = error_name(found.error_code)
+        if error:
+            errors[f"{scope} {found.resource_name}"] = error
+            continue
+        entries += [
+            ConfigEntry(
+                scope,
+                found.resource_name,
+                entry.name,
+                None if entry.is_sensitive else entry.value,
+                _SOURCES.get(entry.config_source, "UNKNOWN"),
+            )
+            for entry in found.configs
+        ]

@@ -1,0 +1,278 @@
+"""The connection to a whole cluster: who its brokers are, and asking one, any or all of them.
+
+Brokers are asked side by side, each within `timeout`. One that does not answer is left alone for
+as long again, so that a hanging broker delays a caller once and not at every question.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, TypeVar
+
+from kafka.protocol.metadata import MetadataRequest
+
+from dashboard.cluster.security import Security, read_security
+from dashboard.cluster.wire import Wire
+from dashboard.errors import BrokerError, ClusterError
+
+Ask = Callable[[Wire, float], Any]
+T = TypeVar("T")
+_STAGGER_SECONDS = 0.5
+_THREADS = 32
+_IDLE_SECONDS = 60.0
+
+
+class Connection:
+    """Made by `open_connection`. Thread-safe; close it, or use it as a context manager."""
+
+    def __init__(self, security: Security, timeout: timedelta) -> None:
+        self.security = security
+        self.timeout_seconds = timeout.total_seconds()
+        self.cluster_id = ""
+        self._addresses: dict[int, tuple[str, int]] = {}
+        self._idle: dict[tuple[str, int], list[tuple[Wire, float]]] = {}
+        self._silent_until: dict[tuple[str, int], float] = {}
+        self._failures: dict[tuple[str, int], ClusterError] = {}
+        self._busy: set[Wire] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-ask")
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every socket; threads that still wait for a broker wake up and end."""
+        with self._lock:
+            self._closed = True
+            wires = [*self._busy, *(wire for idle in self._idle.values() for wire, _ in idle)]
+            self._idle.clear()
+        for wire in wires:
+            wire.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def broker_ids(self) -> list[int]:
+        """Ids of the brokers that the last metadata listed as alive."""
+        return sorted(self._addresses)
+
+    def remember(self, addresses: Mapping[int, tuple[str, int]]) -> None:
+        """Take over the addresses of the alive brokers from fresh metadata."""
+        self._addresses = dict(addresses)
+
+    def ask(
+        self,
+        broker_id: int,
+        question: Ask,
+        *,
+        patience: float | None = None,
+        once: bool = False,
+    ) -> Any:
+        """Ask one broker. `patience` in seconds replaces the connection's timeout.
+
+        `once` is for requests that change something: a new connection, and never a repetition.
+        Raises BrokerError: BROKER_UNREACHABLE (nothing was sent) or ANSWER_LOST.
+        """
+        address = self._addresses.get(broker_id)
+        if address is None:
+            raise BrokerError(
+                broker_id,
+                f"broker {broker_id} is not alive according to the cluster's metadata",
+                "Start the broker, or wait until it has joined the cluster again.",
+            )
+        try:
+            return self._ask_address(address, question, patience or self.timeout_seconds, once)
+        except ClusterError as error:
+            code = "BROKER_UNREACHABLE" if error.code == ClusterError.default_code else error.code
+            raise BrokerError(
+                broker_id,
+                f"broker {broker_id}: {error.message}",
+                error.next_step,
+                code=code,
+                retriable=error.retriable,
+            ) from error
+
+    def ask_each(self, questions: Mapping[int, Ask]) -> dict[int, Any]:
+        """Ask several brokers side by side: broker id -> answer or the BrokerError it cost."""
+        return self.side_by_side(
+            {broker: _bound(self.ask, broker, question) for broker, question in questions.items()}
+        )
+
+    def side_by_side(self, calls: Mapping[int, Callable[[], Any]]) -> dict[int, Any]:
+        """Run calls in threads: key -> result or the ClusterError it raised."""
+        futures = {key: self._pool.submit(call) for key, call in sorted(calls.items())}
+        return {key: _settled(future) for key, future in futures.items()}
+
+    def ask_any(self, question: Ask) -> Any:
+        """The first answer of any alive broker, then of the bootstrap addresses.
+
+        The next one is asked as soon as one fails, or has been silent for half a second: a
+        suspended broker must not hold up what every other one can answer.
+        """
+        known = [a for a in self._addresses.values() if not self._is_silent(a)]
+        rest = [a for a in self.security.bootstrap if a not in known]
+        return self._race([*known, *rest], question)
+
+    def _race(self, addresses: Sequence[tuple[str, int]], question: Ask) -> Any:
+        running: set[Future[Any]] = set()
+        errors: list[ClusterError] = []
+        waiting = list(addresses)
+        while waiting or running:
+            if waiting:
+                address = waiting.pop(0)
+                call = _bound(self._ask_address, address, question, self.timeout_seconds)
+                running.add(self._pool.submit(call))
+            done, running = wait(
+                running, _STAGGER_SECONDS if waiting else None, return_when=FIRST_COMPLETED
+            )
+            for answer in map(_settled, done):
+                if not isinstance(answer, ClusterError):
+                    return answer
+                errors.append(answer)
+        raise self._all_failed(errors)
+
+    def _all_failed(self, errors: Sequence[ClusterError]) -> ClusterError:
+        # A refusal tells more than "could not be reached" of another address.
+        telling = [e for e in errors if e.code in ("TLS_FAILED", "AUTHENTICATION_FAILED")]
+        chosen = next(iter([*telling, *errors]))
+        if telling or chosen.code not in ("ANSWER_LOST", ClusterError.default_code):
+            return chosen
+        return ClusterError(
+            f"no broker of {self.security.addresses} answered: "
+            + "; ".join(sorted({e.message for e in errors})),
+            chosen.next_step,
+            retriable=True,
+        )
+
+    def _ask_address(
+        self, address: tuple[str, int], question: Ask, patience: float, once: bool = False
+    ) -> Any:
+        if self._is_silent(address):
+            raise self._failures[address]
+        deadline = time.monotonic() + patience
+        used = None if once else self._take_idle(address)
+        if used is not None:
+            try:
+                return self._ask_wire(address, used, question, deadline)
+            except ClusterError as error:
+                # A connection that waited may have been closed by the broker meanwhile (it was
+                # restarted, or cut idle ones off): reads are repeated on a new one.
+                if error.code != "ANSWER_LOST" or _hung(error):
+                    raise
+        wire = self._open(address, min(deadline - time.monotonic(), self.timeout_seconds))
+        return self._ask_wire(address, wire, question, deadline)
+
+    def _ask_wire(
+        self, address: tuple[str, int], wire: Wire, question: Ask, deadline: float
+    ) -> Any:
+        try:
+            return question(wire, deadline)
+        except ClusterError as error:
+            self._note(address, error)
+            raise
+        finally:
+            self._give_back(address, wire)
+
+    def _take_idle(self, address: tuple[str, int]) -> Wire | None:
+        with self._lock:
+            idle = self._idle.get(address, [])
+            while idle:
+                wire, since = idle.pop()
+                if not wire.closed and time.monotonic() - since < _IDLE_SECONDS:
+                    self._busy.add(wire)
+                    return wire
+                wire.close()
+        return None
+
+    def _open(self, address: tuple[str, int], patience: float) -> Wire:
+        wire = Wire(*address, self.security)
+        with self._lock:
+            if self._closed:
+                raise ClusterError("the connection was closed", "Open it again.")
+            self._busy.add(wire)
+        try:
+            wire.open(patience)
+        except ClusterError as error:
+            self._busy.discard(wire)
+            self._note(address, error)
+            raise
+        return wire
+
+    def _give_back(self, address: tuple[str, int], wire: Wire) -> None:
+        with self._lock:
+            self._busy.discard(wire)
+            if not wire.closed:
+                self._idle.setdefault(address, []).append((wire, time.monotonic()))
+
+    def _is_silent(self, address: tuple[str, int]) -> bool:
+        return time.monotonic() < self._silent_until.get(address, 0.0)
+
+    def _note(self, address: tuple[str, int], error: ClusterError) -> None:
+        # Only a broker that hangs is left alone: one that refuses answers at once anyway.
+        if _hung(error):
+            self._failures[address] = ClusterError(error.message, error.next_step, retriable=True)
+            self._silent_until[address] = time.monotonic() + self.timeout_seconds
+
+
+def open_connection(client: Mapping[str, str], *, timeout: timedelta) -> Connection:
+    """Connect with client properties in librdkafka's words; `timeout` is each broker's.
+
+    Raises SettingsError for properties that cannot be used, ClusterError CLUSTER_UNREACHABLE,
+    TLS_FAILED or AUTHENTICATION_FAILED, naming the address.
+    """
+    connection = Connection(read_security(client), timeout)
+    try:
+        answer = connection.ask_any(_who_is_there)
+    except BaseException:
+        connection.close()
+        raise
+    connection.cluster_id = answer.cluster_id or ""
+    connection.remember({b.node_id: (b.host, b.port) for b in answer.brokers})
+    return connection
+
+
+def _who_is_there(wire: Wire, deadline: float) -> Any:
+    def request(at: Wire) -> Any:
+        version = at.version(MetadataRequest, 12)
+        return MetadataRequest(version=version, topics=[], allow_auto_topic_creation=False)
+
+    return wire.ask(request, deadline)
+
+
+def _hung(error: BaseException) -> bool:
+    """Whether somewhere below this error a wait ran out of time."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, TimeoutError):
+            return True
+        cause = cause.__cause__
+    return False
+
+
+def _bound(call: Callable[..., T], *arguments: Any) -> Callable[[], T]:
+    return lambda: call(*arguments)
+
+
+def _settled(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except ClusterError as error:
+        return error
+
+
+def chunks(items: Iterable[T], size: int) -> list[list[T]]:
+    """Consecutive lists of at most `size` items."""
+    every = list(items)
+    return [every[start : start + size] for start in range(0, len(every), size)]

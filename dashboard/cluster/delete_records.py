@@ -1,0 +1,95 @@
+"""The one request that removes records: DeleteRecords v0-v3, sent raw, its answer kept whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from dashboard.cluster.connection import Connection
+from dashboard.cluster.kafka_errors import UNSUPPORTED_VERSION, error_name
+from dashboard.cluster.messages import DeleteRecordsRequest
+from dashboard.cluster.wire import Wire
+from dashboard.errors import UsageError
+from dashboard.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
+
+LEADER_ONLY_SINCE = 3
+_NO_ANSWER = -1  # UNKNOWN_SERVER_ERROR: proves nothing, so the leader has to be read
+
+
+def delete_records(
+    connection: Connection,
+    leader_id: int,
+    targets: Mapping[TopicPartition, int],
+    *,
+    timeout_ms: int,
+    leader_only: bool = False,
+) -> DeleteRecordsResult:
+    """Delete all records below each target (exclusive) on their leader (KIP-107).
+
+    The version is the leader's highest. `leader_only` on a leader without v3 sends nothing and
+    says UNSUPPORTED_VERSION for each partition. Sent once, on its own connection, and never
+    repeated. Raises UsageError for a negative target; BrokerError BROKER_UNREACHABLE when
+    nothing was sent, ANSWER_LOST when the leader may have truncated: then it must be read.
+    """
+    _refuse_negative(targets)
+    sent_version: list[int] = []
+
+    def ask(wire: Wire, deadline: float) -> Any:
+        version = wire.version(DeleteRecordsRequest)
+        sent_version.append(version)
+        if leader_only and version < LEADER_ONLY_SINCE:
+            return None
+        return wire.ask(lambda _: _request(version, targets, timeout_ms, leader_only), deadline)
+
+    # The leader waits up to timeout_ms for its followers, then still has to answer.
+    patience = timeout_ms / 1000 + connection.timeout_seconds
+    answer = connection.ask(leader_id, ask, patience=patience, once=True)
+    found = {} if answer is None else _by_partition(answer)
+    absent = UNSUPPORTED_VERSION if answer is None else _NO_ANSWER
+    results = tuple(found.get(key) or _failed(key, absent) for key in sorted(targets))
+    return DeleteRecordsResult(leader_id, sent_version[-1], results)
+
+
+def _refuse_negative(targets: Mapping[TopicPartition, int]) -> None:
+    for key, target in sorted(targets.items()):
+        if target < 0:
+            raise UsageError(
+                f"the target of {key.topic}-{key.partition} is {target}; below 0 is never sent",
+                "Resolve the target to an offset first: -1 would empty the partition.",
+                code="TARGET_NEGATIVE",
+            )
+
+
+def _request(
+    version: int, targets: Mapping[TopicPartition, int], timeout_ms: int, leader_only: bool
+) -> Any:
+    one_topic = DeleteRecordsRequest.DeleteRecordsTopic
+    one = one_topic.DeleteRecordsPartition
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for (topic, partition), offset in sorted(targets.items()):
+        by_topic[topic].append(one(partition_index=partition, offset=offset, version=version))
+    topics = [one_topic(name=t, partitions=p, version=version) for t, p in by_topic.items()]
+    request = DeleteRecordsRequest(version=version, topics=topics, timeout_ms=timeout_ms)
+    if version >= LEADER_ONLY_SINCE:
+        request.leader_only = leader_only
+    return request
+
+
+def _by_partition(answer: Any) -> dict[TopicPartition, DeleteRecordsPartitionResult]:
+    return {
+        TopicPartition(topic.name, p.partition_index): DeleteRecordsPartitionResult(
+            topic.name,
+            p.partition_index,
+            p.low_watermark,
+            p.leader_log_start_offset,
+            p.error_code,
+            error_name(p.error_code),
+        )
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+
+
+def _failed(key: TopicPartition, code: int) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(key.topic, key.partition, -1, -1, code, error_name(code))

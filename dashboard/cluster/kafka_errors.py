@@ -1,0 +1,56 @@
+"""Kafka's error codes by name, and which of them a read may simply try again."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import kafka.errors
+
+# After a restart or an election the metadata of broker and client differ for a moment: the
+# same read succeeds a little later. Nothing but reads is ever repeated.
+RETRIABLE_READ_ERRORS = frozenset(
+    {
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_OR_FOLLOWER",
+        "REPLICA_NOT_AVAILABLE",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
+        "OFFSET_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "UNSTABLE_OFFSET_COMMIT",
+    }
+)
+UNSUPPORTED_VERSION = 35
+# Names that the Java client uses where kafka-python's table differs or has none.
+_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    5: "LEADER_NOT_AVAILABLE",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    14: "COORDINATOR_LOAD_IN_PROGRESS",
+    15: "COORDINATOR_NOT_AVAILABLE",
+    16: "NOT_COORDINATOR",
+    17: "INVALID_TOPIC_EXCEPTION",
+    35: "UNSUPPORTED_VERSION",
+    69: "GROUP_ID_NOT_FOUND",
+    74: "FENCED_LEADER_EPOCH",
+    75: "UNKNOWN_LEADER_EPOCH",
+    78: "OFFSET_NOT_AVAILABLE",
+    88: "UNSTABLE_OFFSET_COMMIT",
+    100: "UNKNOWN_TOPIC_ID",
+    103: "INCONSISTENT_TOPIC_ID",
+}
+
+
+@cache
+def error_name(code: int) -> str | None:
+    """Kafka's own name of an error code (org.apache.kafka.common.protocol.Errors), None for 0."""
+    if code == 0:
+        return None
+    if code in _NAMES:
+        return _NAMES[code]
+    known = kafka.errors.for_code(code)
+    name = str(getattr(known, "message", "") or "")
+    return name if name.isupper() else f"ERROR_{code}"

@@ -1,0 +1,149 @@
+"""The seam between this product and a Kafka cluster: every question, read fresh, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+
+from dashboard.cluster.configs import ConfigsAnswer, read_configs
+from dashboard.cluster.connection import Connection, open_connection
+from dashboard.cluster.delete_records import delete_records
+from dashboard.cluster.epochs import read_epoch_ends
+from dashboard.cluster.groups import read_groups
+from dashboard.cluster.log_dirs import read_log_dirs
+from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read_offsets_at
+from dashboard.cluster.reassignments import read_reassignments
+from dashboard.cluster.replica_offsets import read_replica_offsets
+from dashboard.cluster.topics import read_brokers, read_topics
+from dashboard.model import (
+    Broker,
+    ConfigEntry,
+    DeleteRecordsResult,
+    EpochEnd,
+    GroupListing,
+    LeaderLogStart,
+    LogDirsAnswer,
+    OffsetAtTime,
+    PartitionOffsets,
+    Reassignment,
+    ReplicaOffsets,
+    TopicPartition,
+    TopicState,
+)
+
+
+class LiveCluster:
+    """Each method asks the brokers now. One result per partition, value or error, sorted.
+
+    A broker that does not answer costs its own rows; ClusterError is raised only when nothing
+    could be read at all. Thread-safe; close it, or use it as a context manager.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> LiveCluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._connection.close()
+
+    def cluster_id(self) -> str:
+        """The cluster's own id, as its brokers told it when the connection was opened."""
+        return self._connection.cluster_id
+
+    def brokers(self, assigned: Iterable[int] = ()) -> tuple[Broker, ...]:
+        """Every broker, reachable or not; `assigned` adds ids known from replica lists."""
+        return read_brokers(self._connection, assigned)
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        """Topics by name; None asks for all; one that is not there carries its error."""
+        return read_topics(self._connection, names)
+
+    def configs(
+        self, topics: Iterable[str], brokers: Iterable[int] = ()
+    ) -> tuple[ConfigEntry, ...]:
+        """Settings that decide what a purge does. A resource that refused has no entry."""
+        return self.configs_answer(topics, brokers).entries
+
+    def configs_answer(self, topics: Iterable[str], brokers: Iterable[int] = ()) -> ConfigsAnswer:
+        """The same, with the error of each resource that refused."""
+        return read_configs(self._connection, topics, brokers)
+
+    def offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        topics: Mapping[str, TopicState] | None = None,
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        """Log start, last stable offset, high watermark; `topics` saves a metadata read."""
+        return read_offsets(self._connection, partitions, topics)
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        """The first offset at or after a time; None without an error: no such record."""
+        return read_offsets_at(self._connection, partitions, at)
+
+    def replica_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        brokers: Iterable[int] | None = None,
+        topics: Mapping[str, TopicState] | None = None,
+    ) -> tuple[ReplicaOffsets, ...]:
+        """Each replica's own log start and end; `topics` saves a metadata read."""
+        wanted = list(partitions)
+        known = topics if topics is not None else self.topics({p.topic for p in wanted})
+        return read_replica_offsets(self._connection, wanted, known, brokers)
+
+    def leader_log_starts(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, LeaderLogStart]:
+        """EARLIEST of the current leader, fenced by the leader epoch given."""
+        return read_leader_log_starts(self._connection, epochs)
+
+    def log_dirs(self) -> LogDirsAnswer:
+        """Log dirs and replica sizes in bytes of every alive broker."""
+        return read_log_dirs(self._connection)
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        """Partitions that are being moved. Raises ClusterError when that is refused."""
+        return read_reassignments(self._connection)
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        """All groups of all brokers, their offsets, and why the list may be incomplete."""
+        return read_groups(self._connection, with_offsets=with_offsets)
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """Where each partition's given leader epoch ended."""
+        return read_epoch_ends(self._connection, epochs)
+
+    def delete_records(
+        self,
+        leader_id: int,
+        targets: Mapping[TopicPartition, int],
+        *,
+        timeout_ms: int,
+        leader_only: bool = False,
+    ) -> DeleteRecordsResult:
+        """One DeleteRecords request to one leader; see `delete_records.delete_records`."""
+        return delete_records(
+            self._connection, leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
+        )
+
+
+def connect(client: Mapping[str, str], timeout: timedelta = timedelta(seconds=10)) -> LiveCluster:
+    """Open a cluster by client properties in librdkafka's words; `timeout` is each broker's.
+
+    Raises SettingsError, or ClusterError that names the address.
+    """
+    return LiveCluster(open_connection(client, timeout=timeout))

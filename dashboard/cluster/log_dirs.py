@@ -1,0 +1,79 @@
+"""How many bytes each replica has in each log dir: DescribeLogDirs of every broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import DescribeLogDirsRequest
+
+from dashboard.cluster.connection import Connection
+from dashboard.cluster.kafka_errors import error_name
+from dashboard.cluster.wire import Wire
+from dashboard.errors import ClusterError
+from dashboard.model import LogDir, LogDirsAnswer, ReplicaSize
+
+
+def read_log_dirs(connection: Connection) -> LogDirsAnswer:
+    """Log dirs and replica sizes of all alive brokers; a broker that refused stands in `errors`.
+
+    Topics are asked for as null: every replica the broker reports, in the metadata or not.
+    Needs DESCRIBE on the cluster. v1 and v2 have no top-level error (it came with v3), so an
+    answer without any log dir is taken for the refusal it is.
+    """
+    answers = connection.ask_each(dict.fromkeys(connection.broker_ids(), _ask))
+    dirs: list[LogDir] = []
+    replicas: list[ReplicaSize] = []
+    errors: dict[int, str] = {}
+    for broker_id, answer in sorted(answers.items()):
+        refusal = _refusal(answer)
+        if refusal:
+            errors[broker_id] = refusal
+            continue
+        for found in answer.results:
+            dirs.append(_log_dir(broker_id, found))
+            replicas += _replicas(broker_id, found)
+    return LogDirsAnswer(
+        tuple(sorted(dirs, key=lambda d: (d.broker_id, d.log_dir))), tuple(replicas), errors
+    )
+
+
+def _ask(wire: Wire, deadline: float) -> Any:
+    return wire.ask(
+        lambda at: DescribeLogDirsRequest(version=at.version(DescribeLogDirsRequest), topics=None),
+        deadline,
+    )
+
+
+def _refusal(answer: Any) -> str | None:
+    if isinstance(answer, ClusterError):
+        return answer.code
+    if answer.error_code:
+        return error_name(answer.error_code)
+    return None if answer.results else "CLUSTER_AUTHORIZATION_FAILED"
+
+
+def _log_dir(broker_id: int, found: Any) -> LogDir:
+    return LogDir(
+        broker_id,
+        found.log_dir,
+        found.total_bytes if found.total_bytes >= 0 else None,
+        found.usable_bytes if found.usable_bytes >= 0 else None,
+        error_name(found.error_code),
+    )
+
+
+def _replicas(broker_id: int, found: Any) -> list[ReplicaSize]:
+    log_dir = found.log_dir
+    return [
+        ReplicaSize(
+            broker_id,
+            log_dir,
+            topic.name,
+            p.partition_index,
+            p.partition_size,
+            p.offset_lag,
+            p.is_future_key,
+        )
+        for topic in found.topics
+        for p in topic.partitions
+    ]

@@ -1,0 +1,137 @@
+"""The leaders' offsets: log start, last stable offset, high watermark, and offsets by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from dashboard.cluster.connection import Connection
+from dashboard.cluster.list_offsets import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    FoundOffset,
+    Placed,
+    ask_offsets,
+    from_leaders,
+    placed,
+)
+from dashboard.cluster.wire import Wire
+from dashboard.model import (
+    LeaderLogStart,
+    OffsetAtTime,
+    PartitionOffsets,
+    PartitionState,
+    TopicPartition,
+    TopicState,
+)
+
+
+class _Three(NamedTuple):
+    log_start: FoundOffset
+    last_stable: FoundOffset
+    high_watermark: FoundOffset
+
+    @property
+    def error(self) -> str | None:
+        return next((found.error for found in self if found.error), None)
+
+
+def read_offsets(
+    connection: Connection,
+    partitions: Iterable[TopicPartition],
+    topics: Mapping[str, TopicState] | None = None,
+) -> dict[TopicPartition, PartitionOffsets]:
+    """EARLIEST, LATEST as READ_COMMITTED and LATEST of each partition, from its leader.
+
+    Asked in this order, so that log start <= last stable offset <= high watermark holds while
+    records arrive. An error in any of the three leaves all three unknown.
+    """
+    found = from_leaders(connection, partitions, _three, topics=topics)
+    return {key: _partition_offsets(key, value) for key, value in sorted(found.items())}
+
+
+def _three(
+    wire: Wire, deadline: float, states: list[PartitionState]
+) -> dict[TopicPartition, _Three]:
+    where = placed(states)
+    starts = ask_offsets(wire, deadline, where, EARLIEST)
+    stable = ask_offsets(wire, deadline, where, LATEST, isolation=READ_COMMITTED)
+    latest = ask_offsets(wire, deadline, where, LATEST)
+    return {key: _Three(starts[key], stable[key], latest[key]) for key in starts}
+
+
+def _partition_offsets(key: TopicPartition, found: _Three | str) -> PartitionOffsets:
+    if isinstance(found, str):
+        return PartitionOffsets(key.topic, key.partition, None, None, None, found)
+    if found.error:
+        return PartitionOffsets(key.topic, key.partition, None, None, None, found.error)
+    start, stable, high = (_known(value.offset) for value in found)
+    return PartitionOffsets(key.topic, key.partition, start, stable, high)
+
+
+def _known(offset: int) -> int | None:
+    # -1 is ListOffsets' word for "none": forwarded as an offset it would empty a partition.
+    return offset if offset >= 0 else None
+
+
+def read_offsets_at(
+    connection: Connection, partitions: Iterable[TopicPartition], at: datetime
+) -> dict[TopicPartition, OffsetAtTime]:
+    """The first offset whose record is at or after `at`; None where there is no such record."""
+    timestamp = int(at.timestamp() * 1000)
+
+    def ask(
+        wire: Wire, deadline: float, states: list[PartitionState]
+    ) -> dict[TopicPartition, FoundOffset]:
+        return ask_offsets(wire, deadline, placed(states), timestamp)
+
+    found = from_leaders(connection, partitions, ask)
+    return {
+        key: OffsetAtTime(key.topic, key.partition, None, value)
+        if isinstance(value, str)
+        else OffsetAtTime(
+            key.topic,
+            key.partition,
+            None if value.error else _known(value.offset),
+            value.error,
+        )
+        for key, value in sorted(found.items())
+    }
+
+
+def read_leader_log_starts(
+    connection: Connection, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, LeaderLogStart]:
+    """EARLIEST as a consumer, asked of the current leader with the leader epoch given.
+
+    Success proves that this epoch is still the current one (KIP-320): `leader_epoch` is then the
+    epoch given. FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH means that it is not; then
+    `leader_epoch` is None.
+    """
+
+    def ask(
+        wire: Wire, deadline: float, states: list[PartitionState]
+    ) -> dict[TopicPartition, FoundOffset]:
+        keys = [TopicPartition(s.topic, s.partition) for s in states]
+        return ask_offsets(wire, deadline, [Placed(*k, epochs[k]) for k in keys], EARLIEST)
+
+    found = from_leaders(connection, epochs, ask, keep=_unless_fenced)
+    return {
+        key: LeaderLogStart(key.topic, key.partition, None, None, value)
+        if isinstance(value, str)
+        else LeaderLogStart(
+            key.topic,
+            key.partition,
+            None if value.error else _known(value.offset),
+            None if value.error else epochs[key],
+            value.error,
+        )
+        for key, value in sorted(found.items())
+    }
+
+
+def _unless_fenced(found: FoundOffset) -> str | None:
+    # A fenced epoch stays fenced: asking again would only delay the answer.
+    return None if found.error == "FENCED_LEADER_EPOCH" else found.error

@@ -1,0 +1,163 @@
+"""Turns one set of client properties into what each Kafka client needs: TLS, SASL, addresses."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dashboard import client_properties
+from dashboard.cluster.oauth import OidcTokens
+from dashboard.errors import SettingsError
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_OWN_KEYS = frozenset({"client.config"})  # read by settings, meant for neither client
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How to open a connection: addresses, TLS context, SASL mechanism with its credentials."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    protocol: str
+    client_id: str
+    tls: ssl.SSLContext | None
+    mechanism: str | None
+    username: str
+    password: str
+    tokens: OidcTokens | None
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+
+def read_security(client: Mapping[str, str]) -> Security:
+    """The connection that client properties (librdkafka's words) describe, checked as a whole.
+
+    Raises SettingsError that names the key which is missing, unknown or contradicts another.
+    """
+    for key in client:
+        if key not in client_properties.known_keys() | _OWN_KEYS:
+            raise _bad(key, "is no client property that both Kafka clients understand")
+    protocol = client.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise _bad("security.protocol", f"is '{protocol}', not one of {', '.join(_PROTOCOLS)}")
+    sasl = protocol.startswith("SASL")
+    mechanism = _mechanism(client) if sasl else None
+    return Security(
+        bootstrap=_addresses(client.get("bootstrap.servers", "")),
+        protocol=protocol,
+        client_id=client.get("client.id", "lowwater"),
+        tls=_tls(client) if protocol.endswith("SSL") else None,
+        mechanism=mechanism,
+        username=client.get("sasl.username", ""),
+        password=client.get("sasl.password", ""),
+        tokens=OidcTokens.from_properties(client) if mechanism == "OAUTHBEARER" else None,
+    )
+
+
+def librdkafka_properties(client: Mapping[str, str]) -> dict[str, str]:
+    """The same properties for confluent-kafka, after the same checks."""
+    read_security(client)
+    properties = {key: value for key, value in client.items() if key not in _OWN_KEYS}
+    if "sasl.oauthbearer.token.endpoint.url" in properties:
+        properties.setdefault("sasl.oauthbearer.method", "oidc")
+    return {"client.id": "lowwater", "log_level": "0", **properties}
+
+
+def _addresses(text: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        host, _, port = part.rpartition("://")[2].rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise _bad("bootstrap.servers", f"has '{part}', which is no HOST:PORT")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise _bad("bootstrap.servers", "is empty")
+    return tuple(found)
+
+
+def _mechanism(client: Mapping[str, str]) -> str:
+    mechanism = client.get("sasl.mechanisms", "")
+    if mechanism not in MECHANISMS:
+        raise _bad("sasl.mechanisms", f"is '{mechanism}', not one of {', '.join(MECHANISMS)}")
+    if mechanism != "OAUTHBEARER":
+        for key in ("sasl.username", "sasl.password"):
+            if not client.get(key):
+                raise _bad(key, f"is missing, and {mechanism} needs it")
+    return mechanism
+
+
+def _tls(client: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    # librdkafka's default is https too (since 2.0); "none" switches the host name check off.
+    context.check_hostname = (
+        client.get("ssl.endpoint.identification.algorithm", "https") or "none"
+    ).lower() == "https"
+    if "ssl.ca.location" in client:
+        _trust(context, client["ssl.ca.location"])
+    if "ssl.ca.pem" in client:
+        with _explained("ssl.ca.pem"):
+            context.load_verify_locations(cadata=_unescaped(client["ssl.ca.pem"]))
+    _identify(context, client)
+    return context
+
+
+def _trust(context: ssl.SSLContext, location: str) -> None:
+    path = Path(location).expanduser()
+    with _explained("ssl.ca.location", location):
+        if path.is_dir():
+            context.load_verify_locations(capath=str(path))
+        elif location != "probe":  # librdkafka's word for the system's own store
+            context.load_verify_locations(cafile=str(path))
+
+
+def _identify(context: ssl.SSLContext, client: Mapping[str, str]) -> None:
+    password = client.get("ssl.key.password", "")
+    certificate = client.get("ssl.certificate.location")
+    inline = client.get("ssl.certificate.pem")
+    if certificate:
+        with _explained("ssl.certificate.location", certificate):
+            context.load_cert_chain(certificate, client.get("ssl.key.location"), password)
+    elif inline:
+        # Python's ssl loads a key from a file only: one that none but us can read, for an instant.
+        body = f"{_unescaped(inline)}\n{_unescaped(client.get('ssl.key.pem', ''))}\n"
+        with _explained("ssl.certificate.pem"), _private_file(body) as path:
+            context.load_cert_chain(path, None, password)
+
+
+@contextmanager
+def _explained(key: str, location: str = "") -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise _bad(key, f"{location} cannot be used: {error} (PEM is needed)".strip()) from error
+
+
+@contextmanager
+def _private_file(body: str) -> Iterator[str]:
+    handle, path = tempfile.mkstemp(prefix="lowwater-", suffix=".pem")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(body)
+        yield path
+    finally:
+        Path(path).unlink()
+
+
+def _unescaped(pem: str) -> str:
+    return pem.replace("\\n", "\n")
+
+
+def _bad(key: str, problem: str) -> SettingsError:
+    return SettingsError(
+        f"client property '{key}' {problem}",
+        "Correct it in the settings' [clusters.NAME] section or in the client config file.",
+        code="CLIENT_PROPERTY_INVALID",
+    )

@@ -1,0 +1,166 @@
+"""Which brokers, topics and partitions are there: Metadata and DescribeCluster."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from dashboard.cluster.connection import Connection
+from dashboard.cluster.kafka_errors import error_name
+from dashboard.cluster.wire import Wire
+from dashboard.errors import ClusterError
+from dashboard.model import Broker, PartitionState, TopicState
+
+# APIs whose versions decide what can be known or done here, by the names Kafka gives them.
+APIS_OF_INTEREST = {
+    2: "ListOffsets",
+    3: "Metadata",
+    9: "OffsetFetch",
+    16: "ListGroups",
+    21: "DeleteRecords",
+    23: "OffsetForLeaderEpoch",
+    35: "DescribeLogDirs",
+    60: "DescribeCluster",
+    69: "ConsumerGroupDescribe",
+    77: "ShareGroupDescribe",
+    90: "DescribeShareGroupOffsets",
+}
+_DESCRIBE = 8  # AclOperation.DESCRIBE, the bit in authorized operations (KIP-430)
+_NO_ID = UUID(int=0)
+
+
+def read_topics(connection: Connection, names: Iterable[str] | None) -> dict[str, TopicState]:
+    """Topics by name, sorted; None asks for all. A topic that is not there carries its error.
+
+    Never creates a topic. Refreshes the connection's broker addresses on the way. Raises
+    ClusterError when no broker answers.
+    """
+    wanted = None if names is None else sorted(set(names))
+    if wanted == []:
+        return {}
+
+    def request(wire: Wire) -> Any:
+        version = wire.version(MetadataRequest, 12)
+        one = MetadataRequest.MetadataRequestTopic
+        topics = None if wanted is None else [one(name=name, version=version) for name in wanted]
+        return MetadataRequest(version=version, topics=topics, allow_auto_topic_creation=False)
+
+    answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
+    connection.remember({b.node_id: (b.host, b.port) for b in answer.brokers})
+    return {t.name: _topic(t) for t in sorted(answer.topics, key=lambda topic: topic.name)}
+
+
+def _topic(found: Any) -> TopicState:
+    partitions = sorted(found.partitions, key=lambda p: p.partition_index)
+    return TopicState(
+        topic=found.name,
+        topic_id=_topic_id(found.topic_id),
+        is_internal=bool(found.is_internal),
+        partitions=tuple(_partition(found.name, p) for p in partitions),
+        error=error_name(found.error_code),
+    )
+
+
+def _partition(topic: str, found: Any) -> PartitionState:
+    return PartitionState(
+        topic,
+        found.partition_index,
+        found.leader_id if found.leader_id >= 0 else None,
+        found.leader_epoch if found.leader_epoch >= 0 else None,
+        tuple(found.replica_nodes),
+        tuple(found.isr_nodes),
+        error_name(found.error_code),
+    )
+
+
+def _topic_id(raw: UUID | None) -> str | None:
+    """Kafka's spelling of a topic id (org.apache.kafka.common.Uuid): base64url, no padding."""
+    if raw is None or raw == _NO_ID:
+        return None
+    return base64.urlsafe_b64encode(raw.bytes).decode().rstrip("=")
+
+
+def read_brokers(connection: Connection, assigned: Iterable[int] = ()) -> tuple[Broker, ...]:
+    """Every broker and whether it answers now, sorted by id.
+
+    That is: the alive ones of the metadata, the fenced ones (DescribeCluster v2, KIP-1073), and
+    `assigned`, ids known from replica lists. Never raises for a single broker.
+    """
+    found = {broker.broker_id: broker for broker in _described(connection)}
+    answers = connection.ask_each(dict.fromkeys(connection.broker_ids(), _versions))
+    brokers = []
+    for broker_id in sorted({*found, *answers, *assigned}):
+        known = found.get(broker_id) or Broker(broker_id, "", 0)
+        answer = answers.get(broker_id)
+        if isinstance(answer, dict):
+            brokers.append(_with(known, True, None, answer))
+        else:
+            error = answer.message if answer else "it is not registered as alive"
+            brokers.append(_with(known, False, error, {}))
+    return tuple(brokers)
+
+
+def _with(known: Broker, reachable: bool, error: str | None, versions: dict[str, int]) -> Broker:
+    return Broker(known.broker_id, known.host, known.port, known.rack, reachable, error, versions)
+
+
+def _versions(wire: Wire, deadline: float) -> dict[str, int]:
+    # A new question, not the greeting remembered from when this connection was opened.
+    wire.ask(_metadata_of_nothing, deadline)
+    return {
+        name: wire.versions[key][1]
+        for key, name in APIS_OF_INTEREST.items()
+        if key in wire.versions
+    }
+
+
+def _metadata_of_nothing(wire: Wire) -> Any:
+    return MetadataRequest(
+        version=wire.version(MetadataRequest, 12), topics=[], allow_auto_topic_creation=False
+    )
+
+
+def _described(connection: Connection) -> list[Broker]:
+    def request(wire: Wire) -> Any:
+        version = wire.version(DescribeClusterRequest)
+        return DescribeClusterRequest(
+            version=version, include_fenced_brokers=version >= 2, endpoint_type=1
+        )
+
+    try:
+        answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
+        nodes = answer.brokers if not answer.error_code else []
+        if nodes:
+            return [Broker(b.broker_id, b.host, b.port, b.rack) for b in nodes]
+    except ClusterError as error:
+        if error.code != "API_UNSUPPORTED":
+            raise
+    listed = connection.ask_any(lambda wire, deadline: wire.ask(_metadata_of_nothing, deadline))
+    return [Broker(b.node_id, b.host, b.port, b.rack) for b in listed.brokers]
+
+
+def may_describe_cluster(connection: Connection) -> bool | None:
+    """Whether we hold DESCRIBE on the cluster: without it ListGroups leaves groups out silently.
+
+    None when the cluster is too old to say (DescribeCluster came with 2.8, KIP-700).
+    """
+
+    def request(wire: Wire) -> Any:
+        version = wire.version(DescribeClusterRequest)
+        return DescribeClusterRequest(
+            version=version, include_cluster_authorized_operations=True, endpoint_type=1
+        )
+
+    try:
+        answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
+    except ClusterError as error:
+        if error.code == "API_UNSUPPORTED":
+            return None
+        raise
+    operations = answer.authorized_operations
+    return None if operations is None else _DESCRIBE in operations

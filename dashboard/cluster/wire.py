@@ -1,0 +1,246 @@
+"""One connection to one broker: opens it, signs in, asks in turn, all within a deadline.
+
+kafka-python's schemas encode and decode; the socket is our own, so that it is known of every
+request whether it was sent, and so that a broker that hangs costs its deadline and no more.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+
+from dashboard.cluster.kafka_errors import UNSUPPORTED_VERSION, error_name
+from dashboard.cluster.security import Security
+from dashboard.errors import ClusterError
+
+_LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
+
+
+class Wire:
+    """A connection, useful once `open` has returned. One thread at a time uses it; `close` may
+    come from another.
+    """
+
+    def __init__(self, host: str, port: int, security: Security) -> None:
+        self.host = host
+        self.port = port
+        self.address = f"{host}:{port}"
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.closed = False
+        self._security = security
+        self._correlation = 0
+        self._socket: socket.socket | None = None
+
+    def open(self, timeout_seconds: float) -> None:
+        """Connect, negotiate versions, sign in.
+
+        Raises ClusterError CLUSTER_UNREACHABLE, TLS_FAILED or AUTHENTICATION_FAILED.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        try:
+            self._connect(timeout_seconds)
+            self._negotiate(deadline)
+            if self._security.mechanism:
+                self._sign_in(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def ask(self, make: Callable[[Wire], Any], deadline: float) -> Any:
+        """Send the request that `make` builds for this broker's versions; its answer.
+
+        `deadline` is on the monotonic clock. Raises ClusterError: CLUSTER_UNREACHABLE when
+        nothing was sent, ANSWER_LOST when the request may have been carried out.
+        """
+        request = make(self)
+        return self._exchange(request, deadline)
+
+    def version(self, message: Any, newest: int | None = None) -> int:
+        """The highest version of a request class that both sides speak, at most `newest`.
+
+        Raises ClusterError API_UNSUPPORTED when there is none.
+        """
+        low, high = self.versions.get(message.API_KEY, (0, -1))
+        oldest, known = message.valid_versions
+        chosen: int = min(high, known if newest is None else newest)
+        if chosen < max(low, oldest):
+            raise ClusterError(
+                f"{self.address} does not speak {message.name}",
+                "It belongs to a newer or an older Kafka, or the service switched it off.",
+                code="API_UNSUPPORTED",
+            )
+        return chosen
+
+    def close(self) -> None:
+        """Close at once; a thread that waits for an answer here wakes up with an error."""
+        self.closed = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+
+    def _connect(self, timeout_seconds: float) -> None:
+        try:
+            plain = socket.create_connection((self.host, self.port), timeout=timeout_seconds)
+        except OSError as error:
+            raise _unreachable(self.address, str(error)) from error
+        self._socket = plain
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._security.tls is None:
+            return
+        try:
+            self._socket = self._security.tls.wrap_socket(plain, server_hostname=self.host)
+        except (OSError, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                raise _unreachable(self.address, "no answer to the TLS greeting") from error
+            raise _tls_failed(self.address, error) from error
+
+    def _negotiate(self, deadline: float) -> None:
+        """ApiVersions (KIP-511): the newest we know, else the one version every broker speaks."""
+        for version in (3, 0):
+            request = ApiVersionsRequest(
+                version=version,
+                client_software_name="lowwater",
+                client_software_version="1",
+            )
+            answer = self._greet(request, deadline)
+            if answer.error_code != UNSUPPORTED_VERSION:
+                break
+        if answer.error_code:
+            raise _unreachable(self.address, str(error_name(answer.error_code)))
+        self.versions = {k.api_key: (k.min_version, k.max_version) for k in answer.api_keys}
+
+    def _greet(self, request: Any, deadline: float) -> Any:
+        try:
+            return self._exchange(request, deadline)
+        except ClusterError as error:
+            cause = error.__cause__
+            if isinstance(cause, ssl.SSLError):
+                raise _tls_failed(self.address, cause) from error
+            protocol = self._security.protocol
+            hint = "" if isinstance(cause, TimeoutError) else f"; is {protocol} its protocol?"
+            reason = error.message.partition(": ")[2] + hint
+            raise _unreachable(self.address, reason) from error
+
+    def _sign_in(self, deadline: float) -> None:
+        mechanism = str(self._security.mechanism)
+        shake = self._greet(SaslHandshakeRequest(mechanism=mechanism, version=1), deadline)
+        if shake.error_code:
+            offered = ", ".join(shake.mechanisms) or "none"
+            raise _refused(self.address, mechanism, f"it offers {offered}")
+        dialogue = get_sasl_mechanism(mechanism)(
+            sasl_plain_username=self._security.username,
+            sasl_plain_password=self._security.password,
+            sasl_mechanism=mechanism,
+            sasl_oauth_token_provider=_Tokens(self._security, deadline),
+        )
+        newest = self.version(SaslAuthenticateRequest)
+        while not dialogue.is_done():
+            request = SaslAuthenticateRequest(version=newest, auth_bytes=dialogue.auth_bytes())
+            answer = self._greet(request, deadline)
+            if answer.error_code:
+                why = answer.error_message or error_name(answer.error_code)
+                raise _refused(self.address, mechanism, str(why))
+            try:
+                dialogue.receive(answer.auth_bytes)
+            except (ValueError, KeyError) as error:
+                raise _refused(self.address, mechanism, str(error)) from error
+
+    def _exchange(self, request: Any, deadline: float) -> Any:
+        self._correlation += 1
+        request.with_header(correlation_id=self._correlation, client_id=self._security.client_id)
+        frame = request.encode(framed=True, header=True)
+        if self.closed or self._socket is None or time.monotonic() >= deadline:
+            raise _unreachable(self.address, "the connection is closed or its time is up")
+        try:
+            self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+            self._socket.sendall(frame)
+            body = self._receive(deadline)
+            answer = request.header.get_response_class().decode(body, header=True)
+        except TimeoutError as error:
+            self.close()
+            raise _lost(self.address, "no answer in time") from error
+        except (OSError, ValueError, IndexError, struct.error) as error:
+            self.close()
+            raise _lost(self.address, str(error) or type(error).__name__) from error
+        if answer.header.correlation_id != self._correlation:
+            self.close()
+            raise _lost(self.address, "an answer to another request came")
+        return answer
+
+    def _receive(self, deadline: float) -> bytes:
+        size = int.from_bytes(self._exactly(4, deadline), "big", signed=True)
+        if not 4 <= size <= _LARGEST_ANSWER_BYTES:
+            raise ValueError("the answer is not Kafka's")
+        return self._exactly(size, deadline)
+
+    def _exactly(self, count: int, deadline: float) -> bytes:
+        assert self._socket is not None
+        buffer = bytearray(count)
+        view = memoryview(buffer)
+        while view:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            got = self._socket.recv_into(view)
+            if not got:
+                raise ConnectionResetError("it closed the connection")
+            view = view[got:]
+        return bytes(buffer)
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """Our token fetcher in the shape that kafka-python's OAUTHBEARER mechanism asks for."""
+
+    def __init__(self, security: Security, deadline: float) -> None:
+        self._security = security
+        self._deadline = deadline
+
+    def token(self) -> str:
+        assert self._security.tokens is not None
+        return self._security.tokens.token(max(0.1, self._deadline - time.monotonic()))
+
+
+def _unreachable(address: str, reason: str) -> ClusterError:
+    return ClusterError(
+        f"{address} could not be reached: {reason}",
+        "Check the bootstrap address, that the broker runs, and security.protocol.",
+        retriable=True,
+    )
+
+
+def _tls_failed(address: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"TLS with {address} failed: {error}",
+        "Check ssl.ca.location, the broker's certificate (its host names) and your own, "
+        "and that this listener speaks TLS.",
+        code="TLS_FAILED",
+    )
+
+
+def _refused(address: str, mechanism: str, reason: str) -> ClusterError:
+    return ClusterError(
+        f"{address} refused {mechanism}: {reason}",
+        "Check sasl.mechanisms, sasl.username and sasl.password of this cluster.",
+        code="AUTHENTICATION_FAILED",
+    )
+
+
+def _lost(address: str, reason: str) -> ClusterError:
+    return ClusterError(
+        f"the answer of {address} was lost: {reason}",
+        "Read the cluster again: the request may have been carried out.",
+        code="ANSWER_LOST",
+        retriable=True,
+    )
