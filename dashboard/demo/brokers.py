@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import logging
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
-import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +16,12 @@ from confluent_kafka.admin import AdminClient
 
 from dashboard.demo import processes
 from dashboard.demo.jars import KafkaJars
+from dashboard.demo.server_properties import (
+    Listener,
+    free_ports,
+    kafka_uuid,
+    server_properties,
+)
 from dashboard.errors import DemoError
 
 JVM_FLAGS = ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -29,34 +30,6 @@ START_TIMEOUT_SECONDS = 120.0
 _SILENT = logging.getLogger("lowwater.demo.probe")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
-# Short intervals, so that a purge's bytes leave within seconds instead of minutes.
-BASE_PROPERTIES: Mapping[str, str] = {
-    "auto.create.topics.enable": "false",
-    "log.retention.check.interval.ms": "5000",
-    "log.initial.task.delay.ms": "1000",
-    "log.segment.delete.delay.ms": "1000",
-    "log.cleaner.backoff.ms": "5000",
-    "log.cleaner.dedupe.buffer.size": "4194304",
-    "offsets.topic.num.partitions": "5",
-    "transaction.state.log.num.partitions": "3",
-    "share.coordinator.state.topic.num.partitions": "3",
-    "group.initial.rebalance.delay.ms": "0",
-    "num.network.threads": "2",
-    "num.io.threads": "4",
-    "controlled.shutdown.enable": "true",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """One more door into each broker, beside the plain one: its name, protocol and properties.
-
-    `properties` are Kafka's own, without the `listener.name.NAME.` prefix.
-    """
-
-    name: str
-    protocol: str
-    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class LocalCluster:
@@ -74,7 +47,7 @@ class LocalCluster:
     ) -> None:
         self.folder = folder
         self.broker_ids = tuple(range(1, brokers + 1))
-        self.cluster_id = _kafka_uuid()
+        self.cluster_id = kafka_uuid()
         self._jars = jars
         self._listeners = listeners
         self._properties = dict(properties or {})
@@ -168,7 +141,7 @@ class LocalCluster:
         for broker_id in self.broker_ids:
             home = self.folder / f"broker-{broker_id}"
             home.mkdir(parents=True, exist_ok=True)
-            lines = (f"{key}={value}" for key, value in self._broker_properties(broker_id).items())
+            lines = (f"{key}={value}" for key, value in self._server_properties(broker_id).items())
             (home / "server.properties").write_text("\n".join(lines) + "\n")
         first = self.broker_ids[0]
         self._run_storage_tool(first)
@@ -178,13 +151,25 @@ class LocalCluster:
             shutil.copytree(self.log_dir(first), folder)
             (folder / "meta.properties").write_text(
                 f"version=1\ncluster.id={self.cluster_id}\nnode.id={broker_id}\n"
-                f"directory.id={_kafka_uuid()}\n"
+                f"directory.id={kafka_uuid()}\n"
             )
+
+    def _server_properties(self, broker_id: int) -> dict[str, str]:
+        found = server_properties(
+            broker_id, self._ports, self._listeners, str(self.log_dir(broker_id))
+        )
+        return found | self._properties
 
     def _run_storage_tool(self, broker_id: int) -> None:
         config = self.folder / f"broker-{broker_id}" / "server.properties"
         tool = ["kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(config)]
-        done = subprocess.run(self._java(*tool), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            self._java(*tool),
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=processes.die_with_parent(),
+        )
         if done.returncode != 0:
             raise DemoError(
                 f"Kafka {self._jars.version} could not format its folder: "
@@ -227,35 +212,6 @@ class LocalCluster:
             code="BROKER_START_FAILED",
         )
 
-    def _broker_properties(self, broker_id: int) -> dict[str, str]:
-        ports = self._ports[broker_id]
-        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
-        protocols |= {listener.name: listener.protocol for listener in self._listeners}
-        replication = str(min(3, len(self.broker_ids)))
-        properties = {
-            **BASE_PROPERTIES,
-            "process.roles": "broker,controller",
-            "node.id": str(broker_id),
-            "controller.quorum.voters": ",".join(
-                f"{i}@127.0.0.1:{self._ports[i]['CONTROLLER']}" for i in self.broker_ids
-            ),
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
-            "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
-            "log.dirs": str(self.log_dir(broker_id)),
-            "broker.rack": f"rack-{broker_id}",
-            "offsets.topic.replication.factor": replication,
-            "transaction.state.log.replication.factor": replication,
-            "transaction.state.log.min.isr": "1",
-            "share.coordinator.state.topic.replication.factor": replication,
-            "share.coordinator.state.topic.min.isr": "1",
-        }
-        for listener in self._listeners:
-            prefix = f"listener.name.{listener.name.lower()}."
-            properties |= {prefix + key: value for key, value in listener.properties.items()}
-        return properties | self._properties
-
 
 def alive_brokers(address: str) -> set[int]:
     """The broker ids that the broker at `host:port` holds for alive; empty without an answer."""
@@ -264,35 +220,3 @@ def alive_brokers(address: str) -> set[int]:
         return set(client.list_topics(timeout=1).brokers)
     except KafkaException:
         return set()
-
-
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nothing listens on, below the range of outgoing connections.
-
-    From that range a stopped broker's port could be taken before the broker comes back.
-    """
-    found: list[int] = []
-    candidates = random.sample(range(15_000, 32_000), k=min(count * 50, 17_000))
-    for port in candidates:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise DemoError(
-        f"no {count} free ports between 15000 and 32000 on 127.0.0.1",
-        "Stop programs that listen there, then try again.",
-        code="NO_FREE_PORTS",
-    )
-
-
-def _kafka_uuid() -> str:
-    """A random UUID in Kafka's spelling: 22 characters of URL-safe base64, no leading dash."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text

@@ -8,11 +8,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dashboard.demo.processes import die_with_parent
 from dashboard.errors import DemoError
 
 RESOLVE_TIMEOUT_SECONDS = 600
@@ -74,7 +75,13 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str:
     return found
 
 
-def resolve(version: str, cache_dir: Path, *, root: str = _CENTRAL) -> KafkaJars:
+def resolve(
+    version: str,
+    cache_dir: Path,
+    *,
+    root: str = _CENTRAL,
+    say: Callable[[str], None] = lambda _: None,
+) -> KafkaJars:
     """The jars of a Kafka version, downloaded on first use (54 MB, about half a minute).
 
     Two starts at once wait for each other; an interrupted download is begun again. Raises
@@ -93,6 +100,7 @@ def resolve(version: str, cache_dir: Path, *, root: str = _CENTRAL) -> KafkaJars
         home.mkdir(parents=True, exist_ok=True)
         with _locked(home / "lock"):
             if not _complete(home):
+                say(f"fetching the jars of Kafka {version}: 50 MB, once")
                 _download(jars, home, root)
     return jars
 
@@ -152,7 +160,12 @@ def _run_ivy(java: str, home: Path, settings: Path, module: Path, into: Path) ->
     ]  # fmt: skip
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_SECONDS, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=RESOLVE_TIMEOUT_SECONDS,
+            check=False,
+            preexec_fn=die_with_parent(),
         )
     except subprocess.TimeoutExpired as late:
         return str(late)

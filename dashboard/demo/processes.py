@@ -38,14 +38,15 @@ def spawn(
             cwd=cwd,
             # Its own session: Ctrl-C reaches the supervisor alone, which stops children in order.
             start_new_session=True,
-            preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - calls prctl and getppid only
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 - calls prctl and getppid only
         )
 
 
-def _die_with(parent: int) -> Callable[[], None] | None:
+def die_with_parent() -> Callable[[], None] | None:
+    """What a child runs before its program starts, so that it is killed when we die (Linux)."""
     if _LIBC is None:
         return None
-    libc = _LIBC
+    libc, parent = _LIBC, os.getpid()
 
     def before_exec() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dashboard.demo.brokers import Listener, LocalCluster
+from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.server_properties import Listener
 
 ADMIN, ADMIN_SECRET = "admin", "admin-secret"
 LIMITED, LIMITED_SECRET = "limited", "limited-secret"

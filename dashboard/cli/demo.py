@@ -1,0 +1,110 @@
+"""`lowwater demo up|load|status|down`: a real local Kafka cluster to try everything on."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from dashboard.cli import output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.demo import verbs as demo
+from dashboard.errors import UsageError
+from dashboard.settings import load
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "demo",
+        "a real three-broker Kafka with a known workload and the dashboard",
+        description="up      starts brokers, workload, watch and dashboard; Ctrl-C ends all of it\n"
+        "load    writes more into a running demo\n"
+        "status  shows what runs, and what each topic is meant to show\n"
+        "down    ends a running demo, or clears what a crash left",
+        examples=(
+            "lowwater demo up",
+            "lowwater demo status --json",
+            "lowwater demo load --partitions 5000",
+            "lowwater demo down",
+        ),
+    )
+    parser.add_argument("action", choices=("up", "load", "status", "down"))
+    parser.add_argument("--port", type=int, help="up: the page's port (8501, or a free one)")
+    parser.add_argument("--partitions", type=int, metavar="N", help="load: create N partitions")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one action. Raises DemoError, UsageError."""
+    _check(args)
+    settings = load()
+    if args.action == "up":
+        demo.up(
+            settings,
+            output.progress,
+            lambda found: output.emit(found, _ready(found), as_json=args.json),
+            port=args.port,
+            data=args.data,
+        )
+        return 0
+    if args.action == "load":
+        loaded = demo.load(settings, output.progress, partitions=args.partitions)
+        output.emit(loaded, _loaded(loaded), as_json=args.json)
+    elif args.action == "status":
+        found = demo.status(settings)
+        output.emit(found, _status(found), as_json=args.json)
+    else:
+        ended = demo.down(settings, output.progress)
+        output.emit(ended, _ended(ended), as_json=args.json)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """A flag of another action would be ignored in silence: refused instead."""
+    for flag, action in (("port", "up"), ("partitions", "load")):
+        if getattr(args, flag) is not None and args.action != action:
+            raise UsageError(
+                f"--{flag} belongs to `lowwater demo {action}`, not to `{args.action}`",
+                "See: lowwater demo --help",
+            )
+    if args.port is not None and not 1 <= args.port <= 65_535:
+        raise UsageError(
+            f"--port {args.port} is no port", "Give one from 1 to 65535, or leave it out."
+        )
+
+
+def _ready(found: Mapping[str, Any]) -> str:
+    return (
+        f"dashboard: {found['url']}\n"
+        f"brokers:   {found['bootstrap']}\n"
+        f"settings:  LOWWATER_SETTINGS={found['settings']}\n"
+        "Ctrl-C ends all of it and removes its folder."
+    )
+
+
+def _loaded(loaded: Mapping[str, Any]) -> str:
+    counts = ", ".join(f"{name} {count}" for name, count in loaded.items() if name != "seconds")
+    return f"loaded in {loaded['seconds']} s: {counts}"
+
+
+def _status(found: Mapping[str, Any]) -> str:
+    if not found["running"]:
+        left = "; a crash left something: lowwater demo down clears it"
+        return f"no demo runs{left}" if found["leftovers"] else "no demo runs"
+    topics = [{**t, "held by": t["blocking_group"]} for t in found["topics"]]
+    return "\n".join(
+        (
+            f"{found['phase']} as process {found['pid']}: Kafka {found['kafka_version']}, "
+            f"brokers {output.cell(found['alive_brokers'])} alive",
+            f"dashboard {found['url'] or 'not up yet'} · brokers {found['bootstrap'] or '-'}",
+            "",
+            output.table(topics, ("topic", "held by", "declared", "deletable", "story")),
+        )
+    )
+
+
+def _ended(ended: Mapping[str, Any]) -> str:
+    if ended["stopped"]:
+        return "the demo has ended; nothing of it is left"
+    return "cleared what a crash had left" if ended["cleared"] else "no demo runs"

@@ -1,0 +1,119 @@
+"""The processes that a demo is made of, beside its brokers: what to run, and whether it is up."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from dashboard.demo.room import MARK
+from dashboard.demo.truth import TOPICS
+from dashboard.settings import Settings
+
+WATCH_EVERY = "10s"
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a demo lives: its room, its data folder, its settings file and its page's port."""
+
+    room: Path
+    data: str
+    settings: Path
+    port: int
+
+    @property
+    def loaded_file(self) -> Path:
+        return self.room / "loaded.json"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def log(self, child: str) -> Path:
+        return self.room / f"{child}.log"
+
+
+def environment(place: Place, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What every process of the demo sees: our own variables, its settings file and its mark."""
+    paths = (str(ROOT), environ.get("PYTHONPATH"))
+    return {
+        **environ,
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        "LOWWATER_SETTINGS": str(place.settings),
+        MARK: str(place.room),
+    }
+
+
+def workload(bootstrap: str, place: Place, *, load: bool) -> list[str]:
+    """The command of the workload; `load` fills the topics first."""
+    command = [sys.executable, "-m", "dashboard.demo.workload", "--bootstrap", bootstrap]
+    return command + ["--load", "--ready-file", str(place.loaded_file)] * load
+
+
+def watch(bootstrap: str, place: Place) -> list[str]:
+    """The command of the loop that collects and analyzes."""
+    return [
+        *_verb("watch"), "--bootstrap-server", bootstrap, "--name", "demo",
+        "--data", place.data, "--every", WATCH_EVERY,
+    ]  # fmt: skip
+
+
+def dashboard(place: Place) -> list[str]:
+    """The command of the page's server."""
+    return [*_verb("dashboard"), "--port", str(place.port), "--data", place.data]
+
+
+def page_is_up(place: Place) -> bool:
+    """Whether the page's server says that it is healthy."""
+    try:
+        with urllib.request.urlopen(f"{place.url}/_stcore/health", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def has_findings(place: Place, cluster_id: str) -> bool:
+    """Whether the first analysis is there for the page to show."""
+    return (Path(place.data) / cluster_id / "findings" / "LATEST").exists()
+
+
+def settings_text(settings: Settings, bootstrap: str, data: str, now: datetime) -> str:
+    """The demo's settings file: the cluster, and who reads the topics that are declared."""
+    lines = [
+        "# Written by `lowwater demo up`; gone when the demo ends.",
+        f"data = {_quoted(data)}",
+        f"state_dir = {_quoted(str(settings.state_dir))}",
+        f"cache_dir = {_quoted(str(settings.cache_dir))}",
+        "",
+        "[clusters.demo]",
+        f'"bootstrap.servers" = {_quoted(bootstrap)}',
+    ]
+    for topic in TOPICS:
+        if topic.owner is not None:
+            lines += [
+                "",
+                f"[topics.{_quoted(topic.name)}]",
+                f"owner = {_quoted(topic.owner)}",
+                'readers = "groups"',
+                'replay_window = "0s"',
+                'declared_by = "lowwater demo"',
+                f"declared_at = {now.date().isoformat()}",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _verb(name: str) -> list[str]:
+    return [sys.executable, "-m", "dashboard.cli.main", name]
+
+
+def _quoted(text: str) -> str:
+    """A TOML basic string; JSON's escapes are TOML's too."""
+    return json.dumps(text)

@@ -1,0 +1,77 @@
+"""The state file of a running demo: which processes, ports and folders are its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dashboard.demo.processes import started_at_ticks
+
+FILE_NAME = "demo.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """One process for certain: its id, and when it started (ids are used again)."""
+
+    pid: int
+    started: int | None
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId:
+        return cls(pid, started_at_ticks(pid))
+
+    @property
+    def alive(self) -> bool:
+        return self.started is not None and started_at_ticks(self.pid) == self.started
+
+
+@dataclass(frozen=True, slots=True)
+class DemoState:
+    """What a supervisor wrote down about itself; `room` is its temporary folder."""
+
+    supervisor: ProcessId
+    room: str
+    phase: str  # starting, running
+    kafka_version: str
+    data: str
+    settings: str
+    bootstrap: str | None = None
+    cluster_id: str | None = None
+    url: str | None = None
+    children: Mapping[str, ProcessId] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read(state_dir: Path) -> DemoState | None:
+    """The demo that was started last and not ended in order; None without one.
+
+    A file that is not ours to understand counts as none: it is replaced by the next start.
+    """
+    try:
+        raw = json.loads((state_dir / FILE_NAME).read_text(encoding="utf-8"))
+        children = {name: ProcessId(**one) for name, one in raw.pop("children").items()}
+        supervisor = ProcessId(**raw.pop("supervisor"))
+        return DemoState(supervisor=supervisor, children=children, **raw)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write(state_dir: Path, state: DemoState) -> None:
+    """Replaces the state file in one step."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    partial = state_dir / f"{FILE_NAME}.partial"
+    partial.write_text(json.dumps(state.to_json(), sort_keys=True), encoding="utf-8")
+    partial.replace(state_dir / FILE_NAME)
+
+
+def remove(state_dir: Path, room: str) -> None:
+    """Removes the state file if it is still about that room."""
+    found = read(state_dir)
+    if found is not None and found.room == room:
+        (state_dir / FILE_NAME).unlink(missing_ok=True)

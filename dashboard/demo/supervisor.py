@@ -1,0 +1,260 @@
+"""Runs a whole demo in the foreground and ends it in reverse order, whatever ends it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from dashboard.demo import children, guardian, jars, processes, room, state
+from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.children import Place
+from dashboard.demo.server_properties import free_ports
+from dashboard.demo.state import DemoState, ProcessId
+from dashboard.errors import DemoError
+from dashboard.settings import Settings
+
+DEFAULT_PORT = 8501
+PARTS = ("workload", "watch", "dashboard")
+LOAD_TIMEOUT_SECONDS = 180.0
+PAGE_TIMEOUT_SECONDS = 60.0
+FINDINGS_TIMEOUT_SECONDS = 90.0
+CHILD_GRACE_SECONDS = 8.0
+RESTARTS = 3
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(BaseException):
+    """A signal asked the demo to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Supervisor:
+    """One run of the demo. `say` gets progress lines, `ready` the state once the page is up."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        say: Callable[[str], None],
+        ready: Callable[[DemoState], None],
+        *,
+        port: int | None = None,
+        data: str | None = None,
+        parts: Sequence[str] = PARTS,
+        brokers: int = 3,
+    ) -> None:
+        self._settings = settings
+        self._say = say
+        self._ready = ready
+        self._parts = parts
+        self._brokers = brokers
+        self._port = choose_port(port)
+        self._data = data
+        self._began = time.monotonic()
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._restarts = 0
+
+    def run(self) -> int:
+        """Blocks until a signal comes: its number. Raises DemoError when a part cannot run."""
+        handlers = {number: signal.signal(number, _end) for number in _SIGNALS}
+        ending = ExitStack()
+        try:
+            self._start(ending)
+            self._watch_over()
+        except Ended as ended:
+            return ended.number
+        finally:
+            _ignore_signals()  # a second Ctrl-C must not cut the cleaning short
+            ending.close()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _start(self, ending: ExitStack) -> None:
+        version = self._settings.kafka_version
+        java = jars.resolve(version, self._settings.cache_dir, say=self._say)
+        place = self._furnish(ending)
+        self._cluster = LocalCluster(
+            place.room / "kafka",
+            java,
+            brokers=self._brokers,
+            environ=children.environment(place),
+        )
+        ending.callback(self._cluster.stop)
+        self._cluster.start()
+        self._note(bootstrap=self._cluster.bootstrap, cluster_id=self._cluster.cluster_id)
+        place.settings.write_text(
+            children.settings_text(
+                self._settings, self._cluster.bootstrap, place.data, datetime.now(UTC)
+            )
+        )
+        self._tell(f"{self._brokers} brokers of Kafka {version} up")
+        for part in self._parts:
+            ending.callback(self._stop_child, part)
+            self._spawn(part, first=True)
+            self._await(part)
+        self._note(phase="running", url=place.url if "dashboard" in self._parts else None)
+        self._ready(self._state)
+
+    def _furnish(self, ending: ExitStack) -> Place:
+        """Makes the room, the state file that leads to it, and the guardian who clears both."""
+        folder = room.make()
+        data = self._data or str(folder / "data")
+        place = Place(folder, data, folder / "lowwater.toml", self._port)
+        self._place = place
+        self._state = DemoState(
+            supervisor=ProcessId.of(os.getpid()),
+            room=str(folder),
+            phase="starting",
+            kafka_version=self._settings.kafka_version,
+            data=data,
+            settings=str(place.settings),
+        )
+        ending.callback(state.remove, self._settings.state_dir, str(folder))
+        state.write(self._settings.state_dir, self._state)
+        guard = guardian.start(folder, self._settings.state_dir, place.log("guardian"))
+        ending.callback(guardian.stop, guard)
+        return place
+
+    def _spawn(self, part: str, *, first: bool) -> None:
+        bootstrap, place = self._cluster.bootstrap, self._place
+        commands = {
+            "workload": lambda: children.workload(bootstrap, place, load=first),
+            "watch": lambda: children.watch(bootstrap, place),
+            "dashboard": lambda: children.dashboard(place),
+        }
+        self._children[part] = processes.spawn(
+            commands[part](),
+            place.log(part),
+            environ=children.environment(place),
+            cwd=children.ROOT,
+        )
+        self._note()
+
+    def _await(self, part: str) -> None:
+        """Waits until a part has done what the next one needs."""
+        place, cluster_id = self._place, self._cluster.cluster_id
+        if part == "workload":
+            self._until(part, LOAD_TIMEOUT_SECONDS, place.loaded_file.exists)
+            self._tell("topics loaded")
+        elif part == "dashboard":
+            self._until(part, PAGE_TIMEOUT_SECONDS, lambda: children.page_is_up(place))
+            self._tell("page up")
+            if "watch" in self._parts:
+                self._until_findings(lambda: children.has_findings(place, cluster_id))
+
+    def _until(self, part: str, seconds: float, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + seconds
+        while not done():
+            if self._children[part].poll() is not None:
+                raise self._failed(part, "ended")
+            if time.monotonic() > deadline:
+                raise self._failed(part, f"was not ready after {seconds:.0f} s")
+            time.sleep(0.1)
+
+    def _until_findings(self, done: Callable[[], bool]) -> None:
+        """The page has something to say before its analysis too: late findings are no failure."""
+        deadline = time.monotonic() + FINDINGS_TIMEOUT_SECONDS
+        while not done():
+            if time.monotonic() > deadline or self._children["watch"].poll() is not None:
+                self._tell(f"first analysis not there yet (see {self._place.log('watch')})")
+                return
+            time.sleep(0.2)
+        self._tell("first analysis there")
+
+    def _watch_over(self) -> NoReturn:
+        """Brings back a part that ended; a broker stays as it is, somebody may be trying faults."""
+        down: set[int] = set()
+        while True:
+            time.sleep(1)
+            for part, child in list(self._children.items()):
+                if child.poll() is not None:
+                    self._bring_back(part, child.returncode)
+            gone = set(self._cluster.broker_ids) - set(self._cluster.pids())
+            for broker_id in sorted(gone - down):
+                self._tell(f"broker {broker_id} ended")
+            down = gone
+
+    def _bring_back(self, part: str, code: int) -> None:
+        self._restarts += 1
+        if self._restarts > RESTARTS:
+            raise self._failed(part, f"ended with code {code}, again and again")
+        self._tell(f"{part} ended with code {code}; started again")
+        self._spawn(part, first=False)
+
+    def _stop_child(self, part: str) -> None:
+        if part in self._children:
+            processes.stop(self._children[part], CHILD_GRACE_SECONDS)
+
+    def _failed(self, part: str, what: str) -> DemoError:
+        lines = self._place.log(part).read_text(errors="replace").splitlines()[-15:]
+        return DemoError(
+            f"the demo's {part} {what}; its last lines:\n" + "\n".join(lines),
+            "Read the lines above; `lowwater doctor` checks Java and the installation.",
+            code="DEMO_PART_FAILED",
+        )
+
+    def _note(self, **changes: str | None) -> None:
+        """Writes down what changed, and who is there now."""
+        found = {part: child.pid for part, child in self._children.items()}
+        found |= {f"broker-{i}": pid for i, pid in self._cluster.pids().items()}
+        ids = {name: ProcessId.of(pid) for name, pid in found.items()}
+        self._state = dataclasses.replace(self._state, children=ids, **changes)  # type: ignore[arg-type]
+        state.write(self._settings.state_dir, self._state)
+
+    def _tell(self, what: str) -> None:
+        self._say(f"{what} {time.monotonic() - self._began:.0f} s")
+
+
+def choose_port(asked: int | None) -> int:
+    """The page's port: the one asked for, else 8501, else a free one. DemoError names one taken."""
+    if asked is not None and not _is_free(asked):
+        raise DemoError(
+            f"port {asked} on 127.0.0.1 is taken",
+            "Name another with --port, or leave it out to have a free one chosen.",
+            code="PORT_TAKEN",
+        )
+    if asked is not None:
+        return asked
+    return DEFAULT_PORT if _is_free(DEFAULT_PORT) else free_ports(1)[0]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            return False
+    return True
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    _ignore_signals()
+    raise Ended(number)
+
+
+def _ignore_signals() -> None:
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def clear_leftovers(state_dir: Path) -> bool:
+    """Clears what a crashed demo left; True if there was something. Never a running demo's."""
+    found = state.read(state_dir)
+    if found is None or found.supervisor.alive:
+        return False
+    room.clear(found.room)
+    state.remove(state_dir, found.room)
+    return True

@@ -1,0 +1,144 @@
+"""What `lowwater demo up|load|status|down` do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dashboard.demo import load as loading
+from dashboard.demo import room, state
+from dashboard.demo.brokers import alive_brokers
+from dashboard.demo.processes import wait_gone
+from dashboard.demo.state import DemoState
+from dashboard.demo.supervisor import PARTS, Supervisor, clear_leftovers
+from dashboard.demo.truth import TOPICS
+from dashboard.errors import DemoError
+from dashboard.settings import Settings
+
+Say = Callable[[str], None]
+DOWN_TIMEOUT_SECONDS = 40.0
+
+
+def up(
+    settings: Settings,
+    say: Say,
+    ready: Callable[[dict[str, Any]], None],
+    *,
+    port: int | None = None,
+    data: str | None = None,
+    parts: Sequence[str] = PARTS,
+    brokers: int = 3,
+) -> None:
+    """Runs the demo in the foreground until Ctrl-C (KeyboardInterrupt) or `down` (returns).
+
+    `ready` gets the running demo as a JSON object once the page answers. Raises DemoError when a
+    demo runs already, the port is taken, or a part does not come up.
+    """
+    running = state.read(settings.state_dir)
+    if running is not None and running.supervisor.alive:
+        raise DemoError(
+            f"a demo runs already, as process {running.supervisor.pid}",
+            f"Use it at {running.url or 'the address that it will print'}, or end it: "
+            "lowwater demo down",
+            code="DEMO_RUNNING",
+        )
+    if clear_leftovers(settings.state_dir):
+        say("cleared what an earlier demo left behind")
+    supervisor = Supervisor(
+        settings,
+        say,
+        lambda found: ready(_described(found)),
+        port=port,
+        data=data,
+        parts=parts,
+        brokers=brokers,
+    )
+    if supervisor.run() == signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+def load(settings: Settings, say: Say, *, partitions: int | None = None) -> dict[str, Any]:
+    """Writes the first load once more into a running demo, or creates many partitions.
+
+    Raises DemoError when no demo runs or `partitions` is not above 0.
+    """
+    if partitions is not None and partitions < 1:
+        raise DemoError(
+            f"--partitions {partitions} is not above 0",
+            "Give the number of partitions to create.",
+            code="USAGE",
+        )
+    bootstrap = _running(settings).bootstrap
+    if bootstrap is None:
+        raise DemoError(
+            "the demo's brokers are not up yet",
+            "Wait until `lowwater demo status` shows them, then load.",
+            code="DEMO_STARTING",
+        )
+    began, now_ms = time.monotonic(), int(time.time() * 1000)
+    if partitions is not None:
+        say(f"creating {partitions} partitions")
+        loaded = loading.create_many_partitions(bootstrap, partitions, now_ms)
+    else:
+        say("writing the load once more")
+        loading.create_topics(bootstrap, TOPICS)
+        loaded = {"record_bytes": loading.produce_first_load(bootstrap, TOPICS, now_ms)}
+    return {**loaded, "seconds": round(time.monotonic() - began, 1)}
+
+
+def status(settings: Settings) -> dict[str, Any]:
+    """The demo as it is: `running`, phase, url, bootstrap, processes, and the known truth."""
+    found = state.read(settings.state_dir)
+    if found is None or not found.supervisor.alive:
+        return {"running": False, "leftovers": found is not None}
+    return {"running": True, **_described(found), "alive_brokers": _alive(found.bootstrap)}
+
+
+def down(settings: Settings, say: Say) -> dict[str, Any]:
+    """Ends a running demo, or clears what a crashed one left; says which."""
+    found = state.read(settings.state_dir)
+    if found is None:
+        return {"stopped": False, "cleared": False}
+    if not found.supervisor.alive:
+        return {"stopped": False, "cleared": clear_leftovers(settings.state_dir)}
+    pid, started = found.supervisor.pid, found.supervisor.started
+    say(f"ending the demo of process {pid}")
+    os.kill(pid, signal.SIGTERM)
+    if not wait_gone(pid, started, DOWN_TIMEOUT_SECONDS):
+        os.kill(pid, signal.SIGKILL)
+        wait_gone(pid, started, DOWN_TIMEOUT_SECONDS)
+    room.clear(found.room)
+    state.remove(settings.state_dir, found.room)
+    return {"stopped": True, "cleared": True}
+
+
+def _running(settings: Settings) -> DemoState:
+    found = state.read(settings.state_dir)
+    if found is None or not found.supervisor.alive:
+        raise DemoError("no demo runs", "Start one: lowwater demo up", code="DEMO_NOT_RUNNING")
+    return found
+
+
+def _described(found: DemoState) -> dict[str, Any]:
+    return {
+        "pid": found.supervisor.pid,
+        "phase": found.phase,
+        "url": found.url,
+        "bootstrap": found.bootstrap,
+        "cluster_id": found.cluster_id,
+        "kafka_version": found.kafka_version,
+        "data": found.data,
+        "settings": found.settings,
+        "processes": [
+            {"name": name, "pid": one.pid, "alive": one.alive}
+            for name, one in sorted(found.children.items())
+        ],
+        "topics": [topic.to_json() for topic in TOPICS],
+    }
+
+
+def _alive(bootstrap: str | None) -> list[int]:
+    return sorted(alive_brokers(bootstrap)) if bootstrap else []
