@@ -111,7 +111,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
         ),
         # Every group's last known committed offset, from this snapshot or an earlier one.
         _spec(
-            "holds", "topic partition group_id", **_NAMED_PARTITION, group_id=_TEXT,
+            "holds", "topic partition group_id", **_NAMED_PARTITION, topic_id=_TEXT, group_id=_TEXT,
             committed_offset=_I64, last_seen_at=_TIME, last_commit_at=_TIME,
         ),
         # Per replica: bytes of log below an offset (0 at the log start), for interpolation.
