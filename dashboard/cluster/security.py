@@ -16,7 +16,8 @@ from dashboard.errors import SettingsError
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_OWN_KEYS = frozenset({"client.config"})  # read by settings, meant for neither client
+# librdkafka knows SASL's mechanism by two names: both are understood.
+_ALIAS = {"sasl.mechanism": "sasl.mechanisms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +43,7 @@ def read_security(client: Mapping[str, str]) -> Security:
 
     Raises SettingsError that names the key which is missing, unknown or contradicts another.
     """
-    for key in client:
-        if key not in client_properties.known_keys() | _OWN_KEYS:
-            raise _bad(key, "is no client property that both Kafka clients understand")
+    client = _checked(client)
     protocol = client.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise _bad("security.protocol", f"is '{protocol}', not one of {', '.join(_PROTOCOLS)}")
@@ -65,10 +64,18 @@ def read_security(client: Mapping[str, str]) -> Security:
 def librdkafka_properties(client: Mapping[str, str]) -> dict[str, str]:
     """The same properties for confluent-kafka, after the same checks."""
     read_security(client)
-    properties = {key: value for key, value in client.items() if key not in _OWN_KEYS}
+    properties = _checked(client)
     if "sasl.oauthbearer.token.endpoint.url" in properties:
         properties.setdefault("sasl.oauthbearer.method", "oidc")
     return {"client.id": "lowwater", "log_level": "0", **properties}
+
+
+def _checked(client: Mapping[str, str]) -> dict[str, str]:
+    named = {_ALIAS.get(key, key): value for key, value in client.items()}
+    for key in named:
+        if key not in client_properties.known_keys():
+            raise _bad(key, "is no client property that both Kafka clients understand")
+    return named
 
 
 def _addresses(text: str) -> tuple[tuple[str, int], ...]:

@@ -1,0 +1,228 @@
+"""Takes one snapshot: asks every broker side by side, writes all tables, commits, prunes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.cluster.configs import ConfigsAnswer
+from dashboard.cluster.live import LiveCluster
+from dashboard.collect_tables import Answers, build_tables, to_arrow
+from dashboard.errors import ClusterError, LowwaterError
+from dashboard.model import Broker, GroupListing, LogDirsAnswer, TopicPartition
+from dashboard.snapshot_retention import snapshots_to_keep
+from dashboard.snapshots import ClusterStore
+
+_UNREACHED = ("BROKER_UNREACHABLE", "ANSWER_LOST")
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """One committed snapshot: table -> rows, every broker and whether it answered, seconds."""
+
+    snapshot_id: str
+    taken_at: datetime
+    tables: Mapping[str, int]
+    brokers: tuple[Mapping[str, Any], ...]
+    seconds: float
+    groups_incomplete: tuple[str, ...] = ()
+    errors: tuple[Mapping[str, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's object of `collect --json`."""
+        return {
+            "snapshot_id": self.snapshot_id,
+            "taken_at": format_time(self.taken_at),
+            "tables": dict(self.tables),
+            "brokers": [dict(broker) for broker in self.brokers],
+            "seconds": round(self.seconds, 3),
+            "groups_incomplete": list(self.groups_incomplete),
+            "errors": [dict(error) for error in self.errors],
+        }
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read so far, what failed (`part, object, error`) and how long each part took."""
+
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    durations: dict[str, float] = field(default_factory=dict)
+
+    def fail(self, part: str, subject: str, error: str) -> None:
+        self.errors.append({"part": part, "object": subject, "error": error})
+
+
+def collect(
+    live: LiveCluster,
+    cluster: ClusterStore,
+    *,
+    now: Callable[[], datetime],
+    progress: Callable[[str], None],
+) -> Collected:
+    """One snapshot of the cluster into its store; then old ones are thinned out.
+
+    A broker that is dead, slow or refuses costs its own rows and is named in the manifest.
+    Raises ClusterError when nothing could be read, StoreError when it cannot be written;
+    however it ends, readers see a whole snapshot or none.
+    """
+    taken_at = now()
+    begun = time.monotonic()
+    reading = _Reading()
+    answers = _read(live, reading, progress)
+    brokers = tuple(_broker_json(broker) for broker in answers.brokers)
+    details = {
+        "cluster_id": cluster.cluster_id,
+        "cluster_name": cluster.name,
+        "brokers": brokers,
+        "groups_incomplete": list(answers.groups.incomplete),
+        "errors": reading.errors,
+        "durations": {part: round(took, 3) for part, took in sorted(reading.durations.items())},
+    }
+    progress("writing the snapshot")
+    writer = cluster.begin("snapshots", taken_at)
+    try:
+        for name, table in build_tables(answers).items():
+            writer.write(name, to_arrow(name, table, writer.id, taken_at))
+        manifest = writer.commit(time.monotonic() - begun, details)
+    except BaseException:  # Ctrl-C too: nothing half-written is left to look at
+        with suppress(OSError):
+            writer.abandon()
+        raise
+    _prune(cluster, now(), progress)
+    return Collected(
+        manifest.id,
+        taken_at,
+        manifest.tables,
+        brokers,
+        manifest.seconds,
+        answers.groups.incomplete,
+        tuple(reading.errors),
+    )
+
+
+def _read(live: LiveCluster, reading: _Reading, progress: Callable[[str], None]) -> Answers:
+    begun = time.monotonic()
+    topics = {name: t for name, t in live.topics(None).items() if not t.error}
+    reading.durations["topics"] = time.monotonic() - begun
+    partitions = [
+        TopicPartition(p.topic, p.partition) for t in topics.values() for p in t.partitions
+    ]
+    assigned = {b for t in topics.values() for p in t.partitions for b in p.replicas}
+    progress(f"{len(topics)} topics, {len(partitions)} partitions")
+    parts: dict[str, Callable[[], Any]] = {
+        "brokers": lambda: live.brokers(assigned),
+        "offsets": lambda: live.offsets(partitions, topics),
+        "replicas": lambda: live.replica_offsets(partitions, topics=topics),
+        "log_dirs": live.log_dirs,
+        "groups": live.groups,
+        "configs": lambda: live.configs_answer(topics, assigned),
+        "reassignments": live.reassignments,
+    }
+    found = _side_by_side(parts, reading, progress)
+    brokers = _mark_unreached(found["brokers"] or (), found["log_dirs"])
+    configs: ConfigsAnswer = found["configs"] or ConfigsAnswer((), {})
+    answers = Answers(
+        brokers=brokers,
+        topics=topics,
+        offsets=found["offsets"] or {},
+        replicas=found["replicas"] or (),
+        log_dirs=found["log_dirs"] or LogDirsAnswer((), (), {}),
+        groups=found["groups"] or _no_groups(reading),
+        configs=configs.entries,
+        reassignments=found["reassignments"] or (),
+    )
+    _note_errors(answers, configs, reading)
+    return answers
+
+
+def _side_by_side(
+    parts: Mapping[str, Callable[[], Any]], reading: _Reading, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Part -> its answer, or None with the error noted."""
+    pool = ThreadPoolExecutor(len(parts), thread_name_prefix="collect")
+    try:
+        futures = {name: pool.submit(_timed, name, call, reading) for name, call in parts.items()}
+        return {name: _answer(name, f, reading, progress) for name, f in futures.items()}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _timed(name: str, call: Callable[[], Any], reading: _Reading) -> Any:
+    begun = time.monotonic()
+    try:
+        return call()
+    finally:
+        reading.durations[name] = time.monotonic() - begun
+
+
+def _answer(
+    name: str, future: Future[Any], reading: _Reading, progress: Callable[[str], None]
+) -> Any:
+    try:
+        answer = future.result()
+    except ClusterError as error:
+        reading.fail(name, "cluster", error.message)
+        progress(f"{name}: {error.message}")
+        return None
+    progress(f"{name}: read in {reading.durations[name]:.2f} s")
+    return answer
+
+
+def _no_groups(reading: _Reading) -> GroupListing:
+    reasons = [e["error"] for e in reading.errors if e["part"] == "groups"]
+    return GroupListing((), (), tuple(f"groups could not be listed: {r}" for r in reasons))
+
+
+def _mark_unreached(
+    brokers: Sequence[Broker], log_dirs: LogDirsAnswer | None
+) -> tuple[Broker, ...]:
+    """A broker that fell silent after its greeting is unreachable in this snapshot as well."""
+    silent = {
+        broker: error
+        for broker, error in (log_dirs.errors if log_dirs else {}).items()
+        if error in _UNREACHED
+    }
+    return tuple(
+        replace(b, reachable=False, error="it stopped answering while it was being read")
+        if b.reachable and b.broker_id in silent
+        else b
+        for b in brokers
+    )
+
+
+def _note_errors(answers: Answers, configs: ConfigsAnswer, reading: _Reading) -> None:
+    for broker_id, error in sorted(answers.log_dirs.errors.items()):
+        reading.fail("log_dirs", f"broker {broker_id}", error)
+    for log_dir in answers.log_dirs.log_dirs:
+        if log_dir.error:
+            reading.fail("log_dirs", f"broker {log_dir.broker_id} {log_dir.log_dir}", log_dir.error)
+    for subject, error in sorted(configs.errors.items()):
+        reading.fail("configs", subject, error)
+    counted = Counter(o.error for o in answers.offsets.values() if o.error)
+    for error, count in sorted(counted.items()):
+        reading.fail("offsets", f"{count} partitions", error)
+    by_broker = Counter((r.broker_id, r.error) for r in answers.replicas if r.error)
+    for (broker_id, error), count in sorted(by_broker.items()):
+        reading.fail("replicas", f"broker {broker_id}, {count} replicas", str(error))
+
+
+def _broker_json(broker: Broker) -> dict[str, Any]:
+    return {
+        "broker_id": broker.broker_id,
+        "reachable": broker.reachable,
+        "error": broker.error,
+    }
+
+
+def _prune(cluster: ClusterStore, now: datetime, progress: Callable[[str], None]) -> None:
+    try:
+        cluster.prune("snapshots", snapshots_to_keep(cluster.ids("snapshots"), now), now)
+    except (OSError, LowwaterError) as error:  # the new snapshot stands: thinning can wait
+        progress(f"old snapshots could not be thinned out: {error}")
