@@ -8,7 +8,6 @@ from typing import Any
 
 from dashboard.cli import output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.demo import verbs as demo
 from dashboard.errors import UsageError
 from dashboard.settings import load
 
@@ -37,6 +36,8 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one action. Raises DemoError, UsageError."""
+    from dashboard.demo import verbs as demo  # the Kafka client is slow to import
+
     _check(args)
     settings = load()
     if args.action == "up":
@@ -99,7 +100,7 @@ def _status(found: Mapping[str, Any]) -> str:
             f"brokers {output.cell(found['alive_brokers'])} alive",
             f"dashboard {found['url'] or 'not up yet'} · brokers {found['bootstrap'] or '-'}",
             "",
-            output.table(topics, ("topic", "held by", "declared", "deletable", "story")),
+            output.table(topics, ("topic", "expected", "held by", "declared", "story")),
         )
     )
 
