@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     answer, code = _answer(command + ["--full"] * args.full)
     if "error" in answer:
         raise _relayed(answer["error"], code)
-    if code != 0:
+    if code != 0 or "analysis_id" not in answer:
         raise _silent(code)
     output.emit(answer, _text(answer), as_json=args.json)
     return 0

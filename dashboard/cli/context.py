@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dashboard.errors import SettingsError, UsageError
+from dashboard.errors import SettingsError, StoreError, UsageError
 from dashboard.settings import Settings, load, read_client_config
 
 if TYPE_CHECKING:  # pyarrow is slow to import; a verb that needs no store stays quick
@@ -57,7 +57,7 @@ def open_cluster(args: argparse.Namespace) -> tuple[Settings, ClusterStore]:
 def target(args: argparse.Namespace, settings: Settings) -> Target:
     """The cluster that --bootstrap-server, or else a settings section, describes.
 
-    Raises UsageError or SettingsError when neither is there or it is not clear which.
+    Raises UsageError or SettingsError when none is there or it is not clear which.
     """
     config = read_client_config(args.client_config) if args.client_config else {}
     path = str(Path(args.client_config).resolve()) if args.client_config else None
@@ -68,6 +68,17 @@ def target(args: argparse.Namespace, settings: Settings) -> Target:
         return Target(config, args.name or args.cluster, path)
     name = _section(args.cluster, settings)
     return Target({**settings.clusters[name], **config}, args.name or name, path)
+
+
+def known_target(args: argparse.Namespace, settings: Settings, data: str) -> Target | None:
+    """The cluster of the data folder that --cluster names or that is alone there, if any."""
+    from dashboard.connections import client_for
+
+    try:
+        cluster = open_store(data).cluster(args.cluster)
+        return Target(client_for(settings, cluster), cluster.name, None)
+    except (StoreError, SettingsError):
+        return None
 
 
 def _section(named: str | None, settings: Settings) -> str:

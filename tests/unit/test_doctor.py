@@ -1,0 +1,105 @@
+"""Each thing that may be missing on this machine is named, with its cost and the next step."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from dashboard import doctor
+from dashboard.doctor import Check
+from dashboard.settings import Settings
+
+_Usage = namedtuple("_Usage", "total used free")
+
+
+def _java_home(folder: Path) -> dict[str, str]:
+    (folder / "bin").mkdir()
+    (folder / "bin" / "java").write_text("#!/bin/sh\n")
+    (folder / "bin" / "java").chmod(0o755)
+    return {"JAVA_HOME": str(folder)}
+
+
+def _failed(check: Check, named: str) -> None:
+    assert check.ok is False
+    assert named in check.detail
+    assert check.costs
+    assert check.next
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', "17"),
+        ('java version "21" 2023-09-19', "21"),
+        ('openjdk version "25-ea" 2025-09-16', "25"),
+    ],
+)
+def test_java_17_or_newer_is_enough(tmp_path: Path, answer: str, version: str) -> None:
+    check = doctor.java(_java_home(tmp_path), lambda _command: answer)
+    assert (check.ok, check.detail.rsplit(" ", 1)[-1]) == (True, version)
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ('java version "1.8.0_402"', "version 8"),
+        ('openjdk version "11.0.2"', "version 11"),
+        ("The operation couldn't be completed.", "couldn't"),
+    ],
+)
+def test_an_older_or_broken_java_is_named(tmp_path: Path, answer: str, named: str) -> None:
+    _failed(doctor.java(_java_home(tmp_path), lambda _command: answer), named)
+
+
+def test_missing_java_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    _failed(doctor.java({"PATH": str(tmp_path)}), "java on the path")
+    _failed(doctor.java({"JAVA_HOME": str(tmp_path)}), "JAVA_HOME")
+
+
+def test_a_java_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    environ = _java_home(tmp_path)
+    (tmp_path / "bin" / "java").write_text("no program")
+    _failed(doctor.java(environ), "-version says")
+
+
+def test_a_missing_package_is_named_with_its_cost() -> None:
+    _failed(doctor.package("no-such-package", "nothing works"), "not installed")
+    assert doctor.package("kafka-python", "").ok
+
+
+def test_a_folder_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
+    check = doctor.folder("state-dir", tmp_path / "a" / "b", "no purge")
+    assert check.ok
+    assert "not made yet" in check.detail
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    _failed(doctor.folder("state-dir", tmp_path / "file" / "state", "no purge"), "file/state")
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: _Usage(10, 5, 5 * 1024**2))
+    _failed(doctor.free_space("disk-space", str(tmp_path)), "0.0 GiB")
+
+
+def test_a_url_is_opened_but_has_no_free_space() -> None:
+    assert doctor.data_folder("memory://somewhere").ok
+    assert doctor.free_space("disk-space", "memory://somewhere").ok is None
+    _failed(doctor.data_folder("gopher://x"), "gopher")
+
+
+def test_a_read_only_switch_is_told() -> None:
+    assert "read_only" in doctor.settings_file(Settings(read_only=True)).detail
+    assert "lowwater.toml" in doctor.settings_file(Settings()).detail
+
+
+def test_all_local_checks_are_made(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path / "state")
+    names = [c.name for c in doctor.local_checks(settings, str(tmp_path), {"PATH": ""})]
+    assert names[:3] == ["settings", "java", "pyspark"]
+    assert len(set(names)) == len(names)
