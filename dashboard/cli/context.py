@@ -104,3 +104,24 @@ def _section(named: str | None, settings: Settings) -> str:
             code="CLUSTER_NOT_FOUND",
         )
     return named
+
+
+def remember(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
+    """The cluster's folder, with how it was reached written down for `plan` and `apply`.
+
+    Raises UsageError CLUSTER_MISMATCH when its name belongs to another cluster of the folder.
+    """
+    from dashboard.snapshots import ClusterStore
+
+    cluster = ClusterStore(store, cluster_id)
+    name = reached.name if reached.name not in (None, cluster_id) else cluster.name
+    for other in (ClusterStore(store, other) for other in store.clusters()):
+        if other.cluster_id != cluster_id and name in (other.name, other.cluster_id):
+            raise UsageError(
+                f"'{name}' is cluster {other.cluster_id} in {store.root}, "
+                f"but {reached.bootstrap_servers} is cluster {cluster_id}",
+                "Correct the address, or give this cluster another --name.",
+                code="CLUSTER_MISMATCH",
+            )
+    cluster.write_connection(reached.bootstrap_servers, reached.client_config, str(name))
+    return cluster

@@ -1,0 +1,64 @@
+"""`lowwater collect`: one snapshot of a cluster into the data folder."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, output
+from dashboard.cli.parser import Verbs, add_connection, add_verb
+from dashboard.clock import utc_now
+
+if TYPE_CHECKING:
+    from dashboard.collect import Collected
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "collect",
+        "take one snapshot of a cluster",
+        description="Takes one snapshot: topics, offsets of every replica, log dirs, groups and\n"
+        "configs. Reads only. A broker that is down costs its own rows, is named, and the exit\n"
+        "code is 0; only when nothing could be read it is 4.",
+        examples=(
+            "lowwater collect --bootstrap-server localhost:9092 --name prod --data ./data",
+            "lowwater collect --bootstrap-server h:9093 --client-config client.properties",
+            "lowwater collect --cluster prod-eu --json      # [clusters.prod-eu] of the settings",
+        ),
+    )
+    add_connection(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Collect once. Raises UsageError, SettingsError, ClusterError, StoreError."""
+    settings, data = context.read_settings(args)
+    target = context.target(args, settings)
+    store = context.open_store(data)
+    from dashboard.cluster.live import connect
+    from dashboard.collect import collect
+
+    output.progress(f"asking {target.bootstrap_servers} …")
+    with connect(target.client, settings.broker_timeout) as live:
+        cluster = context.remember(store, live.cluster_id(), target)
+        collected = collect(live, cluster, now=utc_now, progress=output.progress)
+    value = {**collected.to_json(), "cluster_id": cluster.cluster_id, "cluster": cluster.name}
+    output.emit(value, describe(collected), as_json=args.json)
+    return 0
+
+
+def describe(collected: Collected) -> str:
+    """A snapshot in words: what was read, and what is missing from it."""
+    value: dict[str, Any] = collected.to_json()
+    silent = [b for b in value["brokers"] if not b["reachable"]]
+    tables = ", ".join(f"{name} {rows}" for name, rows in sorted(value["tables"].items()))
+    lines = [
+        f"snapshot {value['snapshot_id']}: {len(value['brokers']) - len(silent)} of "
+        f"{len(value['brokers'])} brokers in {value['seconds']:.1f} s",
+        f"rows: {tables}",
+        *(f"missing: broker {b['broker_id']}: {b['error']}" for b in silent),
+        *(f"groups may be incomplete: {reason}" for reason in value["groups_incomplete"]),
+        *(f"not read: {e['part']} of {e['object']}: {e['error']}" for e in value["errors"]),
+    ]
+    return "\n".join(lines)
