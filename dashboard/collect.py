@@ -75,6 +75,7 @@ def collect(
     taken_at = now()
     begun = time.monotonic()
     reading = _Reading()
+    _same_cluster(live, cluster)
     answers = _read(live, reading, progress)
     brokers = tuple(_broker_json(broker) for broker in answers.brokers)
     details = {
@@ -105,6 +106,16 @@ def collect(
         answers.groups.incomplete,
         tuple(reading.errors),
     )
+
+
+def _same_cluster(live: LiveCluster, cluster: ClusterStore) -> None:
+    found = live.cluster_id()
+    if found != cluster.cluster_id:
+        raise ClusterError(
+            f"the address belongs to cluster {found} now, not to {cluster.cluster_id}",
+            "Check the bootstrap address; start again to collect the other cluster.",
+            code="CLUSTER_CHANGED",
+        )
 
 
 def _read(live: LiveCluster, reading: _Reading, progress: Callable[[str], None]) -> Answers:

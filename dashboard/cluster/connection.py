@@ -33,7 +33,6 @@ class Connection:
     def __init__(self, security: Security, timeout: timedelta) -> None:
         self.security = security
         self.timeout_seconds = timeout.total_seconds()
-        self.cluster_id = ""
         self._addresses: dict[int, tuple[str, int]] = {}
         self._idle: dict[tuple[str, int], list[tuple[Wire, float]]] = {}
         self._silent_until: dict[tuple[str, int], float] = {}
@@ -234,13 +233,18 @@ def open_connection(client: Mapping[str, str], *, timeout: timedelta) -> Connect
     """
     connection = Connection(read_security(client), timeout)
     try:
-        answer = connection.ask_any(_who_is_there)
+        read_cluster_id(connection)
     except BaseException:
         connection.close()
         raise
-    connection.cluster_id = answer.cluster_id or ""
-    connection.remember({b.node_id: (b.host, b.port) for b in answer.brokers})
     return connection
+
+
+def read_cluster_id(connection: Connection) -> str:
+    """The cluster's id now, and with it the addresses of its alive brokers."""
+    answer = connection.ask_any(_who_is_there)
+    connection.remember({b.node_id: (b.host, b.port) for b in answer.brokers})
+    return str(answer.cluster_id or "")
 
 
 def _who_is_there(wire: Wire, deadline: float) -> Any:

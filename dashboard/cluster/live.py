@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
-from dashboard.cluster.connection import Connection, open_connection
+from dashboard.cluster.connection import Connection, open_connection, read_cluster_id
 from dashboard.cluster.delete_records import delete_records
 from dashboard.cluster.epochs import read_epoch_ends
 from dashboard.cluster.groups import read_groups
@@ -59,8 +59,8 @@ class LiveCluster:
         self._connection.close()
 
     def cluster_id(self) -> str:
-        """The cluster's own id, as its brokers told it when the connection was opened."""
-        return self._connection.cluster_id
+        """The cluster's own id, read now: another cluster may have taken over the address."""
+        return read_cluster_id(self._connection)
 
     def brokers(self, assigned: Iterable[int] = ()) -> tuple[Broker, ...]:
         """Every broker, reachable or not; `assigned` adds ids known from replica lists."""
