@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from dashboard.errors import RefusedError
+from dashboard.errors import ClusterError, RefusedError
 from dashboard.model import (
     ConfigEntry,
     Group,
@@ -103,13 +103,13 @@ def read_facts(
         cluster_name=cluster_name,
         read_at=now,
         partitions=partition_facts(
-            states, live.offsets(wanted), live.reassignments(), live.log_dirs()
+            states, live.offsets(wanted), _reassignments(live), live.log_dirs()
         ),
         configs=configs,
         groups={g.group_id: g for g in listing.groups},
         claims=claims_of(listing, remembered, set(names)),
         incomplete=listing.incomplete,
-        offset_errors=_offset_errors(listing),
+        offset_errors=offset_errors(listing),
     )
 
 
@@ -182,12 +182,21 @@ def config_values(entries: Iterable[ConfigEntry]) -> dict[str, dict[str, str | N
     return found
 
 
-def _offset_errors(listing: GroupListing) -> dict[TopicPartition, str]:
+def offset_errors(listing: GroupListing) -> dict[TopicPartition, str]:
+    """Partitions where a group's offset could not be read, and why."""
     return {
         TopicPartition(o.topic, o.partition): f"group {o.group_id}: {o.error}"
         for o in listing.offsets
         if o.error
     }
+
+
+def _reassignments(live: Cluster) -> tuple[Reassignment, ...]:
+    try:
+        return live.reassignments()
+    except ClusterError:
+        # Refused with the right that also completes the group list: that guard blocks already.
+        return ()
 
 
 def _all_found(states: Mapping[str, TopicState], names: list[str]) -> None:

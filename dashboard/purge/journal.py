@@ -146,6 +146,11 @@ class Journal:
         )
         return tuple(partition_row(row) for row in rows)
 
+    def knows(self, plan_sha256: str, token: str) -> bool:
+        """Whether a run of this plan, or of this click, is there already."""
+        sql = "SELECT 1 FROM runs WHERE plan_sha256=? OR token=?"
+        return bool(self.file.rows(sql, plan_sha256, token))
+
     def plan(self, run_id: str) -> Plan:
         """The plan that a run was queued with, verified again."""
         row = self.file.rows("SELECT plan FROM runs WHERE run_id=?", run_id)[0]
@@ -230,6 +235,11 @@ class Journal:
             put(db, run_id, changed, new=False)
             bodies = [body_of(row) for row in changed]
             append(db, run_id, kind, {"partitions": bodies, **details}, now)
+
+    def note(self, run_id: str, rows: Iterable[PartitionRow]) -> None:
+        """Store how far followers have come; no entry, since no state changed."""
+        with self.file.write() as db:
+            put(db, run_id, rows, new=False)
 
     def write_baseline(self, run_id: str, baseline: Mapping[str, Any], now: datetime) -> None:
         """Keep the replica sizes seen before anything was sent."""

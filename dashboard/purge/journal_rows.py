@@ -92,7 +92,8 @@ class PartitionRow:
     answer_low_watermark: int | None = None
     low_watermark: int | None = None
     leader_log_start_offset: int | None = None
-    error: str | None = None
+    error: str | None = None  # a guard's or Kafka's name
+    message: str | None = None  # the reason in words
     followers: tuple[Follower, ...] = ()
     predicted_bytes: int | None = None
 
@@ -118,6 +119,7 @@ class PartitionRow:
             "low_watermark": self.low_watermark,
             "leader_log_start_offset": self.leader_log_start_offset,
             "error": self.error,
+            "message": self.message,
             "followers_behind": [f.broker_id for f in self.followers if f.alive and not f.arrived],
             "dead_replicas": [f.broker_id for f in self.followers if not f.alive],
             "followers": [

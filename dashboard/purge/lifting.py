@@ -68,16 +68,22 @@ def parse_override(text: str, by: str, at: datetime, liftable: Collection[str]) 
 
 
 def lift(
-    findings: Iterable[Finding], overrides: Iterable[Override], *, has_target: bool
+    findings: Iterable[Finding],
+    overrides: Iterable[Override],
+    *,
+    has_target: bool,
+    every_group: bool = True,
 ) -> tuple[tuple[Guard, ...], list[Override]]:
     """The guards that still block, and the overrides that lifted the others, naming each group.
 
-    Without a target offset nothing can be lifted: there is nothing to send.
+    Without a target offset nothing can be lifted: there is nothing to send. `every_group` is
+    how a request reads an override that names no group; before sending it lifts none that the
+    plan did not name.
     """
     blocking: list[Guard] = []
     lifted: list[Override] = []
     for finding in findings:
-        found = _matching(finding, overrides) if has_target else None
+        found = _matching(finding, overrides, every_group) if has_target else None
         if found is None:
             blocking.append(finding.guard)
         else:
@@ -85,14 +91,17 @@ def lift(
     return tuple(blocking), lifted
 
 
-def _matching(finding: Finding, overrides: Iterable[Override]) -> Override | None:
+def _matching(
+    finding: Finding, overrides: Iterable[Override], every_group: bool
+) -> Override | None:
     if finding.guard.name in NEVER_LIFTABLE:
         return None
     return next(
         (
             o
             for o in overrides
-            if o.name == finding.guard.name and o.group_id in (None, finding.group_id)
+            if o.name == finding.guard.name
+            and (o.group_id == finding.group_id or (every_group and o.group_id is None))
         ),
         None,
     )

@@ -1,0 +1,188 @@
+"""Carries out one run: recheck, send, read back, until every partition is settled.
+
+Requests are grouped by leader, leaders work side by side, and partitions that are forecast to
+stall travel in requests of their own: a request is answered when its slowest partition is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dashboard.errors import ClusterError
+from dashboard.purge import receipt
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import OPEN_STATES, PartitionRow, RunRow
+from dashboard.purge.plan import Plan
+from dashboard.purge.readback import read_back
+from dashboard.purge.recheck import recheck
+from dashboard.purge.send import Sender
+from dashboard.purge.states import not_sent, run_state, settled
+
+_PAUSE = timedelta(milliseconds=300)
+
+
+@dataclass
+class Execution:
+    """One run being carried out. `now` and `sleep` are the clock; `read_only` the switch."""
+
+    live: Cluster
+    journal: Journal
+    run: RunRow
+    plan: Plan
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    read_only: Callable[[], bool]
+    cancelled: bool = False
+    _moved_at: datetime | None = None
+
+    def execute(self) -> str:
+        """Work until nothing is open, or what is open could not be read for the timeout.
+
+        Gives the state of the closed run. Raises JournalError: then nothing more is sent.
+        """
+        self.journal.set_run(self.run.run_id, "running", self.now())
+        self._moved_at = self.now()
+        self._close_what_was_sent()
+        while self._rows(OPEN_STATES):
+            if self._round():
+                self._moved_at = self.now()
+            elif self._waited_out():
+                self._give_up()
+                break
+            else:
+                self.sleep(_PAUSE.total_seconds())
+        return self._close()
+
+    def _round(self) -> bool:
+        """One pass over what is open; whether anything moved."""
+        moved = self._close_what_was_sent()
+        pending = self._rows(("pending",))
+        if not pending or self._held(pending):
+            return moved
+        return self._send(pending) or moved
+
+    def _held(self, pending: list[PartitionRow]) -> bool:
+        """Obey pause, cancel and the read-only switch; whether nothing may be sent now."""
+        wish = self.journal.wish(self.run.run_id)
+        if wish == "cancel" or self.read_only():
+            error = "CANCELLED" if wish == "cancel" else "READ_ONLY"
+            self._record("cancelled", [not_sent(row, error) for row in pending])
+            self.cancelled = True
+            return True
+        state = self.journal.run(self.run.run_id).run.state
+        if wish == "pause":
+            if state != "paused":
+                self.journal.set_run(self.run.run_id, "paused", self.now())
+            self._moved_at = self.now()  # a pause is nobody's fault
+            return True
+        if state == "paused":
+            self.journal.set_run(self.run.run_id, "running", self.now())
+        return False
+
+    def _send(self, pending: list[PartitionRow]) -> bool:
+        checked_at = self.now()
+        try:
+            checked = recheck(self.live, self.plan, pending, checked_at)
+        except ClusterError as error:
+            self._record("unread", [], code=error.code, message=error.message)
+            return False
+        by_key = {row.key: row for row in pending}
+        self._record(
+            "refused",
+            [not_sent(by_key[k], r.name, r.reason) for k, r in checked.refused.items()],
+        )
+        arrived = self._read_and_settle("arrived", [by_key[k] for k in sorted(checked.arrived)])
+        sent = False
+        if checked.allowed:
+            self._keep_sizes()
+            first = not any(row.was_sent for row in self._rows())
+            canary = first and self.run.options.canary
+            sender = Sender(self.live, self.journal, self.run, self.now, self._may_send)
+            sent = sender.send(by_key, checked.allowed, checked_at, only_one=canary)
+            self._close_what_was_sent()
+            if canary:
+                self._judge_canary()
+        return bool(checked.refused) or arrived or sent
+
+    def _may_send(self) -> bool:
+        return self.journal.wish(self.run.run_id) is None and not self.read_only()
+
+    def _close_what_was_sent(self) -> bool:
+        return self._read_and_settle("read", self._rows(("sent", "unknown")))
+
+    def _read_and_settle(self, kind: str, rows: list[PartitionRow]) -> bool:
+        if not rows:
+            return False
+        try:
+            seen = read_back(self.live, {row.key: row.target_offset for row in rows})
+        except ClusterError as error:
+            self._record("unread", [], code=error.code, message=error.message)
+            return False
+        wait_all = self.run.mode == "wait-all"
+        after = [settled(r, seen[r.key], wait_all=wait_all, may_resend=True) for r in rows]
+        changed = [new for old, new in zip(rows, after, strict=True) if new != old]
+        self._record(kind, changed)
+        return any(new.state != old.state for old, new in zip(rows, after, strict=True))
+
+    def _keep_sizes(self) -> None:
+        if self.journal.baseline(self.run.run_id) is None:
+            keys = [row.key for row in self._rows()]
+            baseline = receipt.measure(self.live, keys, self.now())
+            self.journal.write_baseline(self.run.run_id, baseline, self.now())
+
+    def _judge_canary(self) -> None:
+        good = {"done"} if self.run.mode == "wait-all" else {"done", "leader_done"}
+        sent = [row for row in self._rows() if row.was_sent]
+        if all(row.state in good for row in sent):
+            return
+        rest = self._rows(("pending",))
+        text = f"the canary {sent[0].topic}-{sent[0].partition} ended {sent[0].state}"
+        self._record("cancelled", [not_sent(row, "CANARY_FAILED", text) for row in rest])
+
+    def _waited_out(self) -> bool:
+        patience = timedelta(milliseconds=self.run.options.timeout_ms)
+        return self._moved_at is not None and self.now() - self._moved_at >= patience
+
+    def _give_up(self) -> None:
+        """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""
+        rows = self._rows(("pending",))
+        text = "no leader could be asked in time; nothing was sent"
+        self._record(
+            "gave-up", [not_sent(row, row.error or "LEADER_NOT_AVAILABLE", text) for row in rows]
+        )
+
+    def _close(self) -> str:
+        rows = self._rows()
+        state = run_state(rows, self.run.mode, cancelled=self.cancelled)
+        until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
+        nothing_sent = not any(row.was_sent for row in rows)
+        error = _refused(rows) if state == "refused" else None
+        self.journal.set_run(
+            self.run.run_id,
+            state,
+            self.now(),
+            error=error,
+            watched_until=self.now() if nothing_sent else until,
+        )
+        return state
+
+    def _rows(self, states: Iterable[str] | None = None) -> list[PartitionRow]:
+        found = self.journal.partitions(self.run.run_id)
+        return [row for row in found if states is None or row.state in states]
+
+    def _record(self, kind: str, rows: list[PartitionRow], **details: str) -> None:
+        if rows or details:
+            self.journal.record(self.run.run_id, kind, rows, self.now(), **details)
+
+
+def _refused(rows: list[PartitionRow]) -> Mapping[str, str]:
+    first = rows[0]
+    return {
+        "code": "REFUSED",
+        "message": f"nothing was sent: {first.topic}-{first.partition} {first.error}"
+        + (f": {first.message}" if first.message else ""),
+        "next": "Read each partition's error, then plan again.",
+    }

@@ -1,0 +1,108 @@
+"""Where a purge has arrived: the leader read by its epoch, and every replica's own log start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.journal_rows import Follower
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One partition as just read. `leader_log_start_offset` None: its leader was not read.
+
+    It is given only when the leader answered for the epoch of the metadata, and that epoch was
+    still the newest afterwards. `leader_moves` says that the leader has a future replica, whose
+    log start nobody can read.
+    """
+
+    leader_id: int | None
+    leader_epoch: int | None
+    leader_log_start_offset: int | None
+    followers: tuple[Follower, ...]
+    leader_moves: bool = False
+    error: str | None = None
+
+
+def read_back(live: Cluster, targets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Seen]:
+    """Read leaders and replicas of each partition of `targets` (its target offset), sorted.
+
+    Leaders are read by EARLIEST with replica id -1 and the current leader epoch, which an
+    ex-leader refuses; followers with replica id -2. Raises ClusterError when nothing answers.
+    """
+    keys = sorted(targets)
+    names = sorted({key.topic for key in keys})
+    before = _partitions(live, names)
+    epochs = {k: p.leader_epoch for k in keys if (p := before.get(k)) and _has_leader(p)}
+    leaders = live.leader_log_starts({k: e for k, e in epochs.items() if e is not None})
+    replicas = _by_partition(live.replica_offsets([k for k in keys if k in before], None))
+    alive = {b.broker_id for b in live.brokers()}
+    moving = {
+        (r.broker_id, TopicPartition(r.topic, r.partition))
+        for r in live.log_dirs().replicas
+        if r.is_future
+    }
+    after = _partitions(live, names)
+    found: dict[TopicPartition, Seen] = {}
+    for key in keys:
+        was, now = before.get(key), after.get(key)
+        if was is None or now is None:
+            found[key] = Seen(None, None, None, (), error="UNKNOWN_TOPIC_OR_PARTITION")
+            continue
+        answer = leaders.get(key)
+        start, error = (answer.log_start_offset, answer.error) if answer else (None, was.error)
+        if now.leader_epoch != was.leader_epoch:
+            start, error = None, "LEADER_CHANGED"
+        found[key] = Seen(
+            leader_id=now.leader_id,
+            leader_epoch=now.leader_epoch,
+            leader_log_start_offset=start,
+            followers=_followers(now, replicas.get(key, ()), alive, targets[key]),
+            leader_moves=(now.leader_id, key) in moving,
+            error=None if start is not None else error or "LEADER_NOT_AVAILABLE",
+        )
+    return found
+
+
+def _partitions(live: Cluster, names: list[str]) -> dict[TopicPartition, PartitionState]:
+    return {
+        TopicPartition(state.topic, p.partition): p
+        for state in live.topics(names).values()
+        for p in state.partitions
+    }
+
+
+def _has_leader(state: PartitionState) -> bool:
+    return state.leader_id is not None and state.leader_epoch is not None
+
+
+def _by_partition(
+    rows: Iterable[ReplicaOffsets],
+) -> dict[TopicPartition, list[ReplicaOffsets]]:
+    found: dict[TopicPartition, list[ReplicaOffsets]] = {}
+    for row in rows:
+        found.setdefault(TopicPartition(row.topic, row.partition), []).append(row)
+    return found
+
+
+def _followers(
+    state: PartitionState, rows: Iterable[ReplicaOffsets], alive: set[int], target: int
+) -> tuple[Follower, ...]:
+    by_broker = {row.broker_id: row for row in rows}
+    found = []
+    for broker_id in sorted(set(state.replicas) - {state.leader_id}):
+        row = by_broker.get(broker_id)
+        start = row.log_start_offset if row else None
+        found.append(
+            Follower(
+                broker_id=broker_id,
+                log_start_offset=start,
+                alive=broker_id in alive,
+                arrived=start is not None and start >= target,
+                error=row.error if row else "not read",
+            )
+        )
+    return tuple(found)

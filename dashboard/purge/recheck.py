@@ -1,0 +1,214 @@
+"""The last look before sending: what the plan saw is read again, and refused where it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dashboard.guard_texts import guard
+from dashboard.model import (
+    GroupListing,
+    GroupOffset,
+    LogDirsAnswer,
+    PartitionOffsets,
+    TopicPartition,
+    TopicState,
+)
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.facts import (
+    GroupClaim,
+    PartitionFacts,
+    PlanFacts,
+    claims_of,
+    config_values,
+    offset_errors,
+    partition_facts,
+)
+from dashboard.purge.guards import Judge, judge
+from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.lifting import lift
+from dashboard.purge.plan import Plan, PlannedPartition
+from dashboard.purge.resolve import ResolvedTarget
+
+_GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a partition is not sent: a guard's name or Kafka's error, and the reason in words."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """Each pending partition stands in exactly one of these.
+
+    `allowed` may be sent, to the leader seen; `arrived` starts at or past its target already, so
+    there is nothing to send; `refused` is never sent; `unreadable` may be asked again.
+    """
+
+    allowed: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
+    arrived: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
+    refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
+    unreadable: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+def recheck(live: Cluster, plan: Plan, rows: Iterable[PartitionRow], now: datetime) -> Rechecked:
+    """Judge pending rows on live reads. Raises ClusterError when nothing could be read.
+
+    Cluster id, topic ids, every group's offset (a group born after the plan counts), log start,
+    last stable offset; and where the leader epoch changed, that the planned epoch did not end
+    below the target (OffsetForLeaderEpoch): then its offsets mean other records.
+    """
+    pending = {row.key: row.target_offset for row in rows}
+    planned = {p.key: p for p in plan.partitions if p.key in pending}
+    result = Rechecked()
+    found = live.cluster_id()
+    if found != plan.cluster_id:
+        reason = guard("cluster-mismatch", planned=plan.cluster_id, found=found).reason
+        result.refused.update({k: Refusal("cluster-mismatch", reason) for k in pending})
+        return result
+    names = sorted({key.topic for key in pending})
+    states = live.topics(names)
+    facts = _facts(live, plan, states, _same_topics(states, planned, result), now)
+    over = judge(
+        facts,
+        waived=plan.waived_groups,
+        declarations={},
+        most_partitions=len(pending),
+        planned_partitions=len(pending),
+    )
+    for key, seen in facts.partitions.items():
+        _place(over, plan, planned[key], seen, result)
+    _refuse_reused_offsets(live, planned, result)
+    return result
+
+
+def _same_topics(
+    states: Mapping[str, TopicState],
+    planned: Mapping[TopicPartition, PlannedPartition],
+    result: Rechecked,
+) -> list[TopicPartition]:
+    same = []
+    for key, plan in sorted(planned.items()):
+        state = states.get(key.topic)
+        known = state is not None and any(p.partition == key.partition for p in state.partitions)
+        error = state.error if state else _GONE[0]
+        if state is not None and not error and state.topic_id != plan.topic_id:
+            _refuse_topic(result, plan, str(state.topic_id))
+        elif error in _GONE or (not error and not known):
+            _refuse_topic(result, plan, "none, it was deleted")
+        elif error == "TOPIC_AUTHORIZATION_FAILED":
+            reason = f"this principal may not describe topic {key.topic}"
+            result.refused[key] = Refusal(error, reason)
+        elif error:
+            result.unreadable[key] = error
+        else:
+            same.append(key)
+    return same
+
+
+def _refuse_topic(result: Rechecked, plan: PlannedPartition, found: str) -> None:
+    text = guard("topic-id-changed", topic=plan.topic, planned=plan.topic_id, found=found)
+    result.refused[plan.key] = Refusal(text.name, text.reason)
+
+
+def _facts(
+    live: Cluster,
+    plan: Plan,
+    states: Mapping[str, TopicState],
+    keys: list[TopicPartition],
+    now: datetime,
+) -> PlanFacts:
+    names = {key.topic for key in keys}
+    offsets: dict[TopicPartition, PartitionOffsets] = live.offsets(keys) if keys else {}
+    listing = live.groups(with_offsets=True) if keys else GroupListing((), ())
+    partitions = partition_facts(
+        {n: s for n, s in states.items() if n in names}, offsets, (), LogDirsAnswer((), (), {})
+    )
+    wanted = set(keys)
+    return PlanFacts(
+        cluster_id=plan.cluster_id,
+        cluster_name=plan.cluster_name,
+        read_at=now,
+        partitions={k: p for k, p in partitions.items() if k in wanted},
+        configs=config_values(live.configs(sorted(names))) if names else {},
+        groups={g.group_id: g for g in listing.groups},
+        claims=claims_of(listing, _remembered(plan), names),
+        incomplete=listing.incomplete,
+        offset_errors=offset_errors(listing),
+    )
+
+
+def _remembered(plan: Plan) -> list[GroupOffset]:
+    # A group of the plan that is gone by now still counts where the plan saw it.
+    return [
+        GroupOffset(c.group_id, p.topic, p.partition, c.committed_offset)
+        for p in plan.partitions
+        for c in p.groups
+    ]
+
+
+def _place(
+    over: Judge, plan: Plan, planned: PlannedPartition, seen: PartitionFacts, result: Rechecked
+) -> None:
+    key, target = planned.key, planned.target_offset
+    if target is None or planned.guards:
+        result.refused[key] = Refusal("not-planned", "the plan does not free this partition")
+        return
+    if seen.error or seen.log_start_offset is None or seen.leader_id is None:
+        result.unreadable[key] = seen.error or "LEADER_NOT_AVAILABLE"
+        return
+    if seen.log_start_offset >= target:
+        result.arrived[key] = seen
+        return
+    findings = over.data_findings(seen, ResolvedTarget(target))
+    blocking, _ = lift(findings, plan.overrides, has_target=True, every_group=False)
+    moved_back = _moved_back(plan, planned, over.facts.claims.get(key, ()))
+    if blocking:
+        result.refused[key] = Refusal(blocking[0].name, blocking[0].reason)
+    elif moved_back:
+        result.refused[key] = Refusal("unread-by-group", moved_back)
+    else:
+        result.allowed[key] = seen
+
+
+def _moved_back(plan: Plan, planned: PlannedPartition, claims: Iterable[GroupClaim]) -> str | None:
+    """An override accepts what a group had not read when it was planned, and no more."""
+    lifted = {o.group_id for o in plan.overrides if o.name == "unread-by-group"}
+    then = {c.group_id: c.committed_offset for c in planned.groups}
+    for claim in claims:
+        was, now = then.get(claim.group_id), claim.committed_offset
+        if claim.group_id in lifted and was is not None and now is not None and now < was:
+            return (
+                f"Group {claim.group_id} moved back from {was} to {now} since the plan: "
+                "more would be lost than was accepted."
+            )
+    return None
+
+
+def _refuse_reused_offsets(
+    live: Cluster, planned: Mapping[TopicPartition, PlannedPartition], result: Rechecked
+) -> None:
+    changed = {
+        key: epoch
+        for key, seen in result.allowed.items()
+        if (epoch := planned[key].leader_epoch) is not None and epoch != seen.leader_epoch
+    }
+    ends = live.epoch_ends(changed) if changed else {}
+    for key, epoch in changed.items():
+        end, target = ends.get(key), planned[key].target_offset
+        if end is None or end.error:
+            result.unreadable[key] = (end.error if end else None) or "EPOCH_NOT_READ"
+        elif end.end_offset is None or target is None or end.end_offset < target:
+            result.refused[key] = Refusal(
+                "offsets-reused",
+                f"leader epoch {epoch} of the plan ended at {end.end_offset}, below the target "
+                f"{target}: those offsets may mean other records now; plan again",
+            )
+        else:
+            continue
+        del result.allowed[key]

@@ -1,0 +1,95 @@
+"""Follows a closed run: replicas until all arrive, elections that bring records back, receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.errors import ClusterError
+from dashboard.purge import receipt
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import PartitionRow, RunRow
+from dashboard.purge.plan import Plan
+from dashboard.purge.readback import read_back
+from dashboard.purge.states import run_state, settled
+
+_WATCHED = ("done", "leader_done", "unknown")
+_QUICK_FOR = timedelta(seconds=60)
+_QUICK_SECONDS, _SLOW_SECONDS = 1.0, 5.0
+
+
+@dataclass
+class ReplicaWatch:
+    """Watching one run until its receipt is final, or `watched_until` has come."""
+
+    live: Cluster
+    journal: Journal
+    run: RunRow
+    plan: Plan
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+
+    def watch(self) -> None:
+        """Return when there is nothing more to see. Raises JournalError."""
+        if self.run.state == "refused":
+            return
+        rows = self.journal.partitions(self.run.run_id)
+        baseline = self.journal.baseline(self.run.run_id)
+        current = dict(self.run.receipt or receipt.start(baseline, rows, self.plan))
+        self.journal.write_receipt(self.run.run_id, current, self.now())
+        settle = None
+        began = self.now()
+        while not current["final"] and self.now() < self._until():
+            try:
+                settle = settle or self._settle_time()
+                current = self._look(current, settle)
+            except ClusterError as error:
+                self.journal.record(self.run.run_id, "unread", [], self.now(), code=error.code)
+            if not current["final"]:
+                quick = self.now() - began < _QUICK_FOR
+                self.sleep(_QUICK_SECONDS if quick else _SLOW_SECONDS)
+
+    def _until(self) -> datetime:
+        return self.run.watched_until or self.run.queued_at
+
+    def _settle_time(self) -> timedelta:
+        topics = {p.topic for p in self.plan.free_partitions}
+        brokers = [b.broker_id for b in self.live.brokers()]
+        return receipt.settle_time(self.live.configs(sorted(topics), brokers))
+
+    def _look(self, current: dict[str, Any], settle: timedelta) -> dict[str, Any]:
+        rows = self._read()
+        keys = [row.key for row in rows if row.was_sent]
+        sample = receipt.measure(self.live, keys, self.now())
+        found = receipt.advance(current, sample, rows, settle, self.now())
+        self.journal.write_receipt(self.run.run_id, found, self.now())
+        return found
+
+    def _read(self) -> tuple[PartitionRow, ...]:
+        rows = self.journal.partitions(self.run.run_id)
+        watched = [row for row in rows if row.state in _WATCHED and row.was_sent]
+        seen = read_back(self.live, {row.key: row.target_offset for row in watched})
+        wait_all = self.run.mode == "wait-all"
+        after = [
+            settled(row, seen[row.key], wait_all=wait_all, may_resend=False) for row in watched
+        ]
+        changed = [a for b, a in zip(watched, after, strict=True) if a.state != b.state]
+        moved = [a for b, a in zip(watched, after, strict=True) if a != b and a.state == b.state]
+        if moved:
+            self.journal.note(self.run.run_id, moved)
+        if changed:
+            self.journal.record(self.run.run_id, "watched", changed, self.now())
+            self._follow_states()
+        return self.journal.partitions(self.run.run_id)
+
+    def _follow_states(self) -> None:
+        """A run that was partial for a follower becomes done with it; a reversal undoes that."""
+        if self.run.state not in ("done", "partial"):
+            return
+        state = run_state(self.journal.partitions(self.run.run_id), self.run.mode, cancelled=False)
+        if state != self.run.state:
+            self.journal.set_run(self.run.run_id, state, self.now())
+            self.run = replace(self.run, state=state)

@@ -1,0 +1,115 @@
+"""The states of a partition in a run: which evidence moves it where. Pure, never a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dashboard.model import DeleteRecordsPartitionResult
+from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.readback import Seen
+
+# Kafka refuses these before it truncates: OFFSET_OUT_OF_RANGE, INVALID_TOPIC,
+# TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (nothing was sent), POLICY_VIOLATION.
+NOTHING_MOVED = frozenset({1, 17, 29, 35, 44})
+_NONE, _TIMED_OUT = 0, 7  # after both the answering leader had truncated itself
+MOST_ATTEMPTS = 4
+
+
+def answered(row: PartitionRow, result: DeleteRecordsPartitionResult) -> PartitionRow:
+    """After an answer: `not_done` when it proves that nothing moved, else open until read."""
+    known = replace(
+        row,
+        answer_error_code=result.error_code,
+        answer_low_watermark=result.low_watermark,
+        error=result.error,
+    )
+    if result.error_code in NOTHING_MOVED:
+        return replace(known, state="not_done")
+    return replace(known, state="sent" if result.error_code == _NONE else "unknown")
+
+
+def unanswered(row: PartitionRow, error: str) -> PartitionRow:
+    """After a lost answer: the leader may have truncated, so only reading it tells."""
+    return replace(row, state="unknown", answer_error_code=None, error=error)
+
+
+def not_sent(row: PartitionRow, error: str, message: str | None = None) -> PartitionRow:
+    """A refusal before sending: nothing moved since the leader was last read below the target."""
+    return replace(row, state="not_done", error=error, message=message)
+
+
+def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) -> PartitionRow:
+    """The row after its leader and replicas were read.
+
+    At or past the target at the leader: `done` or `leader_done`. Below it: `reverted` when a
+    leader was known to have truncated and another leads now; else it may be sent again
+    (`pending`), and after MOST_ATTEMPTS it is `not_done`. Unread: unchanged or `unknown`.
+    `wait_all` keeps Kafka's error beside `leader_done`; for the leader modes that is success.
+    """
+    start = seen.leader_log_start_offset
+    if start is None:
+        state = "unknown" if row.open and row.state != "pending" else row.state
+        return replace(row, state=state, followers=seen.followers, error=row.error or seen.error)
+    known = replace(
+        row,
+        leader_log_start_offset=start,
+        followers=seen.followers,
+        low_watermark=_low_watermark(start, seen),
+    )
+    if start >= row.target_offset:
+        if not _behind(seen):
+            return replace(known, state="done", error=None, message=None)
+        return replace(known, state="leader_done", error=known.error if wait_all else None)
+    return _below(known, seen, may_resend)
+
+
+def _below(row: PartitionRow, seen: Seen, may_resend: bool) -> PartitionRow:
+    if row.state in ("done", "leader_done", "reverted"):
+        return _reverted(row, seen)
+    truncated = row.answer_error_code in (_NONE, _TIMED_OUT)
+    if truncated and seen.leader_epoch != row.sent_leader_epoch:
+        return _reverted(row, seen)
+    if may_resend and row.attempts < MOST_ATTEMPTS:
+        return replace(row, state="pending")
+    return replace(
+        row,
+        state="not_done",
+        error=row.error or "NOT_TRUNCATED",
+        message=f"the leader, broker {seen.leader_id}, was read and starts at "
+        f"{row.leader_log_start_offset}, below the target",
+    )
+
+
+def _reverted(row: PartitionRow, seen: Seen) -> PartitionRow:
+    return replace(
+        row,
+        state="reverted",
+        error="RECORDS_CAME_BACK",
+        message=f"broker {seen.leader_id} was elected leader (epoch {seen.leader_epoch}) and "
+        f"starts at {row.leader_log_start_offset}: records below the target are back; plan again",
+    )
+
+
+def _behind(seen: Seen) -> bool:
+    return seen.leader_moves or any(f.alive and not f.arrived for f in seen.followers)
+
+
+def _low_watermark(leader_start: int, seen: Seen) -> int | None:
+    """The minimum over replicas on alive brokers, as brokers compute it; None if one is unread."""
+    starts = [f.log_start_offset for f in seen.followers if f.alive]
+    known = [s for s in starts if s is not None]
+    return min([leader_start, *known]) if len(known) == len(starts) else None
+
+
+def run_state(rows: Iterable[PartitionRow], mode: str, *, cancelled: bool) -> str:
+    """The state a closing run enters: done, partial, refused or cancelled."""
+    found = list(rows)
+    good = {"done"} if mode == "wait-all" else {"done", "leader_done"}
+    if all(row.state in good for row in found):
+        return "done"
+    if cancelled:
+        return "cancelled"
+    if all(row.state == "not_done" and not row.was_sent for row in found):
+        return "refused"
+    return "partial"

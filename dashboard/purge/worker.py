@@ -1,0 +1,162 @@
+"""The worker process of one run: `python -m dashboard.purge.worker --run ID --state-dir DIR`.
+
+It holds the run's file lock, so that a second worker of the same run ends at once; it begins by
+reading the cluster, so that a worker that was killed half-way is followed by one that knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from dashboard import settings as settings_file
+from dashboard.clock import utc_now
+from dashboard.cluster.live import LiveCluster, connect
+from dashboard.connections import client_for
+from dashboard.errors import ClusterError, JournalError, LowwaterError
+from dashboard.purge.execute import Execution
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.replica_watch import ReplicaWatch
+from dashboard.purge.states import not_sent, run_state, unanswered
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+
+_BEAT_SECONDS = 2.0
+_RETRY_SECONDS = 0.5
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Carry out and watch one run; 0 when it is closed and followed, else the error's code."""
+    parser = argparse.ArgumentParser(prog="dashboard.purge.worker")
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--state-dir", required=True, type=Path)
+    args = parser.parse_args(argv)
+    try:
+        with _run_lock(args.state_dir, args.run) as first:
+            if first:
+                journal = Journal(args.state_dir / "journal.sqlite")
+                with _heartbeat(journal, args.run):
+                    _work(journal, args.run)
+    except LowwaterError as error:
+        print(f"{error.code}: {error.message} {error.next_step}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _work(journal: Journal, run_id: str) -> None:
+    run = journal.run(run_id).run
+    try:
+        chosen = _settings(run)
+        live = _connect(chosen, run, utc_now)
+    except LowwaterError as error:
+        if run.open:
+            _close_unreached(journal, run, error)
+        raise
+    with live:
+        plan = journal.plan(run_id)
+        if run.open:
+            Execution(
+                live=live,
+                journal=journal,
+                run=run,
+                plan=plan,
+                now=utc_now,
+                sleep=time.sleep,
+                read_only=lambda: chosen.read_only or journal.read_only(),
+            ).execute()
+        closed = journal.run(run_id).run
+        ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()
+
+
+def _settings(run: RunRow) -> Settings:
+    return settings_file.load(run.connection.get("settings"))
+
+
+def _connect(chosen: Settings, run: RunRow, now: Callable[[], datetime]) -> LiveCluster:
+    """Connect, trying again for as long as the run's requests may take."""
+    store = ClusterStore(Store(str(run.connection["data"])), run.cluster_id)
+    overrides: dict[str, str] = {}
+    config, servers = run.connection.get("client_config"), run.connection.get("bootstrap_servers")
+    if config:
+        overrides.update(settings_file.read_client_config(config))
+    if servers:
+        overrides["bootstrap.servers"] = servers
+    client = client_for(chosen, store, overrides)
+    deadline = now() + timedelta(milliseconds=run.options.timeout_ms)
+    while True:
+        try:
+            return connect(client, chosen.broker_timeout)
+        except ClusterError as error:
+            if not error.retriable or now() >= deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+
+
+def _close_unreached(journal: Journal, run: RunRow, error: LowwaterError) -> None:
+    """No cluster to ask: what was never sent is not done, what was sent stays unknown."""
+    rows = journal.partitions(run.run_id)
+    changed = [not_sent(r, error.code, error.message) for r in rows if r.state == "pending"]
+    changed += [unanswered(r, error.code) for r in rows if r.state == "sent"]
+    journal.record(run.run_id, "unreached", changed, utc_now(), code=error.code)
+    after = journal.partitions(run.run_id)
+    sent = any(row.was_sent for row in after)
+    journal.set_run(
+        run.run_id,
+        run_state(after, run.mode, cancelled=False),
+        utc_now(),
+        error=error.to_json()["error"],
+        watched_until=utc_now() + timedelta(milliseconds=run.options.watch_for_ms if sent else 0),
+    )
+
+
+@contextmanager
+def _run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
+    """The run's file lock while the process lives; False when another worker holds it."""
+    folder = state_dir / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (folder / f"{run_id}.lock").open("w")
+    except OSError as error:
+        raise JournalError(
+            f"the lock of run {run_id} cannot be opened: {error}", "Check the state folder."
+        ) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+@contextmanager
+def _heartbeat(journal: Journal, run_id: str) -> Iterator[None]:
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(_BEAT_SECONDS):
+            try:
+                journal.beat(run_id, utc_now())
+            except JournalError as error:  # the work itself meets it, and ends in good order
+                print(error.message, file=sys.stderr)
+
+    journal.beat(run_id, utc_now())
+    thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
