@@ -1,0 +1,106 @@
+"""Snapshots in as DataFrames, findings out as Parquet: the only place where tables are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from dashboard.errors import StoreError
+from dashboard.snapshot_files import Kind, Manifest, Writer, spec_of
+from dashboard.snapshots import ClusterStore
+from dashboard.tables import FINDING_TABLES
+
+_NEWEST_KEPT = 3
+
+
+class Tables:
+    """The tables of one cluster's store as DataFrames in their declared schemas."""
+
+    def __init__(self, spark: SparkSession, cluster: ClusterStore) -> None:
+        self.spark = spark
+        self.cluster = cluster
+
+    def read(self, kind: Kind, table: str, ids: Sequence[str]) -> DataFrame:
+        """One table of the given snapshots or analyses, each read by its path.
+
+        Columns that an older minor lacks read as null. Raises StoreError when a manifest is
+        missing or newer, or when a file is gone, cut or has other rows than its manifest says.
+        """
+        manifests = [self.cluster.manifest(kind, item_id) for item_id in ids]
+        paths = [self._checked(kind, table, m) for m in manifests if table in m.tables]
+        schema = from_arrow_schema(spec_of(kind, table).schema)
+        if not paths:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*paths)
+
+    def from_arrow(self, table: pa.Table) -> DataFrame:
+        """A small table made on the driver as a DataFrame."""
+        return self.spark.createDataFrame(table)
+
+    def _checked(self, kind: Kind, table: str, manifest: Manifest) -> str:
+        """Spark's address of a table whose footer was read: a cut file fails here, by name."""
+        path = f"{self.cluster.path}/{kind}/{manifest.id}/{table}.parquet"
+        try:
+            with self.cluster.fs.open(path, "rb") as file:
+                rows = pq.read_metadata(file).num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise _damaged(path, str(error)) from error
+        if rows != manifest.tables[table]:
+            raise _damaged(path, f"{rows} rows where its manifest says {manifest.tables[table]}")
+        address = str(self.cluster.fs.unstrip_protocol(path))
+        return address.replace("s3://", "s3a://", 1)  # Hadoop's name for it
+
+
+def _damaged(path: str, why: str) -> StoreError:
+    return StoreError(
+        f"{path} cannot be read: {why}",
+        "Remove that folder, then collect and analyze again; other snapshots are not affected.",
+        code="STORE_UNREADABLE",
+    )
+
+
+def stamped(table: str, data: pa.Table, snapshot: Manifest) -> pa.Table:
+    """Findings with the snapshot's id and time in every row, sorted by the table's key.
+
+    Done on the driver: as literals in a query they would be compiled anew for every snapshot.
+    """
+    rows = data.num_rows
+    spec = FINDING_TABLES[table]
+    taken_at = pa.scalar(snapshot.taken_at, pa.timestamp("us", tz="UTC"))
+    return (
+        data.append_column("snapshot_id", pa.repeat(pa.scalar(snapshot.id), rows))
+        .append_column("taken_at", pa.repeat(taken_at, rows))
+        .sort_by([(key, "ascending") for key in spec.key])
+    )
+
+
+def write_all(writer: Writer, findings: Iterable[tuple[str, pa.Table]]) -> dict[str, int]:
+    """Write every findings table; rows by table. Raises StoreError when the disk is full."""
+    for table, data in findings:
+        writer.write(table, data)
+    return dict(writer.rows)
+
+
+def kept_analyses(ids: Sequence[str]) -> set[str]:
+    """Which analyses stay: the newest three and the newest one of every hour."""
+    newest_of_hour = {analysis_id[:11]: analysis_id for analysis_id in sorted(ids)}
+    return {*sorted(ids)[-_NEWEST_KEPT:], *newest_of_hour.values()}
+
+
+def newest_at_least(
+    cluster: ClusterStore, snapshot: Manifest, age: timedelta
+) -> tuple[str, datetime] | None:
+    """The newest kept snapshot taken at least `age` before `snapshot`: its id and time."""
+    limit = snapshot.taken_at - age
+    for snapshot_id in reversed(cluster.ids("snapshots")):
+        # Ids begin with the time: only those that can qualify are opened.
+        if snapshot_id[:15] <= f"{limit:%Y%m%dT%H%M%S}":
+            taken_at = cluster.manifest("snapshots", snapshot_id).taken_at
+            if taken_at <= limit:
+                return snapshot_id, taken_at
+    return None
