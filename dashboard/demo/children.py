@@ -18,6 +18,7 @@ from dashboard.settings import Settings
 
 WATCH_EVERY = "10s"
 ROOT = Path(__file__).parents[2]
+_IN_SETTINGS = ("LOWWATER_DATA", "LOWWATER_STATE_DIR", "LOWWATER_CACHE_DIR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,10 @@ class Place:
 def environment(place: Place, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What every process of the demo sees: our own variables, its settings file and its mark."""
     paths = (str(ROOT), environ.get("PYTHONPATH"))
+    # These stand in the demo's settings file, as absolute paths: a child's folder is another.
+    kept = {name: value for name, value in environ.items() if name not in _IN_SETTINGS}
     return {
-        **environ,
+        **kept,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         "LOWWATER_SETTINGS": str(place.settings),
         MARK: str(place.room),
@@ -90,8 +93,8 @@ def settings_text(settings: Settings, bootstrap: str, data: str, now: datetime) 
     lines = [
         "# Written by `lowwater demo up`; gone when the demo ends.",
         f"data = {_quoted(data)}",
-        f"state_dir = {_quoted(str(settings.state_dir))}",
-        f"cache_dir = {_quoted(str(settings.cache_dir))}",
+        f"state_dir = {_quoted(str(settings.state_dir.resolve()))}",
+        f"cache_dir = {_quoted(str(settings.cache_dir.resolve()))}",
         "",
         "[clusters.demo]",
         f'"bootstrap.servers" = {_quoted(bootstrap)}',

@@ -61,7 +61,7 @@ class Supervisor:
         self._parts = parts
         self._brokers = brokers
         self._port = choose_port(port)
-        self._data = data
+        self._data = str(Path(data).resolve()) if data and "://" not in data else data
         self._began = time.monotonic()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._restarts = 0
@@ -123,7 +123,7 @@ class Supervisor:
         )
         ending.callback(state.remove, self._settings.state_dir, str(folder))
         state.write(self._settings.state_dir, self._state)
-        guard = guardian.start(folder, self._settings.state_dir, place.log("guardian"))
+        guard = guardian.start(folder, self._settings.state_dir.resolve(), place.log("guardian"))
         ending.callback(guardian.stop, guard)
         return place
 

@@ -54,9 +54,19 @@ class TopicTruth:
 
     @property
     def blocking_group(self) -> str | None:
-        """The group whose commits hold most records back; None without any group."""
-        lowest = min(self.groups, key=lambda group: group.committed_share, default=None)
+        """The group that stays behind the others; None when all keep up, or there is none."""
+        behind = [group for group in self.groups if group.per_second != KEEPS_UP]
+        lowest = min(behind, key=lambda group: group.committed_share, default=None)
         return lowest.group_id if lowest else None
+
+    @property
+    def expected(self) -> str:
+        """What a page must say: `refused`, `unknown` (no group), `held` or `consumed`."""
+        if not self.deletable or self.name.startswith("_"):
+            return "refused"
+        if not self.groups:
+            return "unknown"
+        return "held" if self.blocking_group else "consumed"
 
     @property
     def deletable(self) -> bool:
@@ -68,6 +78,7 @@ class TopicTruth:
             "topic": self.name,
             "story": self.story,
             "partitions": self.partitions,
+            "expected": self.expected,
             "blocking_group": self.blocking_group,
             "groups": sorted(group.group_id for group in self.groups),
             "deletable": self.deletable,
@@ -136,7 +147,7 @@ TOPICS: tuple[TopicTruth, ...] = (
         partitions=3,
         load=(Batch(20_000, 400),),
         per_second=1,
-        groups=(GroupTruth("inventory-sync", 0.9, KEEPS_UP),),
+        groups=(GroupTruth("inventory-sync", 1.0, KEEPS_UP),),
         config={"cleanup.policy": "compact,delete"},
         keys=4_000,
         owner="warehouse",
@@ -156,7 +167,7 @@ TOPICS: tuple[TopicTruth, ...] = (
         partitions=6,
         load=(Batch(20_000, 900),),
         per_second=2,
-        groups=(GroupTruth("session-builder", 0.95, KEEPS_UP),),
+        groups=(GroupTruth("session-builder", 1.0, KEEPS_UP),),
         weights=(90, 2, 2, 2, 2, 2),
         owner="web",
     ),
