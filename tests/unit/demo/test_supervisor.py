@@ -1,0 +1,124 @@
+"""What the demo's verbs decide before anything runs: ports, settings file, what runs already."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard import settings
+from dashboard.demo import children, state, supervisor, verbs
+from dashboard.demo.children import Place
+from dashboard.demo.server_properties import free_ports, kafka_uuid, server_properties
+from dashboard.demo.state import DemoState, ProcessId
+from dashboard.errors import DemoError
+from dashboard.settings import Settings
+
+
+@pytest.fixture
+def chosen(tmp_path: Path) -> Settings:
+    return Settings(state_dir=tmp_path / "state", cache_dir=tmp_path / "cache")
+
+
+def never(_: object) -> None:
+    raise AssertionError("not expected to be called")
+
+
+def note(chosen: Settings, supervisor_id: ProcessId) -> None:
+    found = DemoState(supervisor_id, "/tmp/lowwater-demo-x", "running", "4.3.1", "d", "s")
+    state.write(chosen.state_dir, found)
+
+
+def test_a_port_asked_for_and_taken_is_an_error_that_names_it() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(DemoError, match=f"port {port} ") as caught:
+            supervisor.choose_port(port)
+    assert caught.value.code == "PORT_TAKEN"
+
+
+def test_the_default_port_taken_means_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setattr(supervisor, "DEFAULT_PORT", taken.getsockname()[1])
+        assert supervisor.choose_port(None) != taken.getsockname()[1]
+
+
+def test_the_settings_file_names_the_cluster_and_declares_all_but_two_topics(
+    chosen: Settings, tmp_path: Path
+) -> None:
+    file = tmp_path / "lowwater.toml"
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    file.write_text(children.settings_text(chosen, "127.0.0.1:1", "/data 'x' \"y\"", now))
+    read = settings.load(file, environ={})
+    assert read.clusters == {"demo": {"bootstrap.servers": "127.0.0.1:1"}}
+    assert read.data == "/data 'x' \"y\""
+    assert read.state_dir == chosen.state_dir
+    declared = read.declaration("clickstream")
+    assert declared is not None
+    assert (declared.owner, declared.readers) == ("web", "groups")
+    assert (declared.replay_window, declared.declared_at) == (timedelta(0), "2026-03-01")
+    assert read.declaration("app-logs") is None
+    assert read.declaration("sensor-readings") is None
+
+
+def test_children_carry_the_mark_and_read_the_demo_s_settings() -> None:
+    place = Place(Path("/tmp/lowwater-demo-x"), "/d", Path("/tmp/s.toml"), 8501)
+    seen = children.environment(place, {"HOME": "/h", "LOWWATER_STATE_DIR": "relative"})
+    assert seen["_LOWWATER_DEMO_ROOM"] == "/tmp/lowwater-demo-x"
+    assert seen["LOWWATER_SETTINGS"] == "/tmp/s.toml"
+    assert "LOWWATER_STATE_DIR" not in seen
+    assert seen["HOME"] == "/h"
+
+
+def test_a_second_demo_is_refused_and_the_first_named(chosen: Settings) -> None:
+    note(chosen, ProcessId.of(os.getpid()))
+    with pytest.raises(DemoError, match=f"process {os.getpid()}") as caught:
+        verbs.up(chosen, never, never)
+    assert caught.value.code == "DEMO_RUNNING"
+    assert verbs.status(chosen)["running"]
+
+
+def test_a_crashed_demo_is_not_running_and_down_clears_it(chosen: Settings) -> None:
+    note(chosen, ProcessId(os.getpid(), 1))  # our id, but another process's start
+    assert verbs.status(chosen) == {"running": False, "leftovers": True}
+    assert verbs.down(chosen, never) == {"stopped": False, "cleared": True}
+    assert verbs.status(chosen) == {"running": False, "leftovers": False}
+    assert verbs.down(chosen, never) == {"stopped": False, "cleared": False}
+
+
+def test_loading_without_a_demo_says_how_to_start_one(chosen: Settings) -> None:
+    with pytest.raises(DemoError, match="no demo runs") as caught:
+        verbs.load(chosen, never)
+    assert "lowwater demo up" in caught.value.next_step
+
+
+def test_brokers_know_all_voters_and_listeners_have_their_own_properties() -> None:
+    from dashboard.demo.server_properties import Listener
+
+    ports = {i: {"PLAINTEXT": 10 + i, "CONTROLLER": 20 + i, "SASL": 30 + i} for i in (1, 2, 3)}
+    doors = [Listener("SASL", "SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "PLAIN"})]
+    found = server_properties(2, ports, doors, "/logs")
+    assert found["controller.quorum.voters"] == "1@127.0.0.1:21,2@127.0.0.1:22,3@127.0.0.1:23"
+    assert "SASL://127.0.0.1:32" in found["listeners"].split(",")
+    assert "SASL:SASL_PLAINTEXT" in found["listener.security.protocol.map"].split(",")
+    assert found["listener.name.sasl.sasl.enabled.mechanisms"] == "PLAIN"
+    assert found["offsets.topic.replication.factor"] == "3"
+
+
+def test_free_ports_are_distinct_and_below_outgoing_ones() -> None:
+    ports = free_ports(9)
+    assert len(set(ports)) == 9
+    assert all(15_000 <= port < 32_000 for port in ports)
+
+
+def test_cluster_ids_are_as_long_as_kafka_s_and_never_look_like_a_flag() -> None:
+    ids = [kafka_uuid() for _ in range(500)]
+    assert {len(each) for each in ids} == {22}
+    assert not any(each.startswith("-") for each in ids)
