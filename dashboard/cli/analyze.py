@@ -37,10 +37,17 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run `python -m analytics` and print its object. Raises StoreError, AnalysisError."""
-    _, data = context.read_settings(args)
-    cluster = context.open_store(data).cluster(args.cluster)
+    settings, cluster = context.open_cluster(args)
     cluster.latest_snapshot()
-    command = [sys.executable, "-m", "analytics", "--data", data, "--cluster", cluster.cluster_id]
+    command = [
+        sys.executable,
+        "-m",
+        "analytics",
+        "--data",
+        settings.data,
+        "--cluster",
+        cluster.cluster_id,
+    ]
     answer, code = _answer(command + ["--full"] * args.full)
     if "error" in answer:
         raise _relayed(answer["error"], code)

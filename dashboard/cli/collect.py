@@ -33,9 +33,9 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Collect once. Raises UsageError, SettingsError, ClusterError, StoreError."""
-    settings, data = context.read_settings(args)
+    settings = context.read_settings(args)
     target = context.target(args, settings)
-    store = context.open_store(data)
+    store = context.open_store(settings.data)
     from dashboard.cluster.live import connect
     from dashboard.collect import collect
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from dashboard.errors import SettingsError, StoreError, UsageError
 from dashboard.settings import Settings, load, read_client_config
 
 if TYPE_CHECKING:  # pyarrow is slow to import; a verb that needs no store stays quick
+    from dashboard.purge.journal import Journal
     from dashboard.snapshots import ClusterStore, Store
 
 
@@ -28,10 +30,10 @@ class Target:
         return self.client["bootstrap.servers"]
 
 
-def read_settings(args: argparse.Namespace) -> tuple[Settings, str]:
-    """The settings, and the data folder: --data, else the settings' own. Raises SettingsError."""
+def read_settings(args: argparse.Namespace) -> Settings:
+    """The settings, with --data above their own `data`. Raises SettingsError."""
     settings = load()
-    return settings, args.data or settings.data
+    return replace(settings, data=args.data or settings.data)
 
 
 def open_store(data: str) -> Store:
@@ -50,8 +52,8 @@ def open_store(data: str) -> Store:
 
 def open_cluster(args: argparse.Namespace) -> tuple[Settings, ClusterStore]:
     """The settings and the cluster of the store that the flags name. Raises StoreError."""
-    settings, data = read_settings(args)
-    return settings, open_store(data).cluster(args.cluster)
+    settings = read_settings(args)
+    return settings, open_store(settings.data).cluster(args.cluster)
 
 
 def target(args: argparse.Namespace, settings: Settings) -> Target:
@@ -70,12 +72,12 @@ def target(args: argparse.Namespace, settings: Settings) -> Target:
     return Target({**settings.clusters[name], **config}, args.name or name, path)
 
 
-def known_target(args: argparse.Namespace, settings: Settings, data: str) -> Target | None:
+def known_target(args: argparse.Namespace, settings: Settings) -> Target | None:
     """The cluster of the data folder that --cluster names or that is alone there, if any."""
     from dashboard.connections import client_for
 
     try:
-        cluster = open_store(data).cluster(args.cluster)
+        cluster = open_store(settings.data).cluster(args.cluster)
         return Target(client_for(settings, cluster), cluster.name, None)
     except (StoreError, SettingsError):
         return None
@@ -125,3 +127,15 @@ def remember(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
             )
     cluster.write_connection(reached.bootstrap_servers, reached.client_config, str(name))
     return cluster
+
+
+@contextmanager
+def open_journal(settings: Settings) -> Iterator[Journal]:
+    """The purge journal of this state folder, closed afterwards. Raises JournalError."""
+    from dashboard.purge.journal import open_default
+
+    journal = open_default(settings)
+    try:
+        yield journal
+    finally:
+        journal.close()

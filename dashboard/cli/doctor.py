@@ -33,9 +33,9 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print all checks; 0 when none failed, 1 when one did, 4 without an answer of the cluster."""
-    settings, data = context.read_settings(args)
-    checks = local_checks(settings, data)
-    remote, reached = _cluster(args, settings, data)
+    settings = context.read_settings(args)
+    checks = local_checks(settings, settings.data)
+    remote, reached = _cluster(args, settings)
     checks += remote
     code = ClusterError.exit_code if not reached else int(any(c.ok is False for c in checks))
     value = {"checks": [check.to_json() for check in checks]}
@@ -43,9 +43,9 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _cluster(args: argparse.Namespace, settings: Settings, data: str) -> tuple[list[Check], bool]:
+def _cluster(args: argparse.Namespace, settings: Settings) -> tuple[list[Check], bool]:
     """The cluster's checks, and False when it was named but cannot be reached."""
-    target = _target(args, settings, data)
+    target = _target(args, settings)
     if target is None:
         step = "Give --bootstrap-server HOST:PORT, or write [clusters.NAME] in lowwater.toml."
         return [Check("connection", None, "no cluster is named", next=step)], True
@@ -61,14 +61,14 @@ def _cluster(args: argparse.Namespace, settings: Settings, data: str) -> tuple[l
         return [_failed(error)], False
 
 
-def _target(args: argparse.Namespace, settings: Settings, data: str) -> context.Target | None:
+def _target(args: argparse.Namespace, settings: Settings) -> context.Target | None:
     """What the flags or settings name, else what the data folder remembers, else None."""
     try:
         return context.target(args, settings)
     except LowwaterError as error:
         if error.code not in ("CLUSTER_NOT_NAMED", "CLUSTER_NOT_FOUND"):
             raise
-        known = context.known_target(args, settings, data)
+        known = context.known_target(args, settings)
         if known is None and args.cluster:
             raise
         return known

@@ -75,8 +75,25 @@ def _run(words: list[str]) -> int:
         args = parse(parser, verbs, words)
     except SystemExit as ending:  # --help and --version have printed their text
         return int(ending.code or 0)
+    _respawn()
     code: int = modules[args.verb].run(args)
     return code
+
+
+def _respawn() -> None:
+    """Any call starts the workers again of runs that lost theirs; what fails here stops nobody."""
+    try:
+        settings = load()
+        if not (settings.state_dir / "journal.sqlite").is_file():
+            return
+        from dashboard.cli.context import open_journal
+        from dashboard.purge.queue import respawn_stale
+
+        with open_journal(settings) as journal:
+            for run_id in respawn_stale(settings, journal):
+                progress(f"run {run_id} had no worker: started one")
+    except (LowwaterError, OSError) as error:
+        progress(f"runs without a worker could not be looked for: {error}")
 
 
 def _modules() -> dict[str, ModuleType]:

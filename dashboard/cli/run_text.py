@@ -1,0 +1,48 @@
+"""A purge run as people read it: its state, its partitions, and what came back on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dashboard.cli import output
+
+_COLUMNS = (
+    "topic", "partition", "target_offset", "state", "low_watermark", "leader_log_start_offset",
+    "error", "followers_behind",
+)  # fmt: skip
+
+
+def describe(view: Mapping[str, Any]) -> str:
+    """Text for the object of `apply` and `run`."""
+    lines = [
+        f"run {view['run_id']} ({view['mode']}): {line(view)}",
+        output.table(view["partitions"], _COLUMNS),
+        *_messages(view["partitions"]),
+        receipt(view["receipt"]),
+    ]
+    if "error" in view:
+        lines += [f"error: {view['error']['message']}", f"next: {view['error']['next']}"]
+    return "\n".join(lines)
+
+
+def line(view: Mapping[str, Any]) -> str:
+    """State and counts in one line, as progress shows it."""
+    counts = ", ".join(f"{count} {state}" for state, count in view["counts"].items())
+    return f"{view['state']}: {counts}" if counts else str(view["state"])
+
+
+def receipt(found: Mapping[str, Any] | None) -> str:
+    """Predicted against freed bytes, or that it is not known yet."""
+    if found is None:
+        return "receipt: not known yet"
+    state = "final" if found["final"] else "so far"
+    return (
+        f"receipt ({state}): predicted {output.size(found['predicted_bytes'])}, "
+        f"freed {output.size(found['freed_bytes'])}"
+    )
+
+
+def _messages(partitions: list[Mapping[str, Any]]) -> list[str]:
+    said = {p["message"] for p in partitions if p.get("message")}
+    return [f"because: {message}" for message in sorted(said)]
