@@ -1,0 +1,134 @@
+"""From a request to a plan in one call: connect, read the facts, resolve, estimate, build."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
+from dashboard.connections import client_for
+from dashboard.errors import RefusedError, UsageError
+from dashboard.guard_texts import guard
+from dashboard.purge import memory
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.facts import PlanFacts, read_facts
+from dashboard.purge.lifting import parse_override, parse_waiver
+from dashboard.purge.plan import Plan, build
+from dashboard.purge.resolve import resolve
+from dashboard.purge.targets import Target
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What an operator asks for. `topics` may be empty for a target of kind `file`.
+
+    `waive` holds `G=reason`, `override` holds `NAME=reason` or `NAME:GROUP=reason`; `groups`
+    empty means all groups. `by` is recorded as who planned, waived and overrode.
+    """
+
+    topics: tuple[str, ...]
+    target: Target
+    groups: tuple[str, ...] = ()
+    waive: tuple[str, ...] = ()
+    override: tuple[str, ...] = ()
+    by: str = "unknown"
+
+
+def draft(
+    settings: Settings,
+    store_root: str,
+    cluster: str | None,
+    request: PlanRequest,
+    *,
+    client_overrides: Mapping[str, str] | None = None,
+    now: datetime | None = None,
+) -> Plan:
+    """A plan from live facts of the cluster that `store_root` knows by this name or id.
+
+    Raises UsageError, SettingsError, StoreError, PlanError, ClusterError, and RefusedError
+    (TOPIC_NOT_FOUND, CONFIGS_UNREADABLE, CLUSTER_MISMATCH). Guarded partitions stay in it.
+    """
+    store = Store(store_root).cluster(cluster)
+    client = client_for(settings, store, client_overrides)
+    with connect(client, settings.broker_timeout) as live:
+        return draft_live(live, settings, store, request, now=now or utc_now())
+
+
+def draft_live(
+    live: Cluster,
+    settings: Settings,
+    store: ClusterStore,
+    request: PlanRequest,
+    *,
+    now: datetime,
+) -> Plan:
+    """The same over an open cluster."""
+    liftable = settings.purge.liftable_guards
+    waivers = [parse_waiver(text, request.by, now) for text in request.waive]
+    overrides = [parse_override(text, request.by, now, liftable) for text in request.override]
+    topics = _topics(request)
+    found = live.cluster_id()
+    if found != store.cluster_id:
+        text = guard("cluster-mismatch", planned=store.cluster_id, found=found)
+        raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
+    facts = read_facts(
+        live,
+        topics,
+        cluster_name=store.name,
+        remembered=memory.remembered(store, topics),
+        now=now,
+    )
+    waived = {w.group_id for w in waivers}
+    _known_groups(facts, {*request.groups, *waived})
+    declared = memory.declarations(settings, store, topics)
+    resolved = resolve(
+        live,
+        facts,
+        request.target,
+        chosen_groups=request.groups,
+        waived=waived,
+        declarations=declared,
+        now=now,
+    )
+    analysis_id, estimates = memory.estimates(store, facts, resolved)
+    return build(
+        facts,
+        resolved,
+        target=request.target.text,
+        chosen_groups=request.groups,
+        waivers=waivers,
+        overrides=overrides,
+        declarations=declared,
+        estimates=estimates,
+        analysis_id=analysis_id,
+        most_partitions=settings.purge.most_partitions,
+        created_by=request.by,
+        now=now,
+        expires_after=settings.purge.plan_expires_after,
+    )
+
+
+def _topics(request: PlanRequest) -> list[str]:
+    if request.target.offsets is not None:
+        return sorted({key.topic for key in request.target.offsets})
+    if not request.topics:
+        raise UsageError(
+            "no topic to plan", "Name one with --topic, or give --from-file.", code="NO_TOPIC"
+        )
+    return sorted(set(request.topics))
+
+
+def _known_groups(facts: PlanFacts, named: Collection[str]) -> None:
+    """A group name with a typo would waive nothing, or leave a reader out."""
+    known = {c.group_id for claims in facts.claims.values() for c in claims} | set(facts.groups)
+    for group_id in sorted(named):
+        if group_id not in known:
+            raise UsageError(
+                f"no group {group_id} is known to this cluster or to kept snapshots",
+                "Correct its name; lowwater findings holds lists the groups of a topic.",
+                code="GROUP_NOT_FOUND",
+            )
