@@ -1,0 +1,135 @@
+"""A workbench for purges of a real cluster: topics with known records, plans, runs, readers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from dashboard.clock import utc_now
+from dashboard.demo.clients import client
+from dashboard.purge import queue
+from dashboard.purge.drafts import PlanRequest, draft
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import RunView
+from dashboard.purge.plan import Plan
+from dashboard.purge.targets import Target, parse_target
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+
+UNDECLARED = "readers-undeclared=test data"
+CLOSES_WITHIN = timedelta(seconds=60)
+SETTINGS = """
+broker_timeout = "2s"
+[purge]
+watch_for = "90s"
+"""
+
+
+class Bench:
+    """One store, one journal and one admin client over a running cluster."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, folder: Path) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient(client(bootstrap))
+        self.store = ClusterStore(Store(str(folder / "data")), cluster_id)
+        self.store.write_connection(bootstrap, None, "test")
+        source = folder / "lowwater.toml"
+        source.write_text(SETTINGS)
+        self.settings = Settings(
+            data=str(folder / "data"),
+            state_dir=folder / "state",
+            broker_timeout=timedelta(seconds=2),
+            source=source,
+        )
+        self.journal = Journal(folder / "state" / "journal.sqlite")
+        self._topics: list[str] = []
+
+    def close(self) -> None:
+        """End workers that still watch, and remove the topics."""
+        for run in self.journal.runs():
+            if run.open:
+                queue.request_cancel(self.journal, run.run_id, "test")
+        if self._topics:
+            self.admin.delete_topics(self._topics)
+        self.journal.close()
+
+    def topic(self, *counts: int, name: str | None = None, **config: str) -> str:
+        """A topic of three replicas with `counts` records per partition, 1,000 bytes each."""
+        topic = name or f"purge-{uuid.uuid4().hex[:8]}"
+        values = {"segment.bytes": "1048576", **{k.replace("_", "."): v for k, v in config.items()}}
+        new = NewTopic(topic, len(counts), 3, config=values)
+        self.admin.create_topics([new])[topic].result(20)
+        self._topics.append(topic)
+        for partition, count in enumerate(counts):
+            self.produce(topic, partition, count)
+        return topic
+
+    def produce(self, topic: str, partition: int, count: int) -> None:
+        """Records whose value is their offset, padded; acknowledged by all replicas."""
+        producer = Producer(client(self.bootstrap, acks="all", **{"linger.ms": "20"}))
+        for number in range(count):
+            value = b"%d " % number + b"x" * 1000
+            producer.produce(topic, value, partition=partition)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Set a group's committed offsets, without any member."""
+        parts = [TopicPartition(topic, p, o) for p, o in offsets.items()]
+        request = ConsumerGroupTopicPartitions(group, parts)
+        self.admin.alter_consumer_group_offsets([request])[group].result(20)
+
+    def plan(self, *topics: str, to: str | Target = "committed", **request: Any) -> Plan:
+        """A plan whose readers need no declaration."""
+        target = to if isinstance(to, Target) else parse_target(to)
+        overrides = (UNDECLARED, *request.pop("override", ()))
+        wanted = PlanRequest(topics, target, override=overrides, by="test", **request)
+        return draft(self.settings, self.settings.data, None, wanted)
+
+    def enqueue(self, plan: Plan, **change: Any) -> str:
+        """Queue with the right confirmation; `change` replaces arguments of `enqueue`."""
+        given = {
+            "mode": "wait-all", "confirm": plan.confirmation, "sha256": plan.sha256,
+            "who": "test", "token": uuid.uuid4().hex, **change,
+        }  # fmt: skip
+        return queue.enqueue(self.settings, self.journal, plan, **given)
+
+    def apply(self, plan: Plan, **change: Any) -> RunView:
+        """Queue and wait for the run to close."""
+        return self.wait(self.enqueue(plan, **change))
+
+    def wait(self, run_id: str) -> RunView:
+        view = queue.wait(self.settings, self.journal, run_id, timeout=CLOSES_WITHIN)
+        log = self.settings.state_dir / "logs" / f"{run_id}.log"
+        assert not view.run.open, log.read_text() if log.exists() else "no log"
+        return view
+
+    def offsets(self, topic: str, partition: int) -> list[int]:
+        """The offsets of all records that can still be read, in order."""
+        reader = Consumer(
+            client(self.bootstrap, **{"group.id": "purge-read", "enable.auto.commit": "false"})
+        )
+        low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        reader.assign([TopicPartition(topic, partition, low)])
+        found: list[int] = []
+        until = utc_now() + timedelta(seconds=20)
+        while (not found or found[-1] < high - 1) and low < high and utc_now() < until:
+            for message in reader.consume(5000, timeout=0.5):
+                assert message.error() is None
+                offset = message.offset()
+                assert offset is not None
+                found.append(offset)
+        reader.close()
+        return found
+
+
+def with_settings(bench: Bench, **change: Any) -> Settings:
+    """The bench's settings with other values."""
+    return replace(bench.settings, **change)

@@ -1,0 +1,192 @@
+"""The demo on real processes: what it shows is true, and no end leaves anything behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel
+from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from dashboard.demo import room, truth
+from dashboard.demo.truth import TopicTruth
+
+# Watch and dashboard have tests of their own; here one broker and the workload are enough.
+PROGRAM = """
+import json, sys
+from dashboard import settings
+from dashboard.demo import verbs
+verbs.up(
+    settings.load(),
+    lambda line: print(line, file=sys.stderr),
+    lambda found: print(json.dumps(found), flush=True),
+    parts=tuple(sys.argv[2:]), brokers=int(sys.argv[1]),
+)
+"""
+TOPICS = {topic.name: topic for topic in truth.TOPICS}
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """A running demo: its supervisor, and what it said once it was ready."""
+
+    process: subprocess.Popen[str]
+    told: dict[str, Any]
+    environ: dict[str, str]
+
+    @property
+    def room(self) -> Path:
+        return Path(self.told["settings"]).parent
+
+    def pid(self, name: str) -> int:
+        return next(int(p["pid"]) for p in self.told["processes"] if p["name"] == name)
+
+    def lowwater(self, *words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "dashboard.cli.main", "demo", *words, "--json"],
+            capture_output=True, text=True, check=True, env=self.environ, timeout=120,
+        )  # fmt: skip
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+
+@pytest.fixture
+def start(tmp_path: Path, kafka_jars: object) -> Iterator[Callable[..., Demo]]:
+    started: list[Demo] = []
+
+    def up(brokers: int, *parts: str) -> Demo:
+        environ = {**os.environ, "LOWWATER_STATE_DIR": str(tmp_path / "state")}
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(brokers), *parts],
+            stdout=subprocess.PIPE, text=True, env=environ,
+        )  # fmt: skip
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, f"the demo ended with code {process.wait()} before it was ready"
+        started.append(Demo(process, json.loads(line), environ))
+        return started[-1]
+
+    yield up
+    for demo in started:
+        demo.process.kill()
+        demo.process.communicate()
+        room.clear(str(demo.room))
+
+
+def assert_nothing_left(demo: Demo) -> None:
+    assert list(room.marked(str(demo.room))) == []
+    assert not demo.room.exists()
+    assert not (Path(demo.environ["LOWWATER_STATE_DIR"]) / "demo.json").exists()
+
+
+def eventually(check: Callable[[], bool], seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while not check():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.3)
+    return True
+
+
+class Seen:
+    """Reads offsets of the demo's cluster, leader by leader."""
+
+    def __init__(self, demo: Demo) -> None:
+        self._admin = AdminClient({"bootstrap.servers": demo.told["bootstrap"], "log_level": 0})
+
+    def ends(self, topic: TopicTruth, isolation: IsolationLevel) -> tuple[int, ...]:
+        asked = {Position(topic.name, p): OffsetSpec.latest() for p in range(topic.partitions)}
+        answers = self._admin.list_offsets(asked, isolation_level=isolation)
+        found = {position.partition: done.result().offset for position, done in answers.items()}
+        return tuple(found[p] for p in sorted(found))
+
+    def high_watermarks(self, topic: TopicTruth) -> tuple[int, ...]:
+        return self.ends(topic, IsolationLevel.READ_UNCOMMITTED)
+
+    def committed(self, topic: TopicTruth, group: str) -> tuple[int, ...]:
+        wanted = [Position(topic.name, p) for p in range(topic.partitions)]
+        asked = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, wanted)]
+        )
+        found = asked[group].result().topic_partitions
+        return tuple(p.offset for p in sorted(found, key=lambda p: p.partition))
+
+    def groups(self) -> set[str]:
+        return {group.group_id for group in self._admin.list_consumer_groups().result().valid}
+
+    def open_transaction(self, topic: TopicTruth) -> bool:
+        stable = self.ends(topic, IsolationLevel.READ_COMMITTED)
+        return sum(stable) < sum(self.high_watermarks(topic))
+
+
+def test_the_workload_shows_its_truth_and_outlives_a_dead_broker(
+    start: Callable[..., Demo],
+) -> None:
+    demo = start(3, "workload")
+    seen = Seen(demo)
+    for topic in truth.TOPICS:
+        for now, loaded in zip(
+            seen.high_watermarks(topic), truth.loaded_records(topic), strict=True
+        ):
+            assert now >= loaded
+    payments, clicks = TOPICS["payments"], TOPICS["clickstream"]
+    dead = next(g for g in payments.groups if g.group_id == "billing-old")
+    assert seen.committed(payments, "billing-old") == truth.committed_after_load(payments, dead)
+    slow, live = (seen.committed(clicks, g) for g in ("warehouse-loader", "clickstream-live"))
+    assert all(behind < ahead for behind, ahead in zip(slow, live, strict=True))
+    # The reader without commits is no group, and a topic without a group has none.
+    assert seen.groups() == {g.group_id for t in truth.TOPICS for g in t.groups}
+    assert eventually(lambda: seen.open_transaction(TOPICS["transfers"]))
+    assert demo.lowwater("status")["alive_brokers"] == [1, 2, 3]
+
+    os.kill(demo.pid("broker-2"), signal.SIGKILL)
+    assert eventually(lambda: demo.lowwater("status")["alive_brokers"] == [1, 3])
+    before = sum(seen.committed(TOPICS["orders"], "orders-app"))
+    assert eventually(lambda: sum(seen.committed(TOPICS["orders"], "orders-app")) > before)
+
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(30) != 0
+    assert_nothing_left(demo)
+
+
+def test_down_ends_a_running_demo(start: Callable[..., Demo]) -> None:
+    demo = start(1)
+    assert demo.lowwater("load", "--partitions", "130")["topics"] == 2
+    assert demo.lowwater("down") == {"stopped": True, "cleared": True}
+    assert demo.process.wait(10) == 0
+    assert_nothing_left(demo)
+    assert demo.lowwater("status") == {"running": False, "leftovers": False}
+
+
+def test_a_killed_supervisor_leaves_no_process_and_no_folder(start: Callable[..., Demo]) -> None:
+    demo = start(1)
+    os.kill(demo.process.pid, signal.SIGKILL)
+    demo.process.wait()
+    assert eventually(lambda: not demo.room.exists(), seconds=10)
+    assert_nothing_left(demo)
+
+
+def test_what_even_the_guardian_could_not_clear_goes_with_the_next_down(
+    start: Callable[..., Demo],
+) -> None:
+    demo = start(1)
+    guardian = subprocess.run(
+        ["pgrep", "-P", str(demo.process.pid), "-f", "demo.guardian"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    os.kill(int(guardian.stdout), signal.SIGKILL)
+    os.kill(demo.process.pid, signal.SIGKILL)
+    demo.process.wait()
+    assert demo.lowwater("status") == {"running": False, "leftovers": True}
+    assert demo.lowwater("down") == {"stopped": False, "cleared": True}
+    assert_nothing_left(demo)
