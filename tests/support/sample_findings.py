@@ -104,7 +104,8 @@ def _reclaimable(part: SamplePartition, target: str, answered: list[int]) -> dic
 
 def _knots(part: SamplePartition) -> list[int]:
     span = part.high_watermark - part.log_start
-    return sorted({part.log_start + span * i // (KNOTS - 1) for i in range(KNOTS)})
+    spread = {part.log_start + span * i // (KNOTS - 1) for i in range(KNOTS)}
+    return sorted(spread | set(part.committed.values()) | {part.stable})
 
 
 def _blockers(parts: list[SamplePartition], taken_at: datetime, copies: int) -> Rows:

@@ -56,7 +56,7 @@ def partitions(topics: Sequence[SampleTopic]) -> Iterator[SamplePartition]:
     for topic_no, topic in enumerate(topics):
         for partition in range(topic.partitions):
             records = topic.records * (topic.skew if partition == 0 else 1)
-            end = topic.log_start + records - 37 * partition
+            end = topic.log_start + records - records * partition // 400
             committed = {
                 group: topic.log_start + int((end - topic.log_start) * min(share, 1.0))
                 for group, share in topic.groups.items()

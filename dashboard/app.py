@@ -1,0 +1,25 @@
+"""The Streamlit entry: pages on top, one header, and no error without a designed message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from dashboard.ui import routes, style
+from dashboard.ui.states import guarded
+
+_ICON = Path(__file__).parent / "ui" / "icon.svg"
+
+
+@guarded
+def show_page() -> None:
+    """Run the page that the address names."""
+    pages = [routes.page(name) for name in routes.TITLES]
+    chosen = st.navigation(pages, position="top")
+    style.apply()
+    chosen.run()
+
+
+st.set_page_config(page_title="Lowwater", page_icon=str(_ICON), layout="wide")
+show_page()

@@ -1,0 +1,1 @@
+"""What the pages share: formats, tables, charts, states and the what-if."""

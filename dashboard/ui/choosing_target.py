@@ -1,0 +1,121 @@
+"""Step 1 of a purge: topics, up to where, and what is waived or lifted by name and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import streamlit as st
+
+from dashboard.clock import parse_time
+from dashboard.errors import LowwaterError, UsageError
+from dashboard.guard_texts import is_system_topic
+from dashboard.purge.targets import Target, read_offsets_json
+from dashboard.ui import routes
+from dashboard.ui.context import Screen
+from dashboard.ui.drafting import Request
+
+COMMITTED, TIME, OFFSET, WATERMARK, FILE = (
+    "Committed by all groups",
+    "A time",
+    "An offset",
+    "High watermark",
+    "Offsets file",
+)
+_MEANS = {
+    COMMITTED: "Per partition the lowest committed offset of every known group, or the start of "
+    "the replay window if that is lower.",
+    TIME: "The first record at or after this time stays; all before it goes.",
+    OFFSET: "The same offset on every partition; the record at the offset stays.",
+    WATERMARK: "Everything that is written and stable now. Groups behind it guard it.",
+    FILE: "The JSON of Kafka's delete-records tool, an offset per partition; -1 means the high "
+    "watermark seen while planning, and is never sent as such.",
+}
+
+
+def choose_target(screen: Screen) -> Request | None:
+    """Draw the step; the request as it stands, or None while something is missing."""
+    topics = _topics(screen)
+    kind = st.segmented_control(
+        "Delete up to", list(_MEANS), key="target-kind", default=COMMITTED, required=True
+    )
+    st.caption(_MEANS[kind or COMMITTED])
+    target = _target(kind or COMMITTED)
+    waived, lifted, reason = _decisions(screen, topics)
+    if target is None or (not topics and target.kind != "file"):
+        return None
+    if (waived or lifted) and not reason:
+        st.caption("Give the reason for what is waived or lifted: it is kept in the journal.")
+        return None
+    return Request(tuple(topics), target, tuple(waived), tuple(lifted), reason)
+
+
+def _topics(screen: Screen) -> list[str]:
+    table = screen.snapshot.table("topics")
+    options = sorted(t for t in table["topic"].to_pylist() if not is_system_topic(t))
+    asked = [topic for topic in routes.params_list("topics") if topic in options]
+    return st.multiselect(
+        "Topics", options, default=asked, key="plan-topics", placeholder="Choose topics",
+        help="Topics of Kafka itself and of tools beside it are left out: they are never purged.",
+    )  # fmt: skip
+
+
+def _target(kind: str) -> Target | None:
+    if kind == TIME:
+        return _at_time()
+    if kind == OFFSET:
+        offset = st.number_input("Offset", min_value=0, step=1, value=None, key="target-offset")
+        return None if offset is None else Target("offset", offset=int(offset))
+    if kind == FILE:
+        return _file()
+    return Target("high-watermark" if kind == WATERMARK else "committed")
+
+
+def _at_time() -> Target | None:
+    typed = st.text_input("Time in UTC", key="target-time", placeholder="2026-03-01T04:00:00Z")
+    if not typed:
+        return None
+    try:
+        return Target("timestamp", at=parse_time(typed))
+    except UsageError as error:
+        st.caption(f"⚠ {error.message}. {error.next_step}")
+        return None
+
+
+def _file() -> Target | None:
+    found = st.file_uploader("Offsets file", type="json", key="target-file")
+    if found is None:
+        return None
+    try:
+        return read_offsets_json(found.getvalue().decode("utf-8", "replace"), found.name)
+    except LowwaterError as error:
+        st.caption(f"⚠ {error.message}. {error.next_step}")
+        return None
+
+
+def _decisions(screen: Screen, topics: Sequence[str]) -> tuple[list[str], list[str], str]:
+    """Groups to waive and guards to lift, with one reason for both."""
+    asked = routes.params_list("waive")
+    with st.expander("Waive groups, lift guards", expanded=bool(asked)):
+        groups = _groups(screen, topics, asked)
+        left, right = st.columns(2)
+        waived = left.multiselect(
+            "Waive groups: their offsets no longer count", groups, default=asked, key="plan-waive"
+        )
+        lifted = right.multiselect(
+            "Lift guards (where the settings allow it)",
+            list(screen.settings.purge.liftable_guards),
+            key="plan-lift",
+        )
+        reason = st.text_input("Reason, for the journal", key="plan-reason")
+    return waived, lifted, (reason or "").strip()
+
+
+def _groups(screen: Screen, topics: Sequence[str], asked: Sequence[str]) -> list[str]:
+    if screen.findings is None:
+        return sorted(asked)
+    holds = screen.findings.table("holds")
+    if topics:
+        holds = holds.filter(pc.is_in(holds["topic"], pa.array(list(topics), pa.string())))
+    return sorted({*pc.unique(holds["group_id"]).to_pylist(), *asked})

@@ -1,0 +1,104 @@
+"""What a page stands on: settings, the chosen cluster, its newest snapshot and analysis."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import streamlit as st
+
+from dashboard import settings as settings_files
+from dashboard.clock import utc_now
+from dashboard.settings import Settings
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.ui.held_tables import Tables, held_tables
+
+STALE_AFTER_INTERVALS = 3
+_CLUSTER_KEY = "lw-cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One rerun's view: immutable tables of one snapshot and (if there is one) one analysis."""
+
+    settings: Settings
+    cluster: ClusterStore
+    manifest: Manifest
+    snapshot: Tables
+    findings: Tables | None
+    now: datetime
+
+    @property
+    def age(self) -> timedelta:
+        return self.now - self.manifest.taken_at
+
+    @property
+    def stale(self) -> bool:
+        return self.age > STALE_AFTER_INTERVALS * self.settings.every
+
+    @property
+    def brokers(self) -> list[dict[str, Any]]:
+        """`{broker_id, reachable, error}` of each broker, as the snapshot found it."""
+        return list(self.manifest.details.get("brokers", []))
+
+    @property
+    def missing_brokers(self) -> list[dict[str, Any]]:
+        return [broker for broker in self.brokers if not broker.get("reachable", True)]
+
+    @property
+    def groups_incomplete(self) -> list[str]:
+        """Why the list of groups may be incomplete; non-empty blocks every purge."""
+        return [str(reason) for reason in self.manifest.details.get("groups_incomplete", [])]
+
+
+@st.cache_resource(show_spinner=False)
+def settings() -> Settings:
+    """Settings, read once when the server starts. Raises SettingsError."""
+    return settings_files.load()
+
+
+def store() -> Store:
+    """The data folder named by the settings (LOWWATER_DATA)."""
+    return Store(settings().data)
+
+
+def named_cluster() -> str | None:
+    """The cluster chosen on the page, or the one that `lowwater dashboard` was started with."""
+    chosen = st.session_state.get(_CLUSTER_KEY)
+    return str(chosen) if chosen else _argument()
+
+
+def choose_cluster(cluster_id: str) -> None:
+    """Show this cluster from now on, in this browser session."""
+    st.session_state[_CLUSTER_KEY] = cluster_id
+
+
+def open_cluster() -> ClusterStore:
+    """The chosen cluster's store. Raises StoreError NO_SNAPSHOT, CLUSTER_AMBIGUOUS, …"""
+    return store().cluster(named_cluster())
+
+
+def load() -> Screen:
+    """The newest snapshot and analysis. Raises StoreError NO_SNAPSHOT when nothing is there."""
+    cluster = open_cluster()
+    snapshot_id = cluster.latest_snapshot()
+    analysis_id = cluster.latest("findings")
+    return Screen(
+        settings=settings(),
+        cluster=cluster,
+        manifest=cluster.manifest("snapshots", snapshot_id),
+        snapshot=held_tables(cluster, "snapshots", snapshot_id),
+        findings=held_tables(cluster, "findings", analysis_id) if analysis_id else None,
+        now=utc_now(),
+    )
+
+
+def _argument() -> str | None:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--cluster")
+    found, _ = parser.parse_known_args(sys.argv[1:])
+    return str(found.cluster) if found.cluster else None

@@ -1,0 +1,88 @@
+"""Declare who reads a topic: owner, whether its groups are all its readers, replay window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import streamlit as st
+
+from dashboard.clock import format_time, utc_now
+from dashboard.settings import declaration
+from dashboard.snapshots import ClusterStore
+from dashboard.ui import formats
+from dashboard.ui.context import Screen
+
+_WINDOWS = {"0s": "none", "1h": "1 hour", "24h": "1 day", "3d": "3 days", "7d": "7 days"}
+_PRESELECTED = 10
+
+
+def declare_readers(screen: Screen, label: str, topics: Sequence[str]) -> None:
+    """A popover with the form; what was declared counts from the next analysis and plan on."""
+    with st.popover(label, type="tertiary"):
+        st.html(
+            '<div class="lw"><p>Committed by all groups is not yet wanted by nobody: mirrors, '
+            "restores and stream checkpoints read without committing. Declare it where you "
+            "know.</p></div>"
+        )
+        with st.form("declare-form", border=False):
+            st.multiselect(
+                "Topics", list(topics), key="declare-topics",
+                default=list(topics) if len(topics) <= _PRESELECTED else [],
+            )  # fmt: skip
+            st.text_input("Owner of the data", key="declare-owner", placeholder="team-checkout")
+            st.checkbox("Its groups are all its readers", key="declare-readers")
+            st.selectbox(
+                "Replay window: keep what is younger, even when all have read it",
+                list(_WINDOWS), format_func=_WINDOWS.__getitem__, key="declare-window",
+            )  # fmt: skip
+            st.text_input("Your name", value=screen.settings.operator, key="declare-name")
+            st.form_submit_button("Declare", on_click=_save, args=(screen.cluster,))
+        message = st.session_state.pop("declare-message", None)
+        if message:
+            st.caption(message)
+
+
+def merged(
+    known: Sequence[dict[str, str]],
+    topics: Sequence[str],
+    *,
+    owner: str,
+    readers: str,
+    replay_window: str,
+    name: str,
+    now: datetime,
+) -> list[dict[str, str]]:
+    """The declarations with those of `topics` replaced, sorted. Raises SettingsError."""
+    entry = {
+        "owner": owner,
+        "readers": readers,
+        "replay_window": replay_window,
+        "declared_by": name,
+        "declared_at": format_time(now),
+    }
+    for topic in topics:
+        declaration(topic, entry, f"the declaration of {topic}")
+    kept = [row for row in known if row["glob"] not in topics]
+    return sorted([*kept, *({"glob": t, **entry} for t in topics)], key=lambda row: row["glob"])
+
+
+def _save(cluster: ClusterStore) -> None:
+    state = st.session_state
+    topics = list(state["declare-topics"])
+    owner, name = state["declare-owner"].strip(), state["declare-name"].strip()
+    if not topics or not owner or not name:
+        state["declare-message"] = "Not saved: choose topics and give an owner and your name."
+        return
+    rows = merged(
+        cluster.declarations(),
+        topics,
+        owner=owner,
+        readers="groups" if state["declare-readers"] else "unknown",
+        replay_window=state["declare-window"],
+        name=name,
+        now=utc_now(),
+    )
+    cluster.write_declarations(rows)
+    count = formats.plural(len(topics), "topic")
+    state["declare-message"] = f"Declared {count}; it counts from the next analysis and plan on."

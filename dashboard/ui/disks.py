@@ -1,0 +1,107 @@
+"""One bar per broker and log dir, stacked by meaning, fullest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dashboard.ui import colours, formats, markup
+from dashboard.ui.colours import Meaning
+
+SHOWN = 12
+_PARTS: tuple[tuple[str, Meaning, str], ...] = (
+    ("live_bytes", colours.LIVE, "needed by somebody, or unknown"),
+    ("future_bytes", colours.LIVE, "being moved between log dirs"),
+    ("held_bytes", colours.HELD, "consumed by some groups, held back by another"),
+    ("reclaimable_bytes", colours.RECLAIMABLE, "consumed by every known group"),
+    ("unexplained_bytes", colours.UNKNOWN, "indexes, other files, or orphans: not listed by Kafka"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskBar:
+    """One log dir: its parts in bytes (unknown ones left out), total and usable bytes."""
+
+    broker_id: int
+    log_dir: str
+    parts: tuple[tuple[Meaning, str, int], ...]
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None
+
+    @property
+    def used_share(self) -> float | None:
+        """0..1; None when the broker does not tell total and usable bytes (KIP-827)."""
+        if not self.total_bytes or self.usable_bytes is None:
+            return None
+        return 1 - self.usable_bytes / self.total_bytes
+
+
+def bars(disks: pa.Table) -> list[DiskBar]:
+    """All log dirs, fullest first; those of unknown fullness last."""
+    found = [
+        DiskBar(
+            row["broker_id"],
+            row["log_dir"] or "unknown log dir",
+            tuple((m, why, row[name]) for name, m, why in _PARTS if row[name]),
+            row["total_bytes"],
+            row["usable_bytes"],
+            row["error"],
+        )
+        for row in disks.to_pylist()
+    ]
+    return sorted(found, key=lambda bar: (-(bar.used_share or -1), bar.broker_id, bar.log_dir))
+
+
+def disks_html(disks: pa.Table) -> str:
+    """The bars with a legend; every segment says its meaning and bytes on hover."""
+    found = bars(disks)
+    shown = "".join(_bar(bar) for bar in found[:SHOWN])
+    rest = len(found) - SHOWN
+    more = f"<small>and {formats.plural(rest, 'log dir')} less full</small>" if rest > 0 else ""
+    meanings = [colours.LIVE, colours.HELD, colours.RECLAIMABLE, colours.UNKNOWN]
+    legend = "".join(markup.key(meaning, _total(found, meaning)) for meaning in meanings)
+    free = '<span class="lw-key"><i style="background:var(--lw-free)"></i>free</span>'
+    return f'<div class="lw"><h2>Disks, fullest first</h2>{shown}{more}<p>{legend}{free}</p></div>'
+
+
+def _total(found: list[DiskBar], meaning: Meaning) -> str:
+    return formats.size(sum(size for bar in found for m, _, size in bar.parts if m is meaning))
+
+
+def _bar(bar: DiskBar) -> str:
+    name = markup.hover(f"{bar.broker_id} · {_short(bar.log_dir)}", bar.log_dir)
+    label = f"<span>broker {name}</span>"
+    if bar.error:
+        return (
+            f'<div class="lw-disk">{label}<div class="lw-bar"><span class="lw-fill-not" '
+            f'style="width:100%"></span></div><small>{markup.text(bar.error)}</small></div>'
+        )
+    whole = bar.total_bytes or sum(size for _, _, size in bar.parts) or 1
+    parts = "".join(_part(m, why, size, whole) for m, why, size in bar.parts)
+    said = ", ".join(f"{m.word} {formats.size(size)}" for m, _, size in bar.parts)
+    return (
+        f'<div class="lw-disk">{label}<div class="lw-bar" role="img" '
+        f'aria-label="{markup.text(f"broker {bar.broker_id} {bar.log_dir}: {said}")}">{parts}'
+        f"</div><small>{_end(bar)}</small></div>"
+    )
+
+
+def _part(meaning: Meaning, why: str, size: int, whole: int) -> str:
+    hover = f"{meaning.word}: {formats.size(size)} ({formats.exact_size(size)}), {why}"
+    return (
+        f'<span class="lw-fill-{markup.name_of(meaning)}" title="{markup.text(hover)}" '
+        f'style="width:{100 * size / whole:.3f}%"></span>'
+    )
+
+
+def _end(bar: DiskBar) -> str:
+    if bar.used_share is None:
+        return "size not told by the broker"
+    free = markup.size(bar.usable_bytes)
+    return f"<b>{bar.used_share:.0%}</b> full, {free} free"
+
+
+def _short(log_dir: str) -> str:
+    return log_dir if len(log_dir) <= 8 else f"…{log_dir[-7:]}"

@@ -1,0 +1,57 @@
+"""One row per partition, from the `reclaimable` findings: what is free, and what is not, and why.
+
+Columns are those of `reclaimable` for one target, plus
+- `guard_names` list<string>
+- `consumed`   every known group has committed past the target; at most its readers are undeclared
+- `free`       consumed, and no guard at all: readers are declared
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# Without this one alone a topic is consumed by every *known* group, which is the first headline.
+UNDECLARED = "readers-undeclared"
+TARGET = "committed"
+
+
+def partition_facts(reclaimable: pa.Table, target: str = TARGET) -> pa.Table:
+    """The rows of one target with the three columns above, sorted by topic and partition."""
+    rows = reclaimable.filter(pc.equal(reclaimable["target"], target)).combine_chunks()
+    guards = rows["guards"].combine_chunks()
+    if isinstance(guards, pa.ChunkedArray):
+        guards = pa.concat_arrays(guards.chunks) if guards.num_chunks else pa.array([], guards.type)
+    names = pc.struct_field(pc.list_flatten(guards), "name")
+    parents = pc.list_parent_indices(guards).to_numpy(zero_copy_only=False)
+    undeclared = pc.equal(names, UNDECLARED).to_numpy(zero_copy_only=False).astype(bool)
+    measured = pc.is_valid(rows["target_offset"]).to_numpy(zero_copy_only=False)
+    blocked = np.zeros(rows.num_rows, dtype=bool)
+    blocked[parents[~undeclared]] = True
+    guarded = np.zeros(rows.num_rows, dtype=bool)
+    guarded[parents] = True
+    return (
+        rows.append_column("guard_names", _names_per_row(parents, names, rows.num_rows))
+        .append_column("consumed", pa.array(measured & ~blocked))
+        .append_column("free", pa.array(measured & ~guarded))
+    )
+
+
+def _names_per_row(parents: np.ndarray, names: pa.Array, rows: int) -> pa.Array:
+    counts = np.bincount(parents, minlength=rows) if len(parents) else np.zeros(rows, dtype=int)
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype("int32")
+    return pa.ListArray.from_arrays(pa.array(offsets), names)
+
+
+def total(facts: pa.Table, column: str, where: str | None = None) -> int:
+    """The sum of a column, over the rows whose flag `where` is set. Unknown rows add nothing."""
+    values = facts[column] if where is None else facts.filter(facts[where])[column]
+    return int(pc.sum(values).as_py() or 0)
+
+
+def topics_where(facts: pa.Table, flag: str) -> list[str]:
+    """Topics with at least one partition whose flag is set and whose target frees records."""
+    rows = facts.filter(facts[flag])
+    rows = rows.filter(pc.greater(rows["records"], 0))
+    return sorted(pc.unique(rows["topic"]).to_pylist())

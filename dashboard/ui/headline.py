@@ -1,0 +1,63 @@
+"""The Overview's sentence: how much can be given back, to whom the rest belongs, what to waive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.ui.facts import topics_where, total
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """Bytes are summed over replicas. `safe_topics` have a partition without any guard."""
+
+    consumed_bytes: int
+    declared_bytes: int
+    at_once_bytes: int
+    safe_topics: tuple[str, ...]
+    undeclared_topics: tuple[str, ...]
+    uncommitted_topics: tuple[str, ...]
+    waive_group: str | None
+    waive_bytes: int
+
+    @property
+    def nothing(self) -> bool:
+        return self.consumed_bytes == 0
+
+
+def headline(facts: pa.Table, blockers: pa.Table) -> Headline:
+    """The numbers from the committed target's facts and the `blockers` findings."""
+    consumed = topics_where(facts, "consumed")
+    declared = facts.filter(facts["readers_declared"])
+    group, freed = top_blocker(blockers)
+    known = set(pc.unique(declared["topic"]).to_pylist())
+    uncommitted = facts.filter(pc.is_null(facts["target_offset"]))
+    return Headline(
+        consumed_bytes=total(facts, "bytes_likely", "consumed"),
+        declared_bytes=total(facts, "bytes_likely", "free"),
+        at_once_bytes=total(facts, "bytes_at_once", "consumed"),
+        safe_topics=tuple(topics_where(facts, "free")),
+        undeclared_topics=tuple(topic for topic in consumed if topic not in known),
+        uncommitted_topics=tuple(sorted(pc.unique(uncommitted["topic"]).to_pylist())),
+        waive_group=group,
+        waive_bytes=freed,
+    )
+
+
+def top_blocker(blockers: pa.Table) -> tuple[str | None, int]:
+    """The group whose waiver frees most, over all topics, and those bytes."""
+    rows = blockers_by_group(blockers, 1)
+    return (rows[0][0], rows[0][1]) if rows and rows[0][1] > 0 else (None, 0)
+
+
+def blockers_by_group(blockers: pa.Table, limit: int) -> list[tuple[str, int]]:
+    """`(group, bytes freed if waived)`, most first, then by name."""
+    if not blockers.num_rows:
+        return []
+    sums = blockers.group_by("group_id").aggregate([("bytes_freed_if_waived", "sum")])
+    order = [("bytes_freed_if_waived_sum", "descending"), ("group_id", "ascending")]
+    rows = sums.sort_by(order).slice(0, limit).to_pylist()
+    return [(row["group_id"], int(row["bytes_freed_if_waived_sum"] or 0)) for row in rows]

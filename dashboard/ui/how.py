@@ -1,0 +1,45 @@
+"""`How do you know?`: the estimator, the snapshot and the interval behind a number."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import streamlit as st
+
+from dashboard.ui import formats
+from dashboard.ui.context import Screen
+from dashboard.ui.facts import total
+from dashboard.ui.markup import text
+
+_METHODS = {
+    "proportional": "size times the share of offsets below the target, per replica: right while "
+    "records keep their size; the interval allows sizes that changed",
+    "curve": "bytes below the target on each replica's measured curve of offsets to bytes",
+    "segments": "the sum of whole segments below the target, from a listing of the log dirs",
+}
+
+
+def how_do_you_know(screen: Screen, facts: pa.Table, flag: str = "consumed") -> None:
+    """A popover for the bytes of the partitions whose `flag` is set."""
+    with st.popover("How do you know?", type="tertiary"):
+        st.html(how_html(screen, facts, flag))
+
+
+def how_html(screen: Screen, facts: pa.Table, flag: str) -> str:
+    """Estimator, interval, snapshot and analysis as a small list."""
+    rows = facts.filter(facts[flag])
+    low, high = total(rows, "bytes_low"), total(rows, "bytes_high")
+    methods = sorted(m for m in pc.unique(rows["method"]).to_pylist() if m)
+    estimators = "; ".join(f"{m}: {_METHODS.get(m, 'see docs')}" for m in methods) or "none needed"
+    analysis = screen.findings.id if screen.findings else "none"
+    pairs = (
+        ("Interval", f"{formats.size(low)} to {formats.size(high)}, all replicas together"),
+        ("Estimator", estimators),
+        ("Partitions", f"{formats.number(rows.num_rows)} of {formats.number(facts.num_rows)}"),
+        ("Snapshot", f"{screen.manifest.id}, {formats.utc(screen.manifest.taken_at)}"),
+        ("Analysis", analysis),
+        ("Consumed", "below the lowest committed offset of every group seen in any kept snapshot"),
+        ("Declared", "its owner said, by name and date, that its groups are all its readers"),
+    )
+    lines = "".join(f"<p><b>{name}</b>: {text(value)}</p>" for name, value in pairs)
+    return f'<div class="lw">{lines}</div>'

@@ -1,0 +1,138 @@
+"""A plan on the page: totals, what each partition loses, who would lose what, and the guards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.clock import utc_now
+from dashboard.purge.plan import Plan
+from dashboard.purge.preview import preview
+from dashboard.ui import formats, markup
+from dashboard.ui.markup import text
+
+_MOST_ROWS = 15
+_ROW_HEIGHT = 30
+Row = Mapping[str, Any]
+
+
+def show(plan: Plan) -> None:
+    """The preview, from the plan itself: what is shown is what would be sent."""
+    view = preview(plan, utc_now())
+    st.html(totals_html(view))
+    losses = losses_html(view["groups"])
+    if losses:
+        st.html(losses)
+    table(view["partitions"])
+    st.html(guards_html(view["partitions"]) + decisions_html(view))
+
+
+def totals_html(view: Row) -> str:
+    """The totals over the free partitions."""
+    totals = view["totals"]
+    unmeasured = totals["unmeasured_partitions"]
+    later = f", {unmeasured} not measured" if unmeasured else ""
+    cells = (
+        (markup.size(totals["bytes_at_once"]), f"at once, over all replicas{later}"),
+        (formats.number(totals["records"]), "records at most, below the targets"),
+        (formats.number(totals["free_partitions"]), f"partitions of {totals['topics']} topics"),
+        (formats.number(totals["guarded_partitions"]), "partitions guarded: nothing sent there"),
+    )
+    inner = "".join(f"<div><b>{figure}</b><small>{said}</small></div>" for figure, said in cells)
+    return f'<div class="lw"><div class="lw-counts">{inner}</div></div>'
+
+
+def table(partitions: Sequence[Row]) -> None:
+    """One row per partition, free ones first."""
+    rows = sorted(partitions, key=lambda p: (bool(p["guards"]), p["topic"], p["partition"]))
+    unit, divisor = formats.common_unit(p["bytes_at_once"] for p in rows)
+    shown = pd.DataFrame(
+        {
+            "Topic": [p["topic"] for p in rows],
+            "Partition": [p["partition"] for p in rows],
+            "Log start": [formats.number(p["log_start_offset"]) for p in rows],
+            "→ target": [formats.number(p["target_offset"]) for p in rows],
+            "High watermark": [formats.number(p["high_watermark"]) for p in rows],
+            "Records": [formats.number(p["records"]) for p in rows],
+            f"At once ({unit})": [
+                None if p["bytes_at_once"] is None else p["bytes_at_once"] / divisor for p in rows
+            ],
+            "Guards": [_guards(p) for p in rows],
+        }
+    )
+    text_column, number = st.column_config.TextColumn, st.column_config.NumberColumn
+    right = ("Log start", "→ target", "High watermark", "Records")
+    config: dict[str, Any] = {name: text_column(alignment="right") for name in right}
+    config[f"At once ({unit})"] = number(format="%.2f")
+    st.dataframe(
+        shown,
+        hide_index=True,
+        row_height=_ROW_HEIGHT,
+        height=_ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
+        column_config=config,
+        placeholder=formats.MISSING,
+        alt="Partitions of the plan with log start, target, records, bytes at once and guards",
+        key="plan-table",
+    )
+
+
+def losses_html(groups: Sequence[Row]) -> str:
+    """In amber: who would lose records, as a range, since Kafka shows nobody's reset policy."""
+    lines = "".join(
+        f"<p>⚠ <b>{text(g['group_id'])}</b>{_waived(g)} would lose "
+        f"<b>{formats.number(g['loss_if_earliest'])}</b> unread records if it resets to earliest, "
+        f"<b>{formats.number(g['loss_if_latest'])}</b> if it resets to latest.</p>"
+        for g in groups
+        if g["loss_if_latest"]
+    )
+    return f'<div class="lw lw-state warn" role="note">{lines}</div>' if lines else ""
+
+
+def guards_html(partitions: Sequence[Row]) -> str:
+    """Each guard's words once, with how many partitions it blocks."""
+    found: dict[tuple[str, str, str], int] = {}
+    for partition in partitions:
+        for guard in partition["guards"]:
+            key = (guard["name"], guard["reason"], guard["lift"])
+            found[key] = found.get(key, 0) + 1
+    lines = "".join(
+        f"<p><b>⊘ {text(name)}</b>, {formats.plural(count, 'partition')}: {text(reason)} "
+        f'<span class="quiet">{text(lift)}</span></p>'
+        for (name, reason, lift), count in sorted(found.items())
+    )
+    return f'<div class="lw">{lines}</div>' if lines else ""
+
+
+def decisions_html(view: Row) -> str:
+    """What was decided by name: waivers, lifted guards; and targets that were lowered."""
+    lines = [
+        f"<p>Waived <b>{text(w['group_id'])}</b>: {text(w['reason'])} ({text(w['by'])})</p>"
+        for w in view["waivers"]
+    ]
+    lines += [
+        f"<p>Lifted <b>{text(o['name'])}</b>"
+        f"{' for ' + text(o['group_id']) if o['group_id'] else ''}: {text(o['reason'])} "
+        f"({text(o['by'])})</p>"
+        for o in view["overrides"]
+    ]
+    capped: dict[str, int] = {}
+    for partition in view["partitions"]:
+        if partition["capped_by"]:
+            capped[partition["capped_by"]] = capped.get(partition["capped_by"], 0) + 1
+    lines += [
+        f"<p>{formats.plural(count, 'target')} lowered by the {text(name)}.</p>"
+        for name, count in sorted(capped.items())
+    ]
+    return f'<div class="lw">{"".join(lines)}</div>' if lines else ""
+
+
+def _guards(partition: Row) -> str:
+    names = [guard["name"] for guard in partition["guards"]]
+    return "⊘ " + ", ".join(names) if names else "✔ free"
+
+
+def _waived(group: Row) -> str:
+    return f" (waived: {text(group['reason'])})" if group["waived"] else ""

@@ -1,0 +1,134 @@
+"""A run on the page: states with counts, partitions, followers behind, and the receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.clock import utc_now
+from dashboard.purge.journal_rows import RunRow, RunView
+from dashboard.ui import formats, markup
+from dashboard.ui.markup import text
+from dashboard.ui.runs import PARTITION_WORDS, RUN_WORDS
+
+_MOST_ROWS = 15
+_ROW_HEIGHT = 30
+_ORDER = ("sent", "unknown", "reverted", "not_done", "leader_done", "pending", "done")
+
+
+def show(view: RunView) -> None:
+    """Everything that the journal knows of this run right now."""
+    now = utc_now()
+    st.html(head_html(view.run, now) + counts_html(view))
+    if view.run.error:
+        st.html(error_html(view.run.error))
+    if view.run.receipt:
+        st.html(receipt_html(view.run.receipt))
+    elif not view.run.open and view.run.state in ("done", "partial"):
+        st.caption("The receipt follows once Kafka has deleted the segments.")
+    table(view)
+
+
+def head_html(run: RunRow, now: datetime) -> str:
+    """Who, when, how, and the state in words."""
+    wish = f", {run.wish} asked for" if run.wish else ""
+    took = run.closed_at - run.queued_at if run.closed_at else now - run.queued_at
+    return (
+        f'<div class="lw"><h2>{RUN_WORDS[run.state]}{text(wish)} · run {text(run.run_id)}</h2>'
+        f"<small>{text(run.mode)} · plan {text(run.plan_id)} · queued "
+        f"{markup.ago(run.queued_at, now)} by {text(run.who)} from {text(run.from_where)} · "
+        f"{'took' if run.closed_at else 'for'} {formats.duration(took)}</small></div>"
+    )
+
+
+def counts_html(view: RunView) -> str:
+    """Partitions by state, the open and troubled ones first."""
+    cells = "".join(
+        f"<div><b>{formats.number(view.counts[state])}</b>"
+        f"<small>{markup.hover(*PARTITION_WORDS[state])}</small></div>"
+        for state in _ORDER
+        if state in view.counts
+    )
+    return f'<div class="lw"><div class="lw-counts">{cells}</div></div>'
+
+
+def error_html(error: Mapping[str, str]) -> str:
+    """Why the run was refused, or ended early."""
+    code = f" ({text(error['code'])})" if error.get("code") else ""
+    follow = f"<p><b>Next:</b> {text(error['next'])}</p>" if error.get("next") else ""
+    return (
+        f'<div class="lw lw-state warn" role="status"><p>{text(error.get("message", ""))}{code}'
+        f"</p>{follow}</div>"
+    )
+
+
+def receipt_html(receipt: Mapping[str, Any]) -> str:
+    """Predicted against freed; named causes of a gap; whether more may still come."""
+    predicted, freed = receipt.get("predicted_bytes"), receipt.get("freed_bytes")
+    final = bool(receipt.get("final"))
+    said = "Receipt" if final else "Receipt so far: Kafka is still deleting segments"
+    cells = [(markup.size(predicted), "predicted"), (markup.size(freed), "freed")]
+    if predicted is not None and freed is not None and final:
+        cells.append((markup.size(abs(predicted - freed)), _gap(predicted, freed)))
+    inner = "".join(f"<div><b>{figure}</b><small>{name}</small></div>" for figure, name in cells)
+    causes = "".join(f"<p>{text(cause)}</p>" for cause in _causes(receipt))
+    return (
+        f'<div class="lw lw-state" role="status"><h2>{"✔ " if final else "… "}{said}</h2>'
+        f'<div class="lw-counts">{inner}</div>{causes}</div>'
+    )
+
+
+def table(view: RunView) -> None:
+    """One row per partition: what was asked, what reading it back showed."""
+    rows = sorted(view.partitions, key=lambda p: (_ORDER.index(p.state), p.topic, p.partition))
+    bodies = [row.to_json() for row in rows]
+    shown = pd.DataFrame(
+        {
+            "Topic": [row.topic for row in rows],
+            "Partition": [row.partition for row in rows],
+            "State": [PARTITION_WORDS[row.state][0] for row in rows],
+            "Target": [formats.number(row.target_offset) for row in rows],
+            "Low watermark": [_offset(row.low_watermark) for row in rows],
+            "Leader's log start": [_offset(row.leader_log_start_offset) for row in rows],
+            "Followers behind": [_behind(body) for body in bodies],
+            "Error": [row.error or "" for row in rows],
+        }
+    )
+    right = ("Target", "Low watermark", "Leader's log start")
+    st.dataframe(
+        shown,
+        hide_index=True,
+        row_height=_ROW_HEIGHT,
+        height=_ROW_HEIGHT * (min(max(len(rows), 1), _MOST_ROWS) + 1) + 4,
+        column_config={name: st.column_config.TextColumn(alignment="right") for name in right},
+        alt="Partitions of the run with state, target, low watermark and followers behind",
+        key="run-table",
+    )
+
+
+def _offset(offset: int | None) -> str:
+    return formats.MISSING if offset is None else formats.number(offset)
+
+
+def _behind(body: Mapping[str, Any]) -> str:
+    parts = [
+        f"broker {f['broker_id']}"
+        + (f": {formats.number(f['behind_offsets'])} to go" if f["behind_offsets"] else "")
+        for f in body["followers"]
+        if f["broker_id"] in body["followers_behind"]
+    ]
+    parts += [f"broker {broker} is down" for broker in body["dead_replicas"]]
+    return "; ".join(parts)
+
+
+def _gap(predicted: int, freed: int) -> str:
+    return "less than predicted" if freed < predicted else "more than predicted"
+
+
+def _causes(receipt: Mapping[str, Any]) -> list[str]:
+    causes = receipt.get("causes") or receipt.get("gap") or []
+    return [str(causes)] if isinstance(causes, str) else [str(cause) for cause in causes]

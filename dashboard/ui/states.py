@@ -1,0 +1,128 @@
+"""States that every page has: each says what is, why, and what to do next; never a traceback."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import ParamSpec
+
+import streamlit as st
+
+from dashboard.errors import LowwaterError
+from dashboard.ui import formats
+from dashboard.ui.context import Screen, choose_cluster, store
+from dashboard.ui.markup import text
+
+_P = ParamSpec("_P")
+_LOG = logging.getLogger("lowwater.dashboard")
+_TITLES = {
+    "NO_SNAPSHOT": "No snapshot yet",
+    "NO_ANALYSIS": "The first analysis is not finished",
+    "CLUSTER_AMBIGUOUS": "Which cluster?",
+    "CLUSTER_NOT_FOUND": "That cluster is not here",
+    "CLUSTER_UNREACHABLE": "The cluster does not answer",
+    "TLS_FAILED": "The TLS connection was refused",
+    "AUTHENTICATION_FAILED": "The login was refused",
+    "STORE_UNREADABLE": "A file of the data folder cannot be read",
+    "SCHEMA_TOO_NEW": "The data was written by a newer release",
+    "READ_ONLY": "Purges are switched off",
+    "PLAN_EXPIRED": "The plan has expired",
+    "TOPIC_BUSY": "Another purge is running on this topic",
+    "CONFIRMATION_MISMATCH": "The sentence does not match",
+    "PLAN_ALREADY_APPLIED": "This plan has run already",
+    "PLAN_EDITED": "The plan is not the one that was previewed",
+    "RUN_NOT_FOUND": "There is no such run",
+}
+_BY_CLASS = {
+    "SettingsError": "A setting cannot be used",
+    "PlanError": "That plan cannot be used",
+    "RefusedError": "Refused: nothing was sent",
+    "ClusterError": "The cluster does not answer",
+    "BrokerError": "A broker does not answer",
+    "JournalError": "The purge journal cannot be used",
+    "UsageError": "That cannot be used as it is",
+    "StoreError": "The data folder cannot be used",
+}
+
+
+def show(title: str, what: str, next_step: str = "", *, warn: bool = False) -> None:
+    """One designed message: a title, what it is about, and the next step."""
+    follow = f"<p><b>Next:</b> {text(next_step)}</p>" if next_step else ""
+    kind = " warn" if warn else ""
+    st.html(
+        f'<div class="lw lw-state{kind}" role="status"><h2>{text(title)}</h2>'
+        f"<p>{text(what)}</p>{follow}</div>"
+    )
+
+
+def show_error(error: LowwaterError) -> None:
+    """An error of the tree in words; its code stays visible for the ticket."""
+    title = _TITLES.get(error.code) or _BY_CLASS.get(type(error).__name__, "That did not work")
+    show(f"{title} ({error.code})", error.message, error.next_step, warn=True)
+    if error.code == "CLUSTER_AMBIGUOUS":
+        _choose()
+
+
+def guarded(body: Callable[_P, None]) -> Callable[_P, None]:
+    """Run a page or fragment so that an error becomes a designed message."""
+
+    @functools.wraps(body)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            body(*args, **kwargs)
+        except LowwaterError as error:
+            show_error(error)
+        except Exception:
+            _LOG.exception("a page failed")
+            show(
+                "This page failed (INTERNAL)",
+                "A defect of Lowwater, not of your cluster; nothing was changed.",
+                "Reload the page. The server's log has the details for a report.",
+                warn=True,
+            )
+
+    return run
+
+
+def no_analysis(screen: Screen) -> None:
+    """A snapshot is there, findings are not: what runs, and how long it takes."""
+    rows = formats.plural(sum(screen.manifest.tables.values()), "row")
+    show(
+        "The first analysis is not finished",
+        f"The snapshot of {formats.ago(screen.manifest.taken_at, screen.now)} holds {rows}. "
+        "lowwater watch analyzes it by itself: the first time takes about ten seconds, as Spark "
+        "starts; later ones about one.",
+        f"Wait for it, or run: lowwater analyze --data {screen.settings.data}",
+    )
+    st.progress(0.5, text="Collected; analysis to come")
+
+
+def notes(screen: Screen) -> None:
+    """What the reader must know before any number: missing brokers, age, missing rights."""
+    for broker in screen.missing_brokers:
+        show(
+            f"Broker {broker['broker_id']} did not answer",
+            f"{broker.get('error') or 'No reason given'}. Its replicas and disks are missing from "
+            "every number on this page.",
+            "Bring it back or check its listener; the next snapshot includes it by itself.",
+            warn=True,
+        )
+    if screen.groups_incomplete:
+        show(
+            "The list of consumer groups is incomplete",
+            "; ".join(screen.groups_incomplete) + ". A reader may be missing from it, so every "
+            "partition is guarded (groups-incomplete) and nothing can be purged.",
+            "Give Lowwater's principal DESCRIBE on the cluster and on all groups; "
+            "lowwater doctor lists each right and what its absence costs.",
+            warn=True,
+        )
+
+
+def _choose() -> None:
+    found = store()
+    names = {cluster: found.cluster(cluster).name for cluster in found.clusters()}
+    chosen = st.selectbox("Cluster", list(names), index=None, format_func=names.__getitem__)
+    if chosen:
+        choose_cluster(chosen)
+        st.rerun()

@@ -1,0 +1,128 @@
+"""The journal's entries as a timeline: one line each, filtered by person, topic, run and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboard.clock import parse_time
+from dashboard.purge.journal_rows import Entry, RunRow
+from dashboard.ui import formats
+
+KINDS = {
+    "queued": "queued",
+    "run": "state of the run",
+    "recheck": "checked again",
+    "baseline": "sizes before",
+    "intent": "about to send",
+    "answer": "answered",
+    "read": "read back",
+    "unread": "could not be read",
+    "cancelled": "left out",
+    "wish": "asked for",
+    "receipt": "receipt",
+    "read-only": "switch",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One entry in words; `topics` are those it speaks of."""
+
+    seq: int
+    at: datetime
+    run_id: str | None
+    who: str
+    kind: str
+    said: str
+    topics: frozenset[str]
+
+
+def lines(entries: Iterable[Entry], runs: Iterable[RunRow]) -> list[Line]:
+    """Newest first. A line of a run without a person of its own is its starter's."""
+    who = {run.run_id: run.who for run in runs}
+    found = [
+        Line(
+            entry.seq,
+            parse_time(entry.at),
+            entry.run_id,
+            str(entry.body.get("who") or who.get(entry.run_id or "", "")),
+            entry.kind,
+            said(entry),
+            topics_of(entry.body),
+        )
+        for entry in entries
+    ]
+    return sorted(found, key=lambda line: -line.seq)
+
+
+def keep(
+    line: Line, *, who: str | None, topic: str | None, run_id: str | None, kind: str | None
+) -> bool:
+    """Whether a line passes the filters; None passes all."""
+    return (
+        (who is None or line.who == who)
+        and (topic is None or topic in line.topics)
+        and (run_id is None or line.run_id == run_id)
+        and (kind is None or line.kind == kind)
+    )
+
+
+def said(entry: Entry) -> str:
+    """What an entry means, in one line."""
+    return _SAID.get(entry.kind, _partitions)(entry.body)
+
+
+def _queued(body: Mapping[str, Any]) -> str:
+    count = formats.plural(len(body.get("partitions", ())), "partition")
+    return f"{count} in mode {body.get('mode')}, confirmed by: {body.get('typed')}"
+
+
+def _run(body: Mapping[str, Any]) -> str:
+    message = (body.get("error") or {}).get("message")
+    return f"{body.get('state')}: {message}" if message else str(body.get("state"))
+
+
+def _receipt(body: Mapping[str, Any]) -> str:
+    receipt = body.get("receipt") or {}
+    freed = formats.size(receipt.get("freed_bytes"))
+    return f"predicted {formats.size(receipt.get('predicted_bytes'))}, freed {freed}"
+
+
+def _baseline(body: Mapping[str, Any]) -> str:
+    return f"sizes of {formats.plural(int(body.get('replicas', 0)), 'replica')}"
+
+
+def _read_only(body: Mapping[str, Any]) -> str:
+    return "every purge switched off" if body.get("read_only") else "purges allowed again"
+
+
+def topics_of(body: Mapping[str, Any]) -> frozenset[str]:
+    """The topics an entry names, whether its partitions are rows or triples."""
+    return frozenset(str(_topic(partition)) for partition in body.get("partitions") or ())
+
+
+def _topic(partition: Any) -> Any:
+    return partition["topic"] if isinstance(partition, Mapping) else partition[0]
+
+
+def _partitions(body: Mapping[str, Any]) -> str:
+    states: dict[str, int] = {}
+    for partition in body.get("partitions") or ():
+        state = str(partition.get("state")) if isinstance(partition, Mapping) else "named"
+        states[state] = states.get(state, 0) + 1
+    counted = ", ".join(f"{formats.number(n)} {state}" for state, n in sorted(states.items()))
+    message = body.get("message") or body.get("code") or ""
+    return "; ".join(part for part in (counted, str(message)) if part) or "nothing changed"
+
+
+_SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "queued": _queued,
+    "run": _run,
+    "wish": lambda body: str(body.get("wish")),
+    "read-only": _read_only,
+    "receipt": _receipt,
+    "baseline": _baseline,
+}

@@ -1,0 +1,66 @@
+"""The treemap of topics: size is bytes over all replicas, fill the share that is reclaimable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dashboard.ui import formats
+from dashboard.ui.colours import SHARE_SCALE
+from dashboard.ui.topic_rows import TopicRow
+
+SHOWN = 300
+
+
+def shown_topics(rows: Sequence[TopicRow]) -> list[TopicRow]:
+    """The largest topics, in the order of the tiles; the others share one tile after them."""
+    largest = sorted(rows, key=lambda row: (-(row.size_bytes or 0), row.topic))
+    return [row for row in largest[:SHOWN] if row.size_bytes]
+
+
+def option(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
+    """The ECharts option. Tiles carry their texts: an option cannot hold functions."""
+    shown = shown_topics(rows)
+    tiles = [_tile(row.topic, row.size_bytes or 0, row.consumed_bytes) for row in shown]
+    rest = sum(row.size_bytes or 0 for row in rows) - sum(row.size_bytes or 0 for row in shown)
+    if rest > 0:
+        given = sum(r.consumed_bytes for r in rows) - sum(r.consumed_bytes for r in shown)
+        tiles.append(_tile(f"{len(rows) - len(shown)} smaller topics", rest, given))
+    return {
+        "animation": False,
+        "tooltip": {"show": True},
+        "series": [
+            {
+                "type": "treemap",
+                "data": tiles,
+                "roam": False,
+                "nodeClick": False,
+                "selectedMode": "single",
+                "breadcrumb": {"show": False},
+                "left": 0,
+                "right": 0,
+                "top": 0,
+                "bottom": 0,
+                "itemStyle": {"borderColor": "#0e1420" if dark else "#ffffff", "gapWidth": 1},
+            }
+        ],
+    }
+
+
+def _tile(name: str, size_bytes: int, consumed_bytes: int) -> dict[str, Any]:
+    share = min(1.0, consumed_bytes / size_bytes) if size_bytes else 0.0
+    step = min(len(SHARE_SCALE) - 1, int(share * len(SHARE_SCALE)))
+    given = f"{formats.size(consumed_bytes)} reclaimable" if consumed_bytes else "none reclaimable"
+    return {
+        "name": name,
+        "value": size_bytes,
+        "itemStyle": {"color": SHARE_SCALE[step]},
+        "label": {
+            "formatter": f"{name}\n{formats.size(size_bytes)} · {share:.0%}",
+            "color": "#ffffff" if step >= 3 else "#0b1220",
+            "fontSize": 12,
+            "lineHeight": 16,
+            "overflow": "truncate",
+        },
+        "tooltip": {"formatter": f"{name}: {formats.size(size_bytes)} on disk, {given}"},
+    }

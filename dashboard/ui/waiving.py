@@ -1,0 +1,66 @@
+"""The what-if at the side: tick groups to waive, and every number on the page redraws."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import streamlit as st
+
+from dashboard.ui import formats
+from dashboard.ui.context import Screen
+from dashboard.ui.headline import blockers_by_group
+from dashboard.ui.lists import plain
+from dashboard.ui.loading import facts_of, findings_of
+from dashboard.ui.topic_rows import groups_of
+from dashboard.ui.what_if import waive
+
+TICKS = 8
+_DEAD = ("Empty", "Dead")
+
+
+def choose(screen: Screen, topics: Collection[str]) -> tuple[str, ...]:
+    """Draw the ticks for the groups on these topics; the groups to waive."""
+    blockers = findings_of(screen).table("blockers")
+    here = blockers.filter(pc.is_in(blockers["topic"], pa.array(sorted(topics), pa.string())))
+    listed = [g for g in blockers_by_group(here, TICKS) if g[1] > 0]
+    st.html(
+        '<div class="lw"><h2>What if … were waived?</h2><small>Nothing changes on the cluster; '
+        "the numbers here redraw.</small></div>"
+    )
+    chosen = [
+        g
+        for g, freed in listed
+        if st.checkbox(_label(g, freed, here, screen.now), key=f"waive {g}")
+    ]
+    rest = [g for g in groups_of(findings_of(screen).table("holds"), topics)
+            if g not in {g for g, _ in listed}]  # fmt: skip
+    if rest:
+        chosen += st.multiselect("Other groups", rest, key="waive-others", placeholder="none")
+    return tuple(sorted(chosen))
+
+
+def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
+    """The committed target's facts without the waived groups, exactly."""
+    facts = facts_of(screen)
+    if not waived:
+        return facts
+    found = findings_of(screen)
+    return waive(
+        facts,
+        facts_of(screen, "high-watermark"),
+        found.table("holds"),
+        found.table("curves"),
+        waived,
+    )
+
+
+def _label(group: str, freed: int, blockers: pa.Table, now: datetime) -> str:
+    rows = blockers.filter(pc.equal(blockers["group_id"], group))
+    state = rows["group_state"][0].as_py()
+    last = pc.max(rows["last_commit_at"]).as_py()
+    life = f"silent {formats.duration(now - last)}" if state in _DEAD and last else ""
+    more = f" :small[{life}]" if life else ""
+    return f"**{plain(group)}** · {formats.size(freed)}{more}"

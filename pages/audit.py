@@ -1,0 +1,130 @@
+"""Audit: who purged what, when, and does the chain of entries verify?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard.clock import utc_now
+from dashboard.purge.journal import Journal
+from dashboard.ui import context, formats, markup, states
+from dashboard.ui.header import header
+from dashboard.ui.runs import open_journal
+from dashboard.ui.timeline import KINDS, Line, keep, lines
+
+_SHOWN = 2000
+_ROW_HEIGHT = 30
+
+
+def show() -> None:
+    """The chain's verdict, the switch that stops every purge, the timeline."""
+    screen = context.load()
+    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    journal = open_journal()
+    verdict = journal.verify()
+    left, right = st.columns([5, 2], vertical_alignment="center")
+    left.html(chain_html(verdict.entries, verdict.problems))
+    with right:
+        show_switch(journal)
+    runs = journal.runs()
+    newest = journal.entries(after=max(0, verdict.entries - _SHOWN))
+    if not newest:
+        states.show(
+            "No purge yet",
+            "The journal is empty: nothing was queued from this machine.",
+            "A purge starts on the page Purge, or with lowwater plan and apply.",
+        )
+        return
+    show_timeline(lines(newest, runs))
+
+
+def chain_html(entries: int, problems: Sequence[str]) -> str:
+    """`chain verified to entry N`, or each break."""
+    if not problems:
+        return (
+            f'<div class="lw">✔ chain verified to entry <b>{formats.number(entries)}</b> '
+            "<small>each entry's hash covers the one before it</small></div>"
+        )
+    broken = "".join(f"<p>✖ {markup.text(problem)}</p>" for problem in problems)
+    return (
+        f'<div class="lw lw-state warn" role="alert"><h2>The chain is broken</h2>{broken}'
+        "<p><b>Next:</b> keep the journal's file as it is, and compare it with a backup.</p></div>"
+    )
+
+
+def show_switch(journal: Journal) -> None:
+    """Stop every purge at once, or allow them again."""
+    stopped = journal.read_only()
+    if context.settings().read_only:
+        st.caption("⏸ The settings switch every purge off (read_only).")
+        return
+    label = "Allow purges again" if stopped else "Stop every purge"
+    st.button(
+        label,
+        key="read-only-switch",
+        help="Queued and running purges stop before their next request."
+        if not stopped
+        else "New purges can be queued again.",
+        on_click=_switch,
+        args=(not stopped,),
+    )
+    if stopped:
+        st.caption("⏸ Every purge is switched off.")
+
+
+def show_timeline(found: Sequence[Line]) -> None:
+    """The newest entries with filters."""
+    columns = st.columns(4)
+    who = _one(columns[0], "Person", {line.who for line in found if line.who}, "who")
+    topic = _one(columns[1], "Topic", {t for line in found for t in line.topics}, "topic")
+    run_id = _one(
+        columns[2],
+        "Run",
+        {line.run_id for line in found if line.run_id},
+        "run",
+    )
+    kind = _one(columns[3], "Entry", {line.kind for line in found}, "kind")
+    rows = [line for line in found if keep(line, who=who, topic=topic, run_id=run_id, kind=kind)]
+    now = utc_now()
+    shown = pd.DataFrame(
+        {
+            "Entry": [line.seq for line in rows],
+            "Time (UTC)": [f"{line.at:%Y-%m-%d %H:%M:%S}" for line in rows],
+            "Ago": [formats.duration(now - line.at) for line in rows],
+            "Who": [line.who for line in rows],
+            "What": [KINDS.get(line.kind, line.kind) for line in rows],
+            "Said": [line.said for line in rows],
+            "Topics": [", ".join(sorted(line.topics)) for line in rows],
+            "Run": [f"purge?run={line.run_id}" if line.run_id else None for line in rows],
+        }
+    )
+    st.dataframe(
+        shown,
+        hide_index=True,
+        row_height=_ROW_HEIGHT,
+        height=_ROW_HEIGHT * (min(max(len(rows), 3), 18) + 1) + 4,
+        column_config={
+            "Entry": st.column_config.NumberColumn(width=60),
+            "Ago": st.column_config.TextColumn(width=70),
+            "Said": st.column_config.TextColumn(width=330),
+            "Run": st.column_config.LinkColumn(display_text=r"run=(.*)", width=170),
+        },
+        alt="Journal entries, newest first: time, person, what happened, topics and run",
+    )
+
+
+def _one(place: DeltaGenerator, label: str, options: set[str], key: str) -> str | None:
+    found = place.selectbox(
+        label, sorted(options - {""}), index=None, key=key, bind="query-params", placeholder="all"
+    )
+    return str(found) if found else None
+
+
+def _switch(stop: bool) -> None:
+    open_journal().set_read_only(stop, context.settings().operator, utc_now())
+
+
+show()

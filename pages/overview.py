@@ -1,0 +1,125 @@
+"""Overview: how much can be given back, and where to start."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import streamlit as st
+
+from dashboard.ui import (
+    context,
+    disks,
+    formats,
+    lists,
+    markup,
+    routes,
+    runs,
+    states,
+    style,
+    treemap,
+)
+from dashboard.ui.colours import HELD, RECLAIMABLE
+from dashboard.ui.context import Screen
+from dashboard.ui.declare import declare_readers
+from dashboard.ui.header import header
+from dashboard.ui.headline import Headline, headline
+from dashboard.ui.how import how_do_you_know
+from dashboard.ui.loading import facts_of, rows_of
+
+
+def show() -> None:
+    """Load, then the sentence, the disks and topics, the short lists."""
+    screen = context.load()
+    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    states.notes(screen)
+    if screen.findings is None:
+        states.no_analysis(screen)
+        return
+    facts = facts_of(screen)
+    numbers = headline(facts, screen.findings.table("blockers"))
+    show_sentence(screen, facts, numbers)
+    left, right = st.columns([5, 6], gap="medium")
+    with left:
+        st.html(disks.disks_html(screen.findings.table("disks")))
+        lists.blockers(screen)
+    with right:
+        show_treemap(screen)
+    left, right = st.columns([5, 6], gap="medium")
+    with left:
+        lists.followers(screen)
+    with right:
+        runs.recent(screen)
+
+
+def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
+    """The one sentence with the numbers, and the button that acts on it."""
+    if numbers.nothing:
+        show_nothing(numbers)
+        return
+    left, right = st.columns([7, 3], vertical_alignment="center")
+    left.html(f'<div class="lw lw-sentence">{sentence(numbers)}</div>')
+    with right:
+        if numbers.safe_topics:
+            label = f"Plan the safest {formats.size(numbers.declared_bytes)}"
+            if st.button(label, type="primary", width="stretch", key="plan-safest"):
+                routes.go("purge", topics=",".join(numbers.safe_topics))
+        with st.container(horizontal=True, horizontal_alignment="distribute"):
+            how_do_you_know(screen, facts)
+            if numbers.undeclared_topics:
+                count = formats.plural(len(numbers.undeclared_topics), "topic")
+                declare_readers(screen, f"Declare readers for {count}", numbers.undeclared_topics)
+
+
+def sentence(numbers: Headline) -> str:
+    """The headline as HTML; exact bytes on hover."""
+    consumed = markup.strong(markup.size(numbers.consumed_bytes), RECLAIMABLE)
+    declared = markup.strong(markup.size(numbers.declared_bytes), RECLAIMABLE)
+    said = (
+        f"{consumed} are consumed by every known group, {declared} of it in topics whose readers "
+        "are declared."
+    )
+    if numbers.waive_group:
+        more = markup.strong(markup.size(numbers.waive_bytes), HELD)
+        said += f" {more} more if <b>{markup.text(numbers.waive_group)}</b> were waived."
+    once = markup.size(numbers.at_once_bytes)
+    return (
+        f"{said}<br><small>{once} leave at once, in whole segments; the rest as active segments "
+        "roll. All replicas together.</small>"
+    )
+
+
+def show_nothing(numbers: Headline) -> None:
+    """Nothing can be given back: why, and where to look."""
+    count = len(numbers.uncommitted_topics)
+    why = f"{formats.plural(count, 'topic')} have no committed group; " if count else ""
+    states.show(
+        "Nothing can be given back",
+        f"{why}the others are read up to nothing, or guarded. An uncommitted topic is unknown, "
+        "never safe.",
+        "Open Reclaimable: each topic names what guards it.",
+    )
+
+
+def show_treemap(screen: Screen) -> None:
+    """Topics by bytes on disk; a click leads to Reclaimable, filtered."""
+    st.html(
+        '<div class="lw"><h2>Topics by bytes on disk <small>darker: more of it reclaimable; '
+        "click one to see what holds the rest</small></h2></div>"
+    )
+    rows = rows_of(screen)
+    # A fresh key per visit: a tile that stays selected would lead away again on return.
+    visit = st.session_state.setdefault("lw-treemap-visit", 0)
+    event = st.echarts_chart(
+        treemap.option(rows, dark=style.dark()),
+        height=340,
+        key=f"treemap-{visit}",
+        on_select="rerun",
+        alt="Topics by bytes on disk; the table on the page Reclaimable has the same numbers",
+    )
+    chosen = [i for group in event.selection.selected for i in group["data_indices"]]
+    if chosen:
+        st.session_state["lw-treemap-visit"] = visit + 1
+        shown = treemap.shown_topics(rows)
+        routes.go("reclaimable", topic=shown[chosen[0]].topic if chosen[0] < len(shown) else "")
+
+
+show()

@@ -1,0 +1,144 @@
+"""Purge: what exactly will happen, and then: what happened?"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import streamlit as st
+
+from dashboard.clock import utc_now
+from dashboard.errors import LowwaterError
+from dashboard.purge import queue
+from dashboard.purge.journal_rows import RunView
+from dashboard.ui import confirming, context, drafting, formats, plan_view, routes, run_view, states
+from dashboard.ui.choosing_target import choose_target
+from dashboard.ui.context import Screen
+from dashboard.ui.drafting import Draft, Request
+from dashboard.ui.header import header
+from dashboard.ui.runs import open_journal
+
+_LIVE = timedelta(seconds=1.5)
+
+
+def show() -> None:
+    """A run when the address names one, else the four steps to it."""
+    screen = context.load()
+    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    run_id = routes.param("run")
+    if run_id:
+        show_run(screen, run_id)
+        return
+    states.notes(screen)
+    with st.container(border=True):
+        step(1, "Target", "which records may go")
+        request = choose_target(screen)
+        draft = preview_of(screen, request) if request else None
+    if draft is None:
+        return
+    with st.container(border=True):
+        left = formats.duration(draft.plan.expires_at - utc_now())
+        step(2, "Preview", f"plan {draft.plan.plan_id}, read from the cluster, valid for {left}")
+        plan_view.show(draft.plan)
+    if not draft.plan.free_partitions:
+        states.show(
+            "Nothing of it can be purged",
+            "Every partition of this plan is guarded; the reasons stand above.",
+            "Lift what may be lifted in step 1, or choose other topics.",
+        )
+        return
+    with st.container(border=True):
+        step(3, "Mode", "whom to wait for")
+        mode = confirming.choose_mode(screen, draft)
+    with st.container(border=True):
+        step(4, "Confirm", "records that are deleted cannot be brought back")
+        confirming.confirm(draft, mode)
+
+
+def step(number: int, title: str, what: str) -> None:
+    """A step's heading."""
+    st.html(f'<div class="lw"><h2>{number} · {title} <small>{what}</small></h2></div>')
+
+
+def preview_of(screen: Screen, request: Request) -> Draft | None:
+    """The draft of this request; read when asked for, and at once when a page sent topics here."""
+    found = drafting.current(request)
+    label = "Preview again" if found else "Preview"
+    asked = st.button(label, key="preview", type="secondary" if found else "primary")
+    sent_here = tuple(routes.params_list("topics")) == request.topics
+    first = sent_here and found is None and st.session_state.get("lw-arrived") != request.name
+    if not asked and not first:
+        return found
+    st.session_state["lw-arrived"] = request.name
+    try:
+        with st.spinner("Reading offsets and groups from the cluster …"):
+            return drafting.draft(screen, request)
+    except LowwaterError as error:
+        states.show_error(error)
+        return None
+
+
+def show_run(screen: Screen, run_id: str) -> None:
+    """The run, live while it is open or its receipt is not final."""
+    view = open_journal().run(run_id)
+    live = still_moving(view)
+    st.fragment(states.guarded(follow), run_every=_LIVE if live else None)(screen, run_id, live)
+    routes.link("purge", "Plan another purge")
+
+
+def follow(screen: Screen, run_id: str, live: bool) -> None:
+    """One look at the run; when it stops moving, the page is drawn once more and rests."""
+    journal = open_journal()
+    if live:
+        queue.respawn_stale(screen.settings, journal)
+    view = journal.run(run_id)
+    run_view.show(view)
+    if view.run.open:
+        show_controls(screen, view)
+    if live and not still_moving(view):
+        st.rerun(scope="app")
+
+
+def still_moving(view: RunView) -> bool:
+    """Whether the worker may still add something: open, or watched for its receipt."""
+    until = view.run.watched_until
+    watched = until is not None and utc_now() < until and not view.run.receipt_final
+    return view.run.open or watched
+
+
+def show_controls(screen: Screen, view: RunView) -> None:
+    """Pause, resume, cancel: they act before the next request is sent."""
+    run = view.run
+    paused = run.state == "paused" or run.wish == "pause"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if paused:
+            st.button("Resume", key="run-resume", on_click=_ask, args=("resume", run.run_id))
+        else:
+            st.button("Pause", key="run-pause", on_click=_ask, args=("pause", run.run_id))
+        with st.container(key="danger-cancel", width="content"):
+            st.button(
+                "Cancel what is not sent yet",
+                key="run-cancel",
+                disabled=run.wish == "cancel",
+                on_click=_ask,
+                args=("cancel", run.run_id),
+            )
+        st.caption("What was sent stays sent.")
+    error = st.session_state.pop("wish-error", None)
+    if isinstance(error, LowwaterError):
+        states.show_error(error)
+    del screen
+
+
+def _ask(wish: str, run_id: str) -> None:
+    asked = {
+        "pause": queue.request_pause,
+        "resume": queue.request_resume,
+        "cancel": queue.request_cancel,
+    }
+    try:
+        asked[wish](open_journal(), run_id, context.settings().operator)
+    except LowwaterError as error:
+        st.session_state["wish-error"] = error
+
+
+show()

@@ -1,0 +1,51 @@
+"""Quality: how complete is what the other pages say, by table and broker?"""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.ui import context, formats, states
+from dashboard.ui.header import header
+
+
+def show() -> None:
+    """Completeness of the newest analysis, then what the collector wrote down."""
+    screen = context.load()
+    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    states.notes(screen)
+    if screen.findings is None:
+        states.no_analysis(screen)
+        return
+    rows = screen.findings.table("quality").to_pylist()
+    missing = [row for row in rows if not row["complete"]]
+    if missing:
+        states.show(
+            f"{formats.plural(len(missing), 'part')} of the picture missing",
+            "Rows marked ✖ are not in any number of the other pages.",
+            warn=True,
+        )
+    rows.sort(key=lambda row: (bool(row["complete"]), row["table"], row["broker_id"] or 0))
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "Complete": ["✔" if row["complete"] else "✖" for row in rows],
+                "Table": [row["table"] for row in rows],
+                "Broker": ["all" if r["broker_id"] is None else str(r["broker_id"]) for r in rows],
+                "Rows": [row["rows"] for row in rows],
+                "Expected": [row["expected_rows"] for row in rows],
+                "Reason": [row["reason"] or "" for row in rows],
+            }
+        ),
+        hide_index=True,
+        row_height=30,
+        height=30 * (min(max(len(rows), 3), 18) + 1) + 4,
+        placeholder=formats.MISSING,
+        alt="Completeness of each snapshot table by broker, with the reason where rows are missing",
+    )
+    durations = screen.manifest.details.get("durations", {})
+    took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in sorted(durations.items()))
+    st.caption(f"Collected in {screen.manifest.seconds:.1f} s ({took or 'no parts recorded'}).")
+
+
+show()

@@ -1,0 +1,122 @@
+"""Reclaimable: which topics, and what holds the rest?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import streamlit as st
+
+from dashboard.ui import context, formats, markup, routes, states, strips, topic_table, waiving
+from dashboard.ui.colours import HELD, RECLAIMABLE
+from dashboard.ui.context import Screen
+from dashboard.ui.declare import declare_readers
+from dashboard.ui.filtering import choose_filters
+from dashboard.ui.header import header
+from dashboard.ui.how import how_do_you_know
+from dashboard.ui.loading import findings_of, rows_of
+from dashboard.ui.topic_rows import TopicRow, topic_rows, total
+
+
+def show() -> None:
+    """Load, choose (filters, what-if, rows), show the table and the chosen partitions."""
+    screen = context.load()
+    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    states.notes(screen)
+    if screen.findings is None:
+        states.no_analysis(screen)
+        return
+    filters = choose_filters(screen)
+    main, side = st.columns([4, 1.1], gap="medium")
+    kept = [row for row in rows_of(screen) if filters.keep(row)]
+    with side:
+        waived = waiving.choose(screen, [row.topic for row in kept])
+    facts = waiving.redrawn(screen, waived)
+    drawn = topic_rows(facts) if waived else rows_of(screen)
+    rows = [row for row in drawn if filters.keep(row)]
+    with main:
+        show_totals(screen, facts, rows, kept, waived)
+        if rows:
+            chosen = topic_table.show(rows, key="topics-table")
+            show_actions(screen, rows, chosen, waived)
+        else:
+            states.show("No topic passes the filters", "Widen them, or clear the topic's name.")
+            chosen = []
+    if chosen:
+        show_partitions(screen, facts, chosen, waived)
+
+
+def show_totals(
+    screen: Screen,
+    facts: pa.Table,
+    rows: Sequence[TopicRow],
+    before: Sequence[TopicRow],
+    waived: Sequence[str],
+) -> None:
+    """The totals of the rows that pass the filters."""
+    now, was = total(rows, "consumed_bytes"), total(before, "consumed_bytes")
+    said = (
+        f"<b>{formats.plural(len(rows), 'topic')}</b> with "
+        f"{markup.size(total(rows, 'size_bytes'))} on disk: "
+        f"{markup.strong(markup.size(now), RECLAIMABLE)} consumed by every known group, "
+        f"{markup.size(total(rows, 'free_bytes'))} of it free of guards; "
+        f"{markup.strong(markup.size(total(rows, 'held_bytes')), HELD)} held back."
+    )
+    if waived:
+        names = markup.text(", ".join(waived))
+        said += f" <b>+{markup.size(now - was)}</b> if {names} were waived."
+    left, right = st.columns([6, 1.3], vertical_alignment="center")
+    left.html(f'<div class="lw">{said}</div>')
+    with right:
+        how_do_you_know(screen, facts)
+
+
+def show_actions(
+    screen: Screen, rows: Sequence[TopicRow], chosen: Sequence[str], waived: Sequence[str]
+) -> None:
+    """What can be done with the selected rows."""
+    selected = [row for row in rows if row.topic in chosen]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = f"Plan a purge of {formats.plural(len(chosen), 'topic')}"
+        if st.button(label, type="primary", disabled=not chosen, key="plan-selected"):
+            routes.go("purge", topics=",".join(chosen), waive=",".join(waived))
+        declare_readers(screen, "Declare readers", [row.topic for row in (selected or rows)])
+        if selected:
+            freed = formats.size(total(selected, "consumed_bytes"))
+            st.caption(f"{freed} reclaimable in the selection; the purge page previews it live.")
+        else:
+            st.caption("Select rows by the box at their left: their partitions show below.")
+
+
+def show_partitions(
+    screen: Screen, facts: pa.Table, chosen: Sequence[str], waived: Sequence[str]
+) -> None:
+    """The strips of the selected topic, and each guard's reason."""
+    topic = chosen[-1]
+    if len(chosen) > 1:
+        topic = st.segmented_control("Partitions of", chosen, default=topic, required=True) or topic
+    st.html(f'<div class="lw"><h2>Partitions of {markup.text(topic)}</h2></div>')
+    found = strips.strips(facts, findings_of(screen).table("holds"), topic)
+    st.html(strips.strips_html(found, waived))
+    reasons = guard_reasons(facts, topic)
+    if reasons:
+        lines = "".join(
+            f"<p><b>⊘ {markup.text(name)}</b> ({formats.plural(count, 'partition')}): "
+            f"{markup.text(reason)} <span class=quiet>{markup.text(lift)}</span></p>"
+            for (name, reason, lift), count in reasons.items()
+        )
+        st.html(f'<div class="lw">{lines}</div>')
+
+
+def guard_reasons(facts: pa.Table, topic: str) -> dict[tuple[str, str, str], int]:
+    """Each guard of the topic with its reason and lift, and on how many partitions it stands."""
+    found: dict[tuple[str, str, str], int] = {}
+    mask = pa.compute.equal(facts["topic"], topic)
+    for guards in facts.filter(mask)["guards"].to_pylist():
+        for guard in guards or ():
+            key = (guard["name"], guard["reason"], guard["lift"])
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+show()
