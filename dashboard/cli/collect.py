@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_connection, add_verb
 from dashboard.clock import utc_now
-
-if TYPE_CHECKING:
-    from dashboard.collect import Collected
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -44,13 +42,12 @@ def run(args: argparse.Namespace) -> int:
         cluster = context.remember(store, live.cluster_id(), target)
         collected = collect(live, cluster, now=utc_now, progress=output.progress)
     value = {**collected.to_json(), "cluster_id": cluster.cluster_id, "cluster": cluster.name}
-    output.emit(value, describe(collected), as_json=args.json)
+    output.emit(value, describe(value), as_json=args.json)
     return 0
 
 
-def describe(collected: Collected) -> str:
-    """A snapshot in words: what was read, and what is missing from it."""
-    value: dict[str, Any] = collected.to_json()
+def describe(value: Mapping[str, Any]) -> str:
+    """A snapshot's object in words: what was read, and what is missing from it."""
     silent = [b for b in value["brokers"] if not b["reachable"]]
     tables = ", ".join(f"{name} {rows}" for name, rows in sorted(value["tables"].items()))
     lines = [

@@ -14,6 +14,7 @@ from pathlib import Path
 import dashboard
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.demo import processes
 from dashboard.errors import LowwaterError, UsageError
 from dashboard.settings import Settings
 
@@ -60,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C reaches us alone, and we end it
+        preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - calls prctl and getppid only
     )
     try:
         _wait_until_up(server, url)
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         output.progress("pages ended")
         return _INTERRUPTED
     finally:
-        _stop(server)
+        processes.stop(server, _GRACE_SECONDS)
 
 
 def command(port: int, cluster: str | None) -> list[str]:
@@ -139,17 +141,6 @@ def _ended(code: int | None) -> int:
         "Look at the messages above, then start it again.",
         code="PAGES_ENDED",
     )
-
-
-def _stop(server: subprocess.Popen[bytes]) -> None:
-    if server.poll() is not None:
-        return
-    server.terminate()
-    try:
-        server.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
 
 
 def _package() -> Path:

@@ -19,9 +19,7 @@ from tests.support import sample_store
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
+def data(tmp_path: Path) -> str:
     sample_store.write(tmp_path / "data")
     return str(tmp_path / "data")
 

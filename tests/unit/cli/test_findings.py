@@ -13,13 +13,6 @@ from dashboard.tables import FINDING_TABLES
 from tests.support import sample_store
 
 
-@pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings of this machine."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("data")

@@ -21,15 +21,6 @@ from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import LowwaterError, RefusedError
 
 
-@pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No settings of this machine: an empty working directory and its own state folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
-    return tmp_path
-
-
 @pytest.fixture
 def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]:
     """Put one verb `act` in place of all others, which does what the test says."""

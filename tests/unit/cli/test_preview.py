@@ -1,0 +1,80 @@
+"""`lowwater preview`: a plan file as an operator reads it; a damaged or changed one is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dashboard.cli.main import main
+from tests.unit.cli.plans import a_plan
+
+
+def test_the_preview_has_the_keys_of_the_contract(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = a_plan()
+    Path("plan.json").write_text(plan.to_json_text())
+    assert main(["preview", "plan.json", "--json"]) == 0
+    view = json.loads(capsys.readouterr().out)
+    assert (view["plan_id"], view["sha256"]) == (plan.plan_id, plan.sha256)
+    assert view["confirmation"] == "purge 1 topics on prod"
+    first = view["partitions"][0]
+    contract = (
+        "topic partition log_start_offset target_offset high_watermark records bytes_at_once guards"
+    )
+    assert set(contract.split()) <= set(first)
+    assert (first["records"], first["bytes_at_once"]) == (500, 2048)
+    assert view["groups"][0]["group_id"] == "billing"
+
+
+def test_people_read_totals_guards_losses_and_the_sentence(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("plan.json").write_text(a_plan().to_json_text())
+    assert main(["preview", "plan.json"]) == 0
+    out = capsys.readouterr().out
+    assert "2 of 3 partitions are free: at most 1000 records, 4.0 KiB at once" in out
+    assert "guard under-replicated (1 partitions): one of three is gone" in out
+    assert "group billing would lose 200 records if it resets to earliest" in out
+    assert "waived old by alice: gone since May" in out
+    assert out.splitlines()[-1] == 'confirm with: --confirm "purge 1 topics on prod"'
+
+
+def test_an_expired_plan_says_so(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plan.json").write_text(a_plan(hours_ago=5).to_json_text())
+    assert main(["preview", "plan.json"]) == 0
+    assert "EXPIRED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "exit_code", "code"),
+    [
+        (None, 1, "FILE_UNREADABLE"),
+        (b"\xff\xfe", 1, "FILE_UNREADABLE"),
+        (b"", 1, "PLAN_INVALID"),
+        (b"[]", 1, "PLAN_INVALID"),
+        (b'{"version": 1}', 3, "PLAN_EDITED"),
+    ],
+)
+def test_what_is_no_plan_is_named(
+    alone: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes | None,
+    exit_code: int,
+    code: str,
+) -> None:
+    if content is not None:
+        Path("plan.json").write_bytes(content)
+    assert main(["preview", "plan.json", "--json"]) == exit_code
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == code
+    assert "plan.json" in error["message"]
+
+
+def test_a_plan_edited_by_hand_is_refused(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = a_plan().to_json_text().replace('"target_offset":600', '"target_offset":900')
+    Path("plan.json").write_text(text)
+    assert main(["preview", "plan.json", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "PLAN_EDITED"
