@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -105,6 +104,13 @@ class Bench:
         """Queue and wait for the run to close."""
         return self.wait(self.enqueue(plan, **change))
 
+    def start(self, run_id: str) -> int:
+        """Start a worker of a queued run: its process id."""
+        return queue.spawn(self.settings, run_id)
+
+    def cancel(self, run_id: str) -> None:
+        queue.request_cancel(self.journal, run_id, "test")
+
     def wait(self, run_id: str) -> RunView:
         view = queue.wait(self.settings, self.journal, run_id, timeout=CLOSES_WITHIN)
         log = self.settings.state_dir / "logs" / f"{run_id}.log"
@@ -129,7 +135,3 @@ class Bench:
         reader.close()
         return found
 
-
-def with_settings(bench: Bench, **change: Any) -> Settings:
-    """The bench's settings with other values."""
-    return replace(bench.settings, **change)
