@@ -26,8 +26,9 @@ def describe(view: Mapping[str, Any]) -> str:
         *(f"lifted {_lifted(o)} by {o['by']}: {o['reason']}" for o in view["overrides"]),
         f"sha256 {view['sha256']}",
         f"expires {view['expires_at']}" + (": EXPIRED, plan again" if view["expired"] else ""),
-        f'confirm with: --confirm "{view["confirmation"]}"',
     ]
+    if view["totals"]["free_partitions"]:
+        parts.append(f'confirm with: --confirm "{view["confirmation"]}"')
     return "\n".join(parts)
 
 

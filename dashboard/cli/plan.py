@@ -1,0 +1,123 @@
+"""`lowwater plan`: freezes targets, judges guards on the live cluster, writes a plan file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from dashboard.cli import context, files, output, plan_text
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.clock import utc_now
+from dashboard.errors import RefusedError, UsageError
+from dashboard.settings import Settings, read_client_config
+
+if TYPE_CHECKING:
+    from dashboard.purge.plan import Plan
+    from dashboard.purge.targets import Target
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "plan",
+        "freeze what a purge would do into a file",
+        description="Reads offsets, groups and configs of the live cluster, freezes a target per\n"
+        "partition and writes a plan. Changes nothing. Partitions that a guard blocks stay in the\n"
+        "plan and are never sent; with none free the exit code is 3. Records below the target go,\n"
+        "the record at the target stays.",
+        examples=(
+            "lowwater plan --topic orders --to committed --out plan.json",
+            "lowwater plan --topic orders --to timestamp:2026-03-01T04:00:00Z --out plan.json",
+            'lowwater plan --topic orders --to committed --waive "old-app=gone since May" \\',
+            '    --override "readers-undeclared=asked every team" --out plan.json',
+            "lowwater plan --from-file offsets.json --out plan.json   # of Kafka's tool",
+        ),
+    )
+    parser.add_argument("--topic", action="append", metavar="T", help="may be repeated")
+    parser.add_argument(
+        "--to",
+        metavar="TARGET",
+        help="committed, timestamp:ISO8601Z, offset:N or high-watermark",
+    )
+    parser.add_argument("--from-file", metavar="FILE", help="offsets JSON, instead of the above")
+    parser.add_argument(
+        "--groups", metavar="G,…", help="with committed: only these groups decide the target"
+    )
+    parser.add_argument(
+        "--waive", action="append", metavar="G=reason", help="a group that no longer counts"
+    )
+    parser.add_argument(
+        "--override",
+        action="append",
+        metavar="NAME=reason",
+        help="lift a guard, or NAME:GROUP=reason for one group",
+    )
+    parser.add_argument("--out", required=True, metavar="FILE", help="where the plan is written")
+    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
+    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the plan and print its preview. Raises as `drafts.draft` does; 3 with none free."""
+    settings = context.read_settings(args)
+    files.check_writable(args.out)
+    target = _target(args)
+    plan = _draft(args, settings, target)
+    files.write_text(args.out, plan.to_json_text())
+    return _show(plan, args)
+
+
+def _target(args: argparse.Namespace) -> Target:
+    from dashboard.purge.targets import parse_target, read_offsets_json
+
+    if args.from_file:
+        if args.topic or args.to or args.groups:
+            raise UsageError(
+                "--from-file names topics and offsets itself",
+                "Leave --topic, --to and --groups out, or leave --from-file out.",
+            )
+        return read_offsets_json(files.read_text(args.from_file), args.from_file)
+    if not args.topic or not args.to:
+        raise UsageError(
+            "a plan needs --topic and --to, or --from-file", "See: lowwater plan --help"
+        )
+    return parse_target(args.to)
+
+
+def _draft(args: argparse.Namespace, settings: Settings, target: Target) -> Plan:
+    from dashboard.purge.drafts import PlanRequest, draft
+
+    request = PlanRequest(
+        topics=tuple(args.topic or ()),
+        target=target,
+        groups=tuple(g.strip() for g in (args.groups or "").split(",") if g.strip()),
+        waive=tuple(args.waive or ()),
+        override=tuple(args.override or ()),
+        by=settings.operator,
+    )
+    overrides = read_client_config(args.client_config) if args.client_config else {}
+    if args.bootstrap_server:
+        overrides["bootstrap.servers"] = args.bootstrap_server
+    context.open_store(settings.data)
+    output.progress("reading offsets, groups and configs …")
+    return draft(settings, settings.data, args.cluster, request, client_overrides=overrides)
+
+
+def _show(plan: Plan, args: argparse.Namespace) -> int:
+    from dashboard.purge.preview import preview
+
+    view = {**preview(plan, utc_now()), "out": args.out}
+    text = f"{plan_text.describe(view)}\nwritten to {args.out}"
+    if plan.free_partitions:
+        output.emit(view, text, as_json=args.json)
+        return 0
+    error = RefusedError(
+        f"guards block all {len(plan.partitions)} partitions",
+        "Each guard says what lifts it; the plan file holds them too.",
+        code="NOTHING_FREE",
+    )
+    output.emit({**view, **error.to_json()}, text, as_json=args.json)
+    if not args.json:
+        output.emit_error(error, as_json=False)
+    return error.exit_code
