@@ -1,0 +1,141 @@
+"""Responses for the fake broker's script, built from the request they answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import (
+    DescribeGroupsResponse,
+    DescribeLogDirsResponse,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchResponse
+
+
+def offsets_answer(request: Any, version: int, *, error: int = 0, offset: int | None = None) -> Any:
+    """EARLIEST is 10, LATEST is 90, unless told otherwise."""
+    one = ListOffsetsResponse.ListOffsetsTopicResponse
+    part = one.ListOffsetsPartitionResponse
+    topics = []
+    for topic in request.topics:
+        partitions = [
+            part(
+                partition_index=p.partition_index,
+                error_code=error,
+                timestamp=-1,
+                offset=offset if offset is not None else (10 if p.timestamp == -2 else 90),
+                leader_epoch=4,
+                version=version,
+            )
+            for p in topic.partitions
+        ]
+        topics.append(one(name=topic.name, partitions=partitions, version=version))
+    return ListOffsetsResponse(version=version, topics=topics)
+
+
+def groups_answer(version: int, *groups: tuple[str, str, str], error: int = 0) -> Any:
+    """ListGroups with (group id, type, state) each."""
+    one = ListGroupsResponse.ListedGroup
+    listed = [
+        one(
+            group_id=name,
+            protocol_type="consumer",
+            group_state=state,
+            group_type=kind,
+            version=version,
+        )
+        for name, kind, state in groups
+    ]
+    return ListGroupsResponse(version=version, error_code=error, groups=listed)
+
+
+def members_answer(request: Any, version: int) -> Any:
+    """DescribeGroups: each group Stable with one member that is assigned nothing."""
+    one = DescribeGroupsResponse.DescribedGroup
+    member = one.DescribedGroupMember
+    groups = [
+        one(
+            error_code=0,
+            group_id=name,
+            group_state="Stable",
+            protocol_type="consumer",
+            protocol_data="range",
+            members=[
+                member(
+                    member_id="m",
+                    group_instance_id=None,
+                    client_id="c",
+                    client_host="h",
+                    member_metadata=b"",
+                    member_assignment=b"",
+                    version=version,
+                )
+            ],
+            authorized_operations=None,
+            version=version,
+        )
+        for name in request.groups
+    ]
+    return DescribeGroupsResponse(version=version, groups=groups)
+
+
+def committed_answer(
+    request: Any,
+    version: int,
+    *,
+    offset: int = 50,
+    partition_error: int = 0,
+    group_error: int = 0,
+) -> Any:
+    """OffsetFetch: every group asked for committed `offset` on orders-0."""
+    one = OffsetFetchResponse.OffsetFetchResponseGroup
+    one_topic = one.OffsetFetchResponseTopics
+    part = one_topic.OffsetFetchResponsePartitions
+    groups = []
+    for group in request.groups:
+        partition = part(
+            partition_index=0,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            metadata=None,
+            error_code=partition_error,
+            version=version,
+        )
+        topics = [one_topic(name="orders", partitions=[partition], version=version)]
+        groups.append(
+            one(
+                group_id=group.group_id,
+                topics=[] if group_error else topics,
+                error_code=group_error,
+                version=version,
+            )
+        )
+    return OffsetFetchResponse(version=version, groups=groups)
+
+
+def log_dirs_answer(version: int, *, error: int = 0, empty: bool = False) -> Any:
+    """DescribeLogDirs with one log dir of 1,000 bytes that holds orders-0 and a future copy."""
+    one = DescribeLogDirsResponse.DescribeLogDirsResult
+    one_topic = one.DescribeLogDirsTopic
+    part = one_topic.DescribeLogDirsPartition
+    partitions = [
+        part(
+            partition_index=0,
+            partition_size=size,
+            offset_lag=0,
+            is_future_key=future,
+            version=version,
+        )
+        for size, future in ((700, False), (30, True))
+    ]
+    result = one(
+        error_code=0,
+        log_dir="/data/a",
+        topics=[one_topic(name="orders", partitions=partitions, version=version)],
+        total_bytes=1000,
+        usable_bytes=-1,
+        version=version,
+    )
+    return DescribeLogDirsResponse(
+        version=version, error_code=error, results=[] if error or empty else [result]
+    )

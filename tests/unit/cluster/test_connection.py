@@ -1,0 +1,208 @@
+"""One dead, slow or suspended broker costs its own answer and no more than its time."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.cluster.live import LiveCluster, connect
+from dashboard.errors import ClusterError
+from dashboard.model import TopicPartition
+from tests.unit.cluster.answers import offsets_answer
+from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
+
+
+@pytest.fixture
+def two() -> Iterator[tuple[FakeBroker, FakeBroker]]:
+    with FakeBroker(1) as one, FakeBroker(2) as other:
+        one.neighbours, other.neighbours = [other], [one]
+        one.topics = other.topics = [topic("orders", [1, 2])]
+        one.answers[2] = other.answers[2] = offsets_answer
+        yield one, other
+
+
+def open_live(*brokers: FakeBroker, seconds: float = 1) -> LiveCluster:
+    servers = ",".join(broker.bootstrap for broker in brokers)
+    return connect({"bootstrap.servers": servers}, timedelta(seconds=seconds))
+
+
+def test_a_suspended_bootstrap_broker_does_not_hold_up_the_others(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    one, other = two
+    one.answers[3] = HANG
+    begun = time.monotonic()
+    with open_live(one, other, seconds=5) as live:
+        assert live.cluster_id() == "fake"
+    assert time.monotonic() - begun < 3
+
+
+def test_a_wrong_address_is_named(free_port: int) -> None:
+    with pytest.raises(ClusterError) as refused:
+        connect({"bootstrap.servers": f"127.0.0.1:{free_port}"}, timedelta(seconds=1))
+    assert refused.value.code == "CLUSTER_UNREACHABLE"
+    assert f"127.0.0.1:{free_port}" in refused.value.message
+    assert refused.value.exit_code == 4
+
+
+def test_an_address_that_cannot_be_resolved_is_named() -> None:
+    with pytest.raises(ClusterError, match=r"no-such-host\.invalid:9092"):
+        connect({"bootstrap.servers": "no-such-host.invalid:9092"}, timedelta(seconds=2))
+
+
+def test_something_that_is_not_kafka_is_told_apart(free_port: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def greet() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        import threading
+
+        thread = threading.Thread(target=greet, daemon=True)
+        thread.start()
+        with pytest.raises(ClusterError, match="not Kafka's"):
+            connect({"bootstrap.servers": f"127.0.0.1:{port}"}, timedelta(seconds=2))
+        thread.join(2)
+
+
+def test_a_broker_that_hangs_costs_its_own_partitions_only(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    one, other = two
+    other.answers[2] = HANG
+    with open_live(one, seconds=0.5) as live:
+        found = live.offsets([TopicPartition("orders", 0), TopicPartition("orders", 1)])
+    assert found["orders", 0].high_watermark == 90  # type: ignore[index]
+    lost = found["orders", 1]  # type: ignore[index]
+    assert lost.error in ("ANSWER_LOST", "BROKER_UNREACHABLE")
+    assert lost.high_watermark is None
+
+
+def test_a_broker_that_hung_is_left_alone_for_a_while(two: tuple[FakeBroker, FakeBroker]) -> None:
+    one, other = two
+    other.answers[2] = HANG
+    with open_live(one, seconds=0.5) as live:
+        begun = time.monotonic()
+        rows = live.replica_offsets([TopicPartition("orders", 1)])
+        live.replica_offsets([TopicPartition("orders", 1)])
+        live.replica_offsets([TopicPartition("orders", 1)])
+        took = time.monotonic() - begun
+    assert [row.error for row in rows] == ["ANSWER_LOST"]
+    assert took < 1.2  # one wait of half a second, not three
+
+
+def test_a_connection_cut_while_idle_is_opened_again_for_a_read(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    one, other = two
+    with open_live(one) as live:
+        live.topics(None)
+        one.cut()
+        other.cut()
+        assert list(live.topics(None)) == ["orders"]
+
+
+def test_brokers_lists_the_dead_with_a_reason(two: tuple[FakeBroker, FakeBroker]) -> None:
+    one, other = two
+    with open_live(one) as live:
+        other.close()
+        found = live.brokers([1, 2, 7])
+    assert [(b.broker_id, b.reachable) for b in found] == [(1, True), (2, False), (7, False)]
+    assert found[0].api_versions["DeleteRecords"] == 2
+    assert "could not be reached" in str(found[1].error)
+    assert "not registered" in str(found[2].error)
+
+
+@pytest.mark.parametrize("fault", ["UNKNOWN_LEADER_EPOCH", "NOT_LEADER_OR_FOLLOWER"])
+def test_errors_of_a_restart_are_read_again(two: tuple[FakeBroker, FakeBroker], fault: str) -> None:
+    one, _ = two
+    codes = {"UNKNOWN_LEADER_EPOCH": 75, "NOT_LEADER_OR_FOLLOWER": 6}
+    faults = [codes[fault]]
+
+    def answer(request: Any, version: int) -> Any:
+        return offsets_answer(request, version, error=faults.pop() if faults else 0)
+
+    one.answers[2] = answer
+    with open_live(one) as live:
+        found = live.offsets([TopicPartition("orders", 0)])
+    assert found["orders", 0].error is None  # type: ignore[index]
+
+
+def test_an_error_that_stays_becomes_a_value(two: tuple[FakeBroker, FakeBroker]) -> None:
+    one, _ = two
+    one.answers[2] = lambda request, version: offsets_answer(request, version, error=29)
+    with open_live(one) as live:
+        found = live.offsets([TopicPartition("orders", 0), TopicPartition("gone", 3)])
+    assert found["orders", 0].error == "TOPIC_AUTHORIZATION_FAILED"  # type: ignore[index]
+    assert found["gone", 3].error == "UNKNOWN_TOPIC_OR_PARTITION"  # type: ignore[index]
+
+
+def test_no_offset_found_is_none_and_never_minus_one(two: tuple[FakeBroker, FakeBroker]) -> None:
+    from datetime import UTC, datetime
+
+    one, _ = two
+    one.answers[2] = lambda request, version: offsets_answer(request, version, offset=-1)
+    with open_live(one) as live:
+        found = live.offsets_at([TopicPartition("orders", 0)], datetime(2026, 1, 1, tzinfo=UTC))
+    assert found["orders", 0].offset is None  # type: ignore[index]
+    assert found["orders", 0].error is None  # type: ignore[index]
+
+
+def test_leader_log_starts_travel_with_the_epoch_asked_for(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    one, _ = two
+    with open_live(one) as live:
+        found = live.leader_log_starts({TopicPartition("orders", 0): 4})
+    sent = next(r for r in one.requests if r.API_KEY == 2)
+    assert sent.replica_id == -1
+    assert sent.topics[0].partitions[0].current_leader_epoch == 4
+    assert found["orders", 0].leader_epoch == 4  # type: ignore[index]
+    assert found["orders", 0].log_start_offset == 10  # type: ignore[index]
+
+
+def test_replica_offsets_ask_as_any_replica(two: tuple[FakeBroker, FakeBroker]) -> None:
+    one, other = two
+    with open_live(one) as live:
+        rows = live.replica_offsets([TopicPartition("orders", 0), TopicPartition("orders", 1)])
+    assert [(r.broker_id, r.partition, r.log_start_offset, r.log_end_offset) for r in rows] == [
+        (1, 0, 10, 90),
+        (2, 1, 10, 90),
+    ]
+    assert {r.replica_id for r in (*one.requests, *other.requests) if r.API_KEY == 2} == {-2}
+
+
+def test_closing_wakes_who_still_waits(two: tuple[FakeBroker, FakeBroker]) -> None:
+    import threading
+
+    one, _ = two
+    one.answers[2] = HANG
+    live = open_live(one, seconds=20)
+    ended = threading.Event()
+
+    def ask() -> None:
+        live.replica_offsets([TopicPartition("orders", 0)])
+        ended.set()
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    time.sleep(0.3)
+    live.close()
+    assert ended.wait(3)
+
+
+def test_a_dropped_answer_is_an_error_of_that_broker(two: tuple[FakeBroker, FakeBroker]) -> None:
+    one, _ = two
+    one.answers[2] = DROP
+    with open_live(one) as live:
+        rows = live.replica_offsets([TopicPartition("orders", 0)])
+    assert [row.error for row in rows] == ["ANSWER_LOST"]
