@@ -41,6 +41,7 @@ class AnalysisChild:
         self._process: subprocess.Popen[str] | None = None
         self._running: str | None = None  # the snapshot it works on
         self._waiting: str | None = None
+        self._listener: threading.Thread | None = None
         self._ready = False
         self._failures = 0
         self._start_at = 0.0
@@ -85,6 +86,8 @@ class AnalysisChild:
                 break
         _signal_group(process, signal.SIGKILL)
         process.wait()
+        if self._listener:
+            self._listener.join(1.0)
 
     def _start(self) -> None:
         self._ready = False
@@ -101,23 +104,28 @@ class AnalysisChild:
         except OSError as error:
             self._failed(f"the analysis could not be started: {error}")
             return
-        threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
+        self._listener.start()
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            answer = _parsed(line)
-            if answer is None:
-                continue  # a library's own print: no answer of ours
-            if answer.get("ready"):
-                self._ready = True
-                self._emit({"event": "analysis-ready", "seconds": answer.get("seconds")})
-            else:
-                with self._lock:
-                    self._running = None
-                    self._failures = 0
-                self._emit({"event": "analysis", **answer})
-            self._hand_over()
+        with process.stdout:
+            for line in process.stdout:
+                self._take(line)
+
+    def _take(self, line: str) -> None:
+        answer = _parsed(line)
+        if answer is None:
+            return  # a library's own print: no answer of ours
+        if answer.get("ready"):
+            self._ready = True
+            self._emit({"event": "analysis-ready", "seconds": answer.get("seconds")})
+        else:
+            with self._lock:
+                self._running = None
+                self._failures = 0
+            self._emit({"event": "analysis", **answer})
+        self._hand_over()
 
     def _hand_over(self) -> None:
         with self._lock:
@@ -132,8 +140,11 @@ class AnalysisChild:
                 process.stdin.flush()
 
     def _buried(self) -> None:
-        code = self._process.returncode if self._process else None
-        self._process = None
+        process, self._process = self._process, None
+        code = process.returncode if process else None
+        if process and process.stdin:
+            with suppress(OSError):  # what could not be written to it any more
+                process.stdin.close()
         with self._lock:
             # The newest one is worth another try; an older one that was running is not.
             self._waiting = self._waiting or self._running

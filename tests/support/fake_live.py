@@ -1,0 +1,118 @@
+"""A stand-in for LiveCluster with two topics on two brokers; its parts can be made to fail."""
+
+# ruff: noqa: ARG002 - the signatures are LiveCluster's own
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from dashboard.cluster.configs import ConfigsAnswer
+from dashboard.errors import ClusterError
+from dashboard.model import (
+    Broker,
+    ConfigEntry,
+    Group,
+    GroupListing,
+    GroupOffset,
+    LogDir,
+    LogDirsAnswer,
+    PartitionOffsets,
+    PartitionState,
+    Reassignment,
+    ReplicaOffsets,
+    ReplicaSize,
+    TopicPartition,
+    TopicState,
+)
+
+OBSERVED_AT = datetime(2026, 3, 1, tzinfo=UTC)
+REPLICAS = (1, 2)
+
+
+class FakeLive:
+    """`failing[part]` is raised by that part; `closed` counts calls of close."""
+
+    def __init__(self, cluster_id: str = "fake") -> None:
+        self.id = cluster_id
+        self.failing: dict[str, BaseException] = {}
+        self.log_dir_errors: dict[int, str] = {}
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def cluster_id(self) -> str:
+        self._fail("cluster_id")
+        return self.id
+
+    def brokers(self, assigned: Iterable[int] = ()) -> tuple[Broker, ...]:
+        self._fail("brokers")
+        known = (Broker(1, "one", 9092, "r1", api_versions={"DeleteRecords": 2}),)
+        return (*known, Broker(2, "two", 9092, "r2"))
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        self._fail("topics")
+        return {name: _topic(name) for name in ("orders", "payments")}
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], topics: Mapping[str, TopicState] | None = None
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        self._fail("offsets")
+        return {p: PartitionOffsets(p.topic, p.partition, 5, 80, 90) for p in partitions}
+
+    def replica_offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        brokers: Iterable[int] | None = None,
+        topics: Mapping[str, TopicState] | None = None,
+    ) -> tuple[ReplicaOffsets, ...]:
+        self._fail("replicas")
+        return tuple(
+            ReplicaOffsets(broker, p.topic, p.partition, 5, 90, OBSERVED_AT)
+            for broker in REPLICAS
+            for p in partitions
+        )
+
+    def log_dirs(self) -> LogDirsAnswer:
+        self._fail("log_dirs")
+        answering = [b for b in REPLICAS if b not in self.log_dir_errors]
+        return LogDirsAnswer(
+            tuple(LogDir(b, "/data", 1000, 400) for b in answering),
+            tuple(ReplicaSize(b, "/data", "orders", 0, 300, 0, False) for b in answering)
+            + tuple(ReplicaSize(b, "/data", "stray", 7, 11, 0, False) for b in answering)
+            + tuple(ReplicaSize(b, "/data2", "orders", 0, 20, 0, True) for b in answering),
+            dict(self.log_dir_errors),
+        )
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        self._fail("groups")
+        return GroupListing(
+            (Group("billing", "classic", "Stable", 1, (TopicPartition("orders", 0),)),),
+            (GroupOffset("billing", "orders", 0, 50), GroupOffset("billing", "deleted", 0, 3)),
+            ("a reason",),
+        )
+
+    def configs_answer(self, topics: Iterable[str], brokers: Iterable[int] = ()) -> ConfigsAnswer:
+        self._fail("configs")
+        entry = ConfigEntry("topic", "orders", "cleanup.policy", "delete", "DEFAULT_CONFIG")
+        return ConfigsAnswer((entry,), {"topic payments": "TOPIC_AUTHORIZATION_FAILED"})
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        self._fail("reassignments")
+        return (Reassignment("orders", 0, (3,), (1,)),)
+
+    def _fail(self, part: str) -> None:
+        if part in self.failing:
+            raise self.failing[part]
+
+
+def unreachable(**kwargs: Any) -> ClusterError:
+    """The error of a cluster that is down."""
+    return ClusterError("127.0.0.1:1 could not be reached: refused", "Start it.", **kwargs)
+
+
+def _topic(name: str) -> TopicState:
+    partition = PartitionState(name, 0, 1, 4, REPLICAS, (1,))
+    return TopicState(name, f"id-of-{name}", False, (partition,))

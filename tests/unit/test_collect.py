@@ -1,0 +1,225 @@
+"""One snapshot: every table joined right, what failed is named, and all of it or nothing."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard import collect as collect_module
+from dashboard.collect import Collected, collect
+from dashboard.errors import ClusterError, StoreError
+from dashboard.snapshot_files import Writer
+from dashboard.snapshots import ClusterStore, Store
+from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable
+
+NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ClusterStore:
+    return ClusterStore(Store(str(tmp_path)), "fake")
+
+
+@pytest.fixture
+def live() -> Iterator[FakeLive]:
+    yield FakeLive()
+
+
+def run(live: FakeLive, store: ClusterStore, now: datetime = NOW) -> Collected:
+    return collect(live, store, now=lambda: now, progress=lambda _: None)  # type: ignore[arg-type]
+
+
+def rows(store: ClusterStore, snapshot_id: str, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = store.read("snapshots", snapshot_id, table).to_pylist()
+    return found
+
+
+def test_every_table_of_the_contract_is_written(live: FakeLive, store: ClusterStore) -> None:
+    got = run(live, store)
+    assert got.tables == {
+        "brokers": 2, "configs": 1, "topics": 4, "partitions": 2, "reassignments": 1,
+        "replicas": 8, "log_dirs": 2, "groups": 1, "group_offsets": 2,
+    }  # fmt: skip
+    assert store.latest_snapshot() == got.snapshot_id
+    assert json.loads(json.dumps(got.to_json(), allow_nan=False))["taken_at"].endswith("Z")
+
+
+def test_topics_known_to_log_dirs_or_groups_alone_get_a_number(
+    live: FakeLive, store: ClusterStore
+) -> None:
+    topics = rows(store, run(live, store).snapshot_id, "topics")
+    assert [(t["topic"], t["topic_id"]) for t in topics] == [
+        ("orders", "id-of-orders"),
+        ("payments", "id-of-payments"),
+        ("deleted", None),
+        ("stray", None),
+    ]
+
+
+def test_replicas_join_sizes_offsets_and_metadata(live: FakeLive, store: ClusterStore) -> None:
+    replicas = rows(store, run(live, store).snapshot_id, "replicas")
+    leader = next(r for r in replicas if r["broker_id"] == 1 and r["topic_no"] == 0)
+    assert (leader["size_bytes"], leader["log_start_offset"], leader["log_end_offset"]) == (
+        300, 5, 90,
+    )  # fmt: skip
+    assert (leader["is_leader"], leader["in_sync"], leader["topic_id"]) == (
+        True, True, "id-of-orders",
+    )  # fmt: skip
+    assert leader["observed_at"] == OBSERVED_AT
+    assert leader["error"] is None
+    follower = next(r for r in replicas if r["broker_id"] == 2 and r["topic_no"] == 0)
+    assert (follower["is_leader"], follower["in_sync"]) == (False, False)
+
+
+def test_a_replica_named_by_one_source_only_still_has_a_row(
+    live: FakeLive, store: ClusterStore
+) -> None:
+    replicas = rows(store, run(live, store).snapshot_id, "replicas")
+    unlisted = [r for r in replicas if r["topic_no"] == 1]
+    assert [(r["size_bytes"], r["log_dir"], r["error"]) for r in unlisted] == [
+        (None, None, "NOT_IN_LOG_DIRS")
+    ] * 2
+    stray = [r for r in replicas if r["topic_no"] == 3]
+    assert [(r["size_bytes"], r["error"]) for r in stray] == [(11, "NOT_IN_METADATA")] * 2
+    assert {r["log_start_offset"] for r in stray} == {None}
+
+
+def test_a_future_copy_is_a_row_of_its_own(live: FakeLive, store: ClusterStore) -> None:
+    replicas = rows(store, run(live, store).snapshot_id, "replicas")
+    future = [r for r in replicas if r["is_future"]]
+    assert [(r["log_dir"], r["size_bytes"], r["log_start_offset"]) for r in future] == [
+        ("/data2", 20, None)
+    ] * 2
+
+
+def test_without_log_dirs_sizes_are_unknown_never_zero(live: FakeLive, store: ClusterStore) -> None:
+    live.log_dir_errors = dict.fromkeys((1, 2), "CLUSTER_AUTHORIZATION_FAILED")
+    got = run(live, store)
+    replicas = rows(store, got.snapshot_id, "replicas")
+    assert {r["size_bytes"] for r in replicas} == {None}
+    assert {r["error"] for r in replicas} == {"CLUSTER_AUTHORIZATION_FAILED"}
+    assert {r["log_start_offset"] for r in replicas} == {5}
+    assert all(b["reachable"] for b in got.brokers)
+    assert {"part": "log_dirs", "object": "broker 1", "error": "CLUSTER_AUTHORIZATION_FAILED"} in (
+        got.errors
+    )
+
+
+def test_a_broker_that_fell_silent_is_named(live: FakeLive, store: ClusterStore) -> None:
+    live.log_dir_errors = {2: "ANSWER_LOST"}
+    got = run(live, store)
+    assert [(b["broker_id"], b["reachable"]) for b in got.brokers] == [(1, True), (2, False)]
+    manifest = store.manifest("snapshots", got.snapshot_id)
+    assert manifest.details["brokers"] == [dict(b) for b in got.brokers]
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["brokers", "offsets", "replicas", "log_dirs", "groups", "configs", "reassignments"],
+)
+def test_a_part_that_fails_costs_itself_only(
+    live: FakeLive, store: ClusterStore, part: str
+) -> None:
+    live.failing[part] = unreachable()
+    got = run(live, store)
+    assert store.latest_snapshot() == got.snapshot_id
+    assert any(e["part"] == part and e["object"] == "cluster" for e in got.errors)
+    if part == "groups":
+        assert got.groups_incomplete[0].startswith("groups could not be listed")
+
+
+def test_reasons_of_an_incomplete_group_list_reach_the_manifest(
+    live: FakeLive, store: ClusterStore
+) -> None:
+    details = store.manifest("snapshots", run(live, store).snapshot_id).details
+    assert details["groups_incomplete"] == ["a reason"]
+    assert set(details["durations"]) >= {"topics", "offsets", "groups"}
+
+
+def test_nothing_is_written_when_no_broker_answers(live: FakeLive, store: ClusterStore) -> None:
+    live.failing["topics"] = unreachable()
+    with pytest.raises(ClusterError):
+        run(live, store)
+    assert store.latest("snapshots") is None
+
+
+def test_another_cluster_at_the_address_is_refused(live: FakeLive, store: ClusterStore) -> None:
+    live.id = "other"
+    with pytest.raises(ClusterError, match="other") as refused:
+        run(live, store)
+    assert refused.value.code == "CLUSTER_CHANGED"
+    assert store.latest("snapshots") is None
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), OSError(28, "No space left")])
+def test_an_interrupted_write_leaves_nothing(
+    live: FakeLive,
+    store: ClusterStore,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    interruption: BaseException,
+) -> None:
+    written = Writer.write
+
+    def write(self: Writer, table: str, data: Any) -> None:
+        if table == "replicas":
+            raise interruption
+        written(self, table, data)
+
+    monkeypatch.setattr(Writer, "write", write)
+    with pytest.raises(type(interruption)):
+        run(live, store)
+    assert store.latest("snapshots") is None
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_a_full_disk_is_told_with_the_next_step_and_leaves_nothing(
+    live: FakeLive, store: ClusterStore, tmp_path: Path
+) -> None:
+    run(live, store, NOW)
+    files = {p for p in tmp_path.rglob("*") if p.is_file()}
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # No file may grow beyond 3,000 bytes: the kernel refuses the write as a full disk does.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limit[1]))
+    try:
+        with pytest.raises(StoreError) as full:
+            run(live, store, NOW + timedelta(seconds=1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert full.value.code == "STORE_UNWRITABLE"
+    assert "disk space" in full.value.next_step
+    assert {p for p in tmp_path.rglob("*") if p.is_file()} == files
+
+
+def test_a_folder_that_cannot_be_made_is_told(
+    live: FakeLive, store: ClusterStore, tmp_path: Path
+) -> None:
+    (tmp_path / "fake").mkdir()
+    (tmp_path / "fake" / "snapshots").write_text("a file where the folder should be")
+    with pytest.raises(StoreError) as refused:
+        run(live, store)
+    assert refused.value.code == "STORE_UNWRITABLE"
+
+
+def test_old_snapshots_are_thinned_out(live: FakeLive, store: ClusterStore) -> None:
+    first = run(live, store, NOW)
+    second = run(live, store, NOW + timedelta(minutes=5))
+    third = run(live, store, NOW + timedelta(hours=3))
+    assert store.ids("snapshots") == [second.snapshot_id, third.snapshot_id]
+    assert first.snapshot_id not in store.ids("snapshots")
+
+
+def test_a_failed_thinning_does_not_cost_the_snapshot(
+    live: FakeLive, store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> set[str]:
+        raise OSError("busy")
+
+    monkeypatch.setattr(collect_module, "snapshots_to_keep", fail)
+    assert run(live, store).snapshot_id == store.latest_snapshot()

@@ -1,0 +1,172 @@
+"""The loop keeps its beat, survives outages, and has the newest snapshot analyzed."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard import analysis_child, watch
+from dashboard.clock import utc_now
+from dashboard.errors import ClusterError
+from dashboard.snapshots import Store
+from tests.support.fake_live import FakeLive, unreachable
+
+Events = list[dict[str, Any]]
+
+SERVER = """
+import json, sys
+print("a library greets")
+print(json.dumps({"ready": True, "seconds": 0.1}), flush=True)
+for line in sys.stdin:
+    snapshot = json.loads(line)["snapshot_id"]
+    BODY
+    print(json.dumps({"analysis_id": "a-" + snapshot, "snapshot_id": snapshot}), flush=True)
+"""
+
+
+def server(tmp_path: Path, body: str = "pass") -> Callable[[str, str], list[str]]:
+    script = tmp_path / "server.py"
+    script.write_text(textwrap.dedent(SERVER).replace("BODY", body))
+    return lambda data, cluster_id: [sys.executable, str(script), data, cluster_id]
+
+
+def run(tmp_path: Path, live: FakeLive, rounds: int, every: float = 0.05, **kwargs: Any) -> Events:
+    events: Events = []
+    watch.run(
+        kwargs.pop("open_live", lambda: live),
+        Store(str(tmp_path / "data")),
+        every=timedelta(seconds=every),
+        now=utc_now,
+        emit=events.append,
+        rounds=rounds,
+        **{"analysis": None, **kwargs},
+    )
+    return events
+
+
+def named(events: Events, name: str) -> Events:
+    return [event for event in events if event["event"] == name]
+
+
+def test_each_round_is_one_snapshot_event(tmp_path: Path) -> None:
+    live = FakeLive()
+    events = run(tmp_path, live, 3)
+    assert [event["event"] for event in events] == ["snapshot"] * 3
+    ids = [event["snapshot_id"] for event in events]
+    assert ids == sorted(set(ids))
+    assert live.closed == 1
+
+
+def test_an_outage_is_an_event_and_the_loop_goes_on(tmp_path: Path) -> None:
+    live = FakeLive()
+    outages = [unreachable(), unreachable()]
+    honest = live.topics
+
+    def topics(names: Any) -> Any:
+        if outages:
+            raise outages.pop()
+        return honest(names)
+
+    live.topics = topics  # type: ignore[method-assign]
+    events = run(tmp_path, live, 3)
+    assert [event["event"] for event in events] == ["error", "error", "snapshot"]
+    assert events[0]["error"]["code"] == "CLUSTER_UNREACHABLE"
+
+
+def test_a_first_connection_that_fails_ends_it(tmp_path: Path) -> None:
+    def refuse() -> Any:
+        raise unreachable()
+
+    with pytest.raises(ClusterError):
+        run(tmp_path, FakeLive(), 1, open_live=refuse)
+
+
+def test_after_an_outage_it_connects_anew(tmp_path: Path) -> None:
+    first, second = FakeLive(), FakeLive()
+    first.failing["topics"] = unreachable()
+    doors = [first, second]
+    events = run(tmp_path, first, 2, open_live=lambda: doors.pop(0))
+    assert [event["event"] for event in events] == ["error", "snapshot"]
+    assert (first.closed, second.closed) == (1, 1)
+
+
+def test_slots_that_passed_are_skipped_without_drift() -> None:
+    started = time.monotonic() - 2.5
+    assert watch._next_slot(started, timedelta(seconds=1)) == pytest.approx(3)
+
+
+def test_the_connection_is_remembered_once(tmp_path: Path) -> None:
+    told = []
+    run(tmp_path, FakeLive(), 2, remember=lambda store: told.append(store.cluster_id))
+    assert told == ["fake"]
+
+
+def test_ctrl_c_ends_the_child_too(tmp_path: Path) -> None:
+    live = FakeLive()
+    live.failing["offsets"] = KeyboardInterrupt()
+    children: list[analysis_child.AnalysisChild] = []
+
+    class Kept(analysis_child.AnalysisChild):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            children.append(self)
+
+    original = watch.AnalysisChild
+    watch.AnalysisChild = Kept  # type: ignore[misc]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, live, 1, analysis=server(tmp_path))
+    finally:
+        watch.AnalysisChild = original  # type: ignore[misc]
+    assert not children[0].alive
+    assert live.closed == 1
+
+
+def test_the_snapshot_is_analyzed_by_one_child(tmp_path: Path) -> None:
+    events = run(tmp_path, FakeLive(), 1, analysis=server(tmp_path))
+    snapshot = named(events, "snapshot")[0]["snapshot_id"]
+    assert [e["snapshot_id"] for e in named(events, "analysis")] == [snapshot]
+    assert len(named(events, "analysis-ready")) == 1
+
+
+def test_a_slow_analysis_gets_the_newest_snapshot_only(tmp_path: Path) -> None:
+    slow = server(tmp_path, "import time; time.sleep(0.6)")
+    events = run(tmp_path, FakeLive(), 6, every=0.1, analysis=slow)
+    analyzed = [e["snapshot_id"] for e in named(events, "analysis")]
+    assert analyzed[-1] == named(events, "snapshot")[-1]["snapshot_id"]
+    assert len(analyzed) < 6
+
+
+def test_a_failed_analysis_is_an_event(tmp_path: Path) -> None:
+    body = 'print(json.dumps({"error": {"code": "ANALYSIS_FAILED"}}), flush=True); continue'
+    events = run(tmp_path, FakeLive(), 1, analysis=server(tmp_path, body))
+    assert named(events, "analysis")[0]["error"] == {"code": "ANALYSIS_FAILED"}
+
+
+def test_a_child_that_dies_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis_child, "_BACK_OFF_SECONDS", (0.05,))
+    monkeypatch.setattr(watch, "_TEND_SECONDS", 0.05)
+    mark = tmp_path / "died"
+    body = f"import os, pathlib; p = pathlib.Path({str(mark)!r}); " + (
+        "p.exists() or (p.touch(), os._exit(9))"
+    )
+    events = run(tmp_path, FakeLive(), 3, every=0.8, analysis=server(tmp_path, body))
+    answers = named(events, "analysis")
+    assert "status 9" in answers[0]["error"]["message"]
+    assert "analysis_id" in answers[-1]
+    assert len(named(events, "analysis-ready")) == 2
+
+
+def test_a_child_that_cannot_start_is_an_event(tmp_path: Path) -> None:
+    events = run(tmp_path, FakeLive(), 1, analysis=lambda *_: [str(tmp_path / "nothing")])
+    assert named(events, "analysis")[0]["error"]["code"] == "ANALYSIS_FAILED"
+    assert len(named(events, "snapshot")) == 1
