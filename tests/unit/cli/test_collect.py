@@ -1,0 +1,235 @@
+"""`lowwater collect` and `watch`: which cluster is meant, what is remembered, how a loop ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import dashboard.cluster.live
+import dashboard.collect
+import dashboard.watch
+from dashboard.cli import watch as watch_verb
+from dashboard.cli.main import main
+from dashboard.collect import Collected
+from dashboard.errors import ClusterError
+from dashboard.snapshots import Store
+
+COLLECTED = Collected(
+    "20260301T040000000Z-0001",
+    datetime(2026, 3, 1, 4, tzinfo=UTC),
+    {"brokers": 2},
+    (
+        {"broker_id": 1, "reachable": True, "error": None},
+        {"broker_id": 2, "reachable": False, "error": "timed out"},
+    ),
+    1.5,
+    ("broker 2 did not answer",),
+    ({"part": "configs", "object": "topic a", "error": "TOPIC_AUTHORIZATION_FAILED"},),
+)
+
+
+@pytest.fixture
+def reached(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """Connections that were opened, by their client properties; the cluster is called c1."""
+    found: list[dict[str, str]] = []
+
+    @contextmanager
+    def connect(client: dict[str, str], _timeout: timedelta) -> Iterator[Any]:
+        found.append(client)
+        cluster_id = "c2" if client["bootstrap.servers"] == "other:1" else "c1"
+        yield SimpleNamespace(cluster_id=lambda: cluster_id)
+
+    monkeypatch.setattr(dashboard.cluster.live, "connect", connect)
+    monkeypatch.setattr(dashboard.collect, "collect", lambda *_words, **_more: COLLECTED)
+    return found
+
+
+def _printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def _settings(text: str) -> None:
+    Path("lowwater.toml").write_text(text)
+
+
+def test_a_missing_broker_is_told_and_is_exit_0(
+    reached: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["collect", "--bootstrap-server", "h:1", "--data", "d", "--json"]) == 0
+    value = _printed(capsys)
+    assert {"snapshot_id", "taken_at", "tables", "brokers", "seconds"} <= set(value)
+    assert value["brokers"][1] == {"broker_id": 2, "reachable": False, "error": "timed out"}
+    assert value["taken_at"] == "2026-03-01T04:00:00.000Z"
+    assert main(["collect", "--bootstrap-server", "h:1", "--data", "d"]) == 0
+    out = capsys.readouterr().out
+    assert "1 of 2 brokers" in out
+    assert "missing: broker 2: timed out" in out
+    assert "groups may be incomplete: broker 2 did not answer" in out
+    assert "not read: configs of topic a: TOPIC_AUTHORIZATION_FAILED" in out
+
+
+def test_how_a_cluster_was_reached_is_remembered_without_secrets(
+    reached: list[dict[str, str]], capsys: pytest.CaptureFixture[str], alone: Path
+) -> None:
+    (alone / "client.properties").write_text("sasl.username=u\nsasl.password=hunter2\n")
+    words = ["--client-config", "client.properties", "--name", "prod", "--data", "d"]
+    assert main(["collect", "--bootstrap-server", "h:1", *words, "--json"]) == 0
+    assert reached[0]["sasl.password"] == "hunter2"
+    cluster = Store("d").cluster("prod")
+    assert cluster.connection() == {
+        "bootstrap_servers": "h:1",
+        "client_config": str(alone / "client.properties"),
+        "name": "prod",
+    }
+    assert "hunter2" not in capsys.readouterr().out
+    assert main(["collect", "--bootstrap-server", "h:2", "--data", "d", "--json"]) == 0
+    assert Store("d").cluster("c1").name == "prod"
+
+
+def test_without_an_address_the_settings_section_is_used(
+    reached: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _settings('[clusters.prod]\n"bootstrap.servers" = "h:1"\n"client.id" = "x"\n')
+    assert main(["collect", "--data", "d", "--json"]) == 0
+    assert reached == [{"bootstrap.servers": "h:1", "client.id": "x"}]
+    assert Store("d").cluster().name == "prod"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "code"),
+    [
+        ("", [], "CLUSTER_NOT_NAMED"),
+        ("", ["--cluster", "prod"], "CLUSTER_NOT_NAMED"),
+        (
+            '[clusters.a]\n"bootstrap.servers"="h:1"\n[clusters.b]\n"bootstrap.servers"="h:2"',
+            [],
+            "CLUSTER_AMBIGUOUS",
+        ),
+        ('[clusters.a]\n"bootstrap.servers"="h:1"', ["--cluster", "b"], "CLUSTER_NOT_FOUND"),
+        ("", ["--client-config", "none"], "CLIENT_CONFIG_UNREADABLE"),
+        ("", ["--inventory", "x"], "USAGE"),
+        ("", ["--bootstrap-server", "h:1", "--data", "gopher://x"], "DATA_INVALID"),
+    ],
+)
+def test_what_does_not_name_a_cluster_is_refused(
+    reached: list[dict[str, str]],
+    capsys: pytest.CaptureFixture[str],
+    settings: str,
+    words: list[str],
+    code: str,
+) -> None:
+    _settings(settings)
+    assert main(["collect", *words, "--json"]) == 1
+    assert _printed(capsys)["error"]["code"] == code
+    assert reached == []
+
+
+def test_a_name_of_another_cluster_is_refused_before_anything_is_written(
+    reached: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--name", "prod", "--data", "d", "--json"]
+    assert main(["collect", "--bootstrap-server", "h:1", *words]) == 0
+    capsys.readouterr()
+    assert main(["collect", "--bootstrap-server", "other:1", *words]) == 1
+    assert _printed(capsys)["error"]["code"] == "CLUSTER_MISMATCH"
+    assert Store("d").clusters() == ["c1"]
+
+
+def test_an_address_where_nobody_listens_is_exit_4(
+    capsys: pytest.CaptureFixture[str], alone: Path
+) -> None:
+    assert main(["collect", "--bootstrap-server", "127.0.0.1:1", "--data", "d", "--json"]) == 4
+    error = _printed(capsys)["error"]
+    assert error["code"] == "CLUSTER_UNREACHABLE"
+    assert "127.0.0.1:1" in error["message"]
+    assert not (alone / "d").exists()
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let `watch` be this loop, which is given the callbacks."""
+    return lambda act: monkeypatch.setattr(dashboard.watch, "run", act)
+
+
+EVENTS = (
+    {"event": "snapshot", **COLLECTED.to_json()},
+    {"event": "analysis-ready", "seconds": 4.2},
+    {"event": "analysis", "analysis_id": "a1", "seconds": 0.5},
+    {"event": "error", "error": {"code": "X", "message": "broker is gone", "next": "Wait."}},
+)
+
+
+def test_watch_prints_one_event_a_line_and_ctrl_c_is_130(
+    loop: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act(_open: Any, _store: Any, *, every: timedelta, emit: Any, **_more: Any) -> None:
+        assert every == timedelta(seconds=5)
+        for event in EVENTS:
+            emit(event)
+        raise KeyboardInterrupt
+
+    loop(act)
+    words = ["watch", "--bootstrap-server", "h:1", "--every", "5s"]
+    assert main([*words, "--json"]) == 130
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == [e["event"] for e in EVENTS]
+    assert main(words) == 130
+    out = capsys.readouterr().out
+    assert "analysis ready after 4.2 s" in out
+    assert "analysis a1 in 0.5 s" in out
+    assert "broker is gone\nnext: Wait." in out
+
+
+def test_watch_without_a_cluster_is_exit_4(
+    loop: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act(*_words: Any, **_more: Any) -> None:
+        raise ClusterError("h:1 could not be reached", "Start it.")
+
+    loop(act)
+    assert main(["watch", "--bootstrap-server", "h:1", "--json"]) == 4
+    assert _printed(capsys)["error"]["code"] == "CLUSTER_UNREACHABLE"
+
+
+@pytest.mark.parametrize("every", ["0s", "500ms", "soon"])
+def test_watch_refuses_a_pace_without_sense(capsys: pytest.CaptureFixture[str], every: str) -> None:
+    assert main(["watch", "--bootstrap-server", "h:1", "--every", every, "--json"]) == 1
+    assert _printed(capsys)["error"]["code"] in ("USAGE", "DURATION_INVALID")
+
+
+def test_a_reader_that_went_away_ends_the_loop(alone: Path) -> None:
+    script = (
+        "import sys, time\n"
+        "import dashboard.watch\n"
+        "from dashboard.cli.main import main\n"
+        "def act(*_words, emit, **_more):\n"
+        "    while True:\n"
+        "        emit({'event': 'analysis', 'text': 'x' * 10000})\n"
+        "        time.sleep(0.01)\n"
+        "dashboard.watch.run = act\n"
+        "sys.exit(main(['watch', '--bootstrap-server', 'h:1', '--json']))\n"
+    )
+    read, write = os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(watch_verb.__file__).parents[2])},
+    )
+    os.close(write)
+    os.close(read)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "Traceback" not in err

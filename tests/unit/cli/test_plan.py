@@ -1,0 +1,137 @@
+"""`lowwater plan`: the request that flags describe, the file that is written, the exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.cli.main import main
+from dashboard.errors import ClusterError
+from dashboard.model import TopicPartition
+from dashboard.purge import drafts
+from dashboard.purge.drafts import PlanRequest
+from dashboard.purge.plan import Plan
+from tests.unit.cli.plans import a_plan
+
+TOPIC = ["plan", "--topic", "orders", "--to", "committed"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What `draft` was asked; its answer is the small plan, all guarded for topic `held`."""
+    found: list[dict[str, Any]] = []
+
+    def draft(_settings: Any, root: str, cluster: Any, request: PlanRequest, **more: Any) -> Plan:
+        found.append({"root": root, "cluster": cluster, "request": request, **more})
+        return a_plan(all_guarded="held" in request.topics)
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    return found
+
+
+def _printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def test_flags_become_the_request_and_the_plan_is_written(
+    asked: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOWWATER_OPERATOR", "alice")
+    words = [
+        "--topic", "clicks", "--groups", "a, b", "--waive", "old=gone", "--override",
+        "over-limit:a=fine", "--cluster", "prod", "--data", "d", "--bootstrap-server", "h:2",
+    ]  # fmt: skip
+    assert main([*TOPIC, *words, "--out", "plan.json", "--json"]) == 0
+    (call,) = asked
+    request = call["request"]
+    assert (call["root"], call["cluster"]) == ("d", "prod")
+    assert call["client_overrides"] == {"bootstrap.servers": "h:2"}
+    assert (request.topics, request.groups) == (("orders", "clicks"), ("a", "b"))
+    assert (request.waive, request.override) == (("old=gone",), ("over-limit:a=fine",))
+    assert (request.by, request.target.text) == ("alice", "committed")
+    view = _printed(capsys)
+    written = Plan.from_json_text(Path("plan.json").read_text(), "plan.json")
+    assert (written.plan_id, written.sha256) == (view["plan_id"], view["sha256"])
+    assert {"confirmation", "expires_at", "partitions", "groups"} <= set(view)
+
+
+def test_an_offsets_file_names_topics_and_offsets(
+    asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("o.json").write_text(
+        '{"partitions":[{"topic":"orders","partition":0,"offset":5}],"version":1}'
+    )
+    assert main(["plan", "--from-file", "o.json", "--out", "plan.json"]) == 0
+    assert asked[0]["request"].target.offsets == {TopicPartition("orders", 0): 5}
+    assert "written to plan.json" in capsys.readouterr().out
+
+
+def test_with_no_free_partition_the_plan_is_shown_and_the_exit_is_3(
+    asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", "--topic", "held", "--to", "committed", "--out", "plan.json"]
+    assert main([*words, "--json"]) == 3
+    view = _printed(capsys)
+    assert view["error"]["code"] == "NOTHING_FREE"
+    assert {g["name"] for p in view["partitions"] for g in p["guards"]} == {"under-replicated"}
+    assert Path("plan.json").exists()
+    assert main(words) == 3
+    captured = capsys.readouterr()
+    assert "--confirm" not in captured.out
+    assert "guards block all 3 partitions" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["plan", "--out", "p"], "USAGE"),
+        (["plan", "--topic", "t", "--out", "p"], "USAGE"),
+        (["plan", "--topic", "t", "--to", "committed"], "USAGE"),
+        (["plan", "--from-file", "o.json", "--topic", "t", "--out", "p"], "USAGE"),
+        (["plan", "--from-file", "none.json", "--out", "p"], "FILE_UNREADABLE"),
+        (["plan", "--topic", "t", "--to", "yesterday", "--out", "p"], "TARGET_INVALID"),
+        (["plan", "--topic", "t", "--to", "offset:-5", "--out", "p"], "TARGET_INVALID"),
+        (
+            ["plan", "--topic", "t", "--to", "timestamp:2026-03-01T04:00:00", "--out", "p"],
+            "TIME_INVALID",
+        ),
+        ([*TOPIC, "--out", "none/plan.json"], "FILE_UNWRITABLE"),
+        ([*TOPIC, "--out", "."], "FILE_UNWRITABLE"),
+    ],
+)
+def test_bad_flags_are_named_and_no_broker_is_asked(
+    asked: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    code: str,
+) -> None:
+    assert main([*words, "--json"]) == 1
+    assert _printed(capsys)["error"]["code"] == code
+    assert asked == []
+    assert list(Path().glob("p*")) == []
+
+
+def test_a_failed_plan_leaves_the_old_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draft(*_words: Any, **_more: Any) -> Plan:
+        raise ClusterError("h:1 could not be reached", "Start it.")
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    Path("plan.json").write_text("the old one")
+    assert main([*TOPIC, "--out", "plan.json", "--json"]) == 4
+    assert Path("plan.json").read_text() == "the old one"
+
+
+def test_a_store_without_the_cluster_says_collect_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([*TOPIC, "--out", "plan.json", "--data", "empty", "--json"]) == 1
+    assert _printed(capsys)["error"]["code"] == "NO_SNAPSHOT"
+    assert not Path("plan.json").exists()
