@@ -24,7 +24,7 @@ from dashboard.demo.server_properties import (
 )
 from dashboard.errors import DemoError
 
-JVM_FLAGS = ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JVM_FLAGS = ("-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 START_TIMEOUT_SECONDS = 120.0
 # librdkafka prints each refused connection; while a broker starts that is no news.
 _SILENT = logging.getLogger("lowwater.demo.probe")
@@ -44,7 +44,9 @@ class LocalCluster:
         listeners: Sequence[Listener] = (),
         properties: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        heap_mb: int = 384,
     ) -> None:
+        self._heap = f"-Xmx{heap_mb}m"
         self.folder = folder
         self.broker_ids = tuple(range(1, brokers + 1))
         self.cluster_id = kafka_uuid()
@@ -184,7 +186,15 @@ class LocalCluster:
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         )
-        return [self._jars.java, *JVM_FLAGS, *logging, "-cp", self._jars.class_path, *command]
+        return [
+            self._jars.java,
+            self._heap,
+            *JVM_FLAGS,
+            *logging,
+            "-cp",
+            self._jars.class_path,
+            *command,
+        ]
 
     def _spawn(self, broker_id: int) -> None:
         home = self.folder / f"broker-{broker_id}"
