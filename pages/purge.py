@@ -62,8 +62,7 @@ def step(number: int, title: str, what: str) -> None:
 def preview_of(screen: Screen, request: Request) -> Draft | None:
     """The draft of this request; read when asked for, and at once when a page sent topics here."""
     found = drafting.current(request)
-    label = "Preview again" if found else "Preview"
-    asked = st.button(label, key="preview", type="secondary" if found else "primary")
+    asked = st.button("Preview", key="preview", type="secondary" if found else "primary")
     sent_here = tuple(routes.params_list("topics")) == request.topics
     first = sent_here and found is None and st.session_state.get("lw-arrived") != request.name
     if not asked and not first:
@@ -71,10 +70,11 @@ def preview_of(screen: Screen, request: Request) -> Draft | None:
     st.session_state["lw-arrived"] = request.name
     try:
         with st.spinner("Reading offsets and groups from the cluster …"):
-            return drafting.draft(screen, request)
+            made = drafting.draft(screen, request)
     except LowwaterError as error:
         states.show_error(error)
         return None
+    return made
 
 
 def show_run(screen: Screen, run_id: str) -> None:

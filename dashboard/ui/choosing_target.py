@@ -17,7 +17,7 @@ from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Request
 
 COMMITTED, TIME, OFFSET, WATERMARK, FILE = (
-    "Committed by all groups",
+    "Committed by all",
     "A time",
     "An offset",
     "High watermark",
@@ -36,8 +36,10 @@ _MEANS = {
 
 def choose_target(screen: Screen) -> Request | None:
     """Draw the step; the request as it stands, or None while something is missing."""
-    topics = _topics(screen)
-    kind = st.segmented_control(
+    left, right = st.columns([1, 1], gap="medium")
+    with left:
+        topics = _topics(screen)
+    kind = right.segmented_control(
         "Delete up to", list(_MEANS), key="target-kind", default=COMMITTED, required=True
     )
     st.caption(_MEANS[kind or COMMITTED])

@@ -5,8 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from html import escape
 
+import streamlit as st
+
 from dashboard.ui import formats
 from dashboard.ui.colours import Meaning
+
+
+def draw(html: str) -> None:
+    """Put HTML on the page; nothing when it is empty."""
+    if html:
+        st.html(html)
 
 
 def text(value: object) -> str:

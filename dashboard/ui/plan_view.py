@@ -23,11 +23,9 @@ def show(plan: Plan) -> None:
     """The preview, from the plan itself: what is shown is what would be sent."""
     view = preview(plan, utc_now())
     st.html(totals_html(view))
-    losses = losses_html(view["groups"])
-    if losses:
-        st.html(losses)
+    markup.draw(losses_html(view["groups"]))
     table(view["partitions"])
-    st.html(guards_html(view["partitions"]) + decisions_html(view))
+    markup.draw(guards_html(view["partitions"]) + decisions_html(view))
 
 
 def totals_html(view: Row) -> str:

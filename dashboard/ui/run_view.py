@@ -67,19 +67,43 @@ def error_html(error: Mapping[str, str]) -> str:
 
 
 def receipt_html(receipt: Mapping[str, Any]) -> str:
-    """Predicted against freed; named causes of a gap; whether more may still come."""
-    predicted, freed = receipt.get("predicted_bytes"), receipt.get("freed_bytes")
+    """Predicted against freed, by broker; the cause of a gap; whether more may still come."""
     final = bool(receipt.get("final"))
-    said = "Receipt" if final else "Receipt so far: Kafka is still deleting segments"
-    cells = [(markup.size(predicted), "predicted"), (markup.size(freed), "freed")]
-    if predicted is not None and freed is not None and final:
-        cells.append((markup.size(abs(predicted - freed)), _gap(predicted, freed)))
-    inner = "".join(f"<div><b>{figure}</b><small>{name}</small></div>" for figure, name in cells)
-    causes = "".join(f"<p>{text(cause)}</p>" for cause in _causes(receipt))
-    return (
-        f'<div class="lw lw-state" role="status"><h2>{"✔ " if final else "… "}{said}</h2>'
-        f'<div class="lw-counts">{inner}</div>{causes}</div>'
+    said = "Receipt" if final else "Receipt so far; final when the brokers have settled"
+    cells = "".join(
+        f"<div><b>{markup.size(receipt.get(key))}</b><small>{name}</small></div>"
+        for key, name in (("predicted_bytes", "predicted"), ("freed_bytes", "freed"))
     )
+    cells += "".join(
+        f"<div><b>{markup.size(freed)}</b><small>on broker {broker}</small></div>"
+        for broker, freed in sorted(_freed_by_broker(receipt).items())
+    )
+    notes = "".join(f"<p>{line}</p>" for line in _notes(receipt))
+    return (
+        f'<div class="lw lw-state" role="status"><h2>{"✔" if final else "…"} {said}</h2>'
+        f'<div class="lw-counts">{cells}</div>{notes}</div>'
+    )
+
+
+def _freed_by_broker(receipt: Mapping[str, Any]) -> dict[int, int]:
+    freed: dict[int, int] = {}
+    for replica in receipt.get("replicas") or ():
+        broker = replica["broker_id"]
+        freed[broker] = freed.get(broker, 0) + (replica["freed_bytes"] or 0)
+    return freed
+
+
+def _notes(receipt: Mapping[str, Any]) -> list[str]:
+    """The gap's cause, what retention took, what producers added meanwhile."""
+    notes = [text(receipt["gap"]).capitalize() + "."] if receipt.get("gap") else []
+    unmeasured = receipt.get("unmeasured_partitions")
+    if unmeasured:
+        notes.append(f"{formats.plural(unmeasured, 'partition')} had no prediction.")
+    if receipt.get("retention_bytes"):
+        notes.append(f"Retention took {markup.size(receipt['retention_bytes'])}, not counted.")
+    if receipt.get("produced_bytes"):
+        notes.append(f"Producers wrote {markup.size(receipt['produced_bytes'])} meanwhile.")
+    return notes
 
 
 def table(view: RunView) -> None:
@@ -123,12 +147,3 @@ def _behind(body: Mapping[str, Any]) -> str:
     ]
     parts += [f"broker {broker} is down" for broker in body["dead_replicas"]]
     return "; ".join(parts)
-
-
-def _gap(predicted: int, freed: int) -> str:
-    return "less than predicted" if freed < predicted else "more than predicted"
-
-
-def _causes(receipt: Mapping[str, Any]) -> list[str]:
-    causes = receipt.get("causes") or receipt.get("gap") or []
-    return [str(causes)] if isinstance(causes, str) else [str(cause) for cause in causes]

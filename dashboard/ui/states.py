@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from typing import ParamSpec
 
 import streamlit as st
 
 from dashboard.errors import LowwaterError
+from dashboard.snapshot_files import Kind
 from dashboard.ui import formats
-from dashboard.ui.context import Screen, choose_cluster, store
+from dashboard.ui.context import Screen, choose_cluster, open_cluster, store
 from dashboard.ui.markup import text
 
 _P = ParamSpec("_P")
+_POLL = timedelta(seconds=2)
 _LOG = logging.getLogger("lowwater.dashboard")
 _TITLES = {
-    "NO_SNAPSHOT": "No snapshot yet",
     "NO_ANALYSIS": "The first analysis is not finished",
     "CLUSTER_AMBIGUOUS": "Which cluster?",
     "CLUSTER_NOT_FOUND": "That cluster is not here",
@@ -58,6 +60,9 @@ def show(title: str, what: str, next_step: str = "", *, warn: bool = False) -> N
 
 def show_error(error: LowwaterError) -> None:
     """An error of the tree in words; its code stays visible for the ticket."""
+    if error.code == "NO_SNAPSHOT":
+        no_snapshot(error)
+        return
     title = _TITLES.get(error.code) or _BY_CLASS.get(type(error).__name__, "That did not work")
     show(f"{title} ({error.code})", error.message, error.next_step, warn=True)
     if error.code == "CLUSTER_AMBIGUOUS":
@@ -92,10 +97,34 @@ def no_analysis(screen: Screen) -> None:
         "The first analysis is not finished",
         f"The snapshot of {formats.ago(screen.manifest.taken_at, screen.now)} holds {rows}. "
         "lowwater watch analyzes it by itself: the first time takes about ten seconds, as Spark "
-        "starts; later ones about one.",
+        "starts; later ones about one. This page shows it as soon as it is there.",
         f"Wait for it, or run: lowwater analyze --data {screen.settings.data}",
     )
-    st.progress(0.5, text="Collected; analysis to come")
+    st.progress(0.5, text="Step 1 of 2: collected. Step 2: the analysis.")
+    _wait("findings")
+
+
+def no_snapshot(error: LowwaterError) -> None:
+    """Nothing is there yet: what runs, how long, and what to type if nothing runs."""
+    show(
+        "No snapshot yet (NO_SNAPSHOT)",
+        f"{error.message}. The first one takes a few seconds, its analysis about ten more. This "
+        "page shows them as soon as they are there.",
+        error.next_step,
+    )
+    st.progress(0.0, text="Step 1 of 2: collect. Step 2: analyze.")
+    _wait("snapshots")
+
+
+@st.fragment(run_every=_POLL)
+def _wait(kind: Kind) -> None:
+    """Draw the page once more when the first snapshot or analysis is there."""
+    try:
+        found = open_cluster().latest(kind)
+    except LowwaterError:
+        return
+    if found:
+        st.rerun(scope="app")
 
 
 def notes(screen: Screen) -> None:

@@ -1,0 +1,54 @@
+"""Numbers and times as the pages write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dashboard.ui import formats, markup
+
+NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"),
+    [
+        (None, "unknown"), (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"),
+        (5 * 2**20, "5.0 MiB"), (44_237_010_534, "41.2 GiB"), (3 * 2**40, "3.0 TiB"),
+    ],
+)  # fmt: skip
+def test_bytes_take_the_largest_unit_that_fits(size_bytes: int | None, shown: str) -> None:
+    assert formats.size(size_bytes) == shown
+
+
+def test_a_column_has_one_unit_for_all_its_rows() -> None:
+    assert formats.common_unit([5, None, 3 * 2**30]) == ("GiB", 2**30)
+    assert formats.common_unit([None, 12]) == ("bytes", 1)
+    assert formats.common_unit([]) == ("bytes", 1)
+
+
+def test_offsets_have_thin_spaces_and_keep_every_digit() -> None:
+    assert formats.number(9_007_199_254_740_993) == "9 007 199 254 740 993".replace(
+        " ", formats.THIN_SPACE
+    )
+
+
+@pytest.mark.parametrize(
+    ("passed", "shown"),
+    [
+        (timedelta(seconds=41), "41 s ago"), (timedelta(minutes=12, seconds=50), "12 min ago"),
+        (timedelta(hours=3), "3 h ago"), (timedelta(days=41), "41 d ago"),
+        (timedelta(seconds=-3), "0 s ago"),
+    ],
+)  # fmt: skip
+def test_ages_are_relative_in_whole_units(passed: timedelta, shown: str) -> None:
+    assert formats.ago(NOW - passed, NOW) == shown
+
+
+def test_an_age_tells_its_exact_time_on_hover() -> None:
+    assert markup.ago(NOW, NOW) == '<abbr title="2026-03-01 04:00:00 UTC">0 s ago</abbr>'
+
+
+def test_names_from_the_cluster_cannot_become_markup() -> None:
+    assert markup.text('<script>"&') == "&lt;script&gt;&quot;&amp;"
