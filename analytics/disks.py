@@ -23,8 +23,8 @@ def disks(
     """The `disks` table: one row per log dir.
 
     reclaimable_bytes: whole segments below the committed target of `free_partitions`; held_bytes:
-    above it; live_bytes: every other replica byte, needed or unknown. unexplained_bytes = total −
-    usable − replicas − future copies: indexes, stray and deleted folders, other programs' files
+    above it; live_bytes: every other replica byte, needed or unknown. unexplained_bytes = total -
+    usable - replicas - future copies: indexes, stray and deleted folders, other programs' files
     (all that shares the disk). Where that is negative (read at different moments) it is 0,
     `measured` is false and `error` says by how much; without DescribeLogDirs v4 it is null.
     """
@@ -49,8 +49,9 @@ def disks(
         "usable_bytes",
         "reclaimable_bytes",
         "held_bytes",
-        (F.col("all_bytes") - F.col("future") - F.col("reclaimable_bytes") - F.col("held_bytes"))
-        .alias("live_bytes"),
+        (
+            F.col("all_bytes") - F.col("future") - F.col("reclaimable_bytes") - F.col("held_bytes")
+        ).alias("live_bytes"),
         F.col("future").alias("future_bytes"),
         F.greatest(rest, F.when(rest.isNotNull(), F.lit(0))).alias("unexplained_bytes"),
         F.coalesce(rest >= 0, F.lit(False)).alias("measured"),

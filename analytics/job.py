@@ -86,17 +86,16 @@ def compute(
     tables: Tables, snapshot: Manifest, settings: Settings, base: Manifest | None
 ) -> dict[str, pa.Table]:
     """All findings tables of one snapshot, in memory. `base`: the analysis to go on from."""
-    cached: list[DataFrame] = []
+    return _collect(_frames(tables, snapshot, settings, base), snapshot)
 
-    def keep(frame: DataFrame) -> DataFrame:
-        cached.append(frame.cache())
-        return frame
 
-    try:
-        return _collect(_frames(tables, snapshot, settings, base, keep), snapshot)
-    finally:
-        for frame in cached:
-            frame.unpersist()
+def _once(frame: DataFrame) -> DataFrame:
+    """The same rows, computed once by the first query that needs them.
+
+    A checkpoint cuts the plan, which a cache does not: planning, not reading, is what a small
+    job waits for.
+    """
+    return frame.localCheckpoint(eager=False)
 
 
 def _frames(
@@ -104,9 +103,8 @@ def _frames(
     snapshot: Manifest,
     settings: Settings,
     base: Manifest | None,
-    keep: Callable[[DataFrame], DataFrame],
 ) -> dict[str, DataFrame]:
-    """The findings as DataFrames; shared intermediate ones are cached through `keep`."""
+    """The findings as DataFrames over shared intermediate ones."""
 
     def read(table: str) -> DataFrame:
         return tables.read("snapshots", table, [snapshot.id])
@@ -114,7 +112,7 @@ def _frames(
     incomplete = list(snapshot.details.get("groups_incomplete", ()))
     partitions, groups, replicas = read("partitions"), read("groups"), read("replicas")
     named = _topics(tables, snapshot, settings, read("configs"))
-    held = keep(_holds(tables, snapshot, named, base))
+    held = _once(_holds(tables, snapshot, named, base))
     targets = readers.with_targets(
         partitions,
         named,
@@ -122,10 +120,10 @@ def _frames(
         readers.topic_groups(held, named),
         _window_starts(tables, snapshot, named),
     )
-    measured = keep(estimate.with_bytes(estimate.measured(replicas, targets)))
+    measured = _once(estimate.with_bytes(estimate.measured(replicas, targets)))
     facts = moments.with_moments(targets, groups, read("reassignments"), replicas)
-    known = keep(facts.join(estimate.per_partition(measured), ["topic_no", "partition"], "left"))
-    rows = keep(reclaimable(known, incomplete))
+    known = _once(facts.join(estimate.per_partition(measured), ["topic_no", "partition"], "left"))
+    rows = _once(reclaimable(known, incomplete))
     free = disks.free_partitions(rows)
     brokers, log_dirs = read("brokers"), read("log_dirs")
     return {

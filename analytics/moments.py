@@ -14,7 +14,9 @@ def assigned_groups(groups: DataFrame) -> DataFrame:
     return (
         groups.where(F.coalesce("type", F.lit("")) != "share")
         .select("group_id", F.explode("assigned").alias("at"))
-        .select(F.col("at.topic").alias("topic"), F.col("at.partition").alias("partition"), "group_id")
+        .select(
+            F.col("at.topic").alias("topic"), F.col("at.partition").alias("partition"), "group_id"
+        )
     )
 
 

@@ -14,7 +14,7 @@ def of_replicas(partitions: DataFrame, replicas: DataFrame, brokers: DataFrame) 
     """Per broker: replicas whose size and whose own offsets are known, of those assigned to it.
 
     Tables `replicas` (sizes, from DescribeLogDirs) and `replica_offsets` (ListOffsets with
-    replica id −2; both lie in the snapshot's `replicas`).
+    replica id -2; both lie in the snapshot's `replicas`).
     """
     assigned = (
         partitions.select(F.explode("replicas").alias("broker_id"))
@@ -35,17 +35,19 @@ def of_replicas(partitions: DataFrame, replicas: DataFrame, brokers: DataFrame) 
         .join(F.broadcast(assigned), "broker_id", "full_outer")
         .join(F.broadcast(present), "broker_id", "left")
     )
-    tables = F.explode(
-        F.array(_count("replicas", "sizes"), _count("replica_offsets", "offsets"))
+    tables = F.explode(F.array(_count("replicas", "sizes"), _count("replica_offsets", "offsets")))
+    return (
+        both.select("*", tables.alias("t"))
+        .select(
+            F.col("t.table").alias("table"),
+            "broker_id",
+            F.col("t.rows").alias("rows"),
+            F.coalesce("expected_rows", F.lit(0)).alias("expected_rows"),
+            (F.col("t.rows") >= F.coalesce("expected_rows", F.lit(0))).alias("complete"),
+            F.coalesce("broker_error", "an_error").alias("known_reason"),
+        )
+        .select(*_COLUMNS[:5], _missing(F.col("known_reason")).alias("reason"))
     )
-    return both.select("*", tables.alias("t")).select(
-        F.col("t.table").alias("table"),
-        "broker_id",
-        F.col("t.rows").alias("rows"),
-        F.coalesce("expected_rows", F.lit(0)).alias("expected_rows"),
-        (F.col("t.rows") >= F.coalesce("expected_rows", F.lit(0))).alias("complete"),
-        F.coalesce("broker_error", "an_error").alias("known_reason"),
-    ).select(*_COLUMNS[:5], _missing(F.col("known_reason")).alias("reason"))
 
 
 def of_log_dirs(log_dirs: DataFrame, brokers: DataFrame) -> DataFrame:
@@ -105,9 +107,7 @@ def _whole(table: str, rows: DataFrame, doubt: Column) -> DataFrame:
 
 
 def _count(table: str, column: str) -> Column:
-    return F.struct(
-        F.lit(table).alias("table"), F.coalesce(column, F.lit(0)).alias("rows")
-    )
+    return F.struct(F.lit(table).alias("table"), F.coalesce(column, F.lit(0)).alias("rows"))
 
 
 def _missing(known: Column) -> Column:

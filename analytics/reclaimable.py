@@ -19,7 +19,9 @@ def reclaimable(partitions: DataFrame, incomplete: Sequence[str]) -> DataFrame:
     committed target and are held by `held_by`, the group that is furthest behind; the same on
     both rows.
     """
-    targets = F.explode(F.array(_target("committed", "committed"), _target("high-watermark", "end")))
+    targets = F.explode(
+        F.array(_target("committed", "committed"), _target("high-watermark", "end"))
+    )
     rows = partitions.select("*", targets.alias("t")).select(
         "*", F.col("t.target_offset").alias("target_offset")
     )

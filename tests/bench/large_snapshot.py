@@ -21,7 +21,7 @@ def write(
     cluster: ClusterStore, taken_at: datetime, *, partitions: int = 5000, groups: int = 300,
     moved: int = 0,
 ) -> str:  # fmt: skip
-    """Write and commit a snapshot; its id. `moved` records were read and written since the first."""
+    """Write and commit a snapshot; its id. `moved` more records were written and read by all."""
     tables = _tables(partitions, groups, moved)
     writer = cluster.begin("snapshots", taken_at)
     for name, columns in tables.items():

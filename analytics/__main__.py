@@ -1,0 +1,136 @@
+"""`python -m analytics`: one analysis as a JSON object, or `--serve` for one per line of stdin."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from pyspark.sql import SparkSession
+
+from analytics.archive import prepare
+from analytics.job import analyze
+from analytics.session import open_session
+from dashboard.clock import utc_now
+from dashboard.errors import AnalysisError, LowwaterError, UsageError
+from dashboard.settings import Settings, load
+from dashboard.snapshots import ClusterStore, Store
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run once or serve; the exit code of the error tree. Only JSON reaches stdout."""
+    arguments = _parser().parse_args(argv)
+    answers = _own_stdout()
+    try:
+        settings = load(arguments.settings)
+        root = arguments.data or settings.data
+        if arguments.serve:
+            return _serve(settings, root, arguments.cluster, answers)
+        cluster = Store(root).cluster(arguments.cluster)
+        # Before Java starts: an unknown snapshot is told in a moment.
+        snapshot_id = arguments.snapshot or cluster.latest_snapshot()
+        cluster.manifest("snapshots", snapshot_id)
+        spark = open_session(settings)
+        answer = _analyze(spark, settings, cluster, snapshot_id, arguments.full)
+        _print(answers, answer)
+    except LowwaterError as error:
+        _print(answers, error.to_json())
+        return error.exit_code
+    prepare(settings, spark, keep_waiting=False)
+    return 0
+
+
+def _serve(settings: Settings, root: str, named: str | None, answers: TextIO) -> int:
+    """Answer one JSON line per line of stdin until it ends; an error answers and goes on."""
+    began = time.monotonic()
+    spark = open_session(settings)
+    _print(answers, {"ready": True, "seconds": round(time.monotonic() - began, 3)})
+    builder = None
+    try:
+        for line in sys.stdin:
+            if line.strip():
+                _print(answers, _answer(spark, settings, root, named, line))
+                builder = builder or prepare(settings, spark, keep_waiting=True)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if builder is not None:
+            builder.terminate()
+    return 0
+
+
+def _answer(
+    spark: SparkSession, settings: Settings, root: str, named: str | None, line: str
+) -> dict[str, Any]:
+    try:
+        request = _request(line)
+        cluster = Store(root).cluster(request.get("cluster") or named)
+        return _analyze(
+            spark, settings, cluster, request.get("snapshot_id"), bool(request.get("full"))
+        )
+    except LowwaterError as error:
+        return {**error.to_json(), "exit_code": error.exit_code}
+
+
+def _request(line: str) -> dict[str, Any]:
+    try:
+        request = json.loads(line)
+    except ValueError:
+        request = None
+    if not isinstance(request, dict):
+        raise UsageError(
+            f"'{line.strip()[:80]}' is not a JSON object",
+            'Send one per line, for example {"snapshot_id": "…"}.',
+        )
+    return request
+
+
+def _analyze(
+    spark: SparkSession,
+    settings: Settings,
+    cluster: ClusterStore,
+    snapshot_id: str | None,
+    full: bool,
+) -> dict[str, Any]:
+    try:
+        done = analyze(spark, cluster, settings, now=utc_now, snapshot_id=snapshot_id, full=full)
+    except LowwaterError:
+        raise
+    except Exception as error:  # the loop must go on, whatever one snapshot did
+        raise AnalysisError(
+            f"the analysis of {snapshot_id or 'the newest snapshot'} failed: {error!r}",
+            "Analyze another snapshot; keep this one for a bug report.",
+        ) from error
+    return done.to_json()
+
+
+def _own_stdout() -> TextIO:
+    """Stdout for answers alone: whatever Java or a library prints goes to stderr instead."""
+    sys.stdout.flush()
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    return own
+
+
+def _print(answers: TextIO, value: dict[str, Any]) -> None:
+    answers.write(json.dumps(value, allow_nan=False) + "\n")
+    answers.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m analytics", description=__doc__)
+    parser.add_argument("--data", help="the folder or URL of the snapshots")
+    parser.add_argument("--cluster", help="name or id, when there are several")
+    parser.add_argument("--snapshot", help="its id (default: the newest)")
+    parser.add_argument("--full", action="store_true", help="fold holds over all snapshots")
+    parser.add_argument("--serve", action="store_true", help="read snapshot ids from stdin")
+    parser.add_argument("--settings", help="a settings file other than lowwater.toml")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
