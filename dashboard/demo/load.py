@@ -46,7 +46,7 @@ def produce_first_load(bootstrap: str, topics: Iterable[TopicTruth], now_ms: int
     for topic in topics:
         writer = plain
         if topic.transactional:
-            writer = Producer(client(bootstrap, **_BULK, **{"transactional.id": "demo-load"}))
+            writer = Producer(client(bootstrap, **_BULK, **_TRANSACTION))
             writer.init_transactions(ADMIN_TIMEOUT_SECONDS)
             writer.begin_transaction()
         size += _produce(writer, topic, now_ms)
@@ -94,6 +94,7 @@ _BULK = {
     "queue.buffering.max.messages": "200000",
     "message.timeout.ms": "300000",
 }
+_TRANSACTION = {"transactional.id": "demo-load", "transaction.timeout.ms": "300000"}
 
 
 def _bench_topics(partitions: int) -> list[tuple[str, int]]:
