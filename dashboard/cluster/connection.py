@@ -148,9 +148,13 @@ class Connection:
         chosen = next(iter([*telling, *errors]))
         if telling or chosen.code not in ("ANSWER_LOST", ClusterError.default_code):
             return chosen
+        # A listener that wants SASL closes the connection at the first question without it.
+        cut_off = any(e.code == "ANSWER_LOST" and not _hung(e) for e in errors)
+        hint = f"; is {self.security.protocol} its protocol?" if cut_off else ""
         return ClusterError(
             f"no broker of {self.security.addresses} answered: "
-            + "; ".join(sorted({e.message for e in errors})),
+            + "; ".join(sorted({e.message for e in errors}))
+            + hint,
             chosen.next_step,
             retriable=True,
         )

@@ -1,0 +1,87 @@
+"""Small certain workloads for broker tests: topics, records, commits, transactions."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+class Workload:
+    """Acts on one cluster with plain clients; every topic is deleted by `close`."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self.client = dict(client)
+        self.admin = AdminClient(self.client)
+        addresses = self.client["bootstrap.servers"].split(",")
+        self._each = [AdminClient({**self.client, "bootstrap.servers": a}) for a in addresses]
+        self._topics: list[str] = []
+
+    def close(self) -> None:
+        if self._topics:
+            for done in self.admin.delete_topics(self._topics).values():
+                done.exception()
+
+    def topic(
+        self,
+        partitions: int = 1,
+        replicas: int = 3,
+        *,
+        assignment: Sequence[Sequence[int]] | None = None,
+        **config: str,
+    ) -> str:
+        """A new topic; config keys with `_` for the dots. `assignment`: brokers per partition."""
+        name = f"t-{uuid.uuid4().hex[:10]}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        if assignment is None:
+            new = NewTopic(name, partitions, replicas, config=settings)
+        else:
+            new = NewTopic(
+                name, len(assignment), replica_assignment=[list(a) for a in assignment],
+                config=settings,
+            )  # fmt: skip
+        self.admin.create_topics([new])[name].result(30)
+        self._topics.append(name)
+        # Created means known to the controller: each broker hears of it a moment later.
+        for admin in self._each:
+            until(lambda admin=admin: not admin.list_topics(name, 5).topics[name].error, 10)
+        return name
+
+    def produce(self, topic: str, partition: int, count: int, size: int = 100) -> None:
+        producer = Producer({**self.client, "acks": "all"})
+        for _ in range(count):
+            producer.produce(topic, b"x" * size, partition=partition)
+        assert producer.flush(30) == 0
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit without joining: the group is then Empty."""
+        consumer = Consumer({**self.client, "group.id": group, "enable.auto.commit": False})
+        wanted = [TopicPartition(topic, p, offset) for (topic, p), offset in offsets.items()]
+        consumer.commit(offsets=wanted, asynchronous=False)
+        consumer.close()
+
+    @contextmanager
+    def member(self, group: str, topic: str, protocol: str) -> Iterator[Consumer]:
+        """A joined member that was assigned something."""
+        consumer = Consumer(
+            {**self.client, "group.id": group, "group.protocol": protocol,
+             "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )  # fmt: skip
+        consumer.subscribe([topic])
+        until(lambda: consumer.poll(0.2) is not None and bool(consumer.assignment()), 20)
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+
+def until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait until the condition holds; AssertionError when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
