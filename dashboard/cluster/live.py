@@ -66,6 +66,10 @@ class LiveCluster:
         """Every broker, reachable or not; `assigned` adds ids known from replica lists."""
         return read_brokers(self._connection, assigned)
 
+    def alive_brokers(self) -> tuple[int, ...]:
+        """Ids of the brokers that the newest metadata lists as alive; a fenced one is not."""
+        return tuple(self._connection.broker_ids())
+
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         """Topics by name; None asks for all; one that is not there carries its error."""
         return read_topics(self._connection, names)

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Protocol
 
 from dashboard.model import (
-    Broker,
     ConfigEntry,
     DeleteRecordsResult,
     EpochEnd,
@@ -27,7 +26,7 @@ class Cluster(Protocol):
     """`dashboard.cluster.live.LiveCluster`, or a stand-in for it."""
 
     def cluster_id(self) -> str: ...
-    def brokers(self) -> tuple[Broker, ...]: ...
+    def alive_brokers(self) -> tuple[int, ...]: ...
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]: ...
     def configs(
         self, topics: Iterable[str], brokers: Iterable[int] = ()

@@ -7,17 +7,18 @@ stall travel in requests of their own: a request is answered when its slowest pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dashboard.errors import ClusterError
+from dashboard.model import TopicPartition
 from dashboard.purge import receipt
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import OPEN_STATES, PartitionRow, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.readback import read_back
-from dashboard.purge.recheck import recheck
+from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.send import Sender
 from dashboard.purge.states import not_sent, run_state, settled
 
@@ -94,6 +95,7 @@ class Execution:
             "refused",
             [not_sent(by_key[k], r.name, r.reason) for k, r in checked.refused.items()],
         )
+        self._note_unreadable(by_key, checked)
         arrived = self._read_and_settle("arrived", [by_key[k] for k in sorted(checked.arrived)])
         sent = False
         if checked.allowed:
@@ -106,6 +108,18 @@ class Execution:
             if canary:
                 self._judge_canary()
         return bool(checked.refused) or arrived or sent
+
+    def _note_unreadable(
+        self, rows: Mapping[TopicPartition, PartitionRow], checked: Rechecked
+    ) -> None:
+        """Why a partition waits; it is refused with that reason when the run gives up."""
+        noted = [
+            replace(rows[key], error=why.name, message=why.reason)
+            for key, why in sorted(checked.unreadable.items())
+        ]
+        changed = [row for row in noted if row != rows[row.key]]
+        if changed:
+            self.journal.note(self.run.run_id, changed)
 
     def _may_send(self) -> bool:
         return self.journal.wish(self.run.run_id) is None and not self.read_only()
@@ -148,10 +162,13 @@ class Execution:
 
     def _give_up(self) -> None:
         """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""
-        rows = self._rows(("pending",))
         text = "no leader could be asked in time; nothing was sent"
         self._record(
-            "gave-up", [not_sent(row, row.error or "LEADER_NOT_AVAILABLE", text) for row in rows]
+            "gave-up",
+            [
+                not_sent(row, row.error or "LEADER_NOT_AVAILABLE", row.message or text)
+                for row in self._rows(("pending",))
+            ],
         )
 
     def _close(self) -> str:

@@ -39,13 +39,13 @@ def read_back(live: Cluster, targets: Mapping[TopicPartition, int]) -> dict[Topi
     epochs = {k: p.leader_epoch for k in keys if (p := before.get(k)) and _has_leader(p)}
     leaders = live.leader_log_starts({k: e for k, e in epochs.items() if e is not None})
     replicas = _by_partition(live.replica_offsets([k for k in keys if k in before], None))
-    alive = {b.broker_id for b in live.brokers()}
     moving = {
         (r.broker_id, TopicPartition(r.topic, r.partition))
         for r in live.log_dirs().replicas
         if r.is_future
     }
     after = _partitions(live, names)
+    alive = set(live.alive_brokers())  # as of the metadata just read
     found: dict[TopicPartition, Seen] = {}
     for key in keys:
         was, now = before.get(key), after.get(key)

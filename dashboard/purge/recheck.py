@@ -53,7 +53,7 @@ class Rechecked:
     allowed: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
     arrived: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
     refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
-    unreadable: dict[TopicPartition, str] = field(default_factory=dict)
+    unreadable: dict[TopicPartition, Refusal] = field(default_factory=dict)
 
 
 def recheck(live: Cluster, plan: Plan, rows: Iterable[PartitionRow], now: datetime) -> Rechecked:
@@ -105,7 +105,7 @@ def _same_topics(
             reason = f"this principal may not describe topic {key.topic}"
             result.refused[key] = Refusal(error, reason)
         elif error:
-            result.unreadable[key] = error
+            result.unreadable[key] = Refusal(error, f"topic {key.topic} cannot be described")
         else:
             same.append(key)
     return same
@@ -160,7 +160,8 @@ def _place(
         result.refused[key] = Refusal("not-planned", "the plan does not free this partition")
         return
     if seen.error or seen.log_start_offset is None or seen.leader_id is None:
-        result.unreadable[key] = seen.error or "LEADER_NOT_AVAILABLE"
+        name = seen.error or "LEADER_NOT_AVAILABLE"
+        result.unreadable[key] = Refusal(name, "its offsets cannot be read")
         return
     if seen.log_start_offset >= target:
         result.arrived[key] = seen
@@ -168,7 +169,10 @@ def _place(
     findings = over.data_findings(seen, ResolvedTarget(target))
     blocking, _ = lift(findings, plan.overrides, has_target=True, every_group=False)
     moved_back = _moved_back(plan, planned, over.facts.claims.get(key, ()))
-    if blocking:
+    if blocking and blocking[0].name == "groups-incomplete":
+        # A coordinator that is gone for a moment: it may be back before the run gives up.
+        result.unreadable[key] = Refusal(blocking[0].name, blocking[0].reason)
+    elif blocking:
         result.refused[key] = Refusal(blocking[0].name, blocking[0].reason)
     elif moved_back:
         result.refused[key] = Refusal("unread-by-group", moved_back)
@@ -202,7 +206,8 @@ def _refuse_reused_offsets(
     for key, epoch in changed.items():
         end, target = ends.get(key), planned[key].target_offset
         if end is None or end.error:
-            result.unreadable[key] = (end.error if end else None) or "EPOCH_NOT_READ"
+            name = (end.error if end else None) or "EPOCH_NOT_READ"
+            result.unreadable[key] = Refusal(name, f"the end of leader epoch {epoch} is not known")
         elif end.end_offset is None or target is None or end.end_offset < target:
             result.refused[key] = Refusal(
                 "offsets-reused",

@@ -57,8 +57,7 @@ class ReplicaWatch:
 
     def _settle_time(self) -> timedelta:
         topics = {p.topic for p in self.plan.free_partitions}
-        brokers = [b.broker_id for b in self.live.brokers()]
-        return receipt.settle_time(self.live.configs(sorted(topics), brokers))
+        return receipt.settle_time(self.live.configs(sorted(topics), self.live.alive_brokers()))
 
     def _look(self, current: dict[str, Any], settle: timedelta) -> dict[str, Any]:
         rows = self._read()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import os
 import sys
 import threading
 import time
@@ -123,7 +124,7 @@ def _run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
     folder = state_dir / "locks"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = (folder / f"{run_id}.lock").open("w")
+        file = (folder / f"{run_id}.lock").open("a+")
     except OSError as error:
         raise JournalError(
             f"the lock of run {run_id} cannot be opened: {error}", "Check the state folder."
@@ -134,6 +135,10 @@ def _run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
+        # Who holds it, for an operator who wonders.
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
         yield True
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
+import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -53,8 +58,7 @@ class Bench:
     def close(self) -> None:
         """End workers that still watch, and remove the topics."""
         for run in self.journal.runs():
-            if run.open:
-                queue.request_cancel(self.journal, run.run_id, "test")
+            self.kill_worker(run.run_id)
         if self._topics:
             self.admin.delete_topics(self._topics)
         self.journal.close()
@@ -83,7 +87,14 @@ class Bench:
         """Set a group's committed offsets, without any member."""
         parts = [TopicPartition(topic, p, o) for p, o in offsets.items()]
         request = ConsumerGroupTopicPartitions(group, parts)
-        self.admin.alter_consumer_group_offsets([request])[group].result(20)
+        until = time.monotonic() + 15
+        while True:  # a coordinator that was just elected loads its groups first
+            answer = self.admin.alter_consumer_group_offsets([request])[group].result(20)
+            errors = [p.error for p in answer.topic_partitions if p.error]
+            if not errors:
+                return
+            assert time.monotonic() < until, errors
+            time.sleep(0.1)
 
     def plan(self, *topics: str, to: str | Target = "committed", **request: Any) -> Plan:
         """A plan whose readers need no declaration."""
@@ -101,12 +112,23 @@ class Bench:
         return queue.enqueue(self.settings, self.journal, plan, **given)
 
     def apply(self, plan: Plan, **change: Any) -> RunView:
-        """Queue and wait for the run to close."""
-        return self.wait(self.enqueue(plan, **change))
+        """Queue, wait for the run to close, and end its watching."""
+        view = self.wait(self.enqueue(plan, **change))
+        self.kill_worker(view.run.run_id)
+        return view
 
     def start(self, run_id: str) -> int:
         """Start a worker of a queued run: its process id."""
         return queue.spawn(self.settings, run_id)
+
+    def kill_worker(self, run_id: str) -> None:
+        """SIGKILL the worker that holds the run's lock, if one does."""
+        lock = self.settings.state_dir / "locks" / f"{run_id}.lock"
+        with suppress(FileNotFoundError), lock.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.kill(int(lock.read_text()), signal.SIGKILL)
 
     def cancel(self, run_id: str) -> None:
         queue.request_cancel(self.journal, run_id, "test")
@@ -134,4 +156,3 @@ class Bench:
                 found.append(offset)
         reader.close()
         return found
-

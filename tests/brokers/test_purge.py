@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -46,7 +46,7 @@ def test_wait_all_purge_frees_the_bytes_below_the_committed_minimum_and_nothing_
         2: (None, ["no-committed-offset"]),
         3: (0, []),
     }
-    view = bench.apply(plan)
+    view = bench.wait(bench.enqueue(plan))
 
     assert (view.run.state, view.exit_code) == ("done", 0)
     assert {(r.partition, r.state, r.low_watermark) for r in view.partitions} == {
@@ -67,7 +67,8 @@ def test_wait_all_purge_frees_the_bytes_below_the_committed_minimum_and_nothing_
     assert bench.journal.verify().ok
 
 
-def _freed(bench: Bench, run_id: str) -> dict:
+def _freed(bench: Bench, run_id: str) -> dict[str, Any]:
+    """The receipt once bytes left on every replica."""
     until = time.monotonic() + 15
     while time.monotonic() < until:
         receipt = bench.journal.run(run_id).to_json()["receipt"]
@@ -251,7 +252,7 @@ def test_the_canary_goes_first_and_then_the_rest(bench: Bench) -> None:
     view = bench.apply(bench.plan(topic), canary=True)
     assert view.run.state == "done"
     intents = [e for e in bench.journal.entries(view.run.run_id) if e.kind == "intent"]
-    assert [len(e.body["partitions"]) for e in intents][0] == 1
+    assert len(intents[0].body["partitions"]) == 1
     assert len(intents) > 1
 
 
@@ -300,7 +301,7 @@ def test_the_read_only_switch_stops_every_purge(bench: Bench) -> None:
     assert len(bench.offsets(topic, 0)) == 20
 
 
-def test_an_expired_plan_is_refused(bench: Bench, tmp_path: Path) -> None:
+def test_an_expired_plan_is_refused(bench: Bench) -> None:
     topic = bench.topic(5)
     bench.commit("purge-g", topic, {0: 5})
     plan = bench.plan(topic)
