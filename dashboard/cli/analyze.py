@@ -8,9 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
@@ -18,6 +19,8 @@ from dashboard.errors import AnalysisError
 
 # How long an interrupted child may take to tidy up before it is killed.
 _GRACE_SECONDS = 10.0
+# How long to wait for the last lines of its log: a grandchild may keep that pipe open.
+_LAST_WORDS_SECONDS = 1.0
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -61,14 +64,38 @@ def _answer(command: list[str]) -> tuple[dict[str, Any], int]:
     """The child's one JSON object ({} without one) and its exit code."""
     # A session of its own: Ctrl-C reaches the child once, from here, and never twice.
     child = subprocess.Popen(
-        command, stdout=subprocess.PIPE, env=_environment(), text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(),
+        text=True,
+        errors="replace",
+        start_new_session=True,
     )
+    quiet = threading.Event()
+    relay = threading.Thread(target=_relay, args=(child.stderr, quiet), daemon=True)
+    relay.start()
+    assert child.stdout is not None
     try:
-        stdout, _ = child.communicate()
+        stdout = child.stdout.read()
+        child.wait()
     except BaseException:
+        quiet.set()  # Spark answers an interrupt with pages of traceback
         _end(child)
         raise
+    finally:
+        relay.join(_LAST_WORDS_SECONDS)
+        child.stdout.close()
     return _last_object(stdout), child.returncode
+
+
+def _relay(lines: IO[str] | None, quiet: threading.Event) -> None:
+    """The child's log, line by line, until nobody wants it any more."""
+    assert lines is not None
+    with lines:
+        for line in lines:
+            if not quiet.is_set():
+                output.progress(line.rstrip("\n"))
 
 
 def _environment() -> dict[str, str]:

@@ -37,9 +37,10 @@ def receipt(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return "receipt: not known yet"
     state = "final" if found["final"] else "so far"
+    gap = f"; {found['gap']}" if found.get("gap") else ""
     return (
         f"receipt ({state}): predicted {output.size(found['predicted_bytes'])}, "
-        f"freed {output.size(found['freed_bytes'])}"
+        f"freed {output.size(found['freed_bytes'])}{gap}"
     )
 
 

@@ -43,12 +43,15 @@ def test_the_childs_object_is_relayed_and_its_words_are_right(
 ) -> None:
     body = (
         "print('a stray line')\n"
+        "print('reading …', file=sys.stderr)\n"
         "print(json.dumps({'analysis_id': 'a', 'snapshot_id': 's', 'tables': {'holds': 3},"
         " 'seconds': 1.25, 'words': sys.argv[1:]}))"
     )
     child(body)
     assert main(["analyze", "--full", "--data", data, "--json"]) == 0
-    value = json.loads(capsys.readouterr().out)
+    captured = capsys.readouterr()
+    value = json.loads(captured.out)
+    assert captured.err == "reading …\n"
     assert value["analysis_id"] == "a"
     assert value["words"] == [
         "-m", "analytics", "--data", data, "--cluster", sample_store.CLUSTER_ID, "--full",
@@ -105,7 +108,8 @@ def test_ctrl_c_and_sigterm_end_the_child_and_give_130(
         f"open({str(tmp_path / 'pid')!r} + '.tmp', 'w').write(str(os.getpid()))\n"
         f"os.rename({str(tmp_path / 'pid')!r} + '.tmp', {str(tmp_path / 'pid')!r})\n"
         "try:\n    time.sleep(60)\n"
-        f"except KeyboardInterrupt:\n    open({str(tmp_path / 'tidy')!r}, 'w').close()"
+        f"except KeyboardInterrupt:\n    open({str(tmp_path / 'tidy')!r}, 'w').close()\n"
+        "    raise"
     )
     script = (
         "import sys; from dashboard.cli import analyze; from dashboard.cli.main import main;"
@@ -115,6 +119,7 @@ def test_ctrl_c_and_sigterm_end_the_child_and_give_130(
     ours = subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(analyze.__file__).parents[2])},
     )
@@ -123,7 +128,8 @@ def test_ctrl_c_and_sigterm_end_the_child_and_give_130(
         time.sleep(0.02)
     child = int((tmp_path / "pid").read_text())
     ours.send_signal(number)
-    out, _ = ours.communicate(timeout=30)
+    out, err = ours.communicate(timeout=30)
+    assert "Traceback" not in err
     assert ours.returncode == 130
     assert json.loads(out)["error"]["code"] == "INTERRUPTED"
     assert (tmp_path / "tidy").exists()
