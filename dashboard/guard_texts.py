@@ -143,7 +143,8 @@ def guard(name: str, **facts: Any) -> Guard:
     Facts by guard: groups-incomplete why · cluster-mismatch planned, found · topic-id-changed
     topic, planned, found · not-deletable topic, policy · system-topic topic ·
     beyond-last-stable-offset target_offset, last_stable_offset · target-unresolved why ·
-    unread-by-group group_id, committed_offset, target_offset, records · no-committed-offset who · readers-undeclared topic ·
+    unread-by-group group_id, committed_offset, target_offset, records ·
+    no-committed-offset who · readers-undeclared topic ·
     unseen-reader-suspected topic, bytes_out, explained · members-without-commits group_id ·
     share-group group_id, why · changelog-source topic, why · remote-storage topic ·
     under-replicated brokers · reassigning adding, removing · leader-log-dir-move broker_id,
