@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
@@ -23,6 +23,13 @@ TOPIC_CONFIG = {"segment.bytes": "1048576", "retention.bytes": "67108864"}
 BENCH_CONFIG = {"segment.bytes": "1048576", "segment.index.bytes": "4096"}
 BENCH_PARTITIONS_PER_TOPIC = 100
 BENCH_RECORDS_PER_PARTITION = 3
+_BULK = {
+    "linger.ms": "50",
+    "batch.num.messages": "10000",
+    "queue.buffering.max.messages": "200000",
+    "message.timeout.ms": "300000",
+}
+_TRANSACTION = {"transactional.id": "demo-load", "transaction.timeout.ms": "300000"}
 _PAYLOAD = random.Random(20).randbytes(64 * 1024)
 
 
@@ -40,19 +47,23 @@ def create_topics(bootstrap: str, topics: Iterable[TopicTruth]) -> None:
 
 
 def produce_first_load(bootstrap: str, topics: Iterable[TopicTruth], now_ms: int) -> int:
-    """Writes every topic's load, timestamps spread over the last day; returns record bytes."""
-    plain = Producer(client(bootstrap, **_BULK))
+    """Writes every topic's load, timestamps spread over the last day; returns record bytes.
+
+    Raises DemoError when the brokers did not take every record.
+    """
+    lost: list[str] = []
+    plain = _producer(bootstrap, lost)
     size = 0
     for topic in topics:
         writer = plain
         if topic.transactional:
-            writer = Producer(client(bootstrap, **_BULK, **_TRANSACTION))
+            writer = _producer(bootstrap, lost, _TRANSACTION)
             writer.init_transactions(ADMIN_TIMEOUT_SECONDS)
             writer.begin_transaction()
         size += _produce(writer, topic, now_ms)
         if topic.transactional:
             writer.commit_transaction(ADMIN_TIMEOUT_SECONDS)
-    _flush(plain)
+    _flush(plain, lost)
     return size
 
 
@@ -75,26 +86,18 @@ def create_many_partitions(bootstrap: str, partitions: int, now_ms: int) -> dict
             bootstrap, [NewTopic(name, n, replication, config=BENCH_CONFIG) for name, n in batch]
         )
     # One request per partition is sent: waiting for followers too would take minutes.
-    producer = Producer(client(bootstrap, **_BULK, acks="1"))
+    lost: list[str] = []
+    producer = _producer(bootstrap, lost, {"acks": "1"})
     records = 0
     for name, count in names:
         for partition in range(count):
             for _ in range(BENCH_RECORDS_PER_PARTITION):
                 _send(producer, (name, partition), _PAYLOAD[:200], None, now_ms)
                 records += 1
-    _flush(producer)
+    _flush(producer, lost)
     for name, count in names:
         _await_commit(bootstrap, f"{name}-group", [Position(name, p, 1) for p in range(count)])
     return {"topics": len(names), "partitions": partitions, "records": records}
-
-
-_BULK = {
-    "linger.ms": "50",
-    "batch.num.messages": "10000",
-    "queue.buffering.max.messages": "200000",
-    "message.timeout.ms": "300000",
-}
-_TRANSACTION = {"transactional.id": "demo-load", "transaction.timeout.ms": "300000"}
 
 
 def _bench_topics(partitions: int) -> list[tuple[str, int]]:
@@ -153,17 +156,33 @@ def _send(
             producer.poll(0.1)
 
 
-def _flush(producer: Producer) -> None:
+def _producer(
+    bootstrap: str, lost: list[str], properties: Mapping[str, str] | None = None
+) -> Producer:
+    """A producer for many records; what a broker refused or did not take in time is in `lost`."""
+
+    def on_delivery(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            lost.append(error.str())
+
+    failures_only = {"on_delivery": on_delivery, "delivery.report.only.error": True}
+    return Producer({**client(bootstrap, **_BULK, **(properties or {})), **failures_only})
+
+
+def _flush(producer: Producer, lost: list[str]) -> None:
     """Waits as long as brokers keep taking records: thousands of new logs take their time."""
     left = len(producer)
     while left:
         before, left = left, producer.flush(ADMIN_TIMEOUT_SECONDS)
         if left >= before:
-            raise DemoError(
-                f"{left} records of the load were not taken by the brokers in time",
-                "See the brokers' logs in the demo's folder; often the disk is slow or full.",
-                code="DEMO_LOAD_FAILED",
-            )
+            break
+    if left or lost:
+        raise DemoError(
+            f"{left + len(lost)} records of the load were not taken by the brokers"
+            + (f": {lost[0]}" if lost else " in time"),
+            "See the brokers' logs in the demo's folder; often the disk is slow or full.",
+            code="DEMO_LOAD_FAILED",
+        )
 
 
 def _positions(topics: Iterable[TopicTruth]) -> dict[str, list[Position]]:
