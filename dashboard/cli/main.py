@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
 from types import FrameType, ModuleType
@@ -97,11 +96,7 @@ def _respawn() -> None:
 
 
 def _modules() -> dict[str, ModuleType]:
-    return {
-        verb: import_module(f"dashboard.cli.{verb}")
-        for verb in VERBS
-        if find_spec(f"dashboard.cli.{verb}")
-    }
+    return {verb: import_module(f"dashboard.cli.{verb}") for verb in VERBS}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,13 @@ import pytest
 from dashboard.cli import main as entry
 from dashboard.cli.main import main
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.clock import utc_now
 from dashboard.errors import LowwaterError, RefusedError
+from dashboard.purge import queue
+from dashboard.purge.journal import open_default
+from dashboard.settings import load
+from tests.support import sample_store
+from tests.unit.cli.plans import a_plan
 
 
 @pytest.fixture
@@ -232,3 +239,34 @@ def test_help_needs_no_heavy_import() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert ended.stderr.strip() == "[]"
+
+
+def test_any_call_starts_again_the_workers_of_runs_that_lost_theirs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, alone: Path
+) -> None:
+    spawned: list[str] = []
+    monkeypatch.setattr(queue, "spawn", lambda _settings, run_id: spawned.append(run_id))
+    journal = open_default(load())
+    run_id = queue.enqueue(
+        load(), journal, a_plan(hours_ago=0), mode="wait-all", confirm="purge 1 topics on prod",
+        sha256=None, who="me", token="t", now=utc_now() - timedelta(minutes=5),
+    )  # fmt: skip
+    journal.close()
+    spawned.clear()
+    assert main(["findings", "holds", "--data", "none", "--json"]) == 1
+    assert spawned == [run_id]
+    assert f"run {run_id} had no worker" in capsys.readouterr().err
+
+
+def test_a_journal_that_cannot_be_read_does_not_stop_other_verbs(
+    capsys: pytest.CaptureFixture[str], alone: Path
+) -> None:
+    (alone / "state").mkdir()
+    (alone / "state" / "journal.sqlite").write_text("no database at all, but some text")
+    sample_store.write(alone / "d")
+    assert main(["findings", "holds", "--data", "d", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["rows"]
+    assert "could not be looked for" in captured.err
+    assert main(["runs", "--json"]) == 70
+    assert "journal" in json.loads(capsys.readouterr().out)["error"]["code"].lower()
