@@ -1,0 +1,139 @@
+"""How long one collect takes, beside Kafka's own tools on the same cluster in the same run.
+
+`python -m tests.bench.bench_collect [--partitions 5000] [--runs 5] [--bootstrap-server H:P]`
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dashboard import settings
+from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
+from dashboard.collect import collect
+from dashboard.demo import jars
+from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.load import create_many_partitions
+from dashboard.snapshots import ClusterStore, Store
+
+TOOLS = {
+    "LogDirsCommand": ["LogDirsCommand", "--describe"],
+    "GetOffsetShell earliest": ["GetOffsetShell", "--time", "earliest"],
+    "GetOffsetShell latest": ["GetOffsetShell", "--time", "latest"],
+    "ConsumerGroupCommand": [
+        "consumer.group.ConsumerGroupCommand", "--all-groups", "--describe",
+    ],
+}  # fmt: skip
+GOAL = 5.0
+
+
+def main(argv: list[str]) -> int:
+    """Measure and print; 1 when the goal was missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=5000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--bootstrap-server", help="a cluster that is loaded already")
+    args = parser.parse_args(argv)
+    chosen = settings.load()
+    found = jars.resolve(chosen.kafka_version, chosen.cache_dir)
+    with (
+        tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder,
+        _bootstrap(args.bootstrap_server, found, Path(folder), args.partitions) as bootstrap,
+    ):
+        rows = _tools(found, bootstrap, max(1, args.runs // 2))
+        ours, tables = _collects(bootstrap, folder, args.runs)
+    print(f"\nKafka {found.version}, rows of our snapshot: {tables}")
+    return _print_table(rows, ours)
+
+
+@contextmanager
+def _bootstrap(
+    given: str | None, found: jars.KafkaJars, folder: Path, partitions: int
+) -> Iterator[str]:
+    if given:
+        yield given
+        return
+    with LocalCluster(folder / "brokers", found, heap_mb=1024) as cluster:
+        begun = time.monotonic()
+        loaded = create_many_partitions(cluster.bootstrap, partitions, int(time.time() * 1000))
+        print(f"loaded {loaded} in {time.monotonic() - begun:.0f} s", file=sys.stderr)
+        yield cluster.bootstrap
+
+
+def _tools(found: jars.KafkaJars, bootstrap: str, runs: int) -> dict[str, float]:
+    if not found.has_tools:
+        sys.exit(f"Kafka {found.version} is published without its tools; use 4.3.1 or 3.9.2.")
+    return {name: _median(runs, _tool(found, bootstrap, tool)) for name, tool in TOOLS.items()}
+
+
+def _tool(found: jars.KafkaJars, bootstrap: str, tool: list[str]) -> Callable[[], None]:
+    name, *rest = tool
+    command = [
+        found.java, "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", found.class_path,
+        f"org.apache.kafka.tools.{name}", "--bootstrap-server", bootstrap, *rest,
+    ]  # fmt: skip
+
+    def run() -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    return run
+
+
+def _collects(bootstrap: str, folder: str, runs: int) -> tuple[dict[str, float], dict[str, int]]:
+    """Seconds: a whole process as the tools are, and inside a running one as `watch` does it."""
+    client = {"bootstrap.servers": bootstrap}
+    command = [
+        sys.executable, "-m", "dashboard.cli.main", "collect",
+        "--bootstrap-server", bootstrap, "--data", f"{folder}/cli", "--json",
+    ]  # fmt: skip
+
+    def process() -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    with connect(client) as live:
+        store = ClusterStore(Store(f"{folder}/data"), live.cluster_id())
+
+        def inside() -> dict[str, int]:
+            got = collect(live, store, now=utc_now, progress=lambda _: None)
+            return dict(got.tables)
+
+        tables = inside()
+        seconds = {
+            "lowwater collect (a new process)": _median(runs, process),
+            "lowwater collect (in watch)": _median(runs, inside),
+        }
+    return seconds, tables
+
+
+def _median(runs: int, call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(runs):
+        begun = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times)
+
+
+def _print_table(tools: dict[str, float], ours: dict[str, float]) -> int:
+    total = sum(tools.values())
+    print(f"\n{'':<34}{'median s':>10}{'faster':>10}")
+    for name, took in tools.items():
+        print(f"{name:<34}{took:>10.2f}")
+    print(f"{'all four of Kafka':<34}{total:>10.2f}{1:>9.1f}x")
+    for name, took in ours.items():
+        print(f"{name:<34}{took:>10.2f}{total / took:>9.1f}x")
+    missed = [name for name, took in ours.items() if total / took < GOAL]
+    print(f"goal: {GOAL:g}x " + (f"missed by {', '.join(missed)}" if missed else "reached"))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
