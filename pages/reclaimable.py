@@ -32,13 +32,14 @@ def show() -> None:
     with side:
         waived = waiving.choose(screen, [row.topic for row in kept])
     facts = waiving.redrawn(screen, waived)
-    drawn = topic_rows(facts) if waived else rows_of(screen)
-    rows = [row for row in drawn if filters.keep(row)]
+    # What was shown stays, in its order: a row that moved would be another one under the mouse.
+    drawn = {row.topic: row for row in topic_rows(facts)} if waived else {}
+    rows = [drawn.get(row.topic, row) for row in kept]
     with main:
-        show_totals(screen, facts, rows, kept, waived)
+        show_totals(rows, kept, waived)
         if rows:
             chosen = topic_table.show(rows, key="topics-table")
-            show_actions(screen, rows, chosen, waived)
+            show_actions(screen, facts, rows, chosen, waived)
         else:
             states.show("No topic passes the filters", "Widen them, or clear the topic's name.")
             chosen = []
@@ -47,8 +48,6 @@ def show() -> None:
 
 
 def show_totals(
-    screen: Screen,
-    facts: pa.Table,
     rows: Sequence[TopicRow],
     before: Sequence[TopicRow],
     waived: Sequence[str],
@@ -65,14 +64,15 @@ def show_totals(
     if waived:
         names = markup.text(", ".join(waived))
         said += f" <b>+{markup.size(now - was)}</b> if {names} were waived."
-    left, right = st.columns([6, 1.3], vertical_alignment="center")
-    left.html(f'<div class="lw">{said}</div>')
-    with right:
-        how_do_you_know(screen, facts)
+    st.html(f'<div class="lw">{said}</div>')
 
 
 def show_actions(
-    screen: Screen, rows: Sequence[TopicRow], chosen: Sequence[str], waived: Sequence[str]
+    screen: Screen,
+    facts: pa.Table,
+    rows: Sequence[TopicRow],
+    chosen: Sequence[str],
+    waived: Sequence[str],
 ) -> None:
     """What can be done with the selected rows."""
     selected = [row for row in rows if row.topic in chosen]
@@ -81,6 +81,7 @@ def show_actions(
         if st.button(label, type="primary", disabled=not chosen, key="plan-selected"):
             routes.go("purge", topics=",".join(chosen), waive=",".join(waived))
         declare_readers(screen, "Declare readers", [row.topic for row in (selected or rows)])
+        how_do_you_know(screen, facts)
         if selected:
             freed = formats.size(total(selected, "consumed_bytes"))
             st.caption(f"{freed} reclaimable in the selection; the purge page previews it live.")

@@ -10,11 +10,13 @@ from dashboard.ui import colours, formats, markup
 from dashboard.ui.colours import Meaning
 
 SHOWN = 12
+# Below this share of the disk Kafka's bytes would be a hairline: then they are the whole bar.
+_HAIRLINE = 0.05
 _PARTS: tuple[tuple[str, Meaning, str], ...] = (
     ("live_bytes", colours.LIVE, "needed by somebody, or unknown"),
     ("future_bytes", colours.LIVE, "being moved between log dirs"),
     ("held_bytes", colours.HELD, "consumed by some groups, held back by another"),
-    ("reclaimable_bytes", colours.RECLAIMABLE, "consumed by every known group"),
+    ("reclaimable_bytes", colours.RECLAIMABLE, "whole segments that every known group has passed"),
     ("unexplained_bytes", colours.UNKNOWN, "indexes, other files, or orphans: not listed by Kafka"),
 )
 
@@ -29,6 +31,16 @@ class DiskBar:
     total_bytes: int | None
     usable_bytes: int | None
     error: str | None
+
+    @property
+    def listed_bytes(self) -> int:
+        """Bytes that Kafka itself lists for this log dir."""
+        return sum(size for meaning, _, size in self.parts if meaning is not colours.UNKNOWN)
+
+    @property
+    def kafka_alone(self) -> bool:
+        """Whether the bar shows Kafka's bytes alone: the disk is unknown, or dwarfs them."""
+        return not self.total_bytes or self.listed_bytes < _HAIRLINE * self.total_bytes
 
     @property
     def used_share(self) -> float | None:
@@ -60,10 +72,27 @@ def disks_html(disks: pa.Table) -> str:
     shown = "".join(_bar(bar) for bar in found[:SHOWN])
     rest = len(found) - SHOWN
     more = f"<small>and {formats.plural(rest, 'log dir')} less full</small>" if rest > 0 else ""
-    meanings = [colours.LIVE, colours.HELD, colours.RECLAIMABLE, colours.UNKNOWN]
-    legend = "".join(markup.key(meaning, _total(found, meaning)) for meaning in meanings)
+    alone = bool(found) and all(bar.kafka_alone for bar in found[:SHOWN])
+    return (
+        f'<div class="lw"><h2>Disks, fullest first{_note(found)}</h2>{shown}{more}'
+        f"<p>{_legend(found, alone)}</p></div>"
+    )
+
+
+def _note(found: list[DiskBar]) -> str:
+    if not any(bar.kafka_alone for bar in found[:SHOWN]):
+        return ""
+    return " <small>by Kafka's bytes alone: other files dwarf them on that disk</small>"
+
+
+def _legend(found: list[DiskBar], alone: bool) -> str:
+    meanings = [colours.LIVE, colours.HELD, colours.RECLAIMABLE]
+    named = "".join(markup.key(meaning, _total(found, meaning)) for meaning in meanings)
+    if alone:
+        return named
+    # Several log dirs may share one disk, so the rest of it has no honest sum.
     free = '<span class="lw-key"><i style="background:var(--lw-free)"></i>free</span>'
-    return f'<div class="lw"><h2>Disks, fullest first</h2>{shown}{more}<p>{legend}{free}</p></div>'
+    return named + markup.key(colours.UNKNOWN) + free
 
 
 def _total(found: list[DiskBar], meaning: Meaning) -> str:
@@ -73,13 +102,15 @@ def _total(found: list[DiskBar], meaning: Meaning) -> str:
 def _bar(bar: DiskBar) -> str:
     name = markup.hover(f"{bar.broker_id} · {_short(bar.log_dir)}", bar.log_dir)
     label = f"<span>broker {name}</span>"
-    if bar.error:
+    if not bar.parts:
+        why = bar.error or "no bytes told"
         return (
             f'<div class="lw-disk">{label}<div class="lw-bar"><span class="lw-fill-not" '
-            f'style="width:100%"></span></div><small>{markup.text(bar.error)}</small></div>'
+            f'style="width:100%"></span></div><small>{markup.text(why)}</small></div>'
         )
-    whole = bar.total_bytes or sum(size for _, _, size in bar.parts) or 1
-    parts = "".join(_part(m, why, size, whole) for m, why, size in bar.parts)
+    whole = (bar.listed_bytes if bar.kafka_alone else bar.total_bytes) or 1
+    shown = [p for p in bar.parts if not (bar.kafka_alone and p[0] is colours.UNKNOWN)]
+    parts = "".join(_part(m, why, size, whole) for m, why, size in shown)
     said = ", ".join(f"{m.word} {formats.size(size)}" for m, _, size in bar.parts)
     return (
         f'<div class="lw-disk">{label}<div class="lw-bar" role="img" '
@@ -100,6 +131,8 @@ def _end(bar: DiskBar) -> str:
     if bar.used_share is None:
         return "size not told by the broker"
     free = markup.size(bar.usable_bytes)
+    if bar.error:
+        return markup.hover(f"{bar.used_share:.0%} full ⚠", bar.error)
     return f"<b>{bar.used_share:.0%}</b> full, {free} free"
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.ui import formats, routes
@@ -12,6 +15,7 @@ from dashboard.ui.followers import Follower, furthest_behind
 from dashboard.ui.headline import blockers_by_group
 
 ROWS = 5
+_DEAD = ("Empty", "Dead")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:])")
 
 
@@ -26,11 +30,22 @@ def blockers(screen: Screen) -> None:
     assert screen.findings is not None
     rows = blockers_by_group(screen.findings.table("blockers"), ROWS)
     rows = [(group, freed) for group, freed in rows if freed > 0]
+    table = screen.findings.table("blockers")
     for group, freed in rows:
-        label = f"**{plain(group)}** holds back {formats.size(freed)}"
+        silent = silence(table, group, screen.now)
+        label = f"**{plain(group)}** holds back {formats.size(freed)}{silent and f', {silent}'}"
         routes.link("reclaimable", label, group=group)
     if not rows:
         st.caption("No group alone holds anything back.")
+
+
+def silence(table: pa.Table, group: str, now: datetime) -> str:
+    """How long a group without members has been silent; empty for a living one."""
+    rows = table.filter(pc.equal(table["group_id"], group))
+    if rows["group_state"][0].as_py() not in _DEAD:
+        return ""
+    last = pc.max(rows["last_commit_at"]).as_py()
+    return "no member" if last is None else f"silent for {formats.duration(now - last)}"
 
 
 def followers(screen: Screen) -> None:

@@ -34,8 +34,9 @@ _LAYOUT = """
 .lw-sentence strong:first-child{font-size:27px}
 .lw-key{display:inline-flex;gap:6px;align-items:center;margin-right:14px;font-size:13px}
 .lw-key i{width:12px;height:12px;border-radius:2px;display:inline-block}
-.lw-disk{display:grid;grid-template-columns:112px 1fr 128px;gap:10px;align-items:center;
+.lw-disk{display:grid;grid-template-columns:auto 1fr 132px;gap:10px;align-items:center;
  margin:4px 0}
+.lw-disk>span{white-space:nowrap;min-width:92px}
 .lw-bar{display:flex;height:22px;border-radius:3px;overflow:hidden;background:var(--lw-free)}
 .lw-bar span{display:block;min-width:0;border-right:1px solid var(--lw-page)}
 .lw-list{list-style:none;margin:0;padding:0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +17,12 @@ ROW_HEIGHT = 30
 _MOST_ROWS = 15
 _SIZES = (
     ("On disk", "size_bytes", "All replicas together, .log files only"),
+    ("Reclaimable", "consumed_bytes", "Below the target: every known group has passed it"),
     ("At once", "at_once_bytes", "Whole segments below the target: they leave minutes after"),
     ("Later", "later_bytes", "Below the target, in segments that hold newer records too"),
     ("Held back", "held_bytes", "Above the lowest commit: somebody has not read it"),
 )
+_WIDTHS = (84, 112, 84, 80, 104)
 
 
 def frame(rows: Sequence[TopicRow]) -> tuple[pd.DataFrame, str]:
@@ -30,17 +33,20 @@ def frame(rows: Sequence[TopicRow]) -> tuple[pd.DataFrame, str]:
     for title, field, _ in _SIZES:
         columns[title] = [_scaled(getattr(row, field), divisor) for row in rows]
     columns["Held by"] = [row.held_by or "" for row in rows]
-    columns["Readers"] = [_readers(row) for row in rows]
     columns["Guards"] = [_guards(row) for row in rows]
     return pd.DataFrame(columns), unit
 
 
 def show(rows: Sequence[TopicRow], key: str) -> list[str]:
-    """Draw the table; the topics whose rows are selected."""
+    """Draw the table; the topics whose rows are selected.
+
+    The browser selects by row number: with other rows it is another table, nothing selected.
+    """
     shown, unit = frame(rows)
+    listed = zlib.crc32("/".join(row.topic for row in rows).encode())
     event = st.dataframe(
         shown,
-        key=key,
+        key=f"{key}-{listed}",
         hide_index=True,
         placeholder=formats.MISSING,
         row_height=ROW_HEIGHT,
@@ -55,27 +61,19 @@ def show(rows: Sequence[TopicRow], key: str) -> list[str]:
 
 
 def _config(unit: str) -> dict[str, Any]:
-    number = st.column_config.NumberColumn
-    text = st.column_config.TextColumn
+    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     config: dict[str, Any] = {
-        title: number(f"{title} ({unit})", format="%.2f", help=why, width=92)
-        for title, _, why in _SIZES
+        title: number(f"{title} ({unit})", format="%.2f", help=why, width=width)
+        for (title, _, why), width in zip(_SIZES, _WIDTHS, strict=True)
     }
-    config["Topic"] = text(width=170)
+    config["Topic"] = text(width=180)
     config["Held by"] = text(help="The group that holds back most of it", width=110)
-    config["Readers"] = text(help="Who declared them; ? when nobody did", width=110)
-    config["Guards"] = text(help="What blocks a purge; select the row for the reasons", width=160)
+    config["Guards"] = text(help="What blocks a purge; select the row for the reasons", width=165)
     return config
 
 
 def _scaled(size_bytes: int | None, divisor: int) -> float | None:
     return None if size_bytes is None else size_bytes / divisor
-
-
-def _readers(row: TopicRow) -> str:
-    if row.readers_declared:
-        return f"✔ {row.owner}" if row.owner else "✔ declared"
-    return "? undeclared"
 
 
 def _guards(row: TopicRow) -> str:

@@ -12,13 +12,12 @@ import streamlit as st
 from dashboard.ui import formats
 from dashboard.ui.context import Screen
 from dashboard.ui.headline import blockers_by_group
-from dashboard.ui.lists import plain
+from dashboard.ui.lists import plain, silence
 from dashboard.ui.loading import facts_of, findings_of
 from dashboard.ui.topic_rows import groups_of
 from dashboard.ui.what_if import waive
 
 TICKS = 8
-_DEAD = ("Empty", "Dead")
 
 
 def choose(screen: Screen, topics: Collection[str]) -> tuple[str, ...]:
@@ -58,9 +57,5 @@ def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
 
 
 def _label(group: str, freed: int, blockers: pa.Table, now: datetime) -> str:
-    rows = blockers.filter(pc.equal(blockers["group_id"], group))
-    state = rows["group_state"][0].as_py()
-    last = pc.max(rows["last_commit_at"]).as_py()
-    life = f"silent {formats.duration(now - last)}" if state in _DEAD and last else ""
-    more = f" :small[{life}]" if life else ""
-    return f"**{plain(group)}** · {formats.size(freed)}{more}"
+    silent = silence(blockers, group, now)
+    return f"**{plain(group)}** · {formats.size(freed)}{silent and f' :small[{silent}]'}"

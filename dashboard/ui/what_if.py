@@ -45,10 +45,16 @@ def waive(
     bytes_below, has_curve = _bytes_below(curves, topics, row_of, target, facts.num_rows)
     moved = pa.array(target != _int_column(facts, "target_offset", -1))
     drawn = pa.array(bytes_below, mask=~(known & has_curve))
+    likely = pc.if_else(moved, drawn, facts["bytes_likely"])
+    holder = _holders(rest, topics, row_of, facts.num_rows)
     changed = {
         "target_offset": pa.array(target, mask=~known),
         "records": pa.array(target - start, mask=~known),
-        "bytes_likely": pc.if_else(moved, drawn, facts["bytes_likely"]),
+        "bytes_likely": likely,
+        "held_bytes": pc.if_else(
+            moved, pc.subtract(facts["size_bytes"], likely), facts["held_bytes"]
+        ),
+        "held_by": pc.if_else(moved, holder, facts["held_by"]),
         "bytes_at_once": pc.if_else(moved, None, facts["bytes_at_once"]),
     }
     for name, column in changed.items():
@@ -88,6 +94,17 @@ def _lowest(holds: pa.Table, topics: pa.Array, lookup: _Lookup, rows: int) -> In
     offsets = _int_column(holds, "committed_offset", 0)
     np.minimum.at(lowest, row[row >= 0], offsets[row >= 0])
     return lowest
+
+
+def _holders(holds: pa.Table, topics: pa.Array, lookup: _Lookup, rows: int) -> pa.Array:
+    """The group with the lowest commit per partition; null where none remains."""
+    row = lookup.rows(_keys(holds, topics))
+    order = np.lexsort((_int_column(holds, "committed_offset", 0), row))
+    first = order[np.flatnonzero(np.diff(row[order], prepend=-2) != 0)]
+    first = first[row[first] >= 0]
+    index = np.full(rows, -1, dtype=np.int64)
+    index[row[first]] = first
+    return holds["group_id"].combine_chunks().take(pa.array(index, mask=index < 0))
 
 
 def _caps(stable: pa.Table, topics: pa.Array, lookup: _Lookup, rows: int) -> Ints:

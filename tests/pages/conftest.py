@@ -1,0 +1,49 @@
+"""The pages in Streamlit's own test harness, over a synthetic store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from tests.support import sample_store
+
+REPOSITORY = Path(__file__).parent.parent.parent
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """`open_page(page, variant, **query)`: the page as a first visitor sees it."""
+
+    def open_it(page: str = "overview", variant: str | None = "plain", **query: str) -> AppTest:
+        data = tmp_path / "data"
+        if variant is not None and not data.exists():
+            sample_store.write(data, variant)
+        monkeypatch.setenv("LOWWATER_DATA", str(data))
+        monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
+        monkeypatch.setenv("LOWWATER_OPERATOR", "ada")
+        st.cache_resource.clear()
+        app = AppTest.from_file(str(REPOSITORY / "dashboard" / "app.py"), default_timeout=30)
+        app.run()
+        if page != "overview":
+            app.switch_page(f"../pages/{page}.py")
+        for name, value in query.items():
+            app.query_params[name] = value
+        return app.run() if page != "overview" or query else app
+
+    yield open_it
+    st.cache_resource.clear()
+
+
+def said(app: AppTest) -> str:
+    """All text of a page: HTML, markdown, captions and the labels of links and buttons."""
+    assert not app.exception, app.exception
+    parts = [block.value for block in (*app.html, *app.markdown, *app.caption)]
+    parts += [widget.label for widget in (*app.button, *app.page_link)]
+    text = "\n".join(str(part) for part in parts)
+    assert "INTERNAL" not in text, text
+    return text

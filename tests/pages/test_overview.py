@@ -1,0 +1,75 @@
+"""The Overview: its sentence, what leads on from it, and every state it may be in."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pages.conftest import Open, said
+
+
+def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: Open) -> None:
+    text = said(open_page())
+
+    assert "30.2 GiB</abbr></strong> are consumed by every known group" in text
+    assert "17.8 GiB</abbr></strong> of it in topics whose readers are declared" in text
+    assert "6.8 GiB</abbr></strong> more if <b>billing-replay</b> were waived" in text
+
+
+def test_the_header_names_cluster_age_and_brokers(open_page: Open) -> None:
+    text = said(open_page())
+
+    assert "<b>prod-eu</b>" in text
+    assert "38 s ago" in text or "39 s ago" in text
+    assert "3 of 3 brokers" in text
+    assert "lw-head warn" not in text
+
+
+def test_the_button_leads_to_a_purge_of_the_topics_without_guards(open_page: Open) -> None:
+    app = open_page()
+    app.button(key="plan-safest").click().run()
+
+    assert "orders" in app.multiselect(key="plan-topics").value
+    assert "clickstream" not in app.multiselect(key="plan-topics").value
+    assert "audit-log" not in app.multiselect(key="plan-topics").value
+
+
+def test_the_lists_name_blockers_and_the_followers_furthest_behind(open_page: Open) -> None:
+    text = said(open_page())
+
+    assert r"**billing\-replay** holds back 6.8 GiB" in text
+    assert "silent for 41 d" in text
+    assert r"broker 3, **orders\-4**: 21" in text
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        (None, "No snapshot yet"),
+        ("no-analysis", "The first analysis is not finished"),
+        ("nothing", "Nothing can be given back"),
+        ("broker-missing", "Broker 3 did not answer"),
+        ("stale", "stale: no snapshot for over three intervals"),
+        ("incomplete", "The list of consumer groups is incomplete"),
+    ],
+)
+def test_each_state_is_designed(open_page: Open, variant: str | None, expected: str) -> None:
+    assert expected in said(open_page(variant=variant))
+
+
+def test_a_missing_broker_is_amber_and_named_in_the_header(open_page: Open) -> None:
+    text = said(open_page(variant="broker-missing"))
+
+    assert "lw-head warn" in text
+    assert "2 of 3 brokers" in text
+    assert "broker 3 did not answer" in text
+
+
+def test_an_unknown_setting_becomes_a_message(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOWWATER_EVRY", "60s")
+
+    text = said(open_page())
+
+    assert "SETTINGS_KEY_UNKNOWN" in text
+    assert "LOWWATER_EVERY" in text
