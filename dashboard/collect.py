@@ -120,7 +120,11 @@ def _same_cluster(live: LiveCluster, cluster: ClusterStore) -> None:
 
 def _read(live: LiveCluster, reading: _Reading, progress: Callable[[str], None]) -> Answers:
     begun = time.monotonic()
-    topics = {name: t for name, t in live.topics(None).items() if not t.error}
+    listed = live.topics(None)
+    topics = {name: topic for name, topic in listed.items() if not topic.error}
+    for name, topic in listed.items():
+        if topic.error:
+            reading.fail("topics", f"topic {name}", topic.error)
     reading.durations["topics"] = time.monotonic() - begun
     partitions = [
         TopicPartition(p.topic, p.partition) for t in topics.values() for p in t.partitions

@@ -37,6 +37,7 @@ class Connection:
         self._idle: dict[tuple[str, int], list[tuple[Wire, float]]] = {}
         self._silent_until: dict[tuple[str, int], float] = {}
         self._failures: dict[tuple[str, int], ClusterError] = {}
+        self._answered_last: tuple[str, int] | None = None
         self._busy: set[Wire] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -122,7 +123,9 @@ class Connection:
         """
         known = [a for a in self._addresses.values() if not self._is_silent(a)]
         rest = [a for a in self.security.bootstrap if a not in known]
-        return self._race([*known, *rest], question)
+        # Who answered last comes first: a suspended one is then waited for once, not each time.
+        ordered = sorted([*known, *rest], key=lambda address: address != self._answered_last)
+        return self._race(ordered, question)
 
     def _race(self, addresses: Sequence[tuple[str, int]], question: Ask) -> Any:
         running: set[Future[Any]] = set()
@@ -131,16 +134,19 @@ class Connection:
         while waiting or running:
             if waiting:
                 address = waiting.pop(0)
-                call = _bound(self._ask_address, address, question, self.timeout_seconds)
-                running.add(self._pool.submit(call))
+                running.add(self._pool.submit(self._ask_as, address, question))
             done, running = wait(
                 running, _STAGGER_SECONDS if waiting else None, return_when=FIRST_COMPLETED
             )
-            for answer in map(_settled, done):
-                if not isinstance(answer, ClusterError):
+            for settled in map(_settled, done):
+                if not isinstance(settled, ClusterError):
+                    self._answered_last, answer = settled
                     return answer
-                errors.append(answer)
+                errors.append(settled)
         raise self._all_failed(errors)
+
+    def _ask_as(self, address: tuple[str, int], question: Ask) -> tuple[tuple[str, int], Any]:
+        return address, self._ask_address(address, question, self.timeout_seconds)
 
     def _all_failed(self, errors: Sequence[ClusterError]) -> ClusterError:
         # A refusal tells more than "could not be reached" of another address.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -71,8 +72,9 @@ def read_members(connection: Connection, listed: Iterable[Any]) -> MembersAnswer
 
 def _question(kinds: dict[str, list[str]]) -> Callable[[Wire, float], list[Any]]:
     def ask(wire: Wire, deadline: float) -> list[Any]:
+        patience = deadline - time.monotonic()
         return [
-            wire.ask(_request(_REQUESTS[kind], names), deadline)
+            wire.ask(_request(_REQUESTS[kind], names), time.monotonic() + patience)
             for kind, groups in sorted(kinds.items())
             for names in chunks(groups, _GROUPS_PER_REQUEST)
         ]

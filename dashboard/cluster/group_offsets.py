@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,10 +61,14 @@ def read_group_offsets(
 def _question(names: list[str]) -> Callable[[Wire, float], list[tuple[str, Any]]]:
     def ask(wire: Wire, deadline: float) -> list[tuple[str, Any]]:
         version = wire.version(OffsetFetchRequest, _NAMES_UNTIL)
+        patience = deadline - time.monotonic()
+        # Of tens of thousands of groups each batch, not all of them, has the broker's time.
         if version < _MANY_GROUPS_SINCE:
-            return [(name, wire.ask(_one(version, name), deadline)) for name in names]
-        batches = chunks(names, _GROUPS_PER_REQUEST)
-        answers = [wire.ask(_many(version, batch), deadline) for batch in batches]
+            return [(n, wire.ask(_one(version, n), time.monotonic() + patience)) for n in names]
+        answers = [
+            wire.ask(_many(version, batch), time.monotonic() + patience)
+            for batch in chunks(names, _GROUPS_PER_REQUEST)
+        ]
         return [(group.group_id, group) for answer in answers for group in answer.groups]
 
     return ask
