@@ -1,0 +1,57 @@
+"""Facts of small clusters for tests of plans and guards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from dashboard.model import Group, TopicPartition
+from dashboard.purge.facts import GroupClaim, PartitionFacts, PlanFacts
+from dashboard.settings import TopicDeclaration
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+TOPIC = "orders"
+KEY = TopicPartition(TOPIC, 0)
+
+
+def partition(
+    start: int = 0, stable: int = 100, high: int = 100, number: int = 0, **change: object
+) -> PartitionFacts:
+    """One healthy partition of three replicas."""
+    values: dict[str, object] = {
+        "topic": TOPIC, "partition": number, "topic_id": "id-1", "leader_id": 1,
+        "leader_epoch": 3, "replicas": (1, 2, 3), "isr": (1, 2, 3), "log_start_offset": start,
+        "last_stable_offset": stable, "high_watermark": high, **change,
+    }  # fmt: skip
+    return PartitionFacts(**values)  # type: ignore[arg-type]
+
+
+def facts(
+    *partitions: PartitionFacts,
+    claims: Mapping[int, Mapping[str, int]] | None = None,
+    groups: tuple[Group, ...] = (),
+    incomplete: tuple[str, ...] = (),
+    configs: Mapping[str, str] | None = None,
+    remembered: frozenset[str] = frozenset(),
+) -> PlanFacts:
+    """`claims` maps a partition to each group's committed offset."""
+    found = partitions or (partition(),)
+    return PlanFacts(
+        cluster_id="cluster-1",
+        cluster_name="prod",
+        read_at=NOW,
+        partitions={p.key: p for p in found},
+        configs={p.topic: {"cleanup.policy": "delete", **(configs or {})} for p in found},
+        groups={g.group_id: g for g in groups},
+        claims={
+            TopicPartition(TOPIC, number): tuple(
+                GroupClaim(g, by[g], g in remembered) for g in sorted(by)
+            )
+            for number, by in (claims or {}).items()
+        },
+        incomplete=incomplete,
+    )
+
+
+def declared(window: timedelta = timedelta(0), readers: str = "groups") -> TopicDeclaration:
+    return TopicDeclaration(TOPIC, "team", readers, window, "ann", "2026-01-01")

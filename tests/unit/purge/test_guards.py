@@ -1,0 +1,166 @@
+"""Which guards stand on which facts, each with its reason in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dashboard.errors import UsageError
+from dashboard.model import Group, TopicPartition
+from dashboard.purge.guards import changelog_reason, judge
+from dashboard.purge.lifting import Override, lift, parse_override, parse_waiver
+from dashboard.purge.resolve import ResolvedTarget
+from dashboard.settings import LIFTABLE_GUARDS
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
+
+CLAIMS = {0: {"a": 80}}
+
+
+def names(found: Any, target: int | None = 50, **change: Any) -> list[str]:
+    given = {
+        "waived": (), "declarations": {TOPIC: declared()}, "most_partitions": 10,
+        "planned_partitions": 1, **change,
+    }  # fmt: skip
+    findings = judge(found, **given).findings(KEY, ResolvedTarget(target))
+    return [f.guard.name for f in findings]
+
+
+def test_a_healthy_partition_below_every_commit_is_free() -> None:
+    assert names(facts(claims=CLAIMS)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "guard"),
+    [
+        ({"isr": (1, 2)}, "under-replicated"),
+        ({"reassigning": ((4,), (1,))}, "reassigning"),
+        ({"leader_moves_to": "/d2"}, "leader-log-dir-move"),
+        ({"is_internal": True}, "system-topic"),
+        ({"stable": 49}, "beyond-last-stable-offset"),
+        ({"last_stable_offset": None}, "beyond-last-stable-offset"),
+    ],
+)
+def test_a_partition_in_a_bad_moment_is_guarded(change: dict[str, Any], guard: str) -> None:
+    assert names(facts(partition(**change), claims=CLAIMS)) == [guard]
+
+
+@pytest.mark.parametrize(
+    ("configs", "guard"),
+    [
+        ({"cleanup.policy": "compact"}, "not-deletable"),
+        ({"cleanup.policy": "compact,delete"}, "changelog-source"),
+        ({"remote.storage.enable": "true"}, "remote-storage"),
+        ({"unclean.leader.election.enable": "true"}, "unclean-election-enabled"),
+    ],
+)
+def test_a_topics_configs_guard_it(configs: dict[str, str], guard: str) -> None:
+    assert names(facts(claims=CLAIMS, configs=configs)) == [guard]
+
+
+def test_an_incomplete_group_list_blocks_every_partition() -> None:
+    found = facts(claims=CLAIMS, incomplete=("broker 2 gave no answer",))
+    assert names(found) == ["groups-incomplete"]
+
+
+def test_readers_nobody_declared_are_unknown() -> None:
+    assert names(facts(claims=CLAIMS), declarations={}) == ["readers-undeclared"]
+    unknown = {TOPIC: declared(readers="unknown")}
+    assert names(facts(claims=CLAIMS), declarations=unknown) == ["readers-undeclared"]
+
+
+def test_a_group_behind_the_target_blocks_unless_waived() -> None:
+    found = facts(claims={0: {"a": 80, "slow": 10}})
+    assert names(found) == ["unread-by-group"]
+    assert names(found, waived={"slow"}) == []
+
+
+def test_a_group_that_only_a_snapshot_remembers_blocks_too() -> None:
+    found = facts(claims={0: {"gone": 10}}, remembered=frozenset({"gone"}))
+    assert names(found) == ["unread-by-group"]
+
+
+def test_a_topic_without_any_group_is_unknown_never_safe() -> None:
+    assert names(facts()) == ["no-committed-offset"]
+    assert names(facts(), target=None) == ["no-committed-offset"]
+
+
+def test_a_group_of_the_topic_without_a_commit_here_blocks() -> None:
+    found = facts(partition(), partition(number=1), claims={0: {"a": 80}, 1: {"b": 5}})
+    assert names(found) == ["no-committed-offset"]
+
+
+def test_a_member_that_reads_here_without_commits_blocks() -> None:
+    reader = Group("reader", "consumer", "Stable", 1, (KEY,))
+    assert names(facts(claims=CLAIMS, groups=(reader,))) == ["members-without-commits"]
+
+
+@pytest.mark.parametrize(("topic", "blocks"), [(TOPIC, True), ("other", False), (None, True)])
+def test_a_share_group_blocks_the_topics_it_may_read(topic: str | None, blocks: bool) -> None:
+    assigned = (TopicPartition(topic, 0),) if topic else ()
+    share = Group("share", "share", "Stable", 1, assigned)
+    expected = ["share-group"] if blocks else []
+    assert names(facts(claims=CLAIMS, groups=(share,))) == expected
+
+
+def test_where_nothing_is_left_to_delete_nobody_loses_anything() -> None:
+    assert names(facts(partition(50), claims={0: {"a": 10}}), declarations={}) == []
+
+
+def test_changelogs_and_tables_are_restored_from_but_repartition_topics_are_not() -> None:
+    assert changelog_reason("app-store-changelog", "compact")
+    assert changelog_reason("prices", "compact,delete")
+    assert changelog_reason("app-join-repartition", "delete") is None
+
+
+def test_the_never_liftable_stand_whatever_is_overridden() -> None:
+    found = facts(claims=CLAIMS, incomplete=("why",))
+    findings = judge(
+        found, waived=(), declarations={}, most_partitions=1, planned_partitions=1
+    ).findings(KEY, ResolvedTarget(50))
+    forged = [Override(f.guard.name, None, "why", "eve", NOW) for f in findings]
+    blocking, lifted = lift(findings, forged, has_target=True)
+    assert [g.name for g in blocking] == ["groups-incomplete"]
+    assert [o.name for o in lifted] == ["readers-undeclared"]
+
+
+def test_without_a_target_nothing_is_lifted() -> None:
+    findings = judge(
+        facts(), waived=(), declarations={}, most_partitions=1, planned_partitions=1
+    ).findings(KEY, ResolvedTarget(None))
+    asked = [Override("no-committed-offset", None, "why", "eve", NOW)]
+    assert lift(findings, asked, has_target=False)[1] == []
+
+
+def test_overrides_are_spelt_with_a_reason() -> None:
+    found = parse_override("unread-by-group:a:b=why=not", "ann", NOW, LIFTABLE_GUARDS)
+    assert (found.name, found.group_id, found.reason) == ("unread-by-group", "a:b", "why=not")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("readers-undeclared", "OVERRIDE_INVALID"),
+        ("readers-undeclared=", "OVERRIDE_INVALID"),
+        ("readers-undeclared= ", "OVERRIDE_INVALID"),
+        ("unknown=why", "OVERRIDE_INVALID"),
+        ("system-topic=why", "NOT_LIFTABLE"),
+        ("groups-incomplete=why", "NOT_LIFTABLE"),
+    ],
+)
+def test_other_overrides_are_refused(text: str, code: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_override(text, "ann", NOW, LIFTABLE_GUARDS)
+    assert refused.value.code == code
+
+
+def test_settings_may_forbid_a_liftable_guard() -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_override("over-limit=why", "ann", NOW, ("unread-by-group",))
+    assert refused.value.code == "NOT_LIFTABLE"
+
+
+@pytest.mark.parametrize("text", ["g", "g=", "=why", " = "])
+def test_a_waiver_needs_a_group_and_a_reason(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_waiver(text, "ann", NOW)

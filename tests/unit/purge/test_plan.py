@@ -1,0 +1,204 @@
+"""A plan is safe, survives its file byte for byte, and shows what was changed in it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dashboard.errors import PlanError, RefusedError
+from dashboard.model import Group, TopicPartition
+from dashboard.purge.lifting import Override, Waiver
+from dashboard.purge.plan import Estimate, Plan, build
+from dashboard.purge.plan_json import canonical, digest
+from dashboard.purge.preview import preview
+from dashboard.purge.resolve import ResolvedTarget, resolve
+from dashboard.purge.targets import parse_target
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
+
+OFFSETS = st.integers(0, 50)
+
+
+def plan_of(found: Any, resolved: Any, **change: Any) -> Plan:
+    given_ = {
+        "target": "committed", "declarations": {TOPIC: declared()}, "estimates": {},
+        "analysis_id": None, "most_partitions": 1000, "created_by": "ann", "now": NOW,
+        "expires_after": timedelta(hours=1), **change,
+    }  # fmt: skip
+    return build(found, resolved, **given_)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Any, Any, list[Waiver]]:
+    """Partitions with groups, a kind of target, and some waived groups."""
+    partitions, claims = [], {}
+    for number in range(draw(st.integers(1, 4))):
+        start, stable, high = sorted([draw(OFFSETS), draw(OFFSETS), draw(OFFSETS)])
+        partitions.append(partition(start, stable, high, number))
+        names = draw(st.sets(st.sampled_from(["a", "b", "ü", "d"])))
+        claims[number] = {g: draw(OFFSETS) for g in sorted(names)}
+    assigned = draw(st.sets(st.sampled_from([p.key for p in partitions])))
+    member = Group("member", "consumer", "Stable", 1, tuple(sorted(assigned)))
+    found = facts(*partitions, claims=claims, groups=(member,))
+    waived = draw(st.sets(st.sampled_from(["a", "b", "ü", "member"])))
+    text = draw(st.sampled_from(["committed", "high-watermark", "offset"]))
+    target = parse_target(f"offset:{draw(OFFSETS)}" if text == "offset" else text)
+    resolved = resolve(
+        None,  # type: ignore[arg-type]
+        found, target, chosen_groups=(), waived=waived,
+        declarations={TOPIC: declared()}, now=NOW,
+    )  # fmt: skip
+    return found, resolved, [Waiver(g, "gone", "ann", NOW) for g in sorted(waived)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds())
+def test_no_free_partition_passes_a_group_an_open_transaction_or_the_log_start(
+    world: tuple[Any, Any, list[Waiver]],
+) -> None:
+    found, resolved, waivers = world
+    waived = {w.group_id for w in waivers}
+    for p in plan_of(found, resolved, waivers=waivers).free_partitions:
+        assert p.target_offset is not None
+        assert p.target_offset >= p.log_start_offset
+        if p.target_offset == p.log_start_offset:
+            continue  # nothing is deleted
+        assert p.target_offset <= p.last_stable_offset
+        for claim in found.claims.get(p.key, ()):
+            assert claim.group_id in waived or claim.committed_offset >= p.target_offset
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.text(max_size=20), st.one_of(st.none(), st.integers(0, 2**60)))
+def test_a_plan_survives_its_file_and_keeps_its_hash(
+    world: tuple[Any, Any, list[Waiver]], reason: str, size: int | None
+) -> None:
+    found, resolved, waivers = world
+    override = Override("unread-by-group", None, reason, "ann", NOW)
+    estimates = {key: Estimate(size, "proportional", {1: size or 0}) for key in resolved}
+    plan = plan_of(found, resolved, waivers=waivers, overrides=[override], estimates=estimates)
+    text = plan.to_json_text()
+    again = Plan.from_json_text(text, "plan.json")
+    assert again == plan
+    assert again.to_json_text() == text
+    assert again.sha256 == plan.sha256
+    assert json.loads(text)["sha256"] == plan.sha256
+    assert plan.plan_id == plan.sha256[:16]
+
+
+def free_plan(**change: Any) -> Plan:
+    found = facts(claims={0: {"a": 40}})
+    return plan_of(found, {KEY: ResolvedTarget(40)}, **change)
+
+
+def test_the_hash_covers_everything_but_itself() -> None:
+    document = json.loads(free_plan().to_json_text())
+    found = document.pop("sha256")
+    assert found == digest(document)
+    assert ", " not in free_plan().to_json_text()
+
+
+def test_a_plan_edited_by_hand_is_refused() -> None:
+    text = free_plan().to_json_text().replace('"target_offset":40', '"target_offset":90')
+    with pytest.raises(RefusedError) as refused:
+        Plan.from_json_text(text, "plan.json")
+    assert (refused.value.code, refused.value.exit_code) == ("PLAN_EDITED", 3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"more": 1}, {"partitions": 3}, {"created_at": "yesterday"}, {"version": 9},
+        {"partitions": [{"topic": "t"}]}, {"waivers": None},
+    ],
+)  # fmt: skip
+def test_a_rehashed_file_that_is_no_plan_is_refused(change: dict[str, Any]) -> None:
+    document = json.loads(free_plan().to_json_text()) | change
+    document.pop("sha256")
+    text = canonical({**document, "sha256": digest(document)})
+    with pytest.raises(PlanError) as refused:
+        Plan.from_json_text(text, "plan.json")
+    assert refused.value.code == "PLAN_INVALID"
+
+
+@pytest.mark.parametrize("offset", [-1, 4.5, True, "7"])
+def test_a_rehashed_plan_with_a_target_that_is_no_offset_is_refused(offset: Any) -> None:
+    document = json.loads(free_plan().to_json_text())
+    document.pop("sha256")
+    document["partitions"][0]["target_offset"] = offset
+    text = canonical({**document, "sha256": digest(document)})
+    with pytest.raises(PlanError):
+        Plan.from_json_text(text, "plan.json")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense", '{"version":1}', "NaN"])
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises((PlanError, RefusedError)) as refused:
+        Plan.from_json_text(text, "plan.json")
+    assert "plan.json" in refused.value.message
+
+
+def test_the_confirmation_counts_topics_with_a_free_partition() -> None:
+    assert free_plan().confirmation == "purge 1 topics on prod"
+    guarded = plan_of(facts(), {KEY: ResolvedTarget(None)})
+    assert guarded.confirmation == "purge 0 topics on prod"
+
+
+def test_a_plan_expires() -> None:
+    plan = free_plan()
+    assert not plan.expired(NOW + timedelta(minutes=59))
+    assert plan.expired(NOW + timedelta(hours=1))
+
+
+def test_an_override_stands_in_the_plan_for_each_group_it_lifted() -> None:
+    found = facts(claims={0: {"a": 10, "b": 20, "c": 90}})
+    override = Override("unread-by-group", None, "old data", "ann", NOW)
+    plan = plan_of(found, {KEY: ResolvedTarget(50)}, overrides=[override])
+    assert [(o.name, o.group_id) for o in plan.overrides] == [
+        ("unread-by-group", "a"),
+        ("unread-by-group", "b"),
+    ]
+    assert plan.partitions[0].free
+
+
+def test_an_override_that_names_a_group_lifts_no_other() -> None:
+    found = facts(claims={0: {"a": 10, "b": 20}})
+    override = Override("unread-by-group", "a", "old data", "ann", NOW)
+    plan = plan_of(found, {KEY: ResolvedTarget(50)}, overrides=[override])
+    assert [g.name for g in plan.partitions[0].guards] == ["unread-by-group"]
+    assert "Group b" in plan.partitions[0].guards[0].reason
+
+
+def test_the_preview_shows_a_waivers_loss_as_a_range() -> None:
+    found = facts(claims={0: {"dead": 10, "live": 60}})
+    waiver = Waiver("dead", "gone", "ann", NOW)
+    view = preview(plan_of(found, {KEY: ResolvedTarget(60)}, waivers=[waiver]), NOW)
+    dead, live = view["groups"]
+    assert (dead["waived"], dead["reason"]) == (True, "gone")
+    assert (dead["loss_if_earliest"], dead["loss_if_latest"]) == (50, 90)
+    assert (live["loss_if_earliest"], live["loss_if_latest"]) == (0, 0)
+    assert view["totals"]["records"] == 60
+    assert view["totals"]["bytes_at_once"] is None
+    assert json.dumps(view, allow_nan=False)
+
+
+def test_a_plan_over_the_limit_is_guarded() -> None:
+    found = facts(claims={0: {"a": 40}})
+    plan = plan_of(found, {KEY: ResolvedTarget(40)}, most_partitions=0)
+    assert [g.name for g in plan.partitions[0].guards] == ["over-limit"]
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    assert free_plan().to_json_text() == free_plan().to_json_text()
+    assert replace(free_plan(), created_by="bob").sha256 != free_plan().sha256
+
+
+def test_partitions_are_sorted() -> None:
+    found = facts(partition(number=1), partition(number=0), claims={0: {"a": 9}, 1: {"a": 9}})
+    resolved = {TopicPartition(TOPIC, n): ResolvedTarget(9) for n in (1, 0)}
+    assert [p.partition for p in plan_of(found, resolved).partitions] == [0, 1]

@@ -1,0 +1,114 @@
+"""Which offset a target means, and when it means none."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.errors import PlanError
+from dashboard.model import OffsetAtTime, TopicPartition
+from dashboard.purge.facts import PlanFacts
+from dashboard.purge.resolve import ResolvedTarget, resolve
+from dashboard.purge.targets import Target, parse_target, read_offsets_json
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
+
+CLAIMS = {0: {"fast": 80, "slow": 30}}
+
+
+class Times:
+    """Answers look-ups by time, and remembers what was asked."""
+
+    def __init__(self, offset: int | None = None, error: str | None = None) -> None:
+        self.answer = OffsetAtTime(TOPIC, 0, offset, error)
+        self.asked: list[datetime] = []
+
+    def offsets_at(self, partitions: Any, at: datetime) -> dict[TopicPartition, OffsetAtTime]:
+        self.asked.append(at)
+        return dict.fromkeys(partitions, self.answer)
+
+
+def one(found: PlanFacts, target: str | Target, times: Times | None = None, **given: Any) -> Any:
+    wanted = parse_target(target) if isinstance(target, str) else target
+    choices = {"chosen_groups": (), "waived": (), "declarations": {}, "now": NOW, **given}
+    return resolve(times or Times(), found, wanted, **choices)[KEY]  # type: ignore[arg-type]
+
+
+def test_committed_is_the_lowest_offset_of_all_groups() -> None:
+    assert one(facts(claims=CLAIMS), "committed") == ResolvedTarget(30)
+
+
+def test_a_waived_group_does_not_count() -> None:
+    assert one(facts(claims=CLAIMS), "committed", waived={"slow"}).offset == 80
+
+
+def test_chosen_groups_alone_count() -> None:
+    assert one(facts(claims=CLAIMS), "committed", chosen_groups=("fast",)).offset == 80
+
+
+def test_a_topic_without_commits_has_no_target_unless_it_is_empty() -> None:
+    assert one(facts(), "committed") == ResolvedTarget(None)
+    assert one(facts(partition(7, 7, 7)), "committed").offset == 7
+
+
+def test_a_commit_past_an_open_transaction_is_capped_at_the_last_stable_offset() -> None:
+    found = one(facts(partition(0, 20, 100), claims=CLAIMS), "committed")
+    assert found == ResolvedTarget(20, "last-stable-offset")
+
+
+def test_a_commit_below_the_log_start_leaves_nothing_to_delete() -> None:
+    assert one(facts(partition(50), claims=CLAIMS), "committed").offset == 50
+
+
+@pytest.mark.parametrize("kind", ["committed", "offset:90", "high-watermark"])
+def test_the_replay_window_caps_every_kind_of_target(kind: str) -> None:
+    window = {"declarations": {TOPIC: declared(timedelta(hours=6))}}
+    times = Times(12)
+    found = one(facts(claims=CLAIMS), kind, times, **window)
+    assert found == ResolvedTarget(12, "replay-window")
+    assert times.asked == [NOW - timedelta(hours=6)]
+
+
+def test_a_window_without_records_caps_nothing() -> None:
+    window = {"declarations": {TOPIC: declared(timedelta(hours=6))}}
+    assert one(facts(claims=CLAIMS), "committed", Times(None), **window).offset == 30
+
+
+def test_a_window_that_cannot_be_read_gives_no_target() -> None:
+    window = {"declarations": {TOPIC: declared(timedelta(hours=6))}}
+    found = one(facts(claims=CLAIMS), "committed", Times(None, "NOT_LEADER"), **window)
+    assert found.offset is None
+    assert "NOT_LEADER" in found.problem
+
+
+@pytest.mark.parametrize("times", [Times(None), Times(-1), Times(None, "REQUEST_TIMED_OUT")])
+def test_a_failed_or_empty_look_up_by_time_is_never_an_offset(times: Times) -> None:
+    found = one(facts(claims=CLAIMS), "timestamp:2026-03-01T04:00:00Z", times)
+    assert found.offset is None
+    assert found.problem
+
+
+def test_a_time_is_frozen_as_the_offset_found() -> None:
+    assert one(facts(), "timestamp:2026-03-01T04:00:00Z", Times(44)).offset == 44
+
+
+def test_minus_one_in_a_file_is_the_high_watermark_seen() -> None:
+    text = f'{{"partitions":[{{"topic":"{TOPIC}","partition":0,"offset":-1}}]}}'
+    assert one(facts(), read_offsets_json(text, "f")).offset == 100
+
+
+def test_a_file_that_names_an_unknown_partition_is_refused() -> None:
+    text = f'{{"partitions":[{{"topic":"{TOPIC}","partition":9,"offset":1}}]}}'
+    with pytest.raises(PlanError, match="no partition 9"):
+        one(facts(), read_offsets_json(text, "f"))
+
+
+def test_unreadable_offsets_give_no_target() -> None:
+    seen = partition(
+        log_start_offset=None, high_watermark=None, last_stable_offset=None, error="NOT_LEADER"
+    )
+    for kind in ("committed", "offset:5", "high-watermark"):
+        found = one(facts(seen, claims=CLAIMS), kind)
+        assert found.offset is None
+        assert "NOT_LEADER" in found.problem

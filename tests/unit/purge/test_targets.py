@@ -1,0 +1,83 @@
+"""Targets as typed, and Kafka's offsets JSON in and out."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.errors import LowwaterError
+from dashboard.model import TopicPartition
+from dashboard.purge.targets import parse_target, read_offsets_json, write_offsets_json
+
+
+@pytest.mark.parametrize(
+    "text", ["committed", "offset:0", "offset:5000", "high-watermark",
+             "timestamp:2026-03-01T04:00:00.000Z"],
+)  # fmt: skip
+def test_a_target_is_spelt_as_it_was_typed(text: str) -> None:
+    assert parse_target(text).text == text
+
+
+def test_a_typed_minus_one_means_the_high_watermark() -> None:
+    assert parse_target("offset:-1").kind == "high-watermark"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "commited", "offset:", "offset:-2", "offset:1.5", "offset:٣", "high-watermark:3",
+     "timestamp:2026-03-01T04:00:00", "timestamp:", "timestamp:yesterday"],
+)  # fmt: skip
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(LowwaterError) as refused:
+        parse_target(text)
+    assert refused.value.exit_code == 1
+
+
+def test_an_offsets_file_survives_the_way_out_and_back() -> None:
+    offsets = {TopicPartition("b", 1): 5, TopicPartition("a", 0): 2**62, TopicPartition("b", 0): 0}
+    text = write_offsets_json(offsets)
+    assert read_offsets_json(text, "f.json").offsets == offsets
+    assert text.index('"a"') < text.index('"b"')
+
+
+def test_kafkas_own_sample_is_read() -> None:
+    text = '{"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}'
+    target = read_offsets_json(text, "f.json")
+    assert (target.text, target.offsets) == ("file", {TopicPartition("t", 0): 5})
+
+
+ROW = '{"topic":"t","partition":0,"offset":5}'
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (f'{{"partitions":[{ROW}],"version":2}}', "$.version"),
+        (f'{{"partitions":[{ROW}],"version":true}}', "$.version"),
+        (f'{{"partitions":[{ROW},{ROW}],"version":1}}', "$.partitions[1]"),
+        ('{"partitions":[{"topic":"t","partition":0,"offset":-2}]}', "$.partitions[0].offset"),
+        ('{"partitions":[{"topic":"t","partition":-1,"offset":2}]}', "$.partitions[0].partition"),
+        ('{"partitions":[{"topic":"","partition":0,"offset":2}]}', "$.partitions[0].topic"),
+        ('{"partitions":[{"topic":"t","partition":0,"offset":2.5}]}', "$.partitions[0].offset"),
+        ('{"partitions":[{"topic":"t","partition":0,"offset":"2"}]}', "$.partitions[0].offset"),
+        ('{"partitions":[{"topic":"t","partition":0,"offset":true}]}', "$.partitions[0].offset"),
+        ('{"partitions":[{"topic":"t","partition":0}]}', "$.partitions[0].offset"),
+        (
+            f'{{"partitions":[{{"topic":"t","partition":0,"offset":{2**63}}}]}}',
+            "$.partitions[0].offset",
+        ),
+        ('{"partitions":[{"topic":"t","partition":0,"offset":1,"x":1}]}', "$.partitions[0].x"),
+        ('{"partitions":[7]}', "$.partitions[0]"),
+        ('{"partitions":[]}', "$.partitions"),
+        ('{"version":1}', "$.partitions"),
+        (f'{{"partitions":[{ROW}],"more":1}}', "$.more"),
+        ("[]", "$"),
+        ('{"partitions":[{"topic":"t","partition":0,"offset":1,"offset":9}]}', "twice"),
+        ("{", "not JSON"),
+    ],
+)
+def test_a_bad_offsets_file_is_refused_with_the_place(text: str, path: str) -> None:
+    with pytest.raises(LowwaterError) as refused:
+        read_offsets_json(text, "f.json")
+    assert (refused.value.code, refused.value.exit_code) == ("OFFSETS_INVALID", 1)
+    assert "f.json" in refused.value.message
+    assert path in refused.value.message
