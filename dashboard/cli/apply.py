@@ -8,19 +8,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output, run_text
+from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.run import follow, show
+from dashboard.cli.run import detached, follow, show
 from dashboard.clock import parse_duration
 from dashboard.errors import RefusedError, UsageError
 from dashboard.settings import Settings, read_client_config
 
 if TYPE_CHECKING:
     from dashboard.purge.journal import Journal
-    from dashboard.purge.journal_rows import RunView
     from dashboard.purge.plan import Plan
-
-_DETACHED = 130
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -75,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             output.progress(f"run {run_id}: queued")
             view = follow(settings, journal, run_id, output.progress)
         except KeyboardInterrupt:
-            return _detached(journal.run(run_id), as_json=args.json)
+            return detached(journal.run(run_id), as_json=args.json)
     return show(view, as_json=args.json)
 
 
@@ -159,17 +156,3 @@ def _not_sent(partition: Any, error: RefusedError) -> dict[str, Any]:
         "error": guard,
         "followers_behind": [],
     }
-
-
-def _detached(view: RunView, *, as_json: bool) -> int:
-    """Ctrl-C ended the waiting alone; say so, and how to come back."""
-    value = view.to_json()
-    run_id = value["run_id"]
-    message = f"no longer waiting for run {run_id} ({run_text.line(value)}); its worker goes on"
-    step = f"lowwater run {run_id} --wait to wait again, --pause or --cancel to stop it."
-    if as_json:
-        error = {"code": "DETACHED", "message": message, "next": step}
-        output.emit({**value, "error": error}, "", as_json=True)
-    else:
-        output.progress(f"{message}\nnext: {step}")
-    return _DETACHED

@@ -29,6 +29,7 @@ VERBS = (
     "apply",
     "runs",
     "run",
+    "delete-records",
     "demo",
     "dashboard",
     "doctor",
@@ -96,7 +97,7 @@ def _respawn() -> None:
 
 
 def _modules() -> dict[str, ModuleType]:
-    return {verb: import_module(f"dashboard.cli.{verb}") for verb in VERBS}
+    return {verb: import_module(f"dashboard.cli.{verb.replace('-', '_')}") for verb in VERBS}
 
 
 @contextmanager

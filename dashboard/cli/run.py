@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dashboard.purge.journal_rows import RunView
 
 _POLL = timedelta(milliseconds=500)
+_DETACHED = 130
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -52,10 +53,12 @@ def run(args: argparse.Namespace) -> int:
     with context.open_journal(settings) as journal:
         journal.run(args.run_id)
         _wish(args, settings, journal)
-        if args.wait:
-            view = follow(settings, journal, args.run_id, output.progress, receipt=args.receipt)
-        else:
-            view = journal.run(args.run_id)
+        view = journal.run(args.run_id)
+        try:
+            if args.wait:
+                view = follow(settings, journal, args.run_id, output.progress, receipt=args.receipt)
+        except KeyboardInterrupt:
+            return detached(journal.run(args.run_id), as_json=args.json)
     return show(view, as_json=args.json)
 
 
@@ -86,6 +89,20 @@ def show(view: RunView, *, as_json: bool) -> int:
     value = view.to_json()
     output.emit(value, run_text.describe(value), as_json=as_json)
     return 0 if view.run.open else view.exit_code
+
+
+def detached(view: RunView, *, as_json: bool) -> int:
+    """Ctrl-C ended the waiting alone; say so, and how to come back."""
+    value = view.to_json()
+    run_id = value["run_id"]
+    message = f"no longer waiting for run {run_id} ({run_text.line(value)}); its worker goes on"
+    step = f"lowwater run {run_id} --wait to wait again, --pause or --cancel to stop it."
+    if as_json:
+        error = {"code": "DETACHED", "message": message, "next": step}
+        output.emit({**value, "error": error}, "", as_json=True)
+    else:
+        output.progress(f"{message}\nnext: {step}")
+    return _DETACHED
 
 
 def _receipt_settled(view: RunView) -> bool:

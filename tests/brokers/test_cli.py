@@ -169,3 +169,33 @@ def test_doctor_finds_nothing_missing_on_a_healthy_cluster(bench: Bench, lowwate
     failed = [c for c in value["checks"] if c["ok"] is False and not c["name"].startswith("java")]
     assert failed == []
     assert code in (0, 1)
+
+
+def test_delete_records_asks_lifts_and_answers_as_kafkas_tool_does(
+    bench: Bench, lowwater: Shell
+) -> None:
+    topic = bench.topic(400, 400)
+    compacted = bench.topic(10, cleanup_policy="compact")
+    offsets = [(topic, 0, 100), (topic, 1, -1), (compacted, 0, 5)]
+    rows = [{"topic": t, "partition": p, "offset": o} for t, p, o in offsets]
+    Path("offsets.json").write_text(json.dumps({"partitions": rows, "version": 1}))
+    words = ["delete-records", "--bootstrap-server", bench.bootstrap]
+    words += ["--offset-json-file", "offsets.json", "--cluster", "test"]
+
+    code, asked = lowwater(*words)
+    assert (code, asked["error"]["code"]) == (1, "CONFIRMATION_REQUIRED")
+    assert bench.offsets(topic, 0)[0] == 0
+
+    code, done = lowwater(*words, "--yes")
+    found = {
+        (r["topic"], r["partition"]): (r["low_watermark"], r["error"]) for r in done["partitions"]
+    }
+    assert found == {
+        (topic, 0): (100, None),
+        (topic, 1): (400, None),  # -1, typed, is the high watermark seen
+        (compacted, 0): (None, "not-deletable"),
+    }
+    assert (code, done["state"]) == (2, "done")
+    _, runs = lowwater("runs", "--verify")
+    assert runs["runs"][0]["run_id"] == done["run_id"]
+    assert runs["verification"]["ok"]

@@ -1,0 +1,200 @@
+"""`lowwater delete-records`: Kafka's own tool with its flags, with guards and a journal."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, files, output, plan_text
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.run import detached, follow
+from dashboard.clock import utc_now
+from dashboard.errors import RefusedError, UsageError
+from dashboard.settings import Settings, read_client_config
+
+if TYPE_CHECKING:
+    from dashboard.purge.journal_rows import RunView
+    from dashboard.purge.plan import Plan
+    from dashboard.purge.targets import Target
+
+_ACCEPTED = "accepted by delete-records --yes, or at its question"
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "delete-records",
+        "Kafka's delete-records tool, with guards and a journal",
+        description="Takes the offsets file of Kafka's delete-records tool. Guards that may be\n"
+        "lifted are printed and asked about; --yes lifts them; the others refuse. The purge runs\n"
+        "in a worker and is journalled like any other (see lowwater runs).",
+        examples=(
+            "lowwater delete-records --bootstrap-server h:9092 --offset-json-file o.json",
+            "lowwater delete-records --bootstrap-server h:9092 --offset-json-file o.json --yes",
+        ),
+    )
+    parser.add_argument("--bootstrap-server", required=True, metavar="H:P[,…]")
+    parser.add_argument("--offset-json-file", required=True, metavar="FILE")
+    parser.add_argument("--command-config", metavar="FILE", help="a Kafka client.properties")
+    parser.add_argument(
+        "--leader-only", action="store_true", help="do not wait for followers (needs v3 brokers)"
+    )
+    parser.add_argument("--timeout-ms", type=int, metavar="N", help="the request's own timeout")
+    parser.add_argument("--yes", action="store_true", help="lift what may be lifted; do not ask")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan, ask, send, wait. Raises UsageError CONFIRMATION_REQUIRED and as plan and apply do."""
+    from dashboard.purge.targets import read_offsets_json
+
+    settings = context.read_settings(args)
+    if args.timeout_ms is not None and args.timeout_ms < 0:
+        raise UsageError(f"--timeout-ms {args.timeout_ms} is below 0", "Give milliseconds.")
+    target = read_offsets_json(files.read_text(args.offset_json_file), args.offset_json_file)
+    plan = _confirmed(args, settings, target)
+    if not plan.free_partitions:
+        return _refused(plan, as_json=args.json)
+    with context.open_journal(settings) as journal:
+        run_id = _enqueue(args, settings, journal, plan)
+        try:
+            view = follow(settings, journal, run_id, output.progress)
+        except KeyboardInterrupt:
+            return detached(journal.run(run_id), as_json=args.json)
+    return _show(plan, view, as_json=args.json)
+
+
+def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> Plan:
+    """The plan with every liftable guard lifted that was asked about."""
+    from dashboard.cluster.live import connect
+    from dashboard.purge.drafts import PlanRequest, draft_live
+
+    config = read_client_config(args.command_config) if args.command_config else {}
+    path = str(Path(args.command_config).resolve()) if args.command_config else None
+    client = {**config, "bootstrap.servers": args.bootstrap_server}
+    store = context.open_store(settings.data)
+    with connect(client, settings.broker_timeout) as live:
+        reached = context.Target(client, args.cluster, path)
+        cluster = context.remember(store, live.cluster_id(), reached)
+        request = PlanRequest((), target, by=settings.operator)
+        seen = draft_live(live, settings, cluster, request, now=utc_now())
+        lift = sorted(
+            {g.name for p in seen.partitions for g in p.guards}
+            & set(settings.purge.liftable_guards)
+        )
+        _ask(args, seen, lift)
+        override = tuple(f"{name}={_ACCEPTED}" for name in lift)
+        request = PlanRequest((), target, override=override, by=settings.operator)
+        plan = draft_live(live, settings, cluster, request, now=utc_now())
+    _same_readers(seen, plan)
+    return plan
+
+
+def _same_readers(seen: Plan, plan: Plan) -> None:
+    """A yes covers the readers that were shown: none that came, or moved back, since then."""
+    shown = {(p.key, c.group_id): c.committed_offset for p in seen.partitions for c in p.groups}
+    for partition in plan.partitions:
+        for claim in partition.groups:
+            before = shown.get((partition.key, claim.group_id), -1)
+            now = claim.committed_offset
+            if before == -1 or (before is not None and (now is None or now < before)):
+                raise RefusedError(
+                    f"group {claim.group_id} changed its place on {partition.topic}-"
+                    f"{partition.partition} while the question stood",
+                    "Run it again and look at the guards once more.",
+                    code="READERS_CHANGED",
+                )
+
+
+def _ask(args: argparse.Namespace, plan: Plan, lift: list[str]) -> None:
+    """Show the plan and take a yes. Raises UsageError CONFIRMATION_REQUIRED without one."""
+    from dashboard.purge.preview import preview
+
+    output.progress(plan_text.describe(preview(plan, utc_now())))
+    if lift:
+        output.progress(f"guards that a yes lifts: {', '.join(lift)}")
+    if args.yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise _unconfirmed("there is no terminal to ask")
+    sys.stderr.write("delete these records? write yes: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() != "yes":
+        raise _unconfirmed("the answer was not yes")
+
+
+def _unconfirmed(why: str) -> UsageError:
+    return UsageError(
+        f"nothing was deleted: {why}",
+        "Read the guards above; --yes lifts those that may be lifted.",
+        code="CONFIRMATION_REQUIRED",
+    )
+
+
+def _enqueue(args: argparse.Namespace, settings: Settings, journal: Any, plan: Plan) -> str:
+    from dashboard.purge.queue import enqueue
+
+    return enqueue(
+        settings,
+        journal,
+        plan,
+        mode="leader-only" if args.leader_only else "wait-all",
+        confirm=plan.confirmation,
+        sha256=plan.sha256,
+        who=settings.operator,
+        token=secrets.token_hex(16),
+        timeout=None if args.timeout_ms is None else timedelta(milliseconds=args.timeout_ms),
+    )
+
+
+def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:
+    """The answer per partition of the file; a guarded one among them is not done: 2."""
+    body = view.to_json()
+    sent = {(p["topic"], p["partition"]): p for p in body["partitions"]}
+    rows = [_row(p, sent.get((p.topic, p.partition))) for p in plan.partitions]
+    value = {"run_id": body["run_id"], "state": body["state"], "partitions": rows}
+    if "error" in body:
+        value["error"] = body["error"]
+    output.emit(value, _text(rows), as_json=as_json)
+    all_sent = len(plan.free_partitions) == len(plan.partitions)
+    return view.exit_code if all_sent else view.exit_code or 2
+
+
+def _refused(plan: Plan, *, as_json: bool) -> int:
+    rows = [_row(p, None) for p in plan.partitions]
+    error = RefusedError(
+        f"guards that nobody may lift block all {len(rows)} partitions",
+        "Read the guards above; each says what would change it.",
+        code="NOTHING_FREE",
+    )
+    value = {"run_id": None, "state": "refused", "partitions": rows, **error.to_json()}
+    output.emit(value, _text(rows), as_json=as_json)
+    if not as_json:
+        output.emit_error(error, as_json=False)
+    return error.exit_code
+
+
+def _row(planned: Any, sent: dict[str, Any] | None) -> dict[str, Any]:
+    guard = planned.guards[0].name if planned.guards else None
+    return {
+        "topic": planned.topic,
+        "partition": planned.partition,
+        "low_watermark": sent["low_watermark"] if sent else None,
+        "leader_log_start_offset": sent["leader_log_start_offset"] if sent else None,
+        "error": sent["error"] if sent else guard,
+    }
+
+
+def _text(rows: list[dict[str, Any]]) -> str:
+    """The lines of Kafka's own tool, which scripts may look for."""
+    lines = ["Records delete operation completed:"]
+    for row in rows:
+        said = (
+            f"error: {row['error']}" if row["error"] else f"low_watermark: {row['low_watermark']}"
+        )
+        lines.append(f"partition: {row['topic']}-{row['partition']}\t{said}")
+    return "\n".join(lines)

@@ -1,0 +1,181 @@
+"""`lowwater delete-records`: nothing is sent without a yes, and a yes covers what was shown."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import dashboard.cluster.live
+from dashboard.cli.main import main
+from dashboard.clock import utc_now
+from dashboard.purge import drafts, queue
+from dashboard.purge.drafts import PlanRequest
+from dashboard.purge.facts import GroupClaim
+from dashboard.purge.journal import open_default
+from dashboard.purge.plan import Plan
+from dashboard.settings import Settings
+from tests.unit.cli.plans import a_plan
+
+WORDS = ["delete-records", "--bootstrap-server", "h:1", "--offset-json-file", "o.json"]
+
+
+@pytest.fixture(autouse=True)
+def offsets(alone: Path) -> None:
+    Path("o.json").write_text(
+        '{"partitions":[{"topic":"orders","partition":0,"offset":600}],"version":1}'
+    )
+
+
+@pytest.fixture
+def drafted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[PlanRequest]]:
+    """Let these be the plans that are drafted, one after the other; the requests are returned."""
+
+    def place(*plans: Plan) -> list[PlanRequest]:
+        requests: list[PlanRequest] = []
+
+        def draft_live(_live: Any, _settings: Any, _store: Any, request: Any, **_more: Any) -> Plan:
+            requests.append(request)
+            return plans[min(len(requests), len(plans)) - 1]
+
+        @contextmanager
+        def connect(_client: Any, _timeout: Any) -> Iterator[Any]:
+            yield SimpleNamespace(cluster_id=lambda: "c1")
+
+        monkeypatch.setattr(drafts, "draft_live", draft_live)
+        monkeypatch.setattr(dashboard.cluster.live, "connect", connect)
+        return requests
+
+    return place
+
+
+@pytest.fixture
+def spawned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Runs that were started; each ends at once with all its partitions done."""
+    found: list[str] = []
+
+    def spawn(settings: Settings, run_id: str) -> int:
+        found.append(run_id)
+        journal = open_default(settings)
+        rows = [
+            replace(row, state="done", low_watermark=600, leader_log_start_offset=600)
+            for row in journal.partitions(run_id)
+        ]
+        journal.record(run_id, "read", rows, utc_now())
+        journal.set_run(run_id, "done", utc_now())
+        journal.close()
+        return 0
+
+    monkeypatch.setattr(queue, "spawn", spawn)
+    return found
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def _printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def test_yes_lifts_what_may_be_lifted_and_answers_per_partition(
+    drafted: Callable[..., list[PlanRequest]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    requests = drafted(a_plan())
+    assert main([*WORDS, "--yes", "--json"]) == 2  # one of three stays guarded
+    value = _printed(capsys)
+    assert [r["error"] for r in value["partitions"]] == [None, None, "under-replicated"]
+    assert [r["low_watermark"] for r in value["partitions"]] == [600, 600, None]
+    assert [o.split("=")[0] for o in requests[1].override] == ["under-replicated"]
+    assert spawned == [value["run_id"]]
+
+
+@pytest.mark.parametrize("answer", [None, "", "no\n", "y\n"])
+def test_without_a_yes_nothing_is_queued(
+    drafted: Callable[..., list[PlanRequest]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str | None,
+) -> None:
+    drafted(a_plan())
+    stdin = io.StringIO() if answer is None else _Terminal(answer)
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert main([*WORDS, "--json"]) == 1
+    assert _printed(capsys)["error"]["code"] == "CONFIRMATION_REQUIRED"
+    assert spawned == []
+
+
+def test_a_yes_at_the_question_is_enough_and_lines_read_as_kafkas(
+    drafted: Callable[..., list[PlanRequest]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drafted(a_plan())
+    monkeypatch.setattr("sys.stdin", _Terminal("yes\n"))
+    assert main(WORDS) == 2
+    captured = capsys.readouterr()
+    assert "partition: orders-0\tlow_watermark: 600" in captured.out
+    assert "partition: orders-2\terror: under-replicated" in captured.out
+    assert "guards that a yes lifts: under-replicated" in captured.err
+    assert len(spawned) == 1
+
+
+def test_a_reader_that_came_while_the_question_stood_refuses(
+    drafted: Callable[..., list[PlanRequest]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = a_plan()
+    for claim in (GroupClaim("late", 300), GroupClaim("billing", 400)):
+        later = replace(
+            first,
+            partitions=(replace(first.partitions[0], groups=(claim,)), *first.partitions[1:]),
+        )
+        drafted(first, later)
+        assert main([*WORDS, "--yes", "--json"]) == 3
+        assert _printed(capsys)["error"]["code"] == "READERS_CHANGED"
+    assert spawned == []
+
+
+def test_what_nobody_may_lift_is_exit_3(
+    drafted: Callable[..., list[PlanRequest]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    drafted(a_plan(all_guarded=True))
+    assert main([*WORDS, "--yes", "--json"]) == 3
+    value = _printed(capsys)
+    assert value["error"]["code"] == "NOTHING_FREE"
+    assert {r["error"] for r in value["partitions"]} == {"under-replicated"}
+    assert spawned == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code"),
+    [
+        ("[]", [], "OFFSETS_INVALID"),
+        ('{"partitions":[{"topic":"t","partition":0,"offset":-2}]}', [], "OFFSETS_INVALID"),
+        (None, ["--timeout-ms", "-1"], "USAGE"),
+        (None, ["--command-config", "none"], "CLIENT_CONFIG_UNREADABLE"),
+    ],
+)
+def test_bad_input_is_named_and_no_broker_is_asked(
+    capsys: pytest.CaptureFixture[str], text: str | None, words: list[str], code: str
+) -> None:
+    if text is not None:
+        Path("o.json").write_text(text)
+    assert main([*WORDS, *words, "--json"]) == 1
+    assert _printed(capsys)["error"]["code"] == code
