@@ -1,0 +1,235 @@
+"""Purge: target, preview, mode, confirmation; one click queues one run; then the run is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard.clock import utc_now
+from dashboard.errors import ClusterError
+from dashboard.model import TopicPartition
+from dashboard.purge import drafts, queue
+from dashboard.purge.drafts import PlanRequest
+from dashboard.purge.journal import Journal
+from dashboard.purge.plan import Estimate, Plan, build
+from dashboard.purge.resolve import ResolvedTarget
+from tests.pages.conftest import Open, said
+from tests.unit.purge.facts_of import TOPIC, declared, facts, partition
+
+SENTENCE = "purge 1 topics on prod"
+Requests = list[PlanRequest]
+
+
+def a_plan(request: PlanRequest) -> Plan:
+    """Two partitions: 0 is free, 1 has no committed offset."""
+    seen = facts(
+        partition(stable=1000, high=1000),
+        partition(stable=500, high=500, number=1),
+        claims={0: {"billing": 800, "slow": 600}},
+    )
+    resolved = {
+        TopicPartition(TOPIC, 0): ResolvedTarget(600),
+        TopicPartition(TOPIC, 1): ResolvedTarget(None),
+    }
+    now = utc_now()
+    return build(
+        replace(seen, read_at=now),
+        resolved,
+        target=request.target.text,
+        declarations={TOPIC: declared()},
+        estimates={TopicPartition(TOPIC, 0): Estimate(3 * 2**20, "proportional", {1: 2**20})},
+        analysis_id="a",
+        most_partitions=100,
+        created_by=request.by,
+        now=now,
+        expires_after=timedelta(hours=1),
+    )
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[Requests]:
+    """What the page asked to be planned; no cluster is read and no worker is started."""
+    asked: Requests = []
+
+    def drafted(_settings: object, _root: str, _cluster: str, request: PlanRequest) -> Plan:
+        asked.append(request)
+        return a_plan(request)
+
+    monkeypatch.setattr(drafts, "draft", drafted)
+    monkeypatch.setattr(queue, "spawn", lambda _settings, _run_id: 0)
+    return asked
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = Journal(tmp_path / "state" / "journal.sqlite")
+    yield opened
+    opened.close()
+
+
+def confirmation(app: AppTest) -> Callable[[str], AppTest]:
+    field = next(f for f in app.text_input if f.label == "Confirmation")
+    return lambda typed: field.set_value(typed).run()
+
+
+def test_topics_in_the_address_are_previewed_at_once(open_page: Open, requests: Requests) -> None:
+    app = open_page("purge", topics="orders,payments")
+    text = said(app)
+
+    assert [request.topics for request in requests] == [("orders", "payments")]
+    assert requests[0].by == "ada"
+    assert "3.0 MiB</abbr></b><small>at once" in text
+    assert SENTENCE in text
+    assert list(app.dataframe[0].value["→ target"]) == ["600", "unknown"]
+    assert "no-committed-offset" in app.dataframe[0].value["Guards"][1]
+
+
+def test_no_plan_is_made_before_it_is_asked_for(open_page: Open, requests: Requests) -> None:
+    app = open_page("purge")
+    app.multiselect(key="plan-topics").set_value(["orders"]).run()
+    assert requests == []
+
+    app.button(key="preview").click().run()
+    assert [request.topics for request in requests] == [("orders",)]
+
+
+def test_a_change_of_the_target_drops_the_preview(open_page: Open, requests: Requests) -> None:
+    app = open_page("purge", topics="orders")
+    assert SENTENCE in said(app)
+    app.multiselect(key="plan-topics").set_value(["orders", "payments"]).run()
+
+    assert SENTENCE not in said(app)
+    assert len(requests) == 1
+
+
+def test_system_topics_are_not_offered(open_page: Open, requests: Requests) -> None:
+    assert "__consumer_offsets" not in open_page("purge").multiselect(key="plan-topics").options
+
+
+def test_the_button_is_off_until_the_sentence_matches(open_page: Open, requests: Requests) -> None:
+    app = open_page("purge", topics="orders")
+    assert app.button(key="queue-run").disabled
+
+    confirmation(app)("purge 1 topic on prod")
+    assert app.button(key="queue-run").disabled
+
+    confirmation(app)(SENTENCE)
+    assert not app.button(key="queue-run").disabled
+
+
+def test_a_confirmed_plan_is_queued_once_with_its_sha256(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+    app.button(key="queue-run").click().run()
+
+    (run,) = journal.runs()
+    assert (run.state, run.mode, run.who, run.typed) == ("queued", "wait-all", "ada", SENTENCE)
+    assert run.plan_sha256 == journal.plan(run.run_id).sha256
+    assert app.query_params["run"] == run.run_id
+    assert f"queued · run {run.run_id}" in said(app)
+    assert [e.kind for e in journal.entries()] == ["queued"]
+
+
+def test_the_same_click_twice_gives_one_run(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+    draft = app.session_state["lw-draft"]
+    app.button(key="queue-run").click().run()
+    app.session_state["lw-draft"] = draft
+    del app.query_params["run"]
+    app.query_params["topics"] = "orders"
+    app.run()
+    confirmation(app)(SENTENCE)
+    app.button(key="queue-run").click().run()
+
+    assert len(journal.runs()) == 1
+
+
+def test_another_purge_on_the_topic_is_told_in_words(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    first = open_page("purge", topics="orders")
+    confirmation(first)(SENTENCE)
+    first.button(key="queue-run").click().run()
+    second = open_page("purge", topics="orders")
+    confirmation(second)(SENTENCE)
+    second.button(key="queue-run").click().run()
+
+    assert "Another purge is running on this topic (TOPIC_BUSY)" in said(second)
+    assert len(journal.runs()) == 1
+
+
+def test_read_only_switches_the_button_off(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    journal.set_read_only(True, "ada", utc_now())
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+
+    assert app.button(key="queue-run").disabled
+    assert "Purges are switched off (read-only)." in said(app)
+
+
+def test_a_waiver_needs_a_reason(open_page: Open, requests: Requests) -> None:
+    app = open_page("purge", topics="orders", waive="billing-replay")
+    assert requests == []
+
+    app.text_input(key="plan-reason").set_value("retired").run()
+    app.button(key="preview").click().run()
+    assert requests[-1].waive == ("billing-replay=retired",)
+
+
+def test_an_unreachable_cluster_is_a_message(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object) -> Plan:
+        raise ClusterError("no broker of h:1 answered", "Check the bootstrap address.")
+
+    monkeypatch.setattr(drafts, "draft", refuse)
+
+    text = said(open_page("purge", topics="orders"))
+
+    assert "The cluster does not answer (CLUSTER_UNREACHABLE)" in text
+    assert "Check the bootstrap address." in text
+
+
+def test_an_unknown_run_in_the_address_is_a_message(open_page: Open) -> None:
+    assert "There is no such run (RUN_NOT_FOUND)" in said(open_page("purge", run="nope"))
+
+
+def test_the_run_shows_states_receipt_and_controls(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+    app.button(key="queue-run").click().run()
+    run_id = journal.runs()[0].run_id
+    app.button(key="run-pause").click().run()
+    assert journal.wish(run_id) == "pause"
+
+    (row,) = journal.partitions(run_id)
+    now = utc_now()
+    done = replace(row, state="done", low_watermark=600, leader_log_start_offset=600)
+    journal.record(run_id, "read", [done], now)
+    journal.write_receipt(
+        run_id,
+        {"predicted_bytes": 3 * 2**20, "freed_bytes": 2 * 2**20, "final": True, "replicas": [],
+         "gap": "the active segment stays whole"},
+        now,
+    )  # fmt: skip
+    journal.set_run(run_id, "done", now)
+    text = said(open_page("purge", run=run_id))
+
+    assert "✔ done" in text
+    assert "3.0 MiB</abbr></b><small>predicted" in text
+    assert "2.0 MiB</abbr></b><small>freed" in text
+    assert "The active segment stays whole." in text
