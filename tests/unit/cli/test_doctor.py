@@ -1,0 +1,104 @@
+"""`lowwater doctor`: which cluster it asks, and 0, 1 or 4 by what it finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dashboard.cluster.live
+from dashboard import doctor_cluster
+from dashboard.cli import doctor as verb
+from dashboard.cli.main import main
+from dashboard.doctor import Check
+from dashboard.snapshots import ClusterStore, Store
+
+FINE = Check("java", True, "version 17")
+MISSING = Check("java", False, "no java", "analyze cannot run", "Install it.")
+
+
+@pytest.fixture(autouse=True)
+def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "local_checks", lambda _settings, _data: [FINE])
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """Clusters that were asked, by their client properties; each is healthy."""
+    found: list[dict[str, str]] = []
+
+    @contextmanager
+    def connect(client: dict[str, str], _timeout: Any) -> Iterator[None]:
+        found.append(client)
+        yield None
+
+    monkeypatch.setattr(dashboard.cluster.live, "connect", connect)
+    monkeypatch.setattr(
+        doctor_cluster, "cluster_checks", lambda _live: [Check("brokers", True, "1 of 1 answered")]
+    )
+    return found
+
+
+def _doctor(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    code = main(["doctor", *words, "--json"])
+    value = json.loads(capsys.readouterr().out)
+    return code, {check["name"]: check for check in value.get("checks", [])} or value
+
+
+def test_without_a_cluster_the_rest_is_still_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    code, checks = _doctor(capsys)
+    assert code == 0
+    assert checks["java"]["ok"]
+    assert checks["connection"]["ok"] is None
+    assert "--bootstrap-server" in checks["connection"]["next"]
+
+
+def test_something_missing_is_exit_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verb, "local_checks", lambda _settings, _data: [MISSING])
+    assert main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "MISSING java" in out
+    assert "costs: analyze cannot run" in out
+    assert "next:  Install it." in out
+
+
+def test_a_cluster_that_cannot_be_reached_is_exit_4_and_a_check(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, checks = _doctor(capsys, "--bootstrap-server", "127.0.0.1:1")
+    assert code == 4
+    assert checks["connection"]["ok"] is False
+    assert "CLUSTER_UNREACHABLE: no broker of 127.0.0.1:1" in checks["connection"]["detail"]
+    assert checks["java"]["ok"]
+
+
+def test_the_flag_comes_first_then_the_settings_then_the_data_folder(
+    capsys: pytest.CaptureFixture[str], asked: list[dict[str, str]]
+) -> None:
+    ClusterStore(Store("d"), "c1").write_connection("stored:1", None, "prod")
+    assert _doctor(capsys, "--data", "d")[0] == 0
+    assert _doctor(capsys, "--data", "d", "--cluster", "prod")[0] == 0
+    Path("lowwater.toml").write_text('[clusters.test]\n"bootstrap.servers" = "set:1"\n')
+    assert _doctor(capsys, "--data", "d")[0] == 0
+    assert _doctor(capsys, "--data", "d", "--bootstrap-server", "flag:1")[0] == 0
+    assert [client["bootstrap.servers"] for client in asked] == [
+        "stored:1",
+        "stored:1",
+        "set:1",
+        "flag:1",
+    ]
+
+
+def test_a_cluster_that_nobody_knows_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], asked: list[dict[str, str]]
+) -> None:
+    code, value = _doctor(capsys, "--cluster", "nowhere")
+    assert code == 1
+    assert value["error"]["code"] == "CLUSTER_NOT_NAMED"
+    assert asked == []
