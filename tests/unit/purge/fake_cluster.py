@@ -1,0 +1,175 @@
+"""A cluster in memory for the decisions of a run: answers that get lost, elections, stalls."""
+
+# ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from dashboard.errors import BrokerError
+from dashboard.model import (
+    ConfigEntry,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResult,
+    EpochEnd,
+    GroupListing,
+    GroupOffset,
+    LeaderLogStart,
+    LogDirsAnswer,
+    OffsetAtTime,
+    PartitionOffsets,
+    PartitionState,
+    Reassignment,
+    ReplicaOffsets,
+    ReplicaSize,
+    TopicPartition,
+    TopicState,
+)
+from tests.unit.purge.facts_of import NOW, TOPIC
+
+
+@dataclass
+class FakePartition:
+    """One partition: the log start of each replica, who leads, and the end of each epoch."""
+
+    starts: dict[int, int]
+    leader_id: int | None = 1
+    epoch: int = 3
+    high_watermark: int = 100
+    last_stable_offset: int = 100
+    epoch_ends: dict[int, int] = field(default_factory=dict)
+
+
+class FakeCluster:
+    """`answers` are taken one per request: an error code, or `lost`, `lost-before`, `unreachable`.
+
+    A request truncates the leader, and with code 0 its followers too; `on_send` runs before it.
+    """
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.parts = {
+            TopicPartition(TOPIC, n): FakePartition({1: 0, 2: 0, 3: 0}) for n in range(partitions)
+        }
+        self.id = "cluster-1"
+        self.topic_id = "id-1"
+        self.topic_error: str | None = None
+        self.offsets_of: dict[str, dict[int, int]] = {"a": dict.fromkeys(range(partitions), 60)}
+        self.incomplete: tuple[str, ...] = ()
+        self.alive = {1, 2, 3}
+        self.answers: list[int | str] = []
+        self.sent: list[tuple[int, dict[TopicPartition, int], int]] = []
+        self.on_send: list[Any] = []
+
+    def cluster_id(self) -> str:
+        return self.id
+
+    def alive_brokers(self) -> tuple[int, ...]:
+        return tuple(sorted(self.alive))
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        if self.topic_error:
+            return {TOPIC: TopicState(TOPIC, None, False, (), self.topic_error)}
+        states = tuple(
+            PartitionState(TOPIC, k.partition, p.leader_id, p.epoch, (1, 2, 3), (1, 2, 3))
+            for k, p in sorted(self.parts.items())
+        )
+        return {TOPIC: TopicState(TOPIC, self.topic_id, False, states)}
+
+    def configs(
+        self, topics: Iterable[str], brokers: Iterable[int] = ()
+    ) -> tuple[ConfigEntry, ...]:
+        return (ConfigEntry("topic", TOPIC, "cleanup.policy", "delete", "DEFAULT_CONFIG"),)
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        return {k: self._offsets(k) for k in partitions}
+
+    def _offsets(self, key: TopicPartition) -> PartitionOffsets:
+        p = self.parts[key]
+        if p.leader_id is None:
+            return PartitionOffsets(*key, None, None, None, "LEADER_NOT_AVAILABLE")
+        start = p.starts[p.leader_id]
+        return PartitionOffsets(*key, start, p.last_stable_offset, p.high_watermark)
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        return {k: OffsetAtTime(*k, None) for k in partitions}
+
+    def replica_offsets(
+        self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
+    ) -> tuple[ReplicaOffsets, ...]:
+        return tuple(
+            ReplicaOffsets(b, *k, start if b in self.alive else None, 100, NOW)
+            for k in partitions
+            for b, start in sorted(self.parts[k].starts.items())
+        )
+
+    def leader_log_starts(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, LeaderLogStart]:
+        return {
+            k: LeaderLogStart(*k, p.starts[p.leader_id], p.epoch)
+            if (p := self.parts[k]).leader_id is not None and p.epoch == epoch
+            else LeaderLogStart(*k, None, None, "FENCED_LEADER_EPOCH")
+            for k, epoch in epochs.items()
+        }
+
+    def log_dirs(self) -> LogDirsAnswer:
+        sizes = tuple(
+            ReplicaSize(b, "/d", *k, 1000 * (100 - start), 0, False)
+            for k, p in self.parts.items()
+            for b, start in p.starts.items()
+        )
+        return LogDirsAnswer((), sizes, {})
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        return ()
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        offsets = tuple(
+            GroupOffset(g, TOPIC, n, o)
+            for g, by in sorted(self.offsets_of.items())
+            for n, o in sorted(by.items())
+        )
+        return GroupListing((), offsets, self.incomplete)
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        return {k: EpochEnd(*k, e, self.parts[k].epoch_ends.get(e)) for k, e in epochs.items()}
+
+    def elect(self, leader_id: int | None) -> None:
+        """Another replica leads every partition, in a new epoch."""
+        for p in self.parts.values():
+            p.epoch_ends[p.epoch] = p.high_watermark
+            p.epoch, p.leader_id = p.epoch + 1, leader_id
+
+    def delete_records(
+        self,
+        leader_id: int,
+        targets: Mapping[TopicPartition, int],
+        *,
+        timeout_ms: int,
+        leader_only: bool = False,
+    ) -> DeleteRecordsResult:
+        self.sent.append((leader_id, dict(targets), timeout_ms))
+        if self.on_send:
+            self.on_send.pop(0)()
+        answer = self.answers.pop(0) if self.answers else 0
+        if answer == "unreachable":
+            raise BrokerError(leader_id, "refused", "wait", code="BROKER_UNREACHABLE")
+        if answer not in (1, 17, 29, 44, "lost-before"):
+            for key, target in targets.items():
+                starts = self.parts[key].starts
+                for b in starts if answer == 0 else (leader_id,):
+                    starts[b] = max(starts[b], target)
+        if answer in ("lost", "lost-before"):
+            raise BrokerError(leader_id, "lost", "read", code="ANSWER_LOST")
+        return DeleteRecordsResult(leader_id, 2, tuple(
+            DeleteRecordsPartitionResult(
+                *k, t if answer == 0 else -1, -1, int(answer), f"E{answer}" if answer else None
+            )
+            for k, t in targets.items()
+        ))  # fmt: skip

@@ -1,0 +1,359 @@
+"""A run decides by what it read: lost answers, elections, stalls, wishes, dead workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.errors import JournalError
+from dashboard.purge.execute import Execution
+from dashboard.purge.facts import read_facts
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import Options, RunView
+from dashboard.purge.lifting import Override
+from dashboard.purge.plan import Plan, build
+from dashboard.purge.replica_watch import ReplicaWatch
+from dashboard.purge.resolve import resolve
+from dashboard.purge.targets import parse_target
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared
+from tests.unit.purge.fake_cluster import FakeCluster
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class Room:
+    """A fake cluster, a journal in a file, and one run."""
+
+    def __init__(self, folder: Path, partitions: int = 1) -> None:
+        self.live = FakeCluster(partitions)
+        self.journal = Journal(folder / "journal.sqlite")
+        self.clock = Clock()
+        self.read_only = False
+
+    def plan(self, to: str = "committed", overrides: tuple[Override, ...] = ()) -> Plan:
+        found = read_facts(self.live, [TOPIC], cluster_name="prod", remembered=(), now=NOW)
+        declarations = {TOPIC: declared()}
+        resolved = resolve(
+            self.live, found, parse_target(to), chosen_groups=(), waived=(),
+            declarations=declarations, now=NOW,
+        )  # fmt: skip
+        return build(
+            found, resolved, target=to, declarations=declarations, estimates={},
+            overrides=overrides, analysis_id=None, most_partitions=100, created_by="ann",
+            now=NOW, expires_after=timedelta(hours=1),
+        )  # fmt: skip
+
+    def queue(self, plan: Plan, **change: Any) -> str:
+        mode = change.pop("mode", "wait-all")
+        options = {"timeout_ms": 10_000, "partitions_per_request": 2, "requests_in_flight": 1,
+                   "watch_for_ms": 3_600_000, **change}  # fmt: skip
+        run_id, _ = self.journal.insert(
+            plan, token=plan.sha256, mode=mode, who="ann", from_where="here",
+            typed=plan.confirmation, options=Options(**options), connection={}, now=NOW,
+        )  # fmt: skip
+        return run_id
+
+    def execution(self, run_id: str) -> Execution:
+        return Execution(
+            live=self.live,
+            journal=self.journal,
+            run=self.journal.run(run_id).run,
+            plan=self.journal.plan(run_id),
+            now=self.clock,
+            sleep=self.clock.sleep,
+            read_only=lambda: self.read_only,
+        )
+
+    def carry_out(self, plan: Plan | None = None, **change: Any) -> RunView:
+        run_id = self.queue(plan or self.plan(), **change)
+        self.execution(run_id).execute()
+        return self.journal.run(run_id)
+
+    def watch(self, view: RunView) -> RunView:
+        run = self.journal.run(view.run.run_id).run
+        plan = self.journal.plan(run.run_id)
+        ReplicaWatch(self.live, self.journal, run, plan, self.clock, self.clock.sleep).watch()
+        return self.journal.run(run.run_id)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    yield made
+    assert made.journal.verify().ok
+    made.journal.close()
+
+
+def row(view: RunView) -> tuple[str, str | None]:
+    return view.partitions[0].state, view.partitions[0].error
+
+
+def test_a_quiet_cluster_is_purged_in_one_request(room: Room) -> None:
+    view = room.carry_out()
+    assert (view.run.state, row(view)) == ("done", ("done", None))
+    assert room.live.sent == [(1, {KEY: 60}, 10_000)]
+
+
+def test_a_lost_answer_is_read_and_not_sent_again(room: Room) -> None:
+    room.live.answers = ["lost"]
+    view = room.carry_out()
+    assert row(view) == ("leader_done", "ANSWER_LOST")
+    assert len(room.live.sent) == 1
+
+
+def test_a_request_lost_on_its_way_is_sent_again_after_reading(room: Room) -> None:
+    room.live.answers = ["lost-before"]
+    assert row(room.carry_out()) == ("done", None)
+    assert len(room.live.sent) == 2
+
+
+def test_requests_that_never_truncate_are_given_up(room: Room) -> None:
+    room.live.answers = ["lost-before"] * 20
+    view = room.carry_out()
+    assert row(view) == ("not_done", "ANSWER_LOST")
+    assert view.run.state == "partial"
+    assert len(room.live.sent) == 4
+
+
+@pytest.mark.parametrize("code", [1, 17, 29, 44])
+def test_an_error_that_proves_nothing_moved_ends_it(room: Room, code: int) -> None:
+    room.live.answers = [code]
+    view = room.carry_out()
+    assert row(view) == ("not_done", f"E{code}")
+    assert (view.exit_code, len(room.live.sent)) == (2, 1)
+
+
+def test_a_new_leader_is_asked_after_not_leader(room: Room) -> None:
+    room.live.on_send = [lambda: room.live.elect(2)]
+    room.live.answers = ["lost-before"]
+    view = room.carry_out()
+    assert row(view) == ("done", None)
+    assert [leader for leader, _, _ in room.live.sent] == [1, 2]
+
+
+def test_offsets_that_a_new_epoch_reused_are_refused(room: Room) -> None:
+    plan = room.plan()
+    room.live.elect(2)
+    room.live.parts[KEY].epoch_ends[3] = 59
+    view = room.carry_out(plan)
+    assert (view.run.state, row(view)) == ("refused", ("not_done", "offsets-reused"))
+    assert room.live.sent == []
+
+
+def test_a_changed_epoch_alone_is_no_refusal(room: Room) -> None:
+    plan = room.plan()
+    room.live.elect(2)
+    assert room.carry_out(plan).run.state == "done"
+
+
+def test_a_timeout_leaves_the_leader_done_and_the_followers_named(room: Room) -> None:
+    room.live.answers = [7]
+    view = room.carry_out()
+    assert (view.run.state, row(view)) == ("partial", ("leader_done", "E7"))
+    assert view.partitions[0].to_json()["followers_behind"] == [2, 3]
+
+
+def test_a_leader_elected_after_a_timeout_brings_records_back(room: Room) -> None:
+    room.live.answers = [7]
+    view = room.carry_out()
+    room.live.elect(2)
+    after = room.watch(view)
+    assert row(after) == ("reverted", "RECORDS_CAME_BACK")
+    assert after.run.state == "partial"
+    assert after.to_json()["receipt"]["final"] is False
+
+
+def test_followers_that_arrive_make_it_done_and_the_receipt_final(room: Room) -> None:
+    room.live.answers = [7]
+    view = room.carry_out()
+    room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}
+    after = room.watch(view)
+    assert (after.run.state, row(after)) == ("done", ("done", None))
+    receipt = after.to_json()["receipt"]
+    assert (receipt["final"], receipt["freed_bytes"]) == (True, 3 * 60_000)
+
+
+def test_a_receipt_is_not_final_while_an_assigned_replica_is_dead(room: Room) -> None:
+    view = room.carry_out()
+    room.live.alive = {1, 2}
+    after = room.watch(view)
+    assert after.partitions[0].state == "done"
+    assert after.to_json()["receipt"]["final"] is False
+    assert "broker 3" in after.to_json()["receipt"]["gap"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"topic_id": "id-2"}, "topic-id-changed"),
+        ({"topic_error": "UNKNOWN_TOPIC_OR_PARTITION"}, "topic-id-changed"),
+        ({"topic_error": "TOPIC_AUTHORIZATION_FAILED"}, "TOPIC_AUTHORIZATION_FAILED"),
+        ({"id": "cluster-2"}, "cluster-mismatch"),
+        ({"offsets_of": {"a": {0: 60}, "b": {0: 7}}}, "unread-by-group"),
+        ({"offsets_of": {"a": {0: 59}}}, "unread-by-group"),
+        ({"offsets_of": {}}, None),
+        ({"incomplete": ("broker 2 is silent",)}, "groups-incomplete"),
+    ],
+)
+def test_what_changed_since_the_plan_is_refused_before_sending(
+    room: Room, change: dict[str, Any], error: str | None
+) -> None:
+    plan = room.plan()
+    for name, value in change.items():
+        setattr(room.live, name, value)
+    view = room.carry_out(plan)
+    if error is None:  # a group that is gone still counts where the plan saw it: at the target
+        assert view.run.state == "done"
+        return
+    assert (view.run.state, view.exit_code, row(view)) == ("refused", 3, ("not_done", error))
+    assert room.live.sent == []
+
+
+def test_a_transaction_opened_below_the_target_is_refused(room: Room) -> None:
+    plan = room.plan()
+    room.live.parts[KEY].last_stable_offset = 59
+    assert row(room.carry_out(plan)) == ("not_done", "beyond-last-stable-offset")
+
+
+def test_an_accepted_group_that_moved_back_is_refused(room: Room) -> None:
+    lifted = Override("unread-by-group", None, "why", "ann", NOW)
+    plan = room.plan("offset:80", (lifted,))
+    room.live.offsets_of["a"][0] = 10
+    assert row(room.carry_out(plan)) == ("not_done", "unread-by-group")
+
+
+def test_coordinators_that_come_back_in_time_are_waited_for(room: Room) -> None:
+    plan, asked = room.plan(), []
+    listing = room.live.groups
+
+    def groups(**given: Any) -> Any:
+        asked.append(1)
+        room.live.incomplete = ("broker 2 is silent",) if len(asked) < 4 else ()
+        return listing()
+
+    room.live.groups = groups  # type: ignore[method-assign]
+    assert room.carry_out(plan).run.state == "done"
+
+
+def test_a_log_start_past_the_target_leaves_nothing_to_send(room: Room) -> None:
+    plan = room.plan()
+    room.live.parts[KEY].starts = {1: 70, 2: 70, 3: 70}
+    view = room.watch(room.carry_out(plan))
+    assert (view.run.state, room.live.sent) == ("done", [])
+    assert view.to_json()["receipt"]["freed_bytes"] == 0
+
+
+def test_a_leader_that_stays_away_ends_in_unknown_never_in_a_guess(room: Room) -> None:
+    room.live.answers = ["lost"]
+    room.live.on_send = [lambda: room.live.elect(None)]
+    view = room.carry_out()
+    assert (view.run.state, row(view)[0]) == ("partial", "unknown")
+    assert room.clock.now - NOW >= timedelta(seconds=10)
+
+
+def test_an_unreachable_leader_got_nothing_and_is_given_up(room: Room) -> None:
+    room.live.answers = ["unreachable"] * 100
+    view = room.carry_out()
+    assert (view.run.state, row(view)) == ("refused", ("not_done", "BROKER_UNREACHABLE"))
+
+
+def test_a_worker_that_died_after_sending_is_followed_by_one_that_reads(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    room.live.on_send = [lambda: (_ for _ in ()).throw(KeyboardInterrupt)]
+    with pytest.raises(KeyboardInterrupt):
+        room.execution(run_id).execute()
+    assert room.journal.partitions(run_id)[0].state == "sent"
+    room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}  # it had been carried out
+    room.execution(run_id).execute()
+    assert room.journal.run(run_id).run.state == "done"
+    assert len(room.live.sent) == 1
+
+
+def test_nothing_is_sent_when_the_intent_cannot_be_written(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    record = room.journal.record
+
+    def full(run: str, kind: str, *rest: Any, **details: Any) -> None:
+        if kind == "intent":
+            raise JournalError("database or disk is full", "free some")
+        record(run, kind, *rest, **details)
+
+    room.journal.record = full  # type: ignore[method-assign]
+    with pytest.raises(JournalError):
+        room.execution(run_id).execute()
+    assert room.live.sent == []
+    assert room.journal.partitions(run_id)[0].state == "pending"
+
+
+@pytest.mark.parametrize("stop", ["cancel", "read-only"])
+def test_what_is_not_sent_is_cancelled(room: Room, stop: str) -> None:
+    run_id = room.queue(room.plan())
+    room.read_only = stop == "read-only"
+    if stop == "cancel":
+        room.journal.set_wish(run_id, "cancel", "ann", NOW)
+    room.execution(run_id).execute()
+    view = room.journal.run(run_id)
+    assert view.run.state == "cancelled"
+    assert row(view) == ("not_done", "CANCELLED" if stop == "cancel" else "READ_ONLY")
+    assert room.live.sent == []
+
+
+def test_a_paused_run_sends_nothing_until_it_is_resumed(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    room.journal.set_wish(run_id, "pause", "ann", NOW)
+    execution, slept = room.execution(run_id), []
+
+    def sleep(seconds: float) -> None:
+        slept.append(room.journal.run(run_id).run.state)
+        room.clock.sleep(seconds)
+        if len(slept) == 200:  # longer than any timeout: a pause is nobody's fault
+            room.journal.set_wish(run_id, None, "ann", room.clock.now)
+
+    execution.sleep = sleep
+    assert execution.execute() == "done"
+    assert set(slept) == {"paused"}
+
+
+def test_requests_hold_no_more_partitions_than_settings_allow(tmp_path: Path) -> None:
+    room = Room(tmp_path, partitions=5)
+    assert room.carry_out().run.state == "done"
+    assert sorted(len(targets) for _, targets, _ in room.live.sent) == [1, 2, 2]
+    room.journal.close()
+
+
+@pytest.mark.parametrize(("answer", "left"), [(0, 0), (44, 4)])
+def test_a_canary_that_fails_keeps_the_rest_back(tmp_path: Path, answer: int, left: int) -> None:
+    room = Room(tmp_path, partitions=5)
+    room.live.answers = [answer]
+    view = room.carry_out(canary=True)
+    assert len(room.live.sent[0][1]) == 1
+    assert sum(r.error == "CANARY_FAILED" for r in view.partitions) == left
+    assert view.run.state == ("done" if answer == 0 else "partial")
+    room.journal.close()
+
+
+@pytest.mark.parametrize(
+    ("mode", "timeout"), [("leader-only", 10_000), ("leader-only-verified", 0)]
+)
+def test_in_the_leader_modes_a_leader_at_the_target_is_success(
+    room: Room, mode: str, timeout: int
+) -> None:
+    room.live.answers = [7]
+    view = room.carry_out(mode=mode)
+    assert (view.run.state, view.exit_code, row(view)) == ("done", 0, ("leader_done", None))
+    assert room.live.sent == [(1, {KEY: 60}, timeout)]

@@ -1,0 +1,125 @@
+"""What the queue refuses before anything is written, and what a worker without a cluster says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.errors import LowwaterError
+from dashboard.purge import queue
+from dashboard.purge.journal import Journal, open_default
+from dashboard.purge.plan import Plan
+from dashboard.purge.resolve import ResolvedTarget
+from dashboard.settings import Settings
+from tests.unit.purge.facts_of import KEY, NOW, facts
+from tests.unit.purge.test_plan import free_plan, plan_of
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = open_default(Settings(state_dir=tmp_path))
+    yield made
+    made.close()
+
+
+def enqueue(journal: Journal, plan: Plan, **change: Any) -> str:
+    settings = change.pop("settings", Settings(state_dir=journal.file.path.parent))
+    given: dict[str, Any] = {
+        "mode": "wait-all", "confirm": plan.confirmation, "sha256": plan.sha256, "who": "ann",
+        "token": "click", "now": NOW, "start": False, **change,
+    }  # fmt: skip
+    return queue.enqueue(settings, journal, plan, **given)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "exit_code"),
+    [
+        ({"confirm": "purge 2 topics on prod"}, "CONFIRMATION_MISMATCH", 3),
+        ({"confirm": ""}, "CONFIRMATION_MISMATCH", 3),
+        ({"sha256": "0" * 64}, "PLAN_EDITED", 3),
+        ({"now": NOW + timedelta(hours=1)}, "PLAN_EXPIRED", 3),
+        ({"mode": "fast"}, "MODE_UNKNOWN", 1),
+        ({"settings": Settings(read_only=True)}, "READ_ONLY", 3),
+    ],
+)
+def test_the_queue_refuses(
+    journal: Journal, change: dict[str, Any], code: str, exit_code: int
+) -> None:
+    with pytest.raises(LowwaterError) as refused:
+        enqueue(journal, free_plan(), **change)
+    assert (refused.value.code, refused.value.exit_code) == (code, exit_code)
+    assert journal.runs() == []
+    assert journal.entries() == []
+
+
+def test_a_plan_without_a_free_partition_is_refused(journal: Journal) -> None:
+    guarded = plan_of(facts(), {KEY: ResolvedTarget(None)})
+    with pytest.raises(LowwaterError) as refused:
+        enqueue(journal, guarded)
+    assert (refused.value.code, refused.value.exit_code) == ("NOTHING_FREE", 3)
+
+
+def test_an_expired_plan_that_ran_says_that_it_ran(journal: Journal) -> None:
+    enqueue(journal, free_plan())
+    with pytest.raises(LowwaterError) as refused:
+        enqueue(journal, free_plan(), token="later", now=NOW + timedelta(days=1))
+    assert refused.value.code == "PLAN_ALREADY_APPLIED"
+
+
+def test_the_switch_in_the_journal_refuses_too(journal: Journal) -> None:
+    journal.set_read_only(True, "approver", NOW)
+    with pytest.raises(LowwaterError) as refused:
+        enqueue(journal, free_plan())
+    assert refused.value.code == "READ_ONLY"
+
+
+def test_the_connection_is_kept_as_paths(journal: Journal, tmp_path: Path) -> None:
+    config = {"client_config": "/etc/client.properties"}
+    run_id = enqueue(journal, free_plan(), connection=config)
+    connection = journal.run(run_id).run.connection
+    assert connection["client_config"] == "/etc/client.properties"
+    assert connection["cluster_id"] == "cluster-1"
+    assert str(connection["data"]).startswith("/")
+
+
+def test_a_closed_run_takes_no_wish(journal: Journal) -> None:
+    run_id = enqueue(journal, free_plan())
+    queue.request_pause(journal, run_id, "ann")
+    assert journal.wish(run_id) == "pause"
+    queue.request_resume(journal, run_id, "ann")
+    assert journal.wish(run_id) is None
+    journal.set_run(run_id, "done", NOW)
+    with pytest.raises(LowwaterError) as refused:
+        queue.request_cancel(journal, run_id, "ann")
+    assert refused.value.code == "RUN_CLOSED"
+
+
+def test_a_worker_that_reaches_no_cluster_closes_the_run_with_the_reason(
+    journal: Journal, tmp_path: Path
+) -> None:
+    settings = Settings(state_dir=tmp_path, data=str(tmp_path / "data"))
+    servers = {"bootstrap_servers": "127.0.0.1:9"}
+    timeout = timedelta(milliseconds=100)
+    run_id = enqueue(
+        journal, free_plan(), settings=settings, start=True, connection=servers, timeout=timeout
+    )
+    view = queue.wait(settings, journal, run_id, timeout=timedelta(seconds=60))
+    assert (view.run.state, view.exit_code) == ("refused", 3)
+    assert view.partitions[0].error == "CLUSTER_UNREACHABLE"
+    assert "127.0.0.1:9" in view.to_json()["error"]["message"]
+    assert journal.verify().ok
+
+
+def test_waiting_gives_up_at_its_timeout(journal: Journal) -> None:
+    run_id = enqueue(journal, free_plan())
+    journal.beat(run_id, NOW + timedelta(days=3650))  # not stale: nobody is to be started
+    began = time.monotonic()
+    settings = Settings(state_dir=journal.file.path.parent)
+    view = queue.wait(settings, journal, run_id, timeout=timedelta(milliseconds=50))
+    assert view.run.open
+    assert time.monotonic() - began < 10

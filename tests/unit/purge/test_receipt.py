@@ -1,0 +1,108 @@
+"""The receipt tells apart what the purge freed, what producers wrote and what retention took."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.model import ConfigEntry
+from dashboard.purge import receipt
+from dashboard.purge.journal_rows import Follower, PartitionRow
+from dashboard.purge.plan import Estimate
+from dashboard.purge.resolve import ResolvedTarget
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts
+from tests.unit.purge.test_plan import plan_of
+
+SETTLE = timedelta(seconds=60)
+
+
+def sample(size: int, start: int, end: int = 100, seconds: int = 0) -> dict[str, Any]:
+    replica = {
+        "topic": TOPIC, "partition": 0, "broker_id": 1, "size_bytes": size,
+        "log_start_offset": start, "log_end_offset": end,
+    }  # fmt: skip
+    return {"taken_at": format_time(NOW + timedelta(seconds=seconds)), "replicas": [replica]}
+
+
+def row(state: str = "done", *, arrived: bool = True, sent: bool = True) -> PartitionRow:
+    followers = (Follower(2, 40 if arrived else 0, alive=True, arrived=arrived),)
+    return PartitionRow(TOPIC, 0, 40, state, sent_at=NOW if sent else None, followers=followers)
+
+
+def started(estimate: Estimate | None = None, found: PartitionRow | None = None) -> dict[str, Any]:
+    world = facts(claims={0: {"a": 40}})
+    estimates = {KEY: estimate} if estimate else {}
+    plan = plan_of(world, {KEY: ResolvedTarget(40)}, estimates=estimates)
+    return receipt.start(sample(10_000, 0), [found or row()], plan)
+
+
+def advance(body: dict[str, Any], *samples: dict[str, Any], state: str = "done") -> dict[str, Any]:
+    for number, found in enumerate(samples):
+        now = NOW + timedelta(seconds=number)
+        body = receipt.advance(body, found, [row(state)], SETTLE, now)
+    return body
+
+
+def test_freed_is_what_left_although_producers_wrote_meanwhile() -> None:
+    body = advance(started(), sample(10_500, 0, 105), sample(7_000, 40, 105))
+    assert (body["freed_bytes"], body["produced_bytes"]) == (3_500, 500)
+
+
+def test_bytes_written_in_the_interval_of_the_drop_are_added_by_offsets() -> None:
+    body = advance(started(), sample(7_000, 40, 110))  # 10 records of 100 bytes came in
+    assert (body["freed_bytes"], body["produced_bytes"]) == (4_000, 1_000)
+
+
+def test_retentions_share_above_the_target_is_told_apart() -> None:
+    body = advance(started(), sample(2_000, 80))  # retention moved on from 40 to 80
+    assert (body["freed_bytes"], body["retention_bytes"]) == (4_000, 4_000)
+
+
+def test_prediction_stands_beside_it_and_a_gap_has_a_cause() -> None:
+    begun = started(Estimate(5_000, "proportional", {1: 5_000}))
+    assert (begun["predicted_bytes"], begun["replicas"][0]["predicted_bytes"]) == (5_000, 5_000)
+    body = advance(begun, sample(6_000, 40))
+    late = receipt.advance(body, sample(6_000, 40), [row()], SETTLE, NOW + SETTLE)
+    assert (late["final"], late["freed_bytes"]) == (True, 4_000)
+    assert "stay whole" in late["gap"]
+
+
+def test_it_is_final_only_after_every_replica_rested_for_the_settle_time() -> None:
+    body = receipt.advance(started(), sample(6_000, 40), [row()], SETTLE, NOW)
+    assert not body["final"]
+    almost = NOW + SETTLE - timedelta(seconds=1)
+    assert not receipt.advance(body, sample(6_000, 40), [row()], SETTLE, almost)["final"]
+    behind = row("leader_done", arrived=False)
+    again = receipt.advance(body, sample(6_000, 40), [behind], SETTLE, NOW + SETTLE)
+    assert (again["final"], again["arrived_at"]) == (False, None)
+    assert "broker 2" in again["gap"]
+
+
+def test_what_was_there_already_frees_nothing() -> None:
+    body = started(found=row(sent=False))
+    assert (body["final"], body["predicted_bytes"], body["freed_bytes"]) == (True, 0, 0)
+
+
+def test_sizes_that_cannot_be_read_are_not_zero() -> None:
+    plan = plan_of(facts(claims={0: {"a": 40}}), {KEY: ResolvedTarget(40)})
+    empty = {"taken_at": format_time(NOW), "replicas": []}
+    body = advance(receipt.start(empty, [row()], plan), empty)
+    assert (body["freed_bytes"], body["predicted_bytes"]) == (None, None)
+    assert "not measurable" in body["gap"]
+
+
+def test_a_broker_without_an_answer_keeps_its_last_size() -> None:
+    empty = {"taken_at": format_time(NOW), "replicas": []}
+    body = advance(started(), sample(6_000, 40), empty)
+    assert body["freed_bytes"] == 4_000
+
+
+def test_the_settle_time_is_read_from_configs_and_else_kafkas_default() -> None:
+    entries = [
+        ConfigEntry("broker", "1", "log.retention.check.interval.ms", "5000", "STATIC"),
+        ConfigEntry("broker", "2", "log.retention.check.interval.ms", "7000", "STATIC"),
+        ConfigEntry("topic", TOPIC, "file.delete.delay.ms", "1000", "TOPIC"),
+    ]
+    assert receipt.settle_time(entries) == timedelta(seconds=7 + 1 + 60)
+    assert receipt.settle_time([]) == timedelta(seconds=300 + 60 + 60)
