@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel
+from confluent_kafka import Consumer, IsolationLevel
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from dashboard.demo import room, truth
+from dashboard.demo.processes import die_with_parent
 from dashboard.demo.truth import TopicTruth
 
 # Watch and dashboard have tests of their own; here one broker and the workload are enough.
@@ -70,6 +71,7 @@ def start(tmp_path: Path, kafka_jars: object) -> Iterator[Callable[..., Demo]]:
         process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(brokers), *parts],
             stdout=subprocess.PIPE, text=True, env=environ,
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid only
         )  # fmt: skip
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -113,7 +115,8 @@ class Seen:
     """Reads offsets of the demo's cluster, leader by leader."""
 
     def __init__(self, demo: Demo) -> None:
-        self._admin = AdminClient({"bootstrap.servers": demo.told["bootstrap"], "log_level": 0})
+        self._bootstrap = demo.told["bootstrap"]
+        self._admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
 
     def ends(self, topic: TopicTruth, isolation: IsolationLevel) -> tuple[int, ...]:
         asked = {Position(topic.name, p): OffsetSpec.latest() for p in range(topic.partitions)}
@@ -125,11 +128,13 @@ class Seen:
         return self.ends(topic, IsolationLevel.READ_UNCOMMITTED)
 
     def committed(self, topic: TopicTruth, group: str) -> tuple[int, ...]:
-        wanted = [Position(topic.name, p) for p in range(topic.partitions)]
-        asked = self._admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, wanted)]
-        )
-        found = asked[group].result().topic_partitions
+        """By a consumer: librdkafka's admin call may end the process while a coordinator moves."""
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
+        try:
+            wanted = [Position(topic.name, p) for p in range(topic.partitions)]
+            found = consumer.committed(wanted, timeout=30)
+        finally:
+            consumer.close()
         return tuple(p.offset for p in sorted(found, key=lambda p: p.partition))
 
     def groups(self) -> set[str]:
