@@ -2,7 +2,7 @@
 
 Estimator `proportional`, used when only a replica's size, log start and log end are known:
 
-- likely: size times the share of offsets below the target. This is right when records keep their size.
+- likely: size times the share of offsets below the target; right when records keep their size.
 - low, high: record sizes change over a topic's life, so the true share may be far off. The
   interval allows the bytes per offset below the target to be up to SKEW times smaller or larger
   than those above it: with p the share of offsets, low = p / (p + SKEW (1 - p)) and

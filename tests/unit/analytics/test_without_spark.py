@@ -1,0 +1,52 @@
+"""What the analysis decides without a Spark session."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from analytics.session import find_java
+from analytics.tables import kept_analyses
+from analytics.topics import all_declarations, describe
+from dashboard.errors import SettingsError
+from dashboard.settings import Settings, TopicDeclaration
+
+
+def test_missing_java_names_the_debian_command() -> None:
+    with pytest.raises(SettingsError) as caught:
+        find_java({"PATH": "/nowhere"})
+    assert caught.value.code == "JAVA_MISSING"
+    assert "apt-get install openjdk-17-jre-headless" in caught.value.next_step
+
+
+def test_the_newest_three_analyses_and_one_an_hour_stay() -> None:
+    ids = [
+        f"20260301T{hour:02d}{minute:02d}00000Z-aaaa" for hour in (1, 2) for minute in (0, 20, 40)
+    ]
+    assert kept_analyses([*ids, "20260301T030000000Z-bbbb"]) == {
+        ids[2],
+        ids[4],
+        ids[5],
+        "20260301T030000000Z-bbbb",
+    }
+
+
+def test_settings_declare_before_the_page_and_the_first_glob_wins() -> None:
+    own = TopicDeclaration("orders*", "shop", "groups", timedelta(hours=1), "ann", "")
+    stored = [{"glob": "*", "owner": "page", "readers": "unknown", "replay_window": "0s"}]
+    declarations = all_declarations(Settings(topics=(own,)), stored)
+    topics = pa.table(
+        {
+            "topic_no": [0, 1, 2],
+            "topic": ["orders-eu", "other", "__consumer_offsets"],
+            "topic_id": ["a", "b", "c"],
+            "is_internal": [False, False, True],
+        }
+    )
+    orders, other, internal = describe(topics, declarations).to_pylist()
+    assert (orders["readers_declared"], orders["owner"]) == (True, "shop")
+    assert orders["replay_window_ms"] == 3_600_000
+    assert (other["readers_declared"], other["owner"]) == (False, "page")
+    assert (internal["is_system"], other["is_system"]) == (True, False)
