@@ -73,7 +73,7 @@ class Execution:
             self._record("cancelled", [not_sent(row, error) for row in pending])
             self.cancelled = True
             return True
-        state = self.journal.run(self.run.run_id).run.state
+        state = self.journal.head(self.run.run_id).state
         if wish == "pause":
             if state != "paused":
                 self.journal.set_run(self.run.run_id, "paused", self.now())

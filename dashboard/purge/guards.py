@@ -130,17 +130,13 @@ class Judge:
             yield Finding(guard("reassigning", adding=adding, removing=removing))
         if seen.leader_moves_to is not None:
             yield Finding(
-                guard(
-                    "leader-log-dir-move", broker_id=seen.leader_id, log_dir=seen.leader_moves_to
-                )
+                guard("leader-log-dir-move", broker_id=seen.leader_id, log_dir=seen.leader_moves_to)
             )
         if configs.get("unclean.leader.election.enable") == "true":
             yield Finding(guard("unclean-election-enabled", topic=topic))
         if self.planned_partitions > self.most_partitions:
             yield Finding(
-                guard(
-                    "over-limit", partitions=self.planned_partitions, limit=self.most_partitions
-                )
+                guard("over-limit", partitions=self.planned_partitions, limit=self.most_partitions)
             )
 
 

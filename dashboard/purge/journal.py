@@ -30,6 +30,7 @@ from dashboard.purge.journal_rows import (
 )
 from dashboard.purge.journal_tables import (
     body_of,
+    contradictions,
     partition_row,
     put,
     refuse_again,
@@ -130,6 +131,10 @@ class Journal:
 
     def run(self, run_id: str) -> RunView:
         """One run with its partitions, sorted. Raises UsageError RUN_NOT_FOUND."""
+        return RunView(self.head(run_id), self.partitions(run_id))
+
+    def head(self, run_id: str) -> RunRow:
+        """One run without its partitions: cheap to ask often. Raises UsageError RUN_NOT_FOUND."""
         found = self.file.rows("SELECT * FROM runs WHERE run_id=?", run_id)
         if not found:
             raise UsageError(
@@ -137,7 +142,7 @@ class Journal:
                 "List the runs with: lowwater runs.",
                 code="RUN_NOT_FOUND",
             )
-        return RunView(run_row(found[0]), self.partitions(run_id))
+        return run_row(found[0])
 
     def partitions(self, run_id: str) -> tuple[PartitionRow, ...]:
         """The partitions of one run, sorted."""
@@ -171,18 +176,7 @@ class Journal:
     def verify(self) -> Verification:
         """Check the whole chain, and that each run's state is the one it last entered."""
         rows = self.file.rows("SELECT * FROM entries ORDER BY seq")
-        problems = journal_file.broken_links(rows)
-        states: dict[str, str] = {}
-        plans: dict[str, str] = {}
-        for row in rows:
-            body = json.loads(row["body"])
-            if row["run_id"] and "state" in body:
-                states[row["run_id"]] = body["state"]
-            if row["kind"] == "queued":
-                plans[row["run_id"]] = body["plan_sha256"]
-        for run in self.runs():
-            if states.get(run.run_id) != run.state or plans.get(run.run_id) != run.plan_sha256:
-                problems.append(f"run {run.run_id} is not in the state that the chain tells")
+        problems = [*journal_file.broken_links(rows), *contradictions(rows, self.runs())]
         return Verification(len(rows), tuple(problems))
 
     def baseline(self, run_id: str) -> dict[str, Any] | None:
@@ -269,7 +263,7 @@ class Journal:
 
     def wish(self, run_id: str) -> str | None:
         """What was asked of the worker last."""
-        return str(w) if (w := self.run(run_id).run.wish) else None
+        return self.head(run_id).wish
 
     def read_only(self) -> bool:
         """Whether the journal's switch stops every purge."""

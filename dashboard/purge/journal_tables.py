@@ -86,3 +86,20 @@ def refuse_busy(db: sqlite3.Connection, plan: Plan, topic: str) -> NoReturn:
         f"Wait for it with: lowwater run {row['run_id']} --wait, then plan again.",
         code="TOPIC_BUSY",
     )
+
+
+def contradictions(entries: Iterable[sqlite3.Row], runs: Iterable[RunRow]) -> list[str]:
+    """Runs whose plan or state is not the one that the chain of entries tells."""
+    states: dict[str, str] = {}
+    plans: dict[str, str] = {}
+    for row in entries:
+        body = json.loads(row["body"])
+        if row["run_id"] and "state" in body:
+            states[row["run_id"]] = body["state"]
+        if row["kind"] == "queued":
+            plans[row["run_id"]] = body["plan_sha256"]
+    return [
+        f"run {run.run_id} is not in the state that the chain tells"
+        for run in runs
+        if states.get(run.run_id) != run.state or plans.get(run.run_id) != run.plan_sha256
+    ]

@@ -20,6 +20,7 @@ from dashboard.purge.plan import Plan
 from dashboard.settings import Settings
 
 STALE_AFTER = timedelta(seconds=15)
+_POLL_SECONDS = 0.1
 
 
 def enqueue(
@@ -45,7 +46,7 @@ def enqueue(
     second call with it gives the same run. `connection` may name paths (`client_config`) or
     `bootstrap_servers` that replace the stored ones; never secrets. Raises UsageError
     MODE_UNKNOWN; RefusedError READ_ONLY, PLAN_EDITED, CONFIRMATION_MISMATCH, PLAN_EXPIRED,
-    NOTHING_FREE, PLAN_ALREADY_APPLIED, TOPIC_BUSY; JournalError. Nothing is sent then.
+    NOT_LIFTABLE, NOTHING_FREE, PLAN_ALREADY_APPLIED, TOPIC_BUSY; JournalError. Nothing is sent.
     """
     moment = now or utc_now()
     if mode not in MODES:
@@ -55,6 +56,7 @@ def enqueue(
     _refuse_read_only(settings, journal)
     _refuse_other_text(plan, confirm, sha256)
     _refuse_again_or_late(journal, plan, token, moment)
+    _refuse_forbidden_overrides(settings, plan)
     purge = settings.purge
     run_id, is_new = journal.insert(
         plan,
@@ -147,20 +149,19 @@ def wait(
     """
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     while True:
-        view = journal.run(run_id)
-        if not view.run.open and (not for_receipt or view.run.receipt_final):
-            return view
-        if deadline is not None and time.monotonic() >= deadline:
-            return view
+        run = journal.head(run_id)
+        closed = not run.open and (not for_receipt or run.receipt_final)
+        if closed or (deadline is not None and time.monotonic() >= deadline):
+            return journal.run(run_id)
         respawn_stale(settings, journal)
-        time.sleep(0.1)
+        time.sleep(_POLL_SECONDS)
 
 
 def _wish(journal: Journal, run_id: str, wish: str | None, who: str, now: datetime | None) -> None:
-    view = journal.run(run_id)
-    if not view.run.open:
+    run = journal.head(run_id)
+    if not run.open:
         raise RefusedError(
-            f"run {run_id} is {view.run.state} already",
+            f"run {run_id} is {run.state} already",
             f"See what it did with: lowwater run {run_id}.",
             code="RUN_CLOSED",
         )
@@ -196,6 +197,17 @@ def _refuse_other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
             f"Repeat exactly: {plan.confirmation}",
             code="CONFIRMATION_MISMATCH",
         )
+
+
+def _refuse_forbidden_overrides(settings: Settings, plan: Plan) -> None:
+    """A plan made under other settings, or by hand, may lift what these settings do not."""
+    for override in plan.overrides:
+        if override.name not in settings.purge.liftable_guards:
+            raise RefusedError(
+                f"the plan overrides {override.name}, which these settings do not allow",
+                "Plan again without it, or allow it with liftable_guards in [purge].",
+                code="NOT_LIFTABLE",
+            )
 
 
 def _refuse_again_or_late(journal: Journal, plan: Plan, token: str, now: datetime) -> None:

@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _work(journal: Journal, run_id: str) -> None:
-    run = journal.run(run_id).run
+    run = journal.head(run_id)
     try:
         chosen = _settings(run)
         live = _connect(chosen, run, utc_now)
@@ -73,7 +73,7 @@ def _work(journal: Journal, run_id: str) -> None:
                 sleep=time.sleep,
                 read_only=lambda: chosen.read_only or journal.read_only(),
             ).execute()
-        closed = journal.run(run_id).run
+        closed = journal.head(run_id)
         ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()
 
 

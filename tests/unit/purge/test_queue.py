@@ -13,11 +13,14 @@ import pytest
 from dashboard.errors import LowwaterError
 from dashboard.purge import queue
 from dashboard.purge.journal import Journal, open_default
+from dashboard.purge.lifting import Override
 from dashboard.purge.plan import Plan
 from dashboard.purge.resolve import ResolvedTarget
-from dashboard.settings import Settings
+from dashboard.settings import PurgeSettings, Settings
 from tests.unit.purge.facts_of import KEY, NOW, facts
 from tests.unit.purge.test_plan import free_plan, plan_of
+
+STRICT = Settings(purge=PurgeSettings(liftable_guards=("over-limit",)))
 
 
 @pytest.fixture
@@ -36,6 +39,12 @@ def enqueue(journal: Journal, plan: Plan, **change: Any) -> str:
     return queue.enqueue(settings, journal, plan, **given)
 
 
+def overriding_plan() -> Plan:
+    lifted = Override("unread-by-group", "a", "why", "ann", NOW)
+    found = facts(claims={0: {"a": 10}})
+    return plan_of(found, {KEY: ResolvedTarget(40)}, overrides=[lifted])
+
+
 @pytest.mark.parametrize(
     ("change", "code", "exit_code"),
     [
@@ -45,13 +54,16 @@ def enqueue(journal: Journal, plan: Plan, **change: Any) -> str:
         ({"now": NOW + timedelta(hours=1)}, "PLAN_EXPIRED", 3),
         ({"mode": "fast"}, "MODE_UNKNOWN", 1),
         ({"settings": Settings(read_only=True)}, "READ_ONLY", 3),
+        ({"settings": STRICT, "overridden": True}, "NOT_LIFTABLE", 3),
     ],
 )
 def test_the_queue_refuses(
     journal: Journal, change: dict[str, Any], code: str, exit_code: int
 ) -> None:
+    change = dict(change)
+    plan = overriding_plan() if change.pop("overridden", False) else free_plan()
     with pytest.raises(LowwaterError) as refused:
-        enqueue(journal, free_plan(), **change)
+        enqueue(journal, plan, **change)
     assert (refused.value.code, refused.value.exit_code) == (code, exit_code)
     assert journal.runs() == []
     assert journal.entries() == []

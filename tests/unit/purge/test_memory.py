@@ -1,0 +1,110 @@
+"""What kept snapshots and findings remember of groups, bytes and declarations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from dashboard.model import TopicPartition
+from dashboard.purge import memory
+from dashboard.purge.resolve import ResolvedTarget
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
+
+
+def snapshot(store: ClusterStore, offsets: dict[str, int], minutes: int) -> str:
+    """A snapshot of one topic with the groups that still exist then."""
+    writer = store.begin("snapshots", NOW + timedelta(minutes=minutes))
+    topics = {"topic_no": [7], "topic": [TOPIC]}
+    writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
+    groups = {
+        "group_id": list(offsets), "topic_no": [7] * len(offsets),
+        "partition": [0] * len(offsets), "committed_offset": list(offsets.values()),
+    }  # fmt: skip
+    writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], groups))
+    writer.commit(0.1, {})
+    return writer.id
+
+
+def analysis(store: ClusterStore, snapshot_id: str, holds: dict[str, int]) -> str:
+    writer = store.begin("findings", NOW)
+    rows = {
+        "topic": [TOPIC] * len(holds), "partition": [0] * len(holds),
+        "group_id": list(holds), "committed_offset": list(holds.values()),
+    }  # fmt: skip
+    writer.write("holds", build(FINDING_TABLES["holds"], rows))
+    curve = {
+        "topic": [TOPIC] * 4, "partition": [0] * 4, "broker_id": [1, 1, 2, 2],
+        "log_dir": ["/d"] * 4, "offset": [0, 100, 0, 100], "bytes_below": [0, 1000, 0, 2000],
+    }  # fmt: skip
+    writer.write("curves", build(FINDING_TABLES["curves"], curve))
+    writer.commit(0.1, {"snapshot_id": snapshot_id})
+    store.set_latest(writer.id)
+    return writer.id
+
+
+def store_in(folder: Path) -> ClusterStore:
+    return ClusterStore(Store(str(folder)), "cluster-1")
+
+
+def offsets_of(store: ClusterStore) -> dict[str, int | None]:
+    return {o.group_id: o.committed_offset for o in memory.remembered(store, [TOPIC])}
+
+
+def test_a_group_of_any_kept_snapshot_counts_at_its_last_offset(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    snapshot(store, {"gone": 5, "alive": 7}, 0)
+    snapshot(store, {"alive": 9}, 1)
+    assert offsets_of(store) == {"gone": 5, "alive": 9}
+
+
+def test_findings_remember_and_newer_snapshots_go_on(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    first = snapshot(store, {"alive": 7}, 0)
+    analysis(store, first, {"gone": 5, "alive": 7})
+    snapshot(store, {"alive": 8, "new": 1}, 1)
+    assert offsets_of(store) == {"gone": 5, "alive": 8, "new": 1}
+
+
+def test_an_empty_store_remembers_nothing(tmp_path: Path) -> None:
+    assert offsets_of(store_in(tmp_path)) == {}
+
+
+def test_bytes_come_from_the_curves_in_whole_segments(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    analysis_id = analysis(store, snapshot(store, {}, 0), {})
+    found = facts(partition(), configs={"segment.bytes": "300"})
+    named, estimates = memory.estimates(store, found, {KEY: ResolvedTarget(80)})
+    assert named == analysis_id
+    # 800 of 1,000 bytes below the target: two full segments; 1,600 of 2,000: five.
+    assert estimates[KEY].replicas == {1: 600, 2: 1500}
+    assert estimates[KEY].bytes_at_once == 2100
+
+
+def test_the_active_segment_stays(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {}, 0), {})
+    found = facts(partition(), configs={"segment.bytes": "500"})
+    _, estimates = memory.estimates(store, found, {KEY: ResolvedTarget(100)})
+    assert estimates[KEY].replicas == {1: 500, 2: 1500}
+
+
+def test_a_partition_that_was_not_measured_has_no_estimate(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {}, 0), {})
+    other = TopicPartition(TOPIC, 1)
+    found = facts(partition(), partition(number=1))
+    assert other not in memory.estimates(store, found, {other: ResolvedTarget(5)})[1]
+    assert memory.estimates(store_in(tmp_path / "b"), found, {}) == (None, {})
+
+
+def test_the_settings_declaration_comes_before_the_pages(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    page = {"glob": "ord*", "owner": "page", "readers": "groups", "replay_window": "1h"}
+    store.write_declarations([page])
+    assert memory.declarations(Settings(), store, [TOPIC])[TOPIC].owner == "page"
+    own = memory.declarations(Settings(), store, [TOPIC])[TOPIC]
+    assert own.replay_window == timedelta(hours=1)
+    assert memory.declarations(Settings(topics=(own,)), store, ["other"]) == {}
