@@ -84,8 +84,11 @@ def _respawn() -> None:
     """Any call starts the workers again of runs that lost theirs; what fails here stops nobody."""
     try:
         settings = load()
-        if not (settings.state_dir / "journal.sqlite").is_file():
-            return
+    except LowwaterError:  # the verb itself will say so, once
+        return
+    if not (settings.state_dir / "journal.sqlite").is_file():
+        return
+    try:
         from dashboard.cli.context import open_journal
         from dashboard.purge.queue import respawn_stale
 
