@@ -32,6 +32,8 @@ TOOLS = {
         "consumer.group.ConsumerGroupCommand", "--all-groups", "--describe",
     ],
 }  # fmt: skip
+# A whole process, as the tools are; and in a process that runs already, as `watch` does it.
+PROCESS, INSIDE = "lowwater collect (a new process)", "lowwater collect (in watch)"
 GOAL = 5.0
 
 
@@ -48,10 +50,9 @@ def main(argv: list[str]) -> int:
         tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder,
         _bootstrap(args.bootstrap_server, found, Path(folder), args.partitions) as bootstrap,
     ):
-        rows = _tools(found, bootstrap, max(1, args.runs // 2))
-        ours, tables = _collects(bootstrap, folder, args.runs)
+        seconds, tables = _measure(found, bootstrap, folder, args.runs)
     print(f"\nKafka {found.version}, rows of our snapshot: {tables}")
-    return _print_table(rows, ours)
+    return _print_table(seconds)
 
 
 @contextmanager
@@ -68,10 +69,26 @@ def _bootstrap(
         yield cluster.bootstrap
 
 
-def _tools(found: jars.KafkaJars, bootstrap: str, runs: int) -> dict[str, float]:
+def _measure(
+    found: jars.KafkaJars, bootstrap: str, folder: str, runs: int
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Median seconds of each; taken in turn, so that a busy machine is busy for all of them."""
     if not found.has_tools:
         sys.exit(f"Kafka {found.version} is published without its tools; use 4.3.1 or 3.9.2.")
-    return {name: _median(runs, _tool(found, bootstrap, tool)) for name, tool in TOOLS.items()}
+    with connect({"bootstrap.servers": bootstrap}) as live:
+        store = ClusterStore(Store(f"{folder}/data"), live.cluster_id())
+
+        def inside() -> dict[str, int]:
+            return dict(collect(live, store, now=utc_now, progress=lambda _: None).tables)
+
+        calls: dict[str, Callable[[], object]] = {
+            **{name: _tool(found, bootstrap, tool) for name, tool in TOOLS.items()},
+            PROCESS: _process(bootstrap, folder),
+            INSIDE: inside,
+        }
+        tables = inside()
+        rounds = [{name: _seconds(call) for name, call in calls.items()} for _ in range(runs)]
+    return {name: statistics.median(r[name] for r in rounds) for name in calls}, tables
 
 
 def _tool(found: jars.KafkaJars, bootstrap: str, tool: list[str]) -> Callable[[], None]:
@@ -87,42 +104,27 @@ def _tool(found: jars.KafkaJars, bootstrap: str, tool: list[str]) -> Callable[[]
     return run
 
 
-def _collects(bootstrap: str, folder: str, runs: int) -> tuple[dict[str, float], dict[str, int]]:
-    """Seconds: a whole process as the tools are, and inside a running one as `watch` does it."""
-    client = {"bootstrap.servers": bootstrap}
+def _process(bootstrap: str, folder: str) -> Callable[[], None]:
     command = [
         sys.executable, "-m", "dashboard.cli.main", "collect",
         "--bootstrap-server", bootstrap, "--data", f"{folder}/cli", "--json",
     ]  # fmt: skip
 
-    def process() -> None:
+    def run() -> None:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    with connect(client) as live:
-        store = ClusterStore(Store(f"{folder}/data"), live.cluster_id())
-
-        def inside() -> dict[str, int]:
-            got = collect(live, store, now=utc_now, progress=lambda _: None)
-            return dict(got.tables)
-
-        tables = inside()
-        seconds = {
-            "lowwater collect (a new process)": _median(runs, process),
-            "lowwater collect (in watch)": _median(runs, inside),
-        }
-    return seconds, tables
+    return run
 
 
-def _median(runs: int, call: Callable[[], object]) -> float:
-    times = []
-    for _ in range(runs):
-        begun = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begun)
-    return statistics.median(times)
+def _seconds(call: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
 
 
-def _print_table(tools: dict[str, float], ours: dict[str, float]) -> int:
+def _print_table(seconds: dict[str, float]) -> int:
+    tools = {name: seconds[name] for name in TOOLS}
+    ours = {name: seconds[name] for name in (PROCESS, INSIDE)}
     total = sum(tools.values())
     print(f"\n{'':<34}{'median s':>10}{'faster':>10}")
     for name, took in tools.items():

@@ -139,7 +139,7 @@ def test_a_damaged_snapshot_is_named_and_leaves_no_findings(lab: Lab) -> None:
     path = f"{lab.cluster.path}/snapshots/{snapshot_id}/replicas.parquet"
     with lab.cluster.fs.open(path, "wb") as file:
         file.write(b"PAR1 half a file")
-    with pytest.raises(StoreError, match="replicas.parquet") as caught:
+    with pytest.raises(StoreError, match=r"replicas\.parquet") as caught:
         lab.analyze()
     assert caught.value.code == "STORE_UNREADABLE"
     assert lab.cluster.ids("findings") == []
