@@ -21,9 +21,10 @@ _LAYOUT = """
 .stMainBlockContainer{padding:3.6rem 1.5rem 2rem;max-width:1600px}
 [data-testid=stVerticalBlock]{gap:.75rem}
 .lw{font-size:15px;line-height:1.45;font-variant-numeric:tabular-nums}
-.lw abbr{text-decoration:none;border-bottom:1px dotted currentColor;cursor:help}
+.lw abbr{text-decoration:none;border-bottom:1px dotted currentColor;cursor:help;white-space:nowrap}
 .lw a{color:inherit}
 .lw h2,.lw h3{font-size:16px;font-weight:650;margin:0 0 6px;padding:0}
+.lw h2 small,.lw h3 small{font-weight:400;margin-left:6px}
 .lw p{margin:0 0 4px}
 .lw small,.lw .quiet{font-size:13px;color:var(--lw-quiet)}
 .lw-head{padding:6px 12px;

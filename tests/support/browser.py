@@ -1,0 +1,78 @@
+"""Debian's Chromium over a real dashboard server, with every request that leaves the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Page, sync_playwright
+
+from dashboard.demo import processes
+
+_ARGUMENTS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+)  # fmt: skip
+ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts"
+
+
+@contextmanager
+def dashboard_server(environ: Mapping[str, str]) -> Iterator[str]:
+    """`lowwater dashboard` as its users start it; the address it printed."""
+    port = _free_port()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "dashboard.cli.main", "dashboard", "--port", str(port)],
+        env={**os.environ, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        yield server.stdout.readline().split()[0]
+    finally:
+        processes.stop(server, 10)  # type: ignore[arg-type]
+        if server.stdout:
+            server.stdout.close()
+
+
+@contextmanager
+def browser_page(outside: list[str] | None = None) -> Iterator[Page]:
+    """A fresh page of 1280 by 900; addresses beyond this machine are added to `outside`."""
+    executable = shutil.which("chromium")
+    assert executable, "Chromium is missing: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        if outside is not None:
+            page.on("request", lambda request: _note(request.url, outside))
+        try:
+            yield page
+        finally:
+            browser.close()
+
+
+def keep_screenshot(page: Page, name: str) -> None:
+    """Save what is seen to artifacts/, for a person to look at."""
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / f"{name}.png")
+
+
+def _note(url: str, outside: list[str]) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("data", "blob") and parts.hostname != "127.0.0.1":
+        outside.append(url)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
