@@ -58,6 +58,8 @@ def build(settings: Settings) -> bool:
     with _alone(target.with_suffix(".lock")) as alone:
         if not alone or target.is_file():
             return False
+        for left in target.parent.glob("*.part"):  # by a builder that was ended half-way
+            left.unlink(missing_ok=True)
         part = target.with_suffix(f".{os.getpid()}.part")
         try:
             _record(settings, part)
