@@ -39,11 +39,26 @@ watch_for = "90s"
 class Bench:
     """One store, one journal and one admin client over a running cluster."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, folder: Path) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        folder: Path,
+        *,
+        as_user: Mapping[str, str] | None = None,
+        replicas: int = 3,
+    ) -> None:
+        """Topics are made through `bootstrap`; purges go out as `as_user`, if given."""
         self.bootstrap = bootstrap
+        self.replicas = replicas
         self.admin = AdminClient(client(bootstrap))
         self.store = ClusterStore(Store(str(folder / "data")), cluster_id)
-        self.store.write_connection(bootstrap, None, "test")
+        config = None
+        if as_user is not None:
+            config = folder / "client.properties"
+            config.write_text("".join(f"{key}={value}\n" for key, value in as_user.items()))
+        servers = (as_user or {}).get("bootstrap.servers", bootstrap)
+        self.store.write_connection(servers, str(config) if config else None, "test")
         source = folder / "lowwater.toml"
         source.write_text(SETTINGS)
         self.settings = Settings(
@@ -67,7 +82,7 @@ class Bench:
         """A topic of three replicas with `counts` records per partition, 1,000 bytes each."""
         topic = name or f"purge-{uuid.uuid4().hex[:8]}"
         values = {"segment.bytes": "1048576", **{k.replace("_", "."): v for k, v in config.items()}}
-        new = NewTopic(topic, len(counts), 3, config=values)
+        new = NewTopic(topic, len(counts), self.replicas, config=values)
         self.admin.create_topics([new])[topic].result(20)
         self._topics.append(topic)
         for partition, count in enumerate(counts):

@@ -1,0 +1,100 @@
+"""A purge by a principal that may not do everything: what it may is done, the rest is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.brokers.purge_bench import Bench
+from tests.brokers.secured import LIMITED, LIMITED_SECRET, SecuredCluster
+
+
+@pytest.fixture
+def bench(secured_cluster: SecuredCluster, tmp_path: Path) -> Iterator[Bench]:
+    user = secured_cluster.sasl_plain(LIMITED, LIMITED_SECRET)
+    local = secured_cluster.local
+    made = Bench(local.bootstrap, local.cluster_id, tmp_path, as_user=user, replicas=1)
+    yield made
+    made.close()
+
+
+def rule(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+    return AclBinding(
+        kind, name, ResourcePatternType.LITERAL, f"User:{LIMITED}", "*",
+        operation, AclPermissionType.ALLOW,
+    )  # fmt: skip
+
+
+def take_back(bench: Bench, *rules: AclBinding) -> None:
+    filters = [
+        AclBindingFilter(
+            r.restype, r.name, r.resource_pattern_type, r.principal, r.host,
+            r.operation, r.permission_type,
+        )
+        for r in rules
+    ]  # fmt: skip
+    for done in bench.admin.delete_acls(filters).values():
+        done.result(20)
+
+
+def allow(bench: Bench, *rules: AclBinding) -> None:
+    for done in bench.admin.create_acls(list(rules)).values():
+        done.result(20)
+
+
+def readable(topics: list[str]) -> list[AclBinding]:
+    return [
+        rule(ResourceType.TOPIC, topic, operation)
+        for topic in topics
+        for operation in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+    ]
+
+
+def three_topics(bench: Bench) -> list[str]:
+    topics = sorted(bench.topic(20) for _ in range(3))
+    for topic in topics:
+        bench.commit("purge-rights", topic, {0: 12})
+    return topics
+
+
+def test_without_describe_on_the_cluster_the_group_list_is_incomplete(bench: Bench) -> None:
+    topics = three_topics(bench)
+    allow(bench, *readable(topics))
+    names = {p.topic: [g.name for g in p.guards] for p in bench.plan(*topics).partitions}
+    assert sorted(names) == topics
+    assert all("groups-incomplete" in found for found in names.values())
+
+
+def test_a_topic_without_the_delete_right_is_not_done_and_the_others_are(bench: Bench) -> None:
+    topics = three_topics(bench)
+    cluster = rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
+    configs = rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS)
+    rights = [rule(ResourceType.TOPIC, t, AclOperation.DELETE) for t in topics[:2]]
+    group = rule(ResourceType.GROUP, "*", AclOperation.DESCRIBE)
+    allow(bench, cluster, configs, *readable(topics), *rights)
+    try:
+        # A group whose offsets may not be read is a reader nobody knows.
+        hidden = bench.plan(*topics).partitions[0]
+        assert "groups-incomplete" in [g.name for g in hidden.guards]
+        allow(bench, group)
+        view = bench.apply(bench.plan(*topics))
+    finally:
+        take_back(bench, cluster, configs, group)  # the broker is shared with other tests
+    found = [(row.topic, row.state, row.error) for row in view.partitions]
+    assert found == [
+        (topics[0], "done", None),
+        (topics[1], "done", None),
+        (topics[2], "not_done", "TOPIC_AUTHORIZATION_FAILED"),
+    ]
+    assert (view.run.state, view.exit_code) == ("partial", 2)
+    assert [bench.offsets(topic, 0)[0] for topic in topics] == [12, 12, 0]
