@@ -81,6 +81,10 @@ class Wire:
             )
         return chosen
 
+    def oldest(self, message: Any) -> int:
+        """The lowest version of a request class that the broker still speaks."""
+        return self.versions.get(message.API_KEY, (0, -1))[0]
+
     def close(self) -> None:
         """Close at once; a thread that waits for an answer here wakes up with an error."""
         self.closed = True
