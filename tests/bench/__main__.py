@@ -1,0 +1,24 @@
+"""Every bench in turn, each in a process of its own: `make bench`. Exit 1 when a goal was missed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHES = ("bench_collect", "bench_analyze", "bench_pages")
+
+
+def main() -> int:
+    """Run all; a bench that misses its goal does not keep the next from running."""
+    missed = []
+    for name in BENCHES:
+        print(f"\n== {name}", flush=True)
+        command = [sys.executable, "-m", f"tests.bench.{name}"]
+        if subprocess.run(command, check=False).returncode:
+            missed.append(name)
+    print(f"\nmissed its goal: {', '.join(missed)}" if missed else "\nevery goal was reached")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
