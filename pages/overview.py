@@ -61,7 +61,7 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
         if numbers.safe_topics:
             label = f"Plan the safest {formats.size(numbers.declared_bytes)}"
             if st.button(label, type="primary", width="stretch", key="plan-safest"):
-                routes.go("purge", topics=",".join(numbers.safe_topics))
+                routes.plan_purge(numbers.safe_topics)
         with st.container(horizontal=True, horizontal_alignment="distribute"):
             how_do_you_know(screen, facts)
             if numbers.undeclared_topics:

@@ -62,7 +62,7 @@ def step(number: int, title: str, what: str) -> None:
 def preview_of(screen: Screen, request: Request) -> Draft | None:
     """The draft of this request; read when asked for, and at once when a page sent topics here."""
     found = drafting.current(request)
-    sent_here = tuple(routes.params_list("topics")) == request.topics
+    sent_here = tuple(routes.asked_topics()) == request.topics
     first = sent_here and found is None and st.session_state.get("lw-arrived") != request.name
     asked = st.button("Preview", key="preview", type="secondary" if found or first else "primary")
     if not asked and not first:

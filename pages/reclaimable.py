@@ -79,7 +79,7 @@ def show_actions(
     with st.container(horizontal=True, vertical_alignment="center"):
         label = f"Plan a purge of {formats.plural(len(chosen), 'topic')}"
         if st.button(label, type="primary", disabled=not chosen, key="plan-selected"):
-            routes.go("purge", topics=",".join(chosen), waive=",".join(waived))
+            routes.plan_purge(chosen, waived)
         declare_readers(screen, "Declare readers", [row.topic for row in (selected or rows)])
         how_do_you_know(screen, facts)
         if selected:
@@ -96,7 +96,8 @@ def show_partitions(
     topic = chosen[-1]
     if len(chosen) > 1:
         topic = st.segmented_control("Partitions of", chosen, default=topic, required=True) or topic
-    st.html(f'<div class="lw"><h2>Partitions of {markup.text(topic)}</h2></div>')
+    else:
+        st.html(f'<div class="lw"><h2>Partitions of {markup.text(topic)}</h2></div>')
     found = strips.strips(facts, findings_of(screen).table("holds"), topic)
     st.html(strips.strips_html(found, waived))
     reasons = guard_reasons(facts, topic)

@@ -56,7 +56,7 @@ def choose_target(screen: Screen) -> Request | None:
 def _topics(screen: Screen) -> list[str]:
     table = screen.snapshot.table("topics")
     options = sorted(t for t in table["topic"].to_pylist() if not is_system_topic(t))
-    asked = [topic for topic in routes.params_list("topics") if topic in options]
+    asked = [topic for topic in routes.asked_topics() if topic in options]
     return st.multiselect(
         "Topics", options, default=asked, key="plan-topics", placeholder="Choose topics",
         help="Topics of Kafka itself and of tools beside it are left out: they are never purged.",

@@ -72,7 +72,8 @@ def disks_html(disks: pa.Table) -> str:
     shown = "".join(_bar(bar) for bar in found[:SHOWN])
     rest = len(found) - SHOWN
     more = f"<small>and {formats.plural(rest, 'log dir')} less full</small>" if rest > 0 else ""
-    alone = bool(found) and all(bar.kafka_alone for bar in found[:SHOWN])
+    measured = [bar for bar in found[:SHOWN] if bar.parts]
+    alone = bool(measured) and all(bar.kafka_alone for bar in measured)
     return (
         f'<div class="lw"><h2>Disks, fullest first{_note(found)}</h2>{shown}{more}'
         f"<p>{_legend(found, alone)}</p></div>"
@@ -80,7 +81,7 @@ def disks_html(disks: pa.Table) -> str:
 
 
 def _note(found: list[DiskBar]) -> str:
-    if not any(bar.kafka_alone for bar in found[:SHOWN]):
+    if not any(bar.kafka_alone and bar.total_bytes for bar in found[:SHOWN]):
         return ""
     return " <small>by Kafka's bytes alone: other files dwarf them on that disk</small>"
 

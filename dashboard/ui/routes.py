@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import streamlit as st
@@ -13,6 +13,10 @@ _PACKAGE = Path(__file__).parent.parent
 FOLDER = next(
     f for f in (_PACKAGE / "screens", _PACKAGE.parent / "pages") if (f / "overview.py").is_file()
 )
+# Browsers and proxies cut long addresses; `*` is no topic name.
+_LONGEST = 1500
+_IN_SESSION = "*"
+_HANDED = "lw-handed-topics"
 TITLES = {
     "overview": "Overview",
     "reclaimable": "Reclaimable",
@@ -40,18 +44,26 @@ def link(name: str, label: str, **params: str) -> None:
     st.page_link(page(name), label=label, query_params=_kept(params))
 
 
-def address(name: str, **params: str) -> str:
-    """The relative address of a page, for links inside HTML."""
-    from urllib.parse import urlencode
-
-    query = urlencode(_kept(params))
-    return f"{'/' if name == 'overview' else name}{'?' + query if query else ''}"
-
-
 def param(name: str) -> str | None:
     """One value of the address's query."""
     value = st.query_params.get(name)
     return str(value) if value else None
+
+
+def plan_purge(topics: Sequence[str], waived: Sequence[str] = ()) -> None:
+    """Leave for the purge page with these topics chosen; many of them travel in the session."""
+    listed = ",".join(topics)
+    if len(listed) > _LONGEST:
+        st.session_state[_HANDED] = tuple(topics)
+        listed = _IN_SESSION
+    go("purge", topics=listed, waive=",".join(waived))
+
+
+def asked_topics() -> list[str]:
+    """The topics that the address, or the page before, asked to plan."""
+    if param("topics") == _IN_SESSION:
+        return list(st.session_state.get(_HANDED, ()))
+    return params_list("topics")
 
 
 def params_list(name: str) -> list[str]:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import streamlit as st
 
 from dashboard.purge import journal as journals
+from dashboard.purge import queue
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.ui import context, formats, routes
@@ -46,6 +47,8 @@ def open_journal() -> Journal:
 def recent(screen: Screen) -> None:
     """Runs that are open, or were queued within a day; newest first."""
     st.html('<div class="lw"><h2>Purges running or finished today</h2></div>')
+    # A worker that died is started again by whoever looks first.
+    queue.respawn_stale(screen.settings, open_journal())
     found = [
         run
         for run in open_journal().runs(screen.cluster.cluster_id)

@@ -20,6 +20,8 @@ _HATCH = "repeating-linear-gradient(135deg,#94a3b8 0 4px,#cbd5e1 4px 8px)"
 _LAYOUT = """
 .stMainBlockContainer{padding:3.6rem 1.5rem 2rem;max-width:1600px}
 [data-testid=stVerticalBlock]{gap:.75rem}
+[data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
+ overflow-y:auto}
 .lw{font-size:15px;line-height:1.45;font-variant-numeric:tabular-nums}
 .lw abbr{text-decoration:none;border-bottom:1px dotted currentColor;cursor:help;white-space:nowrap}
 .lw a{color:inherit}

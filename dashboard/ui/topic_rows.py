@@ -32,6 +32,11 @@ class TopicRow:
     guards: tuple[str, ...]
 
     @property
+    def reclaimable_bytes(self) -> int | None:
+        """Consumed bytes; None when nothing is known of what was consumed."""
+        return self.consumed_bytes if self.consumed_bytes or self.at_once_bytes == 0 else None
+
+    @property
     def later_bytes(self) -> int | None:
         """Consumed bytes in segments that still hold other records: they leave later."""
         if self.at_once_bytes is None:

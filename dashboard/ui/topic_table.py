@@ -17,7 +17,7 @@ ROW_HEIGHT = 30
 _MOST_ROWS = 15
 _SIZES = (
     ("On disk", "size_bytes", "All replicas together, .log files only"),
-    ("Reclaimable", "consumed_bytes", "Below the target: every known group has passed it"),
+    ("Reclaimable", "reclaimable_bytes", "Below the target: every known group has passed it"),
     ("At once", "at_once_bytes", "Whole segments below the target: they leave minutes after"),
     ("Later", "later_bytes", "Below the target, in segments that hold newer records too"),
     ("Held back", "held_bytes", "Above the lowest commit: somebody has not read it"),

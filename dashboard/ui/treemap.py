@@ -10,6 +10,7 @@ from dashboard.ui.colours import SHARE_SCALE
 from dashboard.ui.topic_rows import TopicRow
 
 SHOWN = 300
+_LEAST_LABELLED = 0.008  # of all bytes: below it a tile has no room for its name
 
 
 def shown_topics(rows: Sequence[TopicRow]) -> list[TopicRow]:
@@ -21,11 +22,12 @@ def shown_topics(rows: Sequence[TopicRow]) -> list[TopicRow]:
 def option(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
     """The ECharts option. Tiles carry their texts: an option cannot hold functions."""
     shown = shown_topics(rows)
-    tiles = [_tile(row.topic, row.size_bytes or 0, row.consumed_bytes) for row in shown]
-    rest = sum(row.size_bytes or 0 for row in rows) - sum(row.size_bytes or 0 for row in shown)
+    whole = sum(row.size_bytes or 0 for row in rows)
+    tiles = [_tile(row.topic, row.size_bytes or 0, row.consumed_bytes, whole) for row in shown]
+    rest = whole - sum(row.size_bytes or 0 for row in shown)
     if rest > 0:
         given = sum(r.consumed_bytes for r in rows) - sum(r.consumed_bytes for r in shown)
-        tiles.append(_tile(f"{len(rows) - len(shown)} smaller topics", rest, given))
+        tiles.append(_tile(f"{len(rows) - len(shown)} smaller topics", rest, given, whole))
     return {
         "animation": False,
         "tooltip": {"show": True},
@@ -34,6 +36,8 @@ def option(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
                 "type": "treemap",
                 "data": tiles,
                 "roam": False,
+                "animation": False,
+                "animationDurationUpdate": 0,
                 "nodeClick": False,
                 "selectedMode": "single",
                 "breadcrumb": {"show": False},
@@ -47,7 +51,7 @@ def option(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
     }
 
 
-def _tile(name: str, size_bytes: int, consumed_bytes: int) -> dict[str, Any]:
+def _tile(name: str, size_bytes: int, consumed_bytes: int, whole: int) -> dict[str, Any]:
     share = min(1.0, consumed_bytes / size_bytes) if size_bytes else 0.0
     step = min(len(SHARE_SCALE) - 1, int(share * len(SHARE_SCALE)))
     given = f"{formats.size(consumed_bytes)} reclaimable" if consumed_bytes else "none reclaimable"
@@ -56,6 +60,7 @@ def _tile(name: str, size_bytes: int, consumed_bytes: int) -> dict[str, Any]:
         "value": size_bytes,
         "itemStyle": {"color": SHARE_SCALE[step]},
         "label": {
+            "show": size_bytes >= _LEAST_LABELLED * whole,
             "formatter": f"{name}\n{formats.size(size_bytes)} · {share:.0%}",
             "color": "#ffffff" if step >= 3 else "#0b1220",
             "fontSize": 12,

@@ -1,0 +1,160 @@
+"""What is derived from findings and snapshots for the pages: flags, roll-ups, bars, tiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dashboard.model import TopicPartition
+from dashboard.snapshots import ClusterStore
+from dashboard.ui import disks, followers, strips, topic_rows, treemap, wait_forecast
+from dashboard.ui.facts import partition_facts, topics_where
+from dashboard.ui.headline import blockers_by_group, headline
+from dashboard.ui.topic_rows import Filters, TopicRow
+from tests.support import sample_store
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> ClusterStore:
+    return sample_store.write(Path(tmp_path_factory.mktemp("store")))
+
+
+def finding(cluster: ClusterStore, table: str):  # type: ignore[no-untyped-def]
+    return cluster.read("findings", cluster.latest_analysis(), table)
+
+
+def snapshot(cluster: ClusterStore, table: str):  # type: ignore[no-untyped-def]
+    return cluster.read("snapshots", cluster.latest_snapshot(), table)
+
+
+def rows(cluster: ClusterStore) -> dict[str, TopicRow]:
+    facts = partition_facts(finding(cluster, "reclaimable"))
+    return {row.topic: row for row in topic_rows.topic_rows(facts)}
+
+
+def test_consumed_allows_undeclared_readers_and_free_allows_no_guard(
+    cluster: ClusterStore,
+) -> None:
+    facts = partition_facts(finding(cluster, "reclaimable"))
+
+    assert set(topics_where(facts, "consumed")) - set(topics_where(facts, "free")) == {
+        "clickstream"
+    }
+    assert "audit-log" not in topics_where(facts, "consumed")
+
+
+def test_the_headline_offers_only_topics_without_guards(cluster: ClusterStore) -> None:
+    facts = partition_facts(finding(cluster, "reclaimable"))
+    numbers = headline(facts, finding(cluster, "blockers"))
+
+    assert numbers.undeclared_topics == ("clickstream",)
+    assert "clickstream" not in numbers.safe_topics
+    assert numbers.uncommitted_topics == ("__consumer_offsets", "audit-log", "metrics-raw")
+    assert 0 < numbers.declared_bytes < numbers.consumed_bytes
+
+
+def test_an_empty_analysis_has_an_empty_headline(cluster: ClusterStore) -> None:
+    facts = partition_facts(finding(cluster, "reclaimable").slice(0, 0))
+    numbers = headline(facts, finding(cluster, "blockers").slice(0, 0))
+
+    assert numbers.nothing
+    assert numbers.waive_group is None
+    assert topic_rows.topic_rows(facts) == []
+
+
+def test_topics_roll_up_their_partitions(cluster: ClusterStore) -> None:
+    orders = rows(cluster)["orders"]
+
+    assert (orders.partitions, orders.free_partitions) == (6, 6)
+    assert orders.held_by == "billing-replay"
+    assert orders.size_bytes == orders.consumed_bytes + (orders.held_bytes or 0)
+    assert orders.consumed_bytes == (orders.at_once_bytes or 0) + (orders.later_bytes or 0)
+
+
+def test_what_nobody_committed_is_unknown_and_not_zero(cluster: ClusterStore) -> None:
+    audit = rows(cluster)["audit-log"]
+
+    assert audit.reclaimable_bytes is None
+    assert audit.at_once_bytes is None
+    assert audit.later_bytes is None
+
+
+def test_filters_join_with_and(cluster: ClusterStore) -> None:
+    found = rows(cluster).values()
+    kept = Filters(topic="E", guard="none", least_bytes=2**30, group_topics=frozenset({"skewed"}))
+
+    assert [row.topic for row in found if kept.keep(row)] == ["skewed"]
+
+
+def test_blockers_are_summed_over_topics_and_sorted(cluster: ClusterStore) -> None:
+    listed = blockers_by_group(finding(cluster, "blockers"), 3)
+
+    assert [group for group, _ in listed] == ["billing-replay", "old-reporting", "ad-hoc"]
+
+
+def test_followers_are_measured_against_their_leaders_log_end(cluster: ClusterStore) -> None:
+    first = followers.furthest_behind(snapshot(cluster, "replicas"), snapshot(cluster, "topics"), 1)
+
+    assert [(f.broker_id, f.lag_records, f.in_sync) for f in first] == [(3, 21_000, False)]
+
+
+def test_disks_are_listed_fullest_first_and_their_parts_fill_them(cluster: ClusterStore) -> None:
+    found = disks.bars(finding(cluster, "disks"))
+
+    assert [bar.broker_id for bar in found] == [1, 2, 3]
+    for bar in found:
+        used = (bar.total_bytes or 0) - (bar.usable_bytes or 0)
+        assert sum(size for _, _, size in bar.parts) == used
+
+
+def test_a_log_dir_that_was_not_measured_is_hatched_and_says_why(tmp_path: Path) -> None:
+    cluster = sample_store.write(tmp_path, "broker-missing")
+    html = disks.disks_html(finding(cluster, "disks"))
+
+    assert "no answer within 10 s" in html
+    assert "lw-fill-not" in html
+
+
+def test_the_smallest_topics_share_one_tile(
+    monkeypatch: pytest.MonkeyPatch, cluster: ClusterStore
+) -> None:
+    monkeypatch.setattr(treemap, "SHOWN", 4)
+    option = treemap.option(list(rows(cluster).values()), dark=False)
+    tiles = option["series"][0]["data"]
+
+    assert [tile["name"] for tile in tiles][:2] == ["orders", "clickstream"]
+    assert tiles[-1]["name"] == "9 smaller topics"
+    assert sum(t["value"] for t in tiles) == sum(r.size_bytes or 0 for r in rows(cluster).values())
+
+
+def test_a_strip_places_commits_between_log_start_and_high_watermark(
+    cluster: ClusterStore,
+) -> None:
+    facts = partition_facts(finding(cluster, "reclaimable"))
+    first = strips.strips(facts, finding(cluster, "holds"), "orders")[0]
+
+    assert first.target == first.committed["billing-replay"]
+    assert first.furthest == first.committed["billing"]
+    assert round(first.place(first.committed["billing"] or 0)) == 94
+    assert (first.place(first.log_start), first.place(first.high_watermark)) == (0, 100)
+
+
+def test_names_in_strips_are_escaped() -> None:
+    strip = strips.Strip("<b>", 0, 0, 10, 5, 50, (), {"<i>": 5})
+
+    assert '<i>"' not in strips.strips_html([strip])
+    assert "&lt;i&gt;" in strips.strips_html([strip])
+
+
+def test_partitions_with_a_replica_out_of_sync_are_forecast_to_wait(cluster: ClusterStore) -> None:
+    partitions = snapshot(cluster, "partitions")
+    isr = partitions.schema.field("isr")
+    shrunk = pa.array([[1, 2], *partitions["isr"].to_pylist()[1:]], isr.type)
+    partitions = partitions.set_column(partitions.schema.get_field_index("isr"), isr, shrunk)
+    keys = [TopicPartition("orders", number) for number in range(6)]
+
+    seen = wait_forecast.forecast(partitions, snapshot(cluster, "topics"), keys)
+
+    assert (seen.quick, seen.slow, seen.behind) == (5, 1, (3,))
