@@ -6,38 +6,28 @@ topic. Exclusion holds within one state folder (`state_dir`), not between two ma
 
 from __future__ import annotations
 
-import json
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import datetime
 from typing import Any
 
 from dashboard.clock import format_time
-from dashboard.errors import UsageError
-from dashboard.purge import journal_file
-from dashboard.purge.journal_file import JournalFile, append, encode
+from dashboard.purge.journal_file import append, encode
+from dashboard.purge.journal_reads import JournalReads
 from dashboard.purge.journal_rows import (
     OPEN_RUN_STATES,
-    Entry,
     Options,
     PartitionRow,
     RunRow,
-    RunView,
-    Verification,
 )
 from dashboard.purge.journal_tables import (
     body_of,
-    contradictions,
-    partition_row,
     put,
     refuse_again,
     refuse_busy,
-    run_row,
     targets_of,
-    watching,
 )
 from dashboard.purge.plan import Plan
 from dashboard.settings import Settings
@@ -48,14 +38,8 @@ def open_default(settings: Settings) -> Journal:
     return Journal(settings.state_dir / "journal.sqlite")
 
 
-class Journal:
+class Journal(JournalReads):
     """Reads and durable writes; safe between threads and processes of one machine."""
-
-    def __init__(self, path: Path) -> None:
-        self.file = JournalFile(path)
-
-    def close(self) -> None:
-        self.file.close()
 
     # -- queueing
 
@@ -119,70 +103,6 @@ class Journal:
                 )
             except sqlite3.IntegrityError:
                 refuse_busy(db, plan, topic)
-
-    # -- reading
-
-    def runs(self, cluster_id: str | None = None) -> list[RunRow]:
-        """All runs, or those of one cluster, newest first."""
-        where = " WHERE cluster_id=?" if cluster_id else ""
-        values = (cluster_id,) if cluster_id else ()
-        found = self.file.rows(f"SELECT * FROM runs{where} ORDER BY rowid DESC", *values)
-        return [run_row(row) for row in found]
-
-    def run(self, run_id: str) -> RunView:
-        """One run with its partitions, sorted. Raises UsageError RUN_NOT_FOUND."""
-        return RunView(self.head(run_id), self.partitions(run_id))
-
-    def head(self, run_id: str) -> RunRow:
-        """One run without its partitions: cheap to ask often. Raises UsageError RUN_NOT_FOUND."""
-        found = self.file.rows("SELECT * FROM runs WHERE run_id=?", run_id)
-        if not found:
-            raise UsageError(
-                f"the journal knows no run {run_id}",
-                "List the runs with: lowwater runs.",
-                code="RUN_NOT_FOUND",
-            )
-        return run_row(found[0])
-
-    def partitions(self, run_id: str) -> tuple[PartitionRow, ...]:
-        """The partitions of one run, sorted."""
-        rows = self.file.rows(
-            "SELECT * FROM run_partitions WHERE run_id=? ORDER BY topic, partition", run_id
-        )
-        return tuple(partition_row(row) for row in rows)
-
-    def knows(self, plan_sha256: str, token: str) -> bool:
-        """Whether a run of this plan, or of this click, is there already."""
-        sql = "SELECT 1 FROM runs WHERE plan_sha256=? OR token=?"
-        return bool(self.file.rows(sql, plan_sha256, token))
-
-    def plan(self, run_id: str) -> Plan:
-        """The plan that a run was queued with, verified again."""
-        row = self.file.rows("SELECT plan FROM runs WHERE run_id=?", run_id)[0]
-        return Plan.from_json_text(row["plan"], f"the plan of run {run_id}")
-
-    def entries(
-        self, run_id: str | None = None, *, after: int = 0, limit: int | None = None
-    ) -> list[Entry]:
-        """Links of the chain in order, of all runs or of one."""
-        where = "seq>? AND run_id=?" if run_id else "seq>?"
-        values: tuple[Any, ...] = (after, run_id) if run_id else (after,)
-        most = -1 if limit is None else limit
-        rows = self.file.rows(
-            f"SELECT * FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, most
-        )
-        return [journal_file.entry(row) for row in rows]
-
-    def verify(self) -> Verification:
-        """Check the whole chain, and that each run's state is the one it last entered."""
-        rows = self.file.rows("SELECT * FROM entries ORDER BY seq")
-        problems = [*journal_file.broken_links(rows), *contradictions(rows, self.runs())]
-        return Verification(len(rows), tuple(problems))
-
-    def baseline(self, run_id: str) -> dict[str, Any] | None:
-        """Sizes of all replicas just before the first request, as the receipt wrote them."""
-        text = self.file.rows("SELECT baseline FROM runs WHERE run_id=?", run_id)[0]["baseline"]
-        return json.loads(text) if text else None
 
     # -- the worker's writes
 
@@ -261,15 +181,6 @@ class Journal:
             db.execute("UPDATE runs SET wish=? WHERE run_id=?", (wish, run_id))
             append(db, run_id, "wish", {"wish": wish or "resume", "who": who}, now)
 
-    def wish(self, run_id: str) -> str | None:
-        """What was asked of the worker last."""
-        return self.head(run_id).wish
-
-    def read_only(self) -> bool:
-        """Whether the journal's switch stops every purge."""
-        rows = self.file.rows("SELECT value FROM switches WHERE name='read_only'")
-        return bool(rows and rows[0]["value"])
-
     def set_read_only(self, value: bool, who: str, now: datetime) -> None:
         """Stop every purge at once, or allow them again."""
         with self.file.write() as db:
@@ -280,11 +191,15 @@ class Journal:
             )
             append(db, None, "read-only", {"read_only": value, "who": who}, now)
 
-    def stale(self, older_than: timedelta, now: datetime) -> list[RunRow]:
-        """Open runs, and closed ones still to be watched, whose worker gives no sign of life."""
-        return [
-            run
-            for run in self.runs()
-            if (run.heartbeat_at is None or now - run.heartbeat_at > older_than)
-            and (run.open or watching(run, now))
-        ]
+    def claim(self, run: RunRow, now: datetime) -> bool:
+        """Beat in place of a silent worker; False if another caller did so first.
+
+        Whoever gets it starts the one new worker: the next may come only when that is silent too.
+        """
+        before = format_time(run.heartbeat_at) if run.heartbeat_at else None
+        with self.file.write() as db:
+            done = db.execute(
+                "UPDATE runs SET heartbeat_at=? WHERE run_id=? AND heartbeat_at IS ?",
+                (format_time(now), run.run_id, before),
+            )
+            return done.rowcount == 1

@@ -113,11 +113,15 @@ def spawn(settings: Settings, run_id: str) -> int:
 def respawn_stale(
     settings: Settings, journal: Journal, *, now: datetime | None = None
 ) -> list[str]:
-    """Start a worker for each run that has work left and no sign of life; their ids."""
-    found = journal.stale(STALE_AFTER, now or utc_now())
-    for run in found:
-        spawn(settings, run.run_id)
-    return [run.run_id for run in found]
+    """Start a worker for each run that has work left and no sign of life; their ids.
+
+    Of many callers at once one starts it, and again only after another STALE_AFTER of silence.
+    """
+    moment = now or utc_now()
+    found = [r.run_id for r in journal.stale(STALE_AFTER, moment) if journal.claim(r, moment)]
+    for run_id in found:
+        spawn(settings, run_id)
+    return found
 
 
 def request_pause(journal: Journal, run_id: str, who: str, now: datetime | None = None) -> None:

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,13 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunView
 from dashboard.purge.plan import Plan
 from dashboard.purge.targets import Target, parse_target
-from dashboard.settings import Settings
+from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
 
 UNDECLARED = "readers-undeclared=test data"
 CLOSES_WITHIN = timedelta(seconds=60)
-SETTINGS = """
-broker_timeout = "2s"
-[purge]
-watch_for = "90s"
-"""
+SETTINGS = 'broker_timeout = "2s"\n'
+WATCHED = PurgeSettings(watch_for=timedelta(seconds=90))
 
 
 class Bench:
@@ -65,6 +63,7 @@ class Bench:
             data=str(folder / "data"),
             state_dir=folder / "state",
             broker_timeout=timedelta(seconds=2),
+            purge=PurgeSettings(watch_for=timedelta(0)),
             source=source,
         )
         self.journal = Journal(folder / "state" / "journal.sqlite")
@@ -119,18 +118,21 @@ class Bench:
         return draft(self.settings, self.settings.data, None, wanted)
 
     def enqueue(self, plan: Plan, **change: Any) -> str:
-        """Queue with the right confirmation; `change` replaces arguments of `enqueue`."""
+        """Queue with the right confirmation; `change` replaces arguments of `enqueue`.
+
+        With `watch` the worker follows replicas and receipt after the run closed.
+        """
+        watched = replace(self.settings, purge=WATCHED)
+        settings = watched if change.pop("watch", False) else self.settings
         given = {
             "mode": "wait-all", "confirm": plan.confirmation, "sha256": plan.sha256,
             "who": "test", "token": uuid.uuid4().hex, **change,
         }  # fmt: skip
-        return queue.enqueue(self.settings, self.journal, plan, **given)
+        return queue.enqueue(settings, self.journal, plan, **given)
 
     def apply(self, plan: Plan, **change: Any) -> RunView:
-        """Queue, wait for the run to close, and end its watching."""
-        view = self.wait(self.enqueue(plan, **change))
-        self.kill_worker(view.run.run_id)
-        return view
+        """Queue and wait for the run to close."""
+        return self.wait(self.enqueue(plan, **change))
 
     def start(self, run_id: str) -> int:
         """Start a worker of a queued run: its process id."""

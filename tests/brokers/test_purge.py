@@ -46,7 +46,7 @@ def test_wait_all_purge_frees_the_bytes_below_the_committed_minimum_and_nothing_
         2: (None, ["no-committed-offset"]),
         3: (0, []),
     }
-    view = bench.wait(bench.enqueue(plan))
+    view = bench.apply(plan, watch=True)
 
     assert (view.run.state, view.exit_code) == ("done", 0)
     assert {(r.partition, r.state, r.low_watermark) for r in view.partitions} == {
@@ -58,6 +58,7 @@ def test_wait_all_purge_frees_the_bytes_below_the_committed_minimum_and_nothing_
     assert bench.offsets(topic, 1) == list(range(1500, 2000))
     assert bench.offsets(topic, 2) == list(range(500))
     receipt = _freed(bench, view.run.run_id)
+    bench.kill_worker(view.run.run_id)
     # Two full segments of partition 0 lie below 3,000 on each of three replicas, one of 1.
     for replica in receipt["replicas"]:
         left = replica["before_bytes"] - replica["freed_bytes"]

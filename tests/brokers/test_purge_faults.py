@@ -106,7 +106,7 @@ def test_a_hanging_follower_is_named_and_arrives_once_it_goes_on(
     topic = bench.topic(100)
     bench.commit("purge-g", topic, {0: 60})
     behind = follower(bench, topic)
-    run_id = bench.enqueue(bench.plan(topic), timeout=timedelta(seconds=1), start=False)
+    run_id = bench.enqueue(bench.plan(topic), timeout=timedelta(seconds=1), start=False, watch=True)
     with resumed(cluster, behind):
         view = carry_out(bench, run_id, lambda: cluster.suspend(behind))
         row = view.partitions[0].to_json()
@@ -155,9 +155,7 @@ def test_a_worker_killed_between_intent_and_journal_is_followed_by_one_that_read
 
     later = utc_now() + timedelta(minutes=1)
     assert run_id in queue.respawn_stale(bench.settings, bench.journal, now=later)
-    view = bench.wait(run_id)
-    bench.kill_worker(run_id)
-    assert_done(bench, view, topic, 60)
+    assert_done(bench, bench.wait(run_id), topic, 60)
     # What had been carried out is seen by reading, and not sent a second time.
     assert kinds(bench, run_id).count("intent") == (2 if moment == "before-sending" else 1)
 
@@ -169,7 +167,9 @@ def test_a_killed_leader_loses_the_answer_and_the_next_leader_is_read_first(
     bench.commit("purge-g", topic, {0: 60})
     leader = placed(bench, topic).leader_id
     assert leader is not None
-    run_id = bench.enqueue(bench.plan(topic), timeout=timedelta(seconds=25), start=False)
+    run_id = bench.enqueue(
+        bench.plan(topic), timeout=timedelta(seconds=25), start=False, watch=True
+    )
     try:
         view = carry_out(bench, run_id, lambda: cluster.kill_broker(leader))
     finally:

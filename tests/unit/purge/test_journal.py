@@ -179,6 +179,14 @@ def test_a_run_without_a_sign_of_life_is_stale(journal: Journal) -> None:
     assert journal.stale(patience, late) == []
 
 
+def test_of_many_who_find_a_silent_worker_one_replaces_it(journal: Journal) -> None:
+    insert(journal, free_plan())
+    patience, late = timedelta(seconds=15), NOW + timedelta(seconds=20)
+    found = [journal.stale(patience, late)[0] for _ in range(3)]
+    assert [journal.claim(run, late) for run in found] == [True, False, False]
+    assert journal.stale(patience, late) == []
+
+
 def test_a_closed_run_is_watched_until_its_receipt_is_final(journal: Journal) -> None:
     run_id, _ = insert(journal, free_plan())
     journal.set_run(run_id, "done", NOW, watched_until=NOW + timedelta(hours=1))
