@@ -24,23 +24,11 @@ RETRIABLE_READ_ERRORS = frozenset(
     }
 )
 UNSUPPORTED_VERSION = 35
-# Names that the Java client uses where kafka-python's table differs or has none.
+# Names that the Java client uses where kafka-python's table has others.
 _NAMES = {
     -1: "UNKNOWN_SERVER_ERROR",
-    5: "LEADER_NOT_AVAILABLE",
     6: "NOT_LEADER_OR_FOLLOWER",
-    14: "COORDINATOR_LOAD_IN_PROGRESS",
-    15: "COORDINATOR_NOT_AVAILABLE",
-    16: "NOT_COORDINATOR",
     17: "INVALID_TOPIC_EXCEPTION",
-    35: "UNSUPPORTED_VERSION",
-    69: "GROUP_ID_NOT_FOUND",
-    74: "FENCED_LEADER_EPOCH",
-    75: "UNKNOWN_LEADER_EPOCH",
-    78: "OFFSET_NOT_AVAILABLE",
-    88: "UNSTABLE_OFFSET_COMMIT",
-    100: "UNKNOWN_TOPIC_ID",
-    103: "INCONSISTENT_TOPIC_ID",
 }
 
 

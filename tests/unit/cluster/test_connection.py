@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def test_an_address_that_cannot_be_resolved_is_named() -> None:
         connect({"bootstrap.servers": "no-such-host.invalid:9092"}, timedelta(seconds=2))
 
 
-def test_something_that_is_not_kafka_is_told_apart(free_port: int) -> None:
+def test_something_that_is_not_kafka_is_told_apart() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
@@ -65,9 +66,8 @@ def test_something_that_is_not_kafka_is_told_apart(free_port: int) -> None:
                 connection.recv(100)
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-        import threading
-
         thread = threading.Thread(target=greet, daemon=True)
+
         thread.start()
         with pytest.raises(ClusterError, match="not Kafka's"):
             connect({"bootstrap.servers": f"127.0.0.1:{port}"}, timedelta(seconds=2))
@@ -147,8 +147,6 @@ def test_an_error_that_stays_becomes_a_value(two: tuple[FakeBroker, FakeBroker])
 
 
 def test_no_offset_found_is_none_and_never_minus_one(two: tuple[FakeBroker, FakeBroker]) -> None:
-    from datetime import UTC, datetime
-
     one, _ = two
     one.answers[2] = lambda request, version: offsets_answer(request, version, offset=-1)
     with open_live(one) as live:
@@ -182,8 +180,6 @@ def test_replica_offsets_ask_as_any_replica(two: tuple[FakeBroker, FakeBroker]) 
 
 
 def test_closing_wakes_who_still_waits(two: tuple[FakeBroker, FakeBroker]) -> None:
-    import threading
-
     one, _ = two
     one.answers[2] = HANG
     live = open_live(one, seconds=20)
