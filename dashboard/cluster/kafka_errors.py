@@ -41,4 +41,4 @@ def error_name(code: int) -> str | None:
         return _NAMES[code]
     known = kafka.errors.for_code(code)
     name = str(getattr(known, "message", "") or "")
-    return name if name.isupper() else f"ERROR_{code}"
+    return name if name.isupper() and name != "UNKNOWN" else f"ERROR_{code}"
