@@ -109,7 +109,7 @@ def show_timeline(found: Sequence[Line]) -> None:
         column_config={
             "Entry": st.column_config.NumberColumn(width=60),
             "Ago": st.column_config.TextColumn(width=70),
-            "Said": st.column_config.TextColumn(width=330),
+            "Said": st.column_config.TextColumn(width=370),
             "Run": st.column_config.LinkColumn(display_text=r"run=(.*)", width=170),
         },
         alt="Journal entries, newest first: time, person, what happened, topics and run",

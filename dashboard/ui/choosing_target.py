@@ -39,9 +39,7 @@ def choose_target(screen: Screen) -> Request | None:
     left, right = st.columns([1, 1], gap="medium")
     with left:
         topics = _topics(screen)
-    kind = right.segmented_control(
-        "Delete up to", list(_MEANS), key="target-kind", default=COMMITTED, required=True
-    )
+    kind = right.radio("Delete up to", list(_MEANS), key="target-kind", horizontal=True)
     st.caption(_MEANS[kind or COMMITTED])
     target = _target(kind or COMMITTED)
     waived, lifted, reason = _decisions(screen, topics)

@@ -33,7 +33,7 @@ def header_html(screen: Screen) -> str:
     present = len(screen.brokers) - len(screen.missing_brokers)
     warn = screen.stale or bool(screen.missing_brokers)
     parts = [
-        f"<b>{markup.text(screen.cluster.name)}</b>",
+        f"<h1>{markup.text(screen.cluster.name)}</h1>",
         f"snapshot {markup.ago(screen.manifest.taken_at, screen.now)}",
         markup.hover(f"{present} of {len(screen.brokers)} brokers", _brokers(screen)),
     ]

@@ -16,6 +16,7 @@ from dashboard.ui.markup import text
 
 _MOST_ROWS = 15
 _ROW_HEIGHT = 30
+_REASONS = 8
 Row = Mapping[str, Any]
 
 
@@ -96,11 +97,15 @@ def guards_html(partitions: Sequence[Row]) -> str:
         for guard in partition["guards"]:
             key = (guard["name"], guard["reason"], guard["lift"])
             found[key] = found.get(key, 0) + 1
+    listed = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     lines = "".join(
         f"<p><b>⊘ {text(name)}</b>, {formats.plural(count, 'partition')}: {text(reason)} "
         f'<span class="quiet">{text(lift)}</span></p>'
-        for (name, reason, lift), count in sorted(found.items())
+        for (name, reason, lift), count in listed[:_REASONS]
     )
+    rest = len(listed) - _REASONS
+    if rest > 0:
+        lines += f"<p><small>and {formats.plural(rest, 'reason')} more of the same kind</small></p>"
     return f'<div class="lw">{lines}</div>' if lines else ""
 
 

@@ -32,7 +32,7 @@ _LAYOUT = """
 .lw-head{padding:6px 12px;
  border-radius:6px;background:var(--lw-panel);border-left:4px solid var(--lw-line)}
 .lw-head.warn{background:var(--lw-warn);border-left-color:#b45309}
-.lw-head b{font-size:16px}
+.lw-head h1{font-size:16px;font-weight:700;display:inline;padding:0;margin:0}
 .lw-sentence{font-size:19px;line-height:1.5}
 .lw-sentence strong:first-child{font-size:27px}
 .lw-key{display:inline-flex;gap:6px;align-items:center;margin-right:14px;font-size:13px}

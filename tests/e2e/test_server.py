@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from playwright.sync_api import Page
 
 from dashboard.cli.main import main
 from tests.support import sample_store
-from tests.support.browser import browser_page, dashboard_server
+from tests.support.browser import browser_page, dashboard_process, dashboard_server
 
 pytestmark = pytest.mark.browser
 PAGES = ("", "reclaimable", "purge", "audit", "quality")
@@ -37,6 +38,17 @@ def test_every_page_opens_and_no_request_leaves_this_machine(tmp_path: Path) -> 
         open_all(page, url)
 
     assert outside == []
+
+
+def test_ctrl_c_ends_the_server_and_its_command(tmp_path: Path) -> None:
+    environ = {"LOWWATER_DATA": str(tmp_path / "data"), "LOWWATER_STATE_DIR": str(tmp_path)}
+
+    with dashboard_process(environ) as (process, url):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        port = int(url.rsplit(":", 1)[1])
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def test_a_taken_port_is_a_named_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: 
 def test_the_header_names_cluster_age_and_brokers(open_page: Open) -> None:
     text = said(open_page())
 
-    assert "<b>prod-eu</b>" in text
+    assert "<h1>prod-eu</h1>" in text
     assert "38 s ago" in text or "39 s ago" in text
     assert "3 of 3 brokers" in text
     assert "lw-head warn" not in text

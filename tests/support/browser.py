@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -24,12 +24,16 @@ ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts"
 
 
 @contextmanager
-def dashboard_server(environ: Mapping[str, str]) -> Iterator[str]:
+def dashboard_server(
+    environ: Mapping[str, str],
+    lowwater: Sequence[str] = (sys.executable, "-m", "dashboard.cli.main"),
+    cwd: Path | None = None,
+) -> Iterator[str]:
     """`lowwater dashboard` as its users start it; the address it printed."""
-    port = _free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", "dashboard.cli.main", "dashboard", "--port", str(port)],
+        [*lowwater, "dashboard", "--port", str(_free_port())],
         env={**os.environ, **environ},
+        cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
