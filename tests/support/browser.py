@@ -30,6 +30,17 @@ def dashboard_server(
     cwd: Path | None = None,
 ) -> Iterator[str]:
     """`lowwater dashboard` as its users start it; the address it printed."""
+    with dashboard_process(environ, lowwater, cwd) as (_, url):
+        yield url
+
+
+@contextmanager
+def dashboard_process(
+    environ: Mapping[str, str],
+    lowwater: Sequence[str] = (sys.executable, "-m", "dashboard.cli.main"),
+    cwd: Path | None = None,
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command's process, and the address it printed once the pages answered."""
     server = subprocess.Popen(
         [*lowwater, "dashboard", "--port", str(_free_port())],
         env={**os.environ, **environ},
@@ -41,7 +52,7 @@ def dashboard_server(
     )
     try:
         assert server.stdout is not None
-        yield server.stdout.readline().split()[0]
+        yield server, server.stdout.readline().split()[0]
     finally:
         processes.stop(server, 10)  # type: ignore[arg-type]
         if server.stdout:
