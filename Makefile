@@ -38,7 +38,7 @@ bench: ## Measure speed against peers in one run and print tables (docs/benchmar
 
 requirements: ## Compile requirements.txt from pyproject.toml
 	@tools/install.sh
-	@$(BIN)/pip-compile --quiet --extra dev --strip-extras --no-emit-find-links --no-emit-index-url --no-header -o requirements.txt pyproject.toml
+	@$(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe --no-emit-find-links --no-emit-index-url --no-header -o requirements.txt pyproject.toml
 
 install: ## Only install
 	@tools/install.sh java chromium

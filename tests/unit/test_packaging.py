@@ -1,0 +1,20 @@
+"""The wheel's list of packages and the folders of the clone say the same."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_the_wheel_names_every_package_of_the_clone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+    found = {
+        ".".join(file.parent.relative_to(ROOT).parts)
+        for top in ("dashboard", "analytics")
+        for file in (ROOT / top).rglob("*.py")
+    }
+
+    assert set(project["tool"]["setuptools"]["packages"]) == found | {"dashboard.screens"}
