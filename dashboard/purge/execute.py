@@ -23,6 +23,7 @@ from dashboard.purge.send import Sender
 from dashboard.purge.states import not_sent, run_state, settled
 
 _PAUSE = timedelta(milliseconds=300)
+_LONGEST_PAUSE_SECONDS = 2.0
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Execution:
     read_only: Callable[[], bool]
     cancelled: bool = False
     _moved_at: datetime | None = None
+    _unread: str | None = None
 
     def execute(self) -> str:
         """Work until nothing is open, or what is open could not be read for the timeout.
@@ -84,11 +86,14 @@ class Execution:
         return False
 
     def _send(self, pending: list[PartitionRow]) -> bool:
+        tried = max(row.attempts for row in pending)
+        if tried:  # a leader that just refused needs a moment to learn who leads
+            self.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE.total_seconds() * 2**tried))
         checked_at = self.now()
         try:
             checked = recheck(self.live, self.plan, pending, checked_at)
         except ClusterError as error:
-            self._record("unread", [], code=error.code, message=error.message)
+            self._unreadable(error)
             return False
         by_key = {row.key: row for row in pending}
         self._record(
@@ -133,7 +138,7 @@ class Execution:
         try:
             seen = read_back(self.live, {row.key: row.target_offset for row in rows})
         except ClusterError as error:
-            self._record("unread", [], code=error.code, message=error.message)
+            self._unreadable(error)
             return False
         wait_all = self.run.mode == "wait-all"
         after = [settled(r, seen[r.key], wait_all=wait_all, may_resend=True) for r in rows]
@@ -155,6 +160,12 @@ class Execution:
         rest = self._rows(("pending",))
         text = f"the canary {sent[0].topic}-{sent[0].partition} ended {sent[0].state}"
         self._record("cancelled", [not_sent(row, "CANARY_FAILED", text) for row in rest])
+
+    def _unreadable(self, error: ClusterError) -> None:
+        """Nothing could be read; one entry for each new reason, not for each attempt."""
+        if error.code != self._unread:
+            self._record("unread", [], code=error.code, message=error.message)
+            self._unread = error.code
 
     def _waited_out(self) -> bool:
         patience = timedelta(milliseconds=self.run.options.timeout_ms)

@@ -31,6 +31,7 @@ class ReplicaWatch:
     plan: Plan
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
+    unread: str | None = None
 
     def watch(self) -> None:
         """Return when there is nothing more to see. Raises JournalError."""
@@ -47,7 +48,10 @@ class ReplicaWatch:
                 settle = settle or self._settle_time()
                 current = self._look(current, settle)
             except ClusterError as error:
-                self.journal.record(self.run.run_id, "unread", [], self.now(), code=error.code)
+                if error.code != self.unread:  # one entry for each new reason
+                    body = {"code": error.code, "message": error.message}
+                    self.journal.record(self.run.run_id, "unread", [], self.now(), **body)
+                self.unread = error.code
             if not current["final"]:
                 quick = self.now() - began < _QUICK_FOR
                 self.sleep(_QUICK_SECONDS if quick else _SLOW_SECONDS)

@@ -14,7 +14,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.clock import utc_now
@@ -67,14 +73,17 @@ class Bench:
             source=source,
         )
         self.journal = Journal(folder / "state" / "journal.sqlite")
-        self._topics: list[str] = []
+        self._topics: set[str] = set()  # librdkafka crashes on a topic named twice
 
     def close(self) -> None:
         """End workers that still watch, and remove the topics."""
         for run in self.journal.runs():
             self.kill_worker(run.run_id)
         if self._topics:
-            self.admin.delete_topics(self._topics)
+            # An admin client that goes before its answers came takes the process with it.
+            for done in self.admin.delete_topics(sorted(self._topics)).values():
+                with suppress(KafkaException):
+                    done.result(20)
         self.journal.close()
 
     def topic(self, *counts: int, name: str | None = None, **config: str) -> str:
@@ -83,7 +92,7 @@ class Bench:
         values = {"segment.bytes": "1048576", **{k.replace("_", "."): v for k, v in config.items()}}
         new = NewTopic(topic, len(counts), self.replicas, config=values)
         self.admin.create_topics([new])[topic].result(20)
-        self._topics.append(topic)
+        self._topics.add(topic)
         for partition, count in enumerate(counts):
             self.produce(topic, partition, count)
         return topic

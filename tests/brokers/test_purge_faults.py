@@ -160,6 +160,7 @@ def test_a_worker_killed_between_intent_and_journal_is_followed_by_one_that_read
     assert kinds(bench, run_id).count("intent") == (2 if moment == "before-sending" else 1)
 
 
+@pytest.mark.slow  # the election waits for the broker session to end
 def test_a_killed_leader_loses_the_answer_and_the_next_leader_is_read_first(
     bench: Bench, cluster: LocalCluster
 ) -> None:
