@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard.ui import routes, style
+from dashboard.ui import context, routes, style
 from dashboard.ui.states import guarded
 
 _ICON = Path(__file__).parent / "ui" / "icon.svg"
@@ -18,6 +18,7 @@ def show_page() -> None:
     pages = [routes.page(name) for name in routes.TITLES]
     chosen = st.navigation(pages, position="top")
     style.apply()
+    context.entered(chosen.url_path)
     chosen.run()
 
 

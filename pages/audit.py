@@ -22,7 +22,7 @@ _ROW_HEIGHT = 30
 def show() -> None:
     """The chain's verdict, the switch that stops every purge, the timeline."""
     screen = context.load()
-    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    header(screen)
     journal = open_journal()
     verdict = journal.verify()
     left, right = st.columns([5, 2], vertical_alignment="center")

@@ -29,7 +29,7 @@ from dashboard.ui.loading import facts_of, rows_of
 def show() -> None:
     """Load, then the sentence, the disks and topics, the short lists."""
     screen = context.load()
-    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    header(screen)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)

@@ -23,12 +23,15 @@ _LIVE = timedelta(seconds=1.5)
 def show() -> None:
     """A run when the address names one, else the four steps to it."""
     screen = context.load()
-    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    header(screen)
     run_id = routes.param("run")
     if run_id:
         show_run(screen, run_id)
         return
     states.notes(screen)
+    screen.snapshot.read("topics", "partitions")
+    if screen.findings:
+        screen.findings.read("holds")
     with st.container(border=True):
         step(1, "Target", "which records may go")
         request = choose_target(screen)

@@ -12,7 +12,7 @@ from dashboard.ui.header import header
 def show() -> None:
     """Completeness of the newest analysis, then what the collector wrote down."""
     screen = context.load()
-    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    header(screen)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)

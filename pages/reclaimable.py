@@ -21,11 +21,12 @@ from dashboard.ui.topic_rows import TopicRow, topic_rows, total
 def show() -> None:
     """Load, choose (filters, what-if, rows), show the table and the chosen partitions."""
     screen = context.load()
-    header(screen.snapshot.id, screen.findings.id if screen.findings else None)
+    header(screen)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)
         return
+    screen.findings.read("reclaimable", "holds", "curves", "blockers")
     filters = choose_filters(screen)
     main, side = st.columns([4, 1.1], gap="medium")
     kept = [row for row in rows_of(screen) if filters.keep(row)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,8 @@ from dashboard.ui.held_tables import Tables, held_tables
 
 STALE_AFTER_INTERVALS = 3
 _CLUSTER_KEY = "lw-cluster"
+_KEPT_KEY = "lw-kept"
+_PAGE_KEY = "lw-page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,10 @@ def open_cluster() -> ClusterStore:
     return store().cluster(named_cluster())
 
 
-def load() -> Screen:
+def newest() -> Screen:
     """The newest snapshot and analysis. Raises StoreError NO_SNAPSHOT when nothing is there."""
     cluster = open_cluster()
-    snapshot_id = cluster.latest_snapshot()
-    analysis_id = cluster.latest("findings")
+    snapshot_id, analysis_id = cluster.latest_snapshot(), cluster.latest("findings")
     return Screen(
         settings=settings(),
         cluster=cluster,
@@ -95,6 +96,33 @@ def load() -> Screen:
         findings=held_tables(cluster, "findings", analysis_id) if analysis_id else None,
         now=utc_now(),
     )
+
+
+def load() -> Screen:
+    """What this page shows: the newest when it was opened, until the reader asks for newer.
+
+    A click must not change the rows under it, so each rerun of a page keeps what it showed, even
+    when those files were pruned: tables that were read stay in memory with the session.
+    Raises StoreError NO_SNAPSHOT when nothing is there.
+    """
+    kept = st.session_state.get(_KEPT_KEY)
+    if isinstance(kept, Screen) and kept.cluster.path == open_cluster().path:
+        return replace(kept, now=utc_now())
+    screen = newest()
+    st.session_state[_KEPT_KEY] = screen
+    return screen
+
+
+def show_newest() -> None:
+    """Forget what was shown: the next `load` takes the newest."""
+    st.session_state.pop(_KEPT_KEY, None)
+
+
+def entered(page: str) -> None:
+    """Tell which page runs: another one than before starts with the newest data."""
+    if st.session_state.get(_PAGE_KEY) != page:
+        st.session_state[_PAGE_KEY] = page
+        show_newest()
 
 
 def _argument() -> str | None:

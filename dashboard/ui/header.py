@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import streamlit as st
 
@@ -14,30 +14,41 @@ from dashboard.ui.states import guarded
 _EVERY = timedelta(seconds=5)
 
 
+def header(screen: Screen) -> None:
+    """The header for what this page shows; it redraws itself, and offers what is newer."""
+    _header(screen)
+
+
 @st.fragment(run_every=_EVERY)
 @guarded
-def header(shown_snapshot: str, shown_analysis: str | None) -> None:
-    """Draw the header from the newest manifest; offer what is newer than the page shows."""
-    screen = context.load()
-    st.html(header_html(screen))
-    newest = screen.findings.id if screen.findings else None
-    changed = newest != shown_analysis or (newest is None and screen.snapshot.id != shown_snapshot)
-    if changed and st.button(
-        "Show newer data", key="lw-newer", help="The page keeps its numbers until you ask."
+def _header(shown: Screen) -> None:
+    newest = context.newest()
+    st.html(header_html(shown, newest, utc_now()))
+    if _id(newest) != _id(shown) and st.button(
+        "Show newer data", key="lw-newer", help="A page keeps its numbers until you ask."
     ):
+        context.show_newest()
         st.rerun(scope="app")
 
 
-def header_html(screen: Screen) -> str:
-    """`prod-eu · snapshot 38 s ago · 3 of 3 brokers`, amber when stale or a broker is missing."""
+def _id(screen: Screen) -> str:
+    """What a reader would see change: the analysis, or the snapshot while there is none."""
+    return screen.findings.id if screen.findings else screen.snapshot.id
+
+
+def header_html(screen: Screen, newest: Screen, now: datetime) -> str:
+    """`prod-eu · snapshot 38 s ago · 3 of 3 brokers`, amber when stale or a broker is missing.
+
+    The age is that of what is shown; stale is said of the newest snapshot there is.
+    """
     present = len(screen.brokers) - len(screen.missing_brokers)
-    warn = screen.stale or bool(screen.missing_brokers)
+    warn = newest.stale or bool(screen.missing_brokers)
     parts = [
         f"<h1>{markup.text(screen.cluster.name)}</h1>",
-        f"snapshot {markup.ago(screen.manifest.taken_at, screen.now)}",
+        f"snapshot {markup.ago(screen.manifest.taken_at, now)}",
         markup.hover(f"{present} of {len(screen.brokers)} brokers", _brokers(screen)),
     ]
-    if screen.stale:
+    if newest.stale:
         every = formats.duration(screen.settings.every)
         parts.append(f"⚠ stale: no snapshot for over three intervals of {every}; is watch running?")
     if screen.missing_brokers:
@@ -46,7 +57,7 @@ def header_html(screen: Screen) -> str:
     if screen.findings is None:
         parts.append("no analysis yet")
     elif _behind(screen):
-        parts.append(f"findings {markup.ago(screen.findings.manifest.taken_at, utc_now())}")
+        parts.append(f"findings {markup.ago(screen.findings.manifest.taken_at, now)}")
     if screen.settings.read_only:
         parts.append("⏸ read-only: purges are off")
     kind = " warn" if warn else ""

@@ -35,6 +35,11 @@ class Tables:
         """One table in its declared schema. Raises StoreError."""
         return self.derived(name, lambda: self._cluster.read(self._kind, self.id, name))
 
+    def read(self, *names: str) -> None:
+        """Read these tables now: what is read stays, even when the files are pruned."""
+        for name in names:
+            self.table(name)
+
     def derived(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` computes from these tables, kept beside them. It must be immutable."""
         with self._lock:

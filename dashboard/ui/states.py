@@ -13,7 +13,7 @@ import streamlit as st
 from dashboard.errors import LowwaterError
 from dashboard.snapshot_files import Kind
 from dashboard.ui import formats
-from dashboard.ui.context import Screen, choose_cluster, open_cluster, store
+from dashboard.ui.context import Screen, choose_cluster, open_cluster, show_newest, store
 from dashboard.ui.markup import text
 
 _P = ParamSpec("_P")
@@ -124,6 +124,7 @@ def _wait(kind: Kind) -> None:
     except LowwaterError:
         return
     if found:
+        show_newest()
         st.rerun(scope="app")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.pages.conftest import Open, said
+from tests.support import sample_store
 
 
 def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: Open) -> None:
@@ -73,3 +76,16 @@ def test_an_unknown_setting_becomes_a_message(
 
     assert "SETTINGS_KEY_UNKNOWN" in text
     assert "LOWWATER_EVERY" in text
+
+
+def test_a_page_keeps_its_numbers_until_newer_ones_are_asked_for(
+    open_page: Open, tmp_path: Path
+) -> None:
+    app = open_page()
+    sample_store.write(tmp_path / "data", "nothing")
+    app.run()
+    assert "30.2 GiB" in said(app)
+    assert "Nothing can be given back" not in said(app)
+
+    app.button(key="lw-newer").click().run()
+    assert "Nothing can be given back" in said(app)
