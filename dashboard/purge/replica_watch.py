@@ -19,6 +19,8 @@ from dashboard.purge.states import run_state, settled
 _WATCHED = ("done", "leader_done", "unknown")
 _QUICK_FOR = timedelta(seconds=60)
 _QUICK_SECONDS, _SLOW_SECONDS = 1.0, 5.0
+# Without any answer for so long the worker ends; the next CLI call or page starts another.
+_SILENT_FOR = timedelta(seconds=60)
 
 
 @dataclass
@@ -34,7 +36,7 @@ class ReplicaWatch:
     unread: str | None = None
 
     def watch(self) -> None:
-        """Return when there is nothing more to see. Raises JournalError."""
+        """Return when there is nothing more to see, or nobody answers. Raises JournalError."""
         if self.run.state == "refused":
             return
         rows = self.journal.partitions(self.run.run_id)
@@ -42,16 +44,19 @@ class ReplicaWatch:
         current = dict(self.run.receipt or receipt.start(baseline, rows, self.plan))
         self.journal.write_receipt(self.run.run_id, current, self.now())
         settle = None
-        began = self.now()
+        began = answered_at = self.now()
         while not current["final"] and self.now() < self._until():
             try:
                 settle = settle or self._settle_time()
                 current = self._look(current, settle)
+                answered_at = self.now()
             except ClusterError as error:
                 if error.code != self.unread:  # one entry for each new reason
                     body = {"code": error.code, "message": error.message}
                     self.journal.record(self.run.run_id, "unread", [], self.now(), **body)
                 self.unread = error.code
+                if self.now() - answered_at >= _SILENT_FOR:
+                    return
             if not current["final"]:
                 quick = self.now() - began < _QUICK_FOR
                 self.sleep(_QUICK_SECONDS if quick else _SLOW_SECONDS)

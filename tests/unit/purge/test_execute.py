@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import JournalError
+from dashboard.errors import ClusterError, JournalError
 from dashboard.purge.execute import Execution
 from dashboard.purge.facts import read_facts
 from dashboard.purge.journal import Journal
@@ -195,6 +195,23 @@ def test_a_receipt_is_not_final_while_an_assigned_replica_is_dead(room: Room) ->
     assert after.partitions[0].state == "done"
     assert after.to_json()["receipt"]["final"] is False
     assert "broker 3" in after.to_json()["receipt"]["gap"]
+
+
+def test_watching_ends_when_the_cluster_is_gone_and_may_be_taken_up_again(room: Room) -> None:
+    view = room.carry_out()
+    topics = room.live.topics
+
+    def gone(*_: Any) -> Any:
+        raise ClusterError("no broker answers", "wait")
+
+    room.live.topics = gone  # type: ignore[method-assign]
+    began = room.clock.now
+    after = room.watch(view)
+    assert room.clock.now - began < timedelta(minutes=2)
+    assert [e.kind for e in room.journal.entries()].count("unread") == 1
+    assert after.partitions[0].state == "done"
+    room.live.topics = topics  # type: ignore[method-assign]
+    assert room.watch(view).to_json()["receipt"]["final"]
 
 
 @pytest.mark.parametrize(
