@@ -17,6 +17,7 @@ BASE_PROPERTIES: Mapping[str, str] = {
     "log.retention.check.interval.ms": "5000",
     "log.initial.task.delay.ms": "1000",
     "log.segment.delete.delay.ms": "1000",
+    "log.flush.start.offset.checkpoint.interval.ms": "5000",
     "log.cleaner.backoff.ms": "5000",
     "log.cleaner.dedupe.buffer.size": "4194304",
     "offsets.topic.num.partitions": "5",
