@@ -85,7 +85,7 @@ def show_run(screen: Screen, run_id: str) -> None:
     view = open_journal().run(run_id)
     live = still_moving(view)
     st.fragment(states.guarded(follow), run_every=_LIVE if live else None)(screen, run_id, live)
-    routes.link("purge", "Plan another purge")
+    st.button("Plan another purge", key="plan-another", on_click=st.query_params.clear)
 
 
 def follow(screen: Screen, run_id: str, live: bool) -> None:

@@ -21,6 +21,7 @@ STALE_AFTER_INTERVALS = 3
 _CLUSTER_KEY = "lw-cluster"
 _KEPT_KEY = "lw-kept"
 _PAGE_KEY = "lw-page"
+ADDRESS_KEYS = ("topic", "broker", "group", "guard", "who", "run", "kind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,9 @@ def entered(page: str) -> None:
     if st.session_state.get(_PAGE_KEY) != page:
         st.session_state[_PAGE_KEY] = page
         show_newest()
+        # Filters are bound to the address: without this the last visit's would come back.
+        for key in ADDRESS_KEYS:
+            st.session_state.pop(key, None)
 
 
 def _argument() -> str | None:

@@ -233,3 +233,15 @@ def test_the_run_shows_states_receipt_and_controls(
     assert "3.0 MiB</abbr></b><small>predicted" in text
     assert "2.0 MiB</abbr></b><small>freed" in text
     assert "The active segment stays whole." in text
+
+
+def test_from_a_run_another_purge_can_be_planned(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+    app.button(key="queue-run").click().run()
+    app.button(key="plan-another").click().run()
+
+    assert "run" not in app.query_params
+    assert "which records may go" in said(app)

@@ -93,3 +93,15 @@ def test_a_declaration_without_an_owner_is_not_saved(open_page: Open, tmp_path: 
 
     assert Store(str(tmp_path / "data")).cluster().declarations() == []
     assert "Not saved" in said(app)
+
+
+def test_a_link_to_a_group_does_not_bring_the_last_visits_filter_back(open_page: Open) -> None:
+    app = open_page("reclaimable", topic="payments")
+    assert topics(app) == ["payments"]
+    app.switch_page("../pages/overview.py").run()
+    app.switch_page("../pages/reclaimable.py")
+    app.query_params.pop("topic", None)  # as a browser's navigation does
+    app.query_params["group"] = "old-reporting"
+    app.run()
+
+    assert topics(app) == ["reports-old"]
