@@ -10,7 +10,17 @@ from dashboard.clock import utc_now
 from dashboard.errors import LowwaterError
 from dashboard.purge import queue
 from dashboard.purge.journal_rows import RunView
-from dashboard.ui import confirming, context, drafting, formats, plan_view, routes, run_view, states
+from dashboard.ui import (
+    confirming,
+    context,
+    drafting,
+    formats,
+    plan_view,
+    routes,
+    run_view,
+    runs,
+    states,
+)
 from dashboard.ui.choosing_target import choose_target
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Draft, Request
@@ -36,7 +46,11 @@ def show() -> None:
         step(1, "Target", "which records may go")
         request = choose_target(screen)
         draft = preview_of(screen, request) if request else None
+        if request is None:
+            st.button("Preview", key="preview-not-yet", disabled=True)
+            st.caption("Choose topics first. A preview reads the cluster and changes nothing.")
     if draft is None:
+        runs.recent(screen)
         return
     with st.container(border=True):
         left = formats.duration(draft.plan.expires_at - utc_now())

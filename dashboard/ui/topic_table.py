@@ -50,13 +50,15 @@ def show(rows: Sequence[TopicRow], key: str) -> list[str]:
         hide_index=True,
         placeholder=formats.MISSING,
         row_height=ROW_HEIGHT,
-        height=ROW_HEIGHT * (min(max(len(rows), 3), _MOST_ROWS) + 1) + 4,
+        height=ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
         column_config=_config(unit),
         on_select="rerun",
         selection_mode="multi-row",
         alt="Topics with bytes on disk, reclaimable at once and later, held back, and guards",
     )
     chosen = [index for index in event.selection.rows if index < len(rows)]
+    if len(rows) == 1:  # there is nothing to choose between
+        return [rows[0].topic]
     return [rows[index].topic for index in chosen]
 
 
