@@ -36,6 +36,8 @@ def show() -> None:
     header(screen)
     run_id = routes.param("run")
     if run_id:
+        # A link from this page to itself changes the query but not the browser's address line.
+        st.query_params["run"] = run_id
         show_run(screen, run_id)
         return
     states.notes(screen)
@@ -48,7 +50,7 @@ def show() -> None:
         draft = preview_of(screen, request) if request else None
         if request is None:
             st.button("Preview", key="preview-not-yet", disabled=True)
-            st.caption("Choose topics first. A preview reads the cluster and changes nothing.")
+            st.caption("Choose what to purge first. A preview reads the cluster and changes nothing.")
     if draft is None:
         runs.recent(screen)
         return
