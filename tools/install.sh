@@ -23,6 +23,14 @@ need() { # need NAME PACKAGE: end with one clear line unless apt can bring it
   fi
 }
 
+quietly() { # what a failed step printed is shown; a good one stays silent
+  if ! "$@" >.venv/install.log 2>&1; then
+    tail -n 30 .venv/install.log >&2
+    say "failed: $*"
+    exit 1
+  fi
+}
+
 java_major() {
   program=java
   [ -z "${JAVA_HOME:-}" ] || program="$JAVA_HOME/bin/java"
@@ -43,8 +51,8 @@ pins=$(cat requirements.txt pyproject.toml | cksum)
 if [ ! -x .venv/bin/lowwater ] || [ "$(cat .venv/pins 2>/dev/null || true)" != "$pins" ]; then
   say "creating .venv from requirements.txt (about a minute)"
   "$python" -m venv .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+  quietly .venv/bin/python -m pip install --disable-pip-version-check -r requirements.txt
+  quietly .venv/bin/python -m pip install --disable-pip-version-check --no-deps --editable .
   printf '%s\n' "$pins" >.venv/pins
 fi
 

@@ -16,6 +16,7 @@ from dashboard.model import ConfigEntry, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Plan
+from dashboard.purge.receipt_gap import cause
 
 _DEFAULTS_MS = {
     "log.retention.check.interval.ms": 300_000,
@@ -130,7 +131,7 @@ def advance(
         "measured_at": sample["taken_at"],
         "final": final,
     }
-    return {**body, "gap": _gap(body, rows)}
+    return {**body, "gap": cause(body, rows)}
 
 
 def _replica(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -> dict[str, Any]:
@@ -177,25 +178,3 @@ def _retention_share(start_before: int | None, new: Mapping[str, Any], target: i
 
 def _all_arrived(row: PartitionRow) -> bool:
     return row.state == "done" and all(f.alive and f.arrived for f in row.followers)
-
-
-def _gap(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
-    """Why freed is not what was predicted, or None."""
-    back = sum(row.state == "reverted" for row in rows)
-    behind = sorted({f.broker_id for row in rows for f in row.followers if not f.arrived})
-    if back or behind:
-        return (
-            f"records came back on {back} partitions after an election"
-            if back
-            else f"replicas on broker {', '.join(str(b) for b in behind)} have not arrived"
-        )
-    predicted, freed = receipt["predicted_bytes"], receipt["freed_bytes"]
-    if freed is None:
-        return "sizes cannot be read (DescribeLogDirs), so bytes are not measurable"
-    if not receipt["final"] and not freed:
-        return "segments leave at the brokers' next retention check"
-    if not receipt["final"] or predicted is None or freed == predicted:
-        return None
-    if freed > predicted:
-        return "more whole segments lay below the target than was estimated"
-    return "the segment that holds the log start, and the active one, stay whole"

@@ -95,7 +95,9 @@ def _freed_by_broker(receipt: Mapping[str, Any]) -> dict[int, int]:
 
 def _notes(receipt: Mapping[str, Any]) -> list[str]:
     """The gap's cause, what retention took, what producers added meanwhile."""
-    notes = [text(receipt["gap"]).capitalize() + "."] if receipt.get("gap") else []
+    # Only the first letter: capitalize() would change the topics' names.
+    gap = receipt.get("gap")
+    notes = [text(gap[0].upper() + gap[1:]) + "."] if gap else []
     unmeasured = receipt.get("unmeasured_partitions")
     if unmeasured:
         notes.append(f"{formats.plural(unmeasured, 'partition')} had no prediction.")

@@ -65,6 +65,7 @@ def test_prediction_stands_beside_it_and_a_gap_has_a_cause() -> None:
     body = advance(begun, sample(6_000, 40))
     late = receipt.advance(body, sample(6_000, 40), [row()], SETTLE, NOW + SETTLE)
     assert (late["final"], late["freed_bytes"]) == (True, 4_000)
+    assert late["gap"].startswith(f"{KEY.topic} freed 4,000 of 5,000 bytes: the estimate")
     assert "stay whole" in late["gap"]
 
 

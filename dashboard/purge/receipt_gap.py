@@ -1,0 +1,50 @@
+"""Why a receipt's freed bytes are not the predicted ones, in one sentence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dashboard.purge.journal_rows import PartitionRow
+
+_MOST_TOPICS = 3
+
+
+def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
+    """The cause of a gap between prediction and outcome, or None where there is none (yet)."""
+    back = sum(row.state == "reverted" for row in rows)
+    if back:
+        return f"records came back on {back} partitions after an election"
+    behind = sorted({f.broker_id for row in rows for f in row.followers if not f.arrived})
+    if behind:
+        return f"replicas on broker {', '.join(str(b) for b in behind)} have not arrived"
+    predicted, freed = receipt["predicted_bytes"], receipt["freed_bytes"]
+    if freed is None:
+        return "sizes cannot be read (DescribeLogDirs), so bytes are not measurable"
+    if not receipt["final"]:
+        return None if freed else "segments leave at the brokers' next retention check"
+    if predicted is None or freed == predicted:
+        return None
+    return _estimate(receipt["replicas"])
+
+
+def _estimate(replicas: Sequence[Mapping[str, Any]]) -> str:
+    """Names the topics where the estimate was furthest off, the furthest first."""
+    predicted: dict[str, int] = defaultdict(int)
+    freed: dict[str, int] = defaultdict(int)
+    for replica in replicas:
+        if replica["predicted_bytes"] is not None:
+            predicted[replica["topic"]] += replica["predicted_bytes"]
+            freed[replica["topic"]] += replica["freed_bytes"]
+    off = sorted(predicted, key=lambda t: (-abs(freed[t] - predicted[t]), t))
+    named = [
+        f"{topic} freed {freed[topic]:,} of {predicted[topic]:,} bytes"
+        for topic in off[:_MOST_TOPICS]
+        if freed[topic] != predicted[topic]
+    ]
+    why = (
+        "the estimate spreads a replica's bytes evenly over its offsets, but record sizes "
+        "change, and the segment that holds the log start and the active one stay whole"
+    )
+    return f"{'; '.join(named)}: {why}" if named else why
