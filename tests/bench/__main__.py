@@ -1,4 +1,4 @@
-"""Every bench in turn, each in a process of its own: `make bench`. Exit 1 when a goal was missed."""
+"""Every bench in turn, each in its own process: `make bench`. Exit 1 when a goal was missed."""
 
 from __future__ import annotations
 
