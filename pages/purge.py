@@ -50,7 +50,9 @@ def show() -> None:
         draft = preview_of(screen, request) if request else None
         if request is None:
             st.button("Preview", key="preview-not-yet", disabled=True)
-            st.caption("Choose what to purge first. A preview reads the cluster and changes nothing.")
+            st.caption(
+                "Choose what to purge first. A preview reads the cluster and changes nothing."
+            )
     if draft is None:
         runs.recent(screen)
         return
