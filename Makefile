@@ -20,10 +20,12 @@ test: ## Lint, then every test that belongs to a normal run (under 12 minutes on
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest -m "not slow"
 
-test-all: ## Everything, with the slow extras (other Kafka versions, larger data)
+test-all: ## Everything: the slow extras, and the broker tests on Kafka 3.9.2 and 4.4.0 too
 	@tools/install.sh java chromium
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest
+	@LOWWATER_KAFKA_VERSION=3.9.2 $(BIN)/python -m pytest tests/brokers -m "not slow"
+	@LOWWATER_KAFKA_VERSION=4.4.0 $(BIN)/python -m pytest tests/brokers -m "not slow"
 
 lint: ## ruff, mypy --strict and the arrows between rooms
 	@tools/install.sh

@@ -97,7 +97,9 @@ def _legend(found: list[DiskBar], alone: bool) -> str:
 
 
 def _total(found: list[DiskBar], meaning: Meaning) -> str:
-    return formats.size(sum(size for bar in found for m, _, size in bar.parts if m is meaning))
+    size = formats.size(sum(size for bar in found for m, _, size in bar.parts if m is meaning))
+    # The bars show whole segments, the sentence above them all bytes below the targets.
+    return f"{size} at once" if meaning is colours.RECLAIMABLE else size
 
 
 def _bar(bar: DiskBar) -> str:
