@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.arrow import known_true
+
+_KEY = ["group_id", "topic"]
 
 
-def blockers(holds: DataFrame, groups: DataFrame, partitions: DataFrame) -> DataFrame:
+def blockers(holds: pa.Table, groups: pa.Table, partitions: pa.Table) -> pa.Table:
     """The `blockers` table: one row per group and topic that it holds an offset on.
 
     bytes_held_alone: bytes between the committed target and the target if only this group did not
@@ -14,38 +18,39 @@ def blockers(holds: DataFrame, groups: DataFrame, partitions: DataFrame) -> Data
     group). bytes_freed_if_waived: whole segments of them, which would go at once. Both are 0
     where another group is further behind, and on topics whose records no purge may delete; null
     where they cannot be measured. A group that is gone has the state `Gone`.
-    `partitions` are `moments.with_moments` rows with the sums of `estimate.per_partition`.
+    `partitions` are those of `reclaimable.described`.
     """
+    present = pc.is_in(holds["topic"], value_set=pc.unique(partitions["topic"]))
+    commits = holds.filter(present).group_by(_KEY).aggregate([("last_commit_at", "max")])
+    state = groups.select(["group_id", "state", "members"])
+    rows = commits.join(_first(partitions), _KEY).join(state, "group_id")
+    return pa.table(
+        {
+            "group_id": rows["group_id"],
+            "topic": rows["topic"],
+            "bytes_held_alone": _if_first(rows, "held_alone_sum"),
+            "bytes_freed_if_waived": _if_first(rows, "freed_sum"),
+            "last_commit_at": rows["last_commit_at_max"],
+            "group_state": pc.fill_null(rows["state"], "Gone"),
+            "members": pc.fill_null(rows["members"], 0),
+        }
+    )
+
+
+def _first(partitions: pa.Table) -> pa.Table:
+    """Sums over the partitions of a topic on which a group is the furthest behind."""
     # Compacted and system topics hold nothing back that a purge could give.
-    deletable = F.coalesce(F.contains(F.col("cleanup_policy"), F.lit("delete")), F.lit(True))
-    first = (
-        partitions.where(F.col("first_group").isNotNull() & deletable & ~F.col("is_system"))
-        .groupBy("topic", F.col("first_group").alias("group_id"))
-        .agg(
-            F.sum(F.col("without_likely") - F.col("committed_likely")).alias("held_alone"),
-            F.sum(F.col("without_at_once") - F.col("committed_at_once")).alias("freed"),
-        )
-        .select("topic", "group_id", "held_alone", "freed", F.lit(True).alias("is_first"))
-    )
-    members = groups.select("group_id", F.col("state").alias("group_state"), "members")
-    present = partitions.select("topic").distinct()
-    return (
-        holds.groupBy("group_id", "topic")
-        .agg(F.max("last_commit_at").alias("last_commit_at"))
-        .join(F.broadcast(present), "topic", "left_semi")
-        .join(F.broadcast(first), ["group_id", "topic"], "left")
-        .join(F.broadcast(members), "group_id", "left")
-        .select(
-            "group_id",
-            "topic",
-            F.when(F.col("is_first"), F.col("held_alone"))
-            .otherwise(F.lit(0))
-            .alias("bytes_held_alone"),
-            F.when(F.col("is_first"), F.col("freed"))
-            .otherwise(F.lit(0))
-            .alias("bytes_freed_if_waived"),
-            "last_commit_at",
-            F.coalesce("group_state", F.lit("Gone")).alias("group_state"),
-            F.coalesce("members", F.lit(0)).alias("members"),
-        )
-    )
+    deletable = pc.fill_null(pc.match_substring(partitions["cleanup_policy"], "delete"), True)
+    counting = pc.and_(deletable, pc.invert(partitions["is_system"]))
+    rows = partitions.filter(pc.and_(counting, partitions["first_group"].is_valid()))
+    alone = {
+        "held_alone": pc.subtract(rows["without_likely"], rows["committed_likely"]),
+        "freed": pc.subtract(rows["without_at_once"], rows["committed_at_once"]),
+    }
+    named = pa.table({"group_id": rows["first_group"], "topic": rows["topic"], **alone})
+    sums = named.group_by(_KEY).aggregate([(name, "sum") for name in alone])
+    return sums.append_column("is_first", pa.repeat(True, sums.num_rows))
+
+
+def _if_first(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    return pc.if_else(known_true(rows["is_first"]), rows[name], 0)

@@ -2,75 +2,77 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Mapping
+from typing import Any
 
-_LOG_DIR = ("broker_id", "log_dir")
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.arrow import column, field, unfolded
+from dashboard.tables import FINDING_TABLES
+
+_LOG_DIR = ["broker_id", "log_dir"]
+_Sums = Mapping[tuple[int, str], Mapping[str, Any]]
 # These bytes are consumed by every known group; whether others read them is shown beside it.
-_ONLY_UNDECLARED = ("readers-undeclared",)
+_ONLY_UNDECLARED = pa.array(["readers-undeclared"])
 
 
-def free_partitions(reclaimable: DataFrame) -> DataFrame:
-    """topic, partition of those that every known group has consumed up to the committed target."""
-    names = F.transform("guards", lambda g: g["name"])
-    free = F.size(F.array_except(names, F.array(*(F.lit(n) for n in _ONLY_UNDECLARED)))) == 0
-    return reclaimable.where((F.col("target") == "committed") & free).select("topic", "partition")
+def free(committed: pa.Table) -> pa.Array:
+    """Whether every known group has consumed a partition up to its committed target.
 
-
-def disks(
-    log_dirs: DataFrame, replicas: DataFrame, measured: DataFrame, free: DataFrame
-) -> DataFrame:
-    """The `disks` table: one row per log dir.
-
-    reclaimable_bytes: whole segments below the committed target of `free_partitions`; held_bytes:
-    above it; live_bytes: every other replica byte, needed or unknown. unexplained_bytes = total -
-    usable - replicas - future copies: indexes, stray and deleted folders, other programs' files
-    (all that shares the disk). Where that is negative (read at different moments) it is 0,
-    `measured` is false and `error` says by how much; without DescribeLogDirs v4 it is null.
+    `committed` are the `reclaimable` rows of that target.
     """
-    sizes = replicas.groupBy(*_LOG_DIR).agg(
-        F.sum("size_bytes").alias("all_bytes"),
-        F.sum(F.when(F.col("is_future"), F.col("size_bytes")).otherwise(0)).alias("future"),
-    )
-    of_free = (
-        measured.join(F.broadcast(free), ["topic", "partition"], "inner")
-        .groupBy(*_LOG_DIR)
-        .agg(F.sum("committed_at_once").alias("reclaimable"), F.sum("held_bytes").alias("held"))
-    )
-    known = (
-        log_dirs.join(F.broadcast(sizes), list(_LOG_DIR), "left")
-        .join(F.broadcast(of_free), list(_LOG_DIR), "left")
-        .select(*_LOG_DIR, "total_bytes", "usable_bytes", "error", *_amounts())
-    )
-    rest = F.col("total_bytes") - F.col("usable_bytes") - F.col("all_bytes")
-    return known.select(
-        *_LOG_DIR,
-        "total_bytes",
-        "usable_bytes",
-        "reclaimable_bytes",
-        "held_bytes",
-        (
-            F.col("all_bytes") - F.col("future") - F.col("reclaimable_bytes") - F.col("held_bytes")
-        ).alias("live_bytes"),
-        F.col("future").alias("future_bytes"),
-        F.greatest(rest, F.when(rest.isNotNull(), F.lit(0))).alias("unexplained_bytes"),
-        F.coalesce(rest >= 0, F.lit(False)).alias("measured"),
-        F.coalesce("error", _too_much(rest)).alias("error"),
-    )
+    at, guards = unfolded(column(committed, "guards"))
+    blocked = pc.unique(at.filter(pc.invert(pc.is_in(field(guards, "name"), _ONLY_UNDECLARED))))
+    return pc.invert(pc.is_in(pa.array(np.arange(committed.num_rows)), blocked))
 
 
-def _amounts() -> list[Column]:
+def disks(log_dirs: pa.Table, replicas: pa.Table, measured: pa.Array) -> pa.Table:
+    """The `disks` table: one row per log dir. `measured` are the lists of `free` partitions.
+
+    reclaimable_bytes: whole segments below their committed target; held_bytes: above it;
+    live_bytes: every other replica byte, needed or unknown. unexplained_bytes = total - usable -
+    replicas - future copies: indexes, stray and deleted folders, other programs' files (all that
+    shares the disk). Where that is negative (read at different moments) it is 0, `measured` is
+    false and `error` says by how much; without DescribeLogDirs v4 it is null.
+    """
+    everything = _sums(replicas, "size_bytes")
+    future = _sums(replicas.filter(replicas["is_future"]), "size_bytes")
+    of_free = _sums(
+        pa.Table.from_struct_array(pc.list_flatten(measured)), "committed_at_once", "held_bytes"
+    )
+    rows = [_row(log_dir, everything, future, of_free) for log_dir in log_dirs.to_pylist()]
+    return pa.Table.from_pylist(rows, schema=FINDING_TABLES["disks"].schema).drop_columns(_STAMP)
+
+
+_STAMP = ["snapshot_id", "taken_at"]
+
+
+def _sums(rows: pa.Table, *names: str) -> _Sums:
+    found = rows.group_by(_LOG_DIR).aggregate([(name, "sum") for name in names])
+    return {(row["broker_id"], row["log_dir"]): row for row in found.to_pylist()}
+
+
+def _row(
+    log_dir: Mapping[str, Any], everything: _Sums, future: _Sums, of_free: _Sums
+) -> dict[str, Any]:
+    key = (log_dir["broker_id"], log_dir["log_dir"])
+    row = {name: log_dir[name] for name in (*_LOG_DIR, "total_bytes", "usable_bytes", "error")}
+    row["measured"] = False
     # A log dir that answered and lists no replica holds 0 bytes of them; one that did not answer
     # holds an unknown amount.
-    answered = F.col("error").isNull()
-    names = {"all_bytes": "all_bytes", "future": "future", "reclaimable": "reclaimable_bytes",
-             "held": "held_bytes"}  # fmt: skip
-    return [
-        F.when(answered | F.col("all_bytes").isNotNull(), F.coalesce(old, F.lit(0))).alias(new)
-        for old, new in names.items()
-    ]
-
-
-def _too_much(rest: Column) -> Column:
-    text = F.format_string("replicas add up to %d bytes more than the disk's used bytes", -rest)
-    return F.when(rest < 0, text)
+    if log_dir["error"] is not None and key not in everything:
+        return row
+    size, copies = (s.get(key, {}).get("size_bytes_sum") or 0 for s in (everything, future))
+    reclaimable, held = (
+        of_free.get(key, {}).get(f"{name}_sum") or 0 for name in ("committed_at_once", "held_bytes")
+    )
+    row |= {"reclaimable_bytes": reclaimable, "held_bytes": held, "future_bytes": copies,
+            "live_bytes": size - copies - reclaimable - held}  # fmt: skip
+    if None not in (log_dir["total_bytes"], log_dir["usable_bytes"]):
+        rest = log_dir["total_bytes"] - log_dir["usable_bytes"] - size
+        row |= {"unexplained_bytes": max(rest, 0), "measured": rest >= 0}
+        if rest < 0 and log_dir["error"] is None:
+            row["error"] = f"replicas add up to {-rest} bytes more than the disk's used bytes"
+    return row

@@ -1,4 +1,4 @@
-"""Which guards stand on a partition and target: the purge's rules as column expressions.
+"""Which guards stand on a partition and target: the purge's rules over whole columns.
 
 Rules mirror `dashboard/purge/guards.py`, which judges again from live facts before anything is
 sent; the texts are shared (`dashboard/guard_texts.py`).
@@ -8,154 +8,170 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from analytics.arrow import column, field, listed, unfolded
 from dashboard.guard_texts import guard
 
+GUARDS = pa.list_(
+    pa.struct([("name", pa.string()), ("reason", pa.string()), ("lift", pa.string())])
+)
 _MARK = "\x00"
-_GUARD_TYPE = "array<struct<name:string,reason:string,lift:string>>"
 
 
-def guards(incomplete: Sequence[str]) -> Column:
-    """All guards of a row as `[{name, reason, lift}]`, never null, in the purge's order.
+def guards(rows: pa.Table, incomplete: Sequence[str]) -> pa.Array:
+    """All guards of each row as `[{name, reason, lift}]`, never null, in the purge's order.
 
-    `incomplete` are the snapshot's reasons why its group list may lack a reader. The row has the
-    columns of `readers.with_targets` and `moments.with_moments`, and `target_offset`.
+    `incomplete` are the snapshot's reasons why its group list may lack a reader. The rows are
+    those of `partitions.partitions` with `target_offset`, the topic's facts (`topics`,
+    share_groups) and, while the partition is reassigned, adding and removing.
     """
+    found = _Found(rows)
+    _add_topic_guards(found, incomplete)
+    unknown = rows["target_offset"].is_null()
+    found.add("no-committed-offset", unknown, who=pa.scalar("No group"))
     # A target at or below the log start deletes nothing, so only the topic's nature matters.
-    moves = F.coalesce(F.col("target_offset") > F.col("log_start_offset"), F.lit(False))
-    return F.concat(
-        _standing(_topic_guards(incomplete)),
-        F.when(F.col("target_offset").isNull(), F.array(_nobody())).otherwise(_no_guards()),
-        F.when(moves, _reader_guards()).otherwise(_no_guards()),
-        F.when(moves, _standing(_moment_guards())).otherwise(_no_guards()),
-    )
+    found.only(pc.greater(rows["target_offset"], rows["log_start_offset"]))
+    _add_reader_guards(found)
+    _add_moment_guards(found)
+    return found.as_lists()
 
 
-def _topic_guards(incomplete: Sequence[str]) -> list[tuple[Column, Column]]:
-    policy = F.col("cleanup_policy")
-    return [
-        (
-            F.lit(bool(incomplete)),
-            _guard("groups-incomplete", why=F.lit("; ".join(incomplete))),
-        ),
-        (F.col("is_system"), _guard("system-topic", topic=F.col("topic"))),
-        (
-            ~F.contains(policy, F.lit("delete")),
-            _guard("not-deletable", topic=F.col("topic"), policy=policy),
-        ),
-    ]
+class _Found:
+    """Guards in the order in which they are found; one row's keep that order."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self.at = pa.array(np.arange(rows.num_rows))
+        self._parts: list[pa.Table] = []
+        self._length = rows.num_rows
+
+    def only(self, mask: pa.ChunkedArray) -> None:
+        """Go on with the rows where `mask` is true."""
+        self.rows, self.at = self.rows.filter(mask), self.at.filter(mask.combine_chunks())
+
+    def add(self, name: str, mask: pa.ChunkedArray, **facts: pa.ChunkedArray | pa.Scalar) -> None:
+        """A guard on every row where `mask` is true, its facts from columns or for all alike."""
+        chosen = pc.indices_nonzero(mask)
+        self.add_at(name, chosen, **{fact: _chosen(of, chosen) for fact, of in facts.items()})
+
+    def add_at(self, name: str, chosen: pa.Array, **facts: pa.Array | pa.Scalar) -> None:
+        """A guard on each row whose index stands in `chosen`, facts beside it."""
+        text = guard(name, **{fact: f"{_MARK}{fact}{_MARK}" for fact in facts})
+        self._parts.append(
+            pa.table(
+                {
+                    "row": self.at.take(chosen),
+                    "name": pa.repeat(name, len(chosen)),
+                    "reason": _filled(text.reason, facts, len(chosen)),
+                    "lift": _filled(text.lift, facts, len(chosen)),
+                }
+            )
+        )
+
+    def as_lists(self) -> pa.Array:
+        """One list of guards per row of the beginning."""
+        every = pa.concat_tables(self._parts).combine_chunks()
+        row = every["row"].to_numpy()
+        ordered = every.take(pa.array(np.argsort(row, kind="stable")))
+        counts = np.bincount(row, minlength=self._length)
+        ends = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        structs = pa.StructArray.from_arrays(
+            [column(ordered, name) for name in ("name", "reason", "lift")],
+            fields=list(GUARDS.value_type),
+        )
+        return pa.ListArray.from_arrays(pa.array(ends), structs)
 
 
-def _reader_guards() -> Column:
-    target, stable = F.col("target_offset"), F.col("last_stable_offset")
-    beyond = _guard(
+def _add_topic_guards(found: _Found, incomplete: Sequence[str]) -> None:
+    rows = found.rows
+    if incomplete:
+        everywhere = pa.array(np.arange(rows.num_rows))
+        found.add_at("groups-incomplete", everywhere, why=pa.scalar("; ".join(incomplete)))
+    found.add("system-topic", rows["is_system"], topic=rows["topic"])
+    policy = rows["cleanup_policy"]
+    kept = pc.invert(pc.match_substring(policy, "delete"))
+    found.add("not-deletable", kept, topic=rows["topic"], policy=policy)
+
+
+def _add_reader_guards(found: _Found) -> None:
+    rows = found.rows
+    target, stable = rows["target_offset"], rows["last_stable_offset"]
+    found.add(
         "beyond-last-stable-offset",
+        pc.fill_null(pc.greater(target, stable), True),
         target_offset=target,
-        last_stable_offset=F.coalesce(stable.cast("string"), F.lit("unknown")),
+        last_stable_offset=pc.fill_null(stable.cast(pa.string()), "unknown"),
     )
-    return F.concat(
-        _standing([(stable.isNull() | (target > stable), beyond)]),
-        F.transform(
-            F.filter("positions", lambda p: p["committed_offset"] < F.col("target_offset")),
-            _unread,
-        ),
-        F.when(F.size("positions") == 0, F.array(_nobody())).otherwise(_no_guards()),
-        F.transform("silent_members", lambda g: _guard("members-without-commits", group_id=g)),
-        F.transform(
-            "silent_groups",
-            lambda g: _guard("no-committed-offset", who=F.concat(F.lit("Group "), g)),
-        ),
-        F.transform("share_groups", _share),
+    _add_unread(found)
+    nobody = pc.equal(pc.list_value_length(rows["positions"]), 0)
+    found.add("no-committed-offset", nobody, who=pa.scalar("No group"))
+    at, group = unfolded(column(rows, "silent_members"))
+    found.add_at("members-without-commits", at, group_id=group)
+    at, group = unfolded(column(rows, "silent_groups"))
+    who = pc.binary_join_element_wise("Group", group, " ")
+    found.add_at("no-committed-offset", at, who=who)
+    at, share = unfolded(column(rows, "share_groups"))
+    why = pc.if_else(
+        field(share, "knows_topic"), "its members read this topic", "its topics cannot be read"
     )
+    found.add_at("share-group", at, group_id=field(share, "group_id"), why=why)
 
 
-def _moment_guards() -> list[tuple[Column, Column]]:
-    topic = F.col("topic")
-    return [
-        (~F.col("readers_declared"), _guard("readers-undeclared", topic=topic)),
-        (
-            F.col("changelog_why").isNotNull(),
-            _guard("changelog-source", topic=topic, why=F.col("changelog_why")),
-        ),
-        (F.col("remote_storage"), _guard("remote-storage", topic=topic)),
-        (
-            F.size("behind_brokers") > 0,
-            _guard("under-replicated", brokers=_brokers(F.col("behind_brokers"))),
-        ),
-        (
-            F.col("adding").isNotNull(),
-            _guard(
-                "reassigning",
-                adding=F.col("adding").cast("string"),
-                removing=F.col("removing").cast("string"),
-            ),
-        ),
-        (
-            F.col("leader_moves_to").isNotNull(),
-            _guard(
-                "leader-log-dir-move",
-                broker_id=F.col("leader_id"),
-                log_dir=F.col("leader_moves_to"),
-            ),
-        ),
-        (F.col("unclean_election"), _guard("unclean-election-enabled", topic=topic)),
-    ]
-
-
-def _unread(position: Column) -> Column:
-    committed = position["committed_offset"]
-    start = F.greatest(committed, F.coalesce("log_start_offset", F.lit(0)))
-    return _guard(
+def _add_unread(found: _Found) -> None:
+    at, position = unfolded(column(found.rows, "positions"))
+    committed, group = field(position, "committed_offset"), field(position, "group_id")
+    target = column(found.rows, "target_offset").take(at)
+    start = pc.max_element_wise(committed, column(found.rows, "log_start_offset").take(at))
+    unread = pc.less(committed, target)
+    found.add_at(
         "unread-by-group",
-        group_id=position["group_id"],
-        committed_offset=committed,
-        target_offset=F.col("target_offset"),
-        records=F.col("target_offset") - start,
+        at.filter(unread),
+        group_id=group.filter(unread),
+        committed_offset=committed.filter(unread),
+        target_offset=target.filter(unread),
+        records=pc.subtract(target, start).filter(unread),
     )
 
 
-def _share(group: Column) -> Column:
-    why = F.when(group["knows_topic"], F.lit("its members read this topic")).otherwise(
-        F.lit("its topics cannot be read")
-    )
-    return _guard("share-group", group_id=group["group_id"], why=why)
+def _add_moment_guards(found: _Found) -> None:
+    rows = found.rows
+    topic, behind, move = rows["topic"], rows["behind_brokers"], rows["leader_moves_to"]
+    found.add("readers-undeclared", pc.invert(rows["readers_declared"]), topic=topic)
+    why = _changelog_why(topic, rows["cleanup_policy"])
+    found.add("changelog-source", why.is_valid(), topic=topic, why=why)
+    found.add("remote-storage", rows["remote_storage"], topic=topic)
+    brokers = listed(column(rows, "behind_brokers"), "broker ", " and broker ")
+    found.add("under-replicated", pc.greater(pc.list_value_length(behind), 0), brokers=brokers)
+    adding, removing = (listed(column(rows, n), "[", ", ", "]") for n in ("adding", "removing"))
+    found.add("reassigning", adding.is_valid(), adding=adding, removing=removing)
+    found.add("leader-log-dir-move", move.is_valid(), broker_id=rows["leader_id"], log_dir=move)
+    found.add("unclean-election-enabled", rows["unclean_election"], topic=topic)
 
 
-def _nobody() -> Column:
-    return _guard("no-committed-offset", who=F.lit("No group"))
-
-
-def _brokers(ids: Column) -> Column:
-    return F.concat_ws(
-        " and ", F.transform(ids, lambda i: F.concat(F.lit("broker "), i.cast("string")))
-    )
-
-
-def _standing(conditions: Sequence[tuple[Column, Column]]) -> Column:
-    found = F.array(*(F.when(F.coalesce(when, F.lit(False)), text) for when, text in conditions))
-    return F.filter(found, lambda g: g.isNotNull()).cast(_GUARD_TYPE)
-
-
-def _no_guards() -> Column:
-    return F.array().cast(_GUARD_TYPE)
-
-
-def _guard(name: str, **facts: Column) -> Column:
-    """The shared text with columns in the places of its facts."""
-    text = guard(name, **{fact: f"{_MARK}{fact}{_MARK}" for fact in facts})
-    return F.struct(
-        F.lit(name).alias("name"),
-        _filled(text.reason, facts).alias("reason"),
-        _filled(text.lift, facts).alias("lift"),
+def _changelog_why(topic: pa.ChunkedArray, policy: pa.ChunkedArray) -> pa.ChunkedArray:
+    # The source topic of a Streams table may be its own changelog (reuse.ktable.source.topics).
+    both = pc.and_(pc.match_substring(policy, "compact"), pc.match_substring(policy, "delete"))
+    named = pc.ends_with(topic, "-changelog")
+    return pc.case_when(
+        pc.make_struct(named, both),
+        "its name ends with -changelog",
+        "it is compacted, as the source of a table is",
     )
 
 
-def _filled(text: str, facts: dict[str, Column]) -> Column:
+def _chosen(fact: pa.ChunkedArray | pa.Scalar, chosen: pa.Array) -> pa.Array | pa.Scalar:
+    return fact if isinstance(fact, pa.Scalar) else fact.take(chosen)
+
+
+def _filled(text: str, facts: dict[str, pa.Array | pa.Scalar], length: int) -> pa.Array:
     # Between two marks stands a fact's name, so the odd pieces are names.
     pieces = [
-        facts[piece].cast("string") if index % 2 else F.lit(piece)
+        facts[piece].cast(pa.string()) if index % 2 else piece
         for index, piece in enumerate(text.split(_MARK))
     ]
-    return F.concat(*pieces)
+    if not any(isinstance(piece, (pa.Array, pa.ChunkedArray)) for piece in pieces):
+        return pa.repeat("".join(map(str, pieces)), length)
+    return pc.binary_join_element_wise(*pieces, "")

@@ -1,4 +1,4 @@
-"""Which offset every group still holds on, and how many bytes lie below an offset.
+"""Which offset every group still holds on: the memory of groups, carried from snapshot to snapshot.
 
 A group that is gone today still counts at its last known offset: somebody may start it again.
 """
@@ -7,112 +7,68 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-_KEY = ("topic", "partition", "group_id")
+from analytics.tables import Tables
+from dashboard.snapshot_files import Manifest
+
+# Failed look-ups and partitions never committed are no observations. Topics are named by the
+# dictionary of each snapshot. Brokers before 2.8 know no topic ids: then the name has to do.
+_FOLD = """
+with history as (
+    select topic, topic_id, partition, group_id, committed_offset,
+        last_seen_at as seen_at, last_commit_at as moved_at
+    from {remembered}
+    union all
+    select names.topic, names.topic_id, partition, group_id, committed_offset,
+        taken_at, cast(null as timestamp)
+    from {offsets} join {names} as names using (snapshot_id, topic_no)
+    where committed_offset >= 0
+),
+counting as (
+    select history.*, lag(committed_offset) over (
+        partition by history.topic, partition, group_id order by seen_at) as before
+    from history left join {present} as present on history.topic = present.topic
+    where if(present.topic is null, seen_at >= :oldest_kept,
+        coalesce(history.topic_id = present.topic_id, true))
+)
+select topic, partition, group_id,
+    max_by(topic_id, seen_at) as topic_id,
+    max_by(committed_offset, seen_at) as committed_offset,
+    max(seen_at) as last_seen_at,
+    max(if(before <> committed_offset, seen_at, moved_at)) as last_commit_at
+from counting
+group by topic, partition, group_id
+"""
 
 
-def observed(group_offsets: DataFrame, topics: DataFrame) -> DataFrame:
-    """Committed offsets of one or more snapshots, topics named by each snapshot's dictionary.
-
-    Rows: topic, topic_id, partition, group_id, committed_offset, seen_at. Failed look-ups and
-    partitions never committed are no observations.
-    """
-    names = topics.select("snapshot_id", "topic_no", "topic", "topic_id")
-    return (
-        group_offsets.where(F.col("committed_offset") >= 0)
-        .join(F.broadcast(names), ["snapshot_id", "topic_no"], "inner")
-        .select(
-            "topic",
-            "topic_id",
-            "partition",
-            "group_id",
-            "committed_offset",
-            F.col("taken_at").alias("seen_at"),
-        )
-    )
-
-
-def fold(
-    seen: DataFrame, remembered: DataFrame, topics: DataFrame, oldest_kept: datetime
-) -> DataFrame:
+def fold(tables: Tables, snapshot: Manifest, present: pa.Table, base: Manifest | None) -> pa.Table:
     """The last known committed offset per topic, partition and group: the `holds` table.
 
-    `seen` is `observed` of every snapshot that `remembered` (an earlier `holds` table, perhaps
-    empty) does not know yet; `topics` are the present ones. `last_commit_at` is the time of the
-    first snapshot that showed the present offset after another one, so the commit was made at
-    that time or before; null until a move was seen. An offset that moved back counts as a move.
+    Goes on from the holds of `base`, an earlier analysis, with the offsets of every snapshot
+    since then up to this one: a group may have come and gone in between. `present` are the topics
+    of the snapshot. `last_commit_at` is the time of the first snapshot that showed the present
+    offset after another one, so the commit was made at that time or before; null until a move
+    was seen. An offset that moved back counts as a move.
 
     Offsets of a topic that was deleted and recreated (another topic_id) are dropped. A topic
     that is absent today keeps its holds as long as a kept snapshot knew it: it may only be
     hidden from us.
     """
-    earlier = remembered.select(
-        "topic",
-        "topic_id",
-        "partition",
-        "group_id",
-        "committed_offset",
-        F.col("last_seen_at").alias("seen_at"),
-        F.col("last_commit_at").alias("moved_at"),
-    )
-    history = earlier.unionByName(seen.withColumn("moved_at", F.lit(None).cast("timestamp")))
-    return (
-        _of_present_topics(history, topics, oldest_kept)
-        .select(*history.columns, _moved_at().alias("observed_move"))
-        .groupBy(*_KEY)
-        .agg(
-            F.max_by("topic_id", "seen_at").alias("topic_id"),
-            F.max_by("committed_offset", "seen_at").alias("committed_offset"),
-            F.max("seen_at").alias("last_seen_at"),
-            F.max("observed_move").alias("last_commit_at"),
-        )
-    )
+    cluster = tables.cluster
+    kept = cluster.ids("snapshots")
+    known_to = str(base.details["snapshot_id"]) if base else ""
+    new = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
+    names = [cluster.read("snapshots", i, "topics").select(_NAMED) for i in new]
+    oldest_kept: datetime = cluster.manifest("snapshots", kept[0]).taken_at
+    return tables.sql(
+        _FOLD,
+        args={"oldest_kept": oldest_kept},
+        remembered=tables.read("findings", "holds", [base.id] if base else []),
+        offsets=tables.read("snapshots", "group_offsets", new),
+        names=tables.from_arrow(pa.concat_tables(names)),
+        present=tables.from_arrow(present.select(["topic", "topic_id"])),
+    ).toArrow()
 
 
-def _of_present_topics(history: DataFrame, topics: DataFrame, oldest_kept: datetime) -> DataFrame:
-    present = topics.select(
-        "topic", F.col("topic_id").alias("present_id"), F.lit(True).alias("is_present")
-    )
-    # Brokers before 2.8 know no topic ids: then the name has to do.
-    same = F.coalesce(F.col("topic_id") == F.col("present_id"), F.lit(True))
-    still_known = F.col("seen_at") >= F.lit(oldest_kept)
-    return (
-        history.join(F.broadcast(present), "topic", "left")
-        .where(F.when(F.col("is_present"), same).otherwise(still_known))
-        .select(*history.columns)
-    )
-
-
-def _moved_at() -> Column:
-    before = F.lag("committed_offset").over(Window.partitionBy(*_KEY).orderBy("seen_at"))
-    return F.when(before != F.col("committed_offset"), F.col("seen_at")).otherwise(
-        F.col("moved_at")
-    )
-
-
-def curves(replicas: DataFrame) -> DataFrame:
-    """Per replica two knots, offset to bytes below it: the log start (0) and the log end (size).
-
-    `replicas` as `estimate.measured` gives them. Reading between the knots in a straight line
-    gives `bytes_likely` of the same replica. A replica without records has no curve.
-    """
-    knots = F.array(
-        F.struct(F.col("start_offset").alias("offset"), F.lit(0).cast("long").alias("below")),
-        F.struct(F.col("end_offset").alias("offset"), F.col("size_bytes").alias("below")),
-    )
-    return (
-        replicas.where(
-            F.col("size_bytes").isNotNull() & (F.col("end_offset") > F.col("start_offset"))
-        )
-        .select("topic", "partition", "broker_id", "log_dir", F.explode(knots).alias("knot"))
-        .select(
-            "topic",
-            "partition",
-            "broker_id",
-            "log_dir",
-            F.col("knot.offset").alias("offset"),
-            F.col("knot.below").alias("bytes_below"),
-        )
-    )
+_NAMED = ["snapshot_id", "topic_no", "topic", "topic_id"]

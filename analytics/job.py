@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
-from analytics import blockers, disks, estimate, holds, moments, quality, readers, topics
-from analytics.reclaimable import reclaimable
-from analytics.tables import Tables, kept_analyses, newest_at_least, stamped, write_all
+from analytics import (
+    blockers,
+    curves,
+    disks,
+    groups,
+    holds,
+    partitions,
+    quality,
+    reclaimable,
+    topics,
+    windows,
+)
+from analytics.tables import Tables, kept_analyses, stamped, write_all
 from dashboard.errors import AnalysisError, StoreError
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
-
-# Small jobs wait for planning more than for cores: side by side they fill both.
-_JOBS_AT_ONCE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,118 +91,61 @@ def compute(
     tables: Tables, snapshot: Manifest, settings: Settings, base: Manifest | None
 ) -> dict[str, pa.Table]:
     """All findings tables of one snapshot, in memory. `base`: the analysis to go on from."""
-    return _collect(_frames(tables, snapshot, settings, base), snapshot)
+    found = _findings(tables, snapshot, settings, base)
+    return {table: stamped(table, data, snapshot) for table, data in found.items()}
 
 
-def _once(frame: DataFrame) -> DataFrame:
-    """The same rows, computed once by the first query that needs them.
-
-    A checkpoint cuts the plan, which a cache does not: planning, not reading, is what a small
-    job waits for.
+def _findings(
+    tables: Tables, snapshot: Manifest, settings: Settings, base: Manifest | None
+) -> dict[str, pa.Table]:
+    """The findings without their stamps. Spark folds and joins the long tables; what is small,
+    and every text, is made from its results on the driver.
     """
-    return frame.localCheckpoint(eager=False)
-
-
-def _frames(
-    tables: Tables,
-    snapshot: Manifest,
-    settings: Settings,
-    base: Manifest | None,
-) -> dict[str, DataFrame]:
-    """The findings as DataFrames over shared intermediate ones."""
-
-    def read(table: str) -> DataFrame:
-        return tables.read("snapshots", table, [snapshot.id])
-
+    cluster = tables.cluster
+    read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
     incomplete = list(snapshot.details.get("groups_incomplete", ()))
-    partitions, groups, replicas = read("partitions"), read("groups"), read("replicas")
-    named = _topics(tables, snapshot, settings, read("configs"))
-    held = _once(_holds(tables, snapshot, named, base))
-    targets = readers.with_targets(
-        partitions,
-        named,
-        readers.group_positions(held, named),
-        readers.topic_groups(held, named),
-        _window_starts(tables, snapshot, named),
+    declarations = topics.all_declarations(settings, cluster.declarations())
+    named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
+    held = holds.fold(tables, snapshot, named, base)
+    reading = groups.assigned(read["groups"])
+    named = topics.with_groups(named, held, reading)
+    found = partitions.partitions(
+        tables,
+        snapshot,
+        topics=named,
+        holds=held,
+        members=groups.members(reading, named),
+        windows=windows.window_starts(cluster, snapshot, named),
     )
-    measured = _once(estimate.with_bytes(estimate.measured(replicas, targets)))
-    facts = moments.with_moments(targets, groups, read("reassignments"), replicas)
-    known = _once(facts.join(estimate.per_partition(measured), ["topic_no", "partition"], "left"))
-    rows = _once(reclaimable(known, incomplete))
-    free = disks.free_partitions(rows)
-    brokers, log_dirs = read("brokers"), read("log_dirs")
+    shares = groups.share_groups(read["groups"], named)
+    named = named.append_column("share_groups", shares)
+    known = reclaimable.described(found, named, read["reassignments"])
+    committed = reclaimable.reclaimable(known, "committed", "committed", incomplete)
+    free = known["measured"].filter(disks.free(committed))
     return {
-        "reclaimable": rows,
+        "reclaimable": pa.concat_tables(
+            [committed, reclaimable.reclaimable(known, "high-watermark", "end", incomplete)]
+        ),
         "holds": held,
-        "curves": holds.curves(measured),
-        "blockers": blockers.blockers(held, groups, known),
-        "disks": disks.disks(log_dirs, replicas, measured, free),
-        "quality": quality.of_replicas(partitions, replicas, brokers)
-        .unionByName(quality.of_log_dirs(log_dirs, brokers))
-        .unionByName(quality.of_cluster(partitions, read("group_offsets"), groups, incomplete)),
+        "curves": curves.curves(known),
+        "blockers": blockers.blockers(held, read["groups"], known),
+        "disks": disks.disks(read["log_dirs"], read["replicas"], free),
+        "quality": quality.quality(read, incomplete),
     }
 
 
-def _collect(frames: dict[str, DataFrame], snapshot: Manifest) -> dict[str, pa.Table]:
-    with ThreadPoolExecutor(_JOBS_AT_ONCE) as pool:
-        collected = pool.map(lambda frame: frame.toArrow(), frames.values())
-        return {
-            table: stamped(table, data, snapshot)
-            for table, data in zip(frames, collected, strict=True)
-        }
-
-
-def _topics(
-    tables: Tables, snapshot: Manifest, settings: Settings, configs: DataFrame
-) -> DataFrame:
-    cluster = tables.cluster
-    declarations = topics.all_declarations(settings, cluster.declarations())
-    known = topics.describe(cluster.read("snapshots", snapshot.id, "topics"), declarations)
-    return topics.with_settings(tables.from_arrow(known), configs)
-
-
-def _holds(
-    tables: Tables, snapshot: Manifest, named: DataFrame, base: Manifest | None
-) -> DataFrame:
-    kept = tables.cluster.ids("snapshots")
-    known_to = str(base.details["snapshot_id"]) if base else ""
-    # Snapshots between two analyses count too: a group may have come and gone in between.
-    new = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
-    seen = holds.observed(
-        tables.read("snapshots", "group_offsets", new), tables.read("snapshots", "topics", new)
-    )
-    remembered = tables.read("findings", "holds", [base.id] if base else [])
-    oldest = tables.cluster.manifest("snapshots", kept[0]).taken_at
-    return holds.fold(seen, remembered, named, oldest)
-
-
-def _window_starts(tables: Tables, snapshot: Manifest, named: DataFrame) -> DataFrame:
-    """topic, topic_id, partition, window_offset for every topic with a replay window.
-
-    Offsets only grow, so the log end of a snapshot that is at least the window old bounds the
-    first offset inside the window; no snapshot that old, no row.
-    """
-    windows = named.where("replay_window_ms > 0").select("replay_window_ms").distinct()
-    found: DataFrame | None = None
-    for row in windows.collect():
-        age = timedelta(milliseconds=row["replay_window_ms"])
-        old = newest_at_least(tables.cluster, snapshot, age)
-        if old is not None:
-            ends = _log_ends(tables, old[0], named, row["replay_window_ms"])
-            found = ends if found is None else found.unionByName(ends)
-    schema = "topic string, topic_id string, partition int, window_offset bigint"
-    return found if found is not None else tables.spark.createDataFrame([], schema)
-
-
-def _log_ends(tables: Tables, old_id: str, named: DataFrame, window_ms: int) -> DataFrame:
-    old_topics = tables.read("snapshots", "topics", [old_id])
-    windowed = named.where(F.col("replay_window_ms") == window_ms)
-    return (
-        tables.read("snapshots", "partitions", [old_id])
-        .join(F.broadcast(old_topics.select("topic_no", "topic", "topic_id")), "topic_no", "inner")
-        .join(F.broadcast(windowed.select("topic", "topic_id")), ["topic", "topic_id"], "left_semi")
-        .select("topic", "topic_id", "partition", F.col("high_watermark").alias("window_offset"))
-    )
+# What the driver reads itself; columns of the long tables only to count their rows.
+_COLUMNS: dict[str, list[str] | None] = {
+    "topics": None,
+    "configs": ["scope", "name", "key", "value"],
+    "reassignments": None,
+    "brokers": ["broker_id", "error"],
+    "log_dirs": None,
+    "groups": None,
+    "partitions": ["replicas", "error"],
+    "replicas": ["broker_id", "log_dir", "size_bytes", "log_end_offset", "is_future", "error"],
+    "group_offsets": ["error"],
+}
 
 
 def _base(cluster: ClusterStore, snapshot: Manifest) -> Manifest | None:

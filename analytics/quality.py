@@ -2,118 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-_COLUMNS = ("table", "broker_id", "rows", "expected_rows", "complete", "reason")
+from dashboard.tables import FINDING_TABLES
+
+_Row = dict[str, Any]
 
 
-def of_replicas(partitions: DataFrame, replicas: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Per broker: replicas whose size and whose own offsets are known, of those assigned to it.
+def quality(read: Mapping[str, pa.Table], incomplete: Sequence[str]) -> pa.Table:
+    """The `quality` table from the snapshot's tables by name.
 
-    Tables `replicas` (sizes, from DescribeLogDirs) and `replica_offsets` (ListOffsets with
-    replica id -2; both lie in the snapshot's `replicas`).
+    Per broker: tables `replicas` (sizes, from DescribeLogDirs) and `replica_offsets` (ListOffsets
+    with replica id -2; both lie in the snapshot's `replicas`) of those assigned to it, and
+    `log_dirs` that answered of those it listed. For the cluster as a whole (broker_id null): rows
+    without an error of all; groups are complete only if nothing in `incomplete` casts doubt on
+    the list.
     """
-    assigned = (
-        partitions.select(F.explode("replicas").alias("broker_id"))
-        .groupBy("broker_id")
-        .agg(F.count("*").alias("expected_rows"))
-    )
-    present = (
-        replicas.where(~F.coalesce("is_future", F.lit(False)))
-        .groupBy("broker_id")
-        .agg(
-            F.count("size_bytes").alias("sizes"),
-            F.count("log_end_offset").alias("offsets"),
-            F.min("error").alias("an_error"),
-        )
-    )
-    both = (
-        brokers.select("broker_id", "reachable", F.col("error").alias("broker_error"))
-        .join(F.broadcast(assigned), "broker_id", "full_outer")
-        .join(F.broadcast(present), "broker_id", "left")
-    )
-    tables = F.explode(F.array(_count("replicas", "sizes"), _count("replica_offsets", "offsets")))
-    return (
-        both.select("*", tables.alias("t"))
-        .select(
-            F.col("t.table").alias("table"),
-            "broker_id",
-            F.col("t.rows").alias("rows"),
-            F.coalesce("expected_rows", F.lit(0)).alias("expected_rows"),
-            (F.col("t.rows") >= F.coalesce("expected_rows", F.lit(0))).alias("complete"),
-            F.coalesce("broker_error", "an_error").alias("known_reason"),
-        )
-        .select(*_COLUMNS[:5], _missing(F.col("known_reason")).alias("reason"))
-    )
-
-
-def of_log_dirs(log_dirs: DataFrame, brokers: DataFrame) -> DataFrame:
-    """Per broker: log dirs that answered, of those that it listed."""
-    listed = log_dirs.groupBy("broker_id").agg(
-        F.count(F.when(F.col("error").isNull(), 1)).alias("answered"),
-        F.count("*").alias("listed"),
-        F.min("error").alias("an_error"),
-    )
-    rows = F.coalesce("answered", F.lit(0))
-    expected = F.coalesce("listed", F.lit(1))
-    return (
-        brokers.select("broker_id", F.col("error").alias("broker_error"))
-        .join(F.broadcast(listed), "broker_id", "left")
-        .select(
-            F.lit("log_dirs").alias("table"),
-            "broker_id",
-            rows.alias("rows"),
-            expected.alias("expected_rows"),
-            (rows >= expected).alias("complete"),
-            F.coalesce("an_error", "broker_error").alias("known_reason"),
-        )
-        .select(*_COLUMNS[:5], _missing(F.col("known_reason")).alias("reason"))
-    )
-
-
-def of_cluster(
-    partitions: DataFrame, group_offsets: DataFrame, groups: DataFrame, incomplete: Sequence[str]
-) -> DataFrame:
-    """Tables that the cluster answers as a whole (broker_id null): rows without an error of all.
-
-    Groups are complete only if nothing in `incomplete` casts doubt on the list.
-    """
-    reason = F.lit("; ".join(incomplete) or None).cast("string")
+    brokers = {row["broker_id"]: row["error"] for row in read["brokers"].to_pylist()}
     rows = [
-        _whole("partitions", partitions, F.lit(None).cast("string")),
-        _whole("group_offsets", group_offsets, F.lit(None).cast("string")),
-        _whole("groups", groups, reason),
+        *_of_replicas(read["partitions"], read["replicas"], brokers),
+        *_of_log_dirs(read["log_dirs"], brokers),
+        _whole("partitions", read["partitions"]),
+        _whole("group_offsets", read["group_offsets"]),
+        _whole("groups", read["groups"], "; ".join(incomplete) or None),
     ]
-    return rows[0].unionByName(rows[1]).unionByName(rows[2])
+    spec = FINDING_TABLES["quality"]
+    return pa.Table.from_pylist(rows, schema=spec.schema).drop_columns(["snapshot_id", "taken_at"])
 
 
-def _whole(table: str, rows: DataFrame, doubt: Column) -> DataFrame:
-    counted = rows.agg(
-        F.count(F.when(F.col("error").isNull(), 1)).alias("rows"),
-        F.count("*").alias("expected_rows"),
-        F.min("error").alias("an_error"),
+def _of_replicas(
+    partitions: pa.Table, replicas: pa.Table, brokers: Mapping[int, str | None]
+) -> Iterator[_Row]:
+    counts = pc.value_counts(pc.list_flatten(partitions["replicas"])).to_pylist()
+    assigned = {count["values"]: count["counts"] for count in counts}
+    present = _by_broker(
+        replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False))),
+        "size_bytes",
+        "log_end_offset",
     )
-    return counted.select(
-        F.lit(table).alias("table"),
-        F.lit(None).cast("int").alias("broker_id"),
-        "rows",
-        "expected_rows",
-        ((F.col("rows") == F.col("expected_rows")) & doubt.isNull()).alias("complete"),
-        F.coalesce(doubt, "an_error").alias("reason"),
-    )
+    for broker_id in sorted({*brokers, *assigned}):
+        found = present.get(broker_id, {})
+        for table, column in (("replicas", "size_bytes"), ("replica_offsets", "log_end_offset")):
+            why = brokers.get(broker_id) or found.get("error_min")
+            rows = found.get(f"{column}_count", 0)
+            yield _row(table, broker_id, rows, assigned.get(broker_id, 0), why)
 
 
-def _count(table: str, column: str) -> Column:
-    return F.struct(F.lit(table).alias("table"), F.coalesce(column, F.lit(0)).alias("rows"))
+def _of_log_dirs(log_dirs: pa.Table, brokers: Mapping[int, str | None]) -> Iterator[_Row]:
+    listed = _by_broker(log_dirs, "broker_id", "error")
+    for broker_id in sorted(brokers):
+        found = listed.get(broker_id, {"broker_id_count": 1, "error_count": 1})
+        total = found["broker_id_count"]
+        why = found.get("error_min") or brokers[broker_id]
+        yield _row("log_dirs", broker_id, total - found["error_count"], total, why)
 
 
-def _missing(known: Column) -> Column:
-    unexplained = F.format_string(
-        "%d of %d missing, no error was given",
-        F.col("expected_rows") - F.col("rows"),
-        F.col("expected_rows"),
-    )
-    return F.when(~F.col("complete"), F.coalesce(known, unexplained))
+def _by_broker(rows: pa.Table, *counted: str) -> dict[int, _Row]:
+    """Per broker: how many values are known in the columns `counted`, and one error."""
+    sums = [*((name, "count") for name in counted), ("error", "min")]
+    found = rows.group_by("broker_id").aggregate(sums).to_pylist()
+    return {row["broker_id"]: row for row in found}
+
+
+def _row(table: str, broker_id: int, rows: int, expected: int, why: str | None) -> _Row:
+    complete = rows >= expected
+    unexplained = f"{expected - rows} of {expected} missing, no error was given"
+    return {
+        "table": table,
+        "broker_id": broker_id,
+        "rows": rows,
+        "expected_rows": expected,
+        "complete": complete,
+        "reason": None if complete else why or unexplained,
+    }
+
+
+def _whole(table: str, rows: pa.Table, doubt: str | None = None) -> _Row:
+    errors = rows["error"]
+    return {
+        "table": table,
+        "broker_id": None,
+        "rows": errors.null_count,
+        "expected_rows": rows.num_rows,
+        "complete": errors.null_count == rows.num_rows and doubt is None,
+        "reason": doubt or pc.min(errors).as_py(),
+    }

@@ -4,83 +4,84 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from analytics.arrow import column, looked_up, places
 from analytics.estimate import METHOD
 from analytics.guards import guards
+from dashboard.tables import FINDING_TABLES
+
+_BYTES = ("low", "likely", "high", "at_once")
+_COLUMNS = [
+    name
+    for name in FINDING_TABLES["reclaimable"].schema.names
+    if name not in {"snapshot_id", "taken_at"}
+]
 
 
-def reclaimable(partitions: DataFrame, incomplete: Sequence[str]) -> DataFrame:
-    """The `reclaimable` table: two rows per partition, targets `committed` and `high-watermark`.
-
-    `partitions` are `moments.with_moments` rows with the sums of `estimate.per_partition`. Bytes
-    are null where the target or every replica's size is unknown. `held_bytes` lie above the
-    committed target and are held by `held_by`, the group that is furthest behind; the same on
-    both rows.
+def described(partitions: pa.Table, topics: pa.Table, reassignments: pa.Table) -> pa.Table:
+    """`partitions.partitions` with the facts of their topics, and adding and removing (null
+    where no reassignment is under way).
     """
-    targets = F.explode(
-        F.array(_target("committed", "committed"), _target("high-watermark", "end"))
-    )
-    rows = partitions.select("*", targets.alias("t")).select(
-        "*", F.col("t.target_offset").alias("target_offset")
-    )
-    return rows.select(
-        "topic",
-        "partition",
-        F.col("t.target").alias("target"),
-        "target_offset",
-        "log_start_offset",
-        "high_watermark",
-        _records().alias("records"),
-        *(F.col(f"t.{name}").alias(name) for name in _BYTES),
-        "size_bytes",
-        "held_bytes",
-        _held_by().alias("held_by"),
-        _method().alias("method"),
-        F.coalesce("replicas", F.lit(0)).alias("replicas"),
-        "readers_declared",
-        "owner",
-        guards(incomplete).alias("guards"),
-    )
+    numbers = column(partitions, "topic_no")
+    at = pc.index_in(numbers, value_set=column(topics, "topic_no"))
+    moves = places(column(reassignments, "topic_no"), column(reassignments, "partition"))
+    where = places(numbers, column(partitions, "partition"))
+    for name in topics.column_names:
+        if name not in partitions.column_names:
+            partitions = partitions.append_column(name, column(topics, name).take(at))
+    for name in ("adding", "removing"):
+        found = looked_up(where, moves, column(reassignments, name))
+        partitions = partitions.append_column(name, found)
+    return partitions
 
 
-_BYTES = ("bytes_low", "bytes_likely", "bytes_high", "bytes_at_once")
+def reclaimable(
+    partitions: pa.Table, target: str, sums: str, incomplete: Sequence[str]
+) -> pa.Table:
+    """The rows of the `reclaimable` table for one target, in the order of `described` partitions.
+
+    `sums` is that target's prefix in `partitions`. Bytes are null where the target or every
+    replica's size is unknown. `held_bytes` lie above the committed target and are held by
+    `held_by`, the group that is furthest behind; the same on every target's rows.
+    """
+    named = {f"{sums}_target": "target_offset"} | {f"{sums}_{b}": f"bytes_{b}" for b in _BYTES}
+    rows = partitions.rename_columns([named.get(c, c) for c in partitions.column_names])
+    span = pc.subtract(rows["target_offset"], rows["log_start_offset"])
+    added = {
+        "target": pa.repeat(target, rows.num_rows),
+        "records": pc.max_element_wise(span, 0, skip_nulls=False),
+        "held_by": pc.if_else(pc.greater(rows["held_bytes"], 0), rows["first_group"], None),
+        "method": _method(rows),
+        "guards": guards(rows, incomplete),
+    }
+    for name, values in added.items():
+        rows = rows.append_column(name, values)
+    return rows.select(_COLUMNS)
 
 
-def _target(name: str, prefix: str) -> Column:
-    return F.struct(
-        F.lit(name).alias("target"),
-        F.col(f"{prefix}_target").alias("target_offset"),
-        *(F.col(b.replace("bytes", prefix)).alias(b) for b in _BYTES),
-    )
-
-
-def _records() -> Column:
-    span = F.col("target_offset") - F.col("log_start_offset")
-    return F.when(span.isNotNull(), F.greatest(span, F.lit(0)))
-
-
-def _held_by() -> Column:
-    return F.when(F.col("held_bytes") > 0, F.col("first_group"))
-
-
-def _method() -> Column:
+def _method(rows: pa.Table) -> pa.ChunkedArray:
     """How the bytes were found, or why they are unknown; names replicas that did not answer."""
-    answered = F.coalesce("replicas", F.lit(0))
-    expected = F.size("assigned_replicas")
-    some = F.format_string(f"{METHOD}, %d of %d replicas", answered, expected)
-    return (
-        F.when(F.col("target_offset").isNull(), _why_no_target())
-        .when(answered == 0, "not measurable")
-        .when(answered < expected, some)
-        .otherwise(METHOD)
+    answered, expected = rows["replicas"], rows["assigned"]
+    some = pc.binary_join_element_wise(
+        f"{METHOD}, ", answered.cast(pa.string()), " of ", expected.cast(pa.string()),
+        " replicas", "",
+    )  # fmt: skip
+    unknown = rows["target_offset"].is_null()
+    conditions = (
+        pc.and_(unknown, rows["high_watermark"].is_null()),
+        pc.and_(unknown, pc.equal(pc.list_value_length(rows["positions"]), 0)),
+        unknown,
+        pc.equal(answered, 0),
+        pc.less(answered, expected),
     )
-
-
-def _why_no_target() -> Column:
-    return (
-        F.when(F.col("high_watermark").isNull(), "unknown: the leader's offsets were not read")
-        .when(F.size("positions") == 0, "unknown: no group committed")
-        .otherwise("unknown: no kept snapshot is as old as the replay window")
+    return pc.case_when(
+        pc.make_struct(*conditions),
+        "unknown: the leader's offsets were not read",
+        "unknown: no group committed",
+        "unknown: no kept snapshot is as old as the replay window",
+        "not measurable",
+        some,
+        METHOD,
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,14 +34,21 @@ class Tables:
         """
         manifests = [self.cluster.manifest(kind, item_id) for item_id in ids]
         paths = [self._checked(kind, table, m) for m in manifests if table in m.tables]
-        schema = from_arrow_schema(spec_of(kind, table).schema)
+        declared = spec_of(kind, table).schema
         if not paths:
-            return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(*paths)
+            return self.from_arrow(declared.empty_table())
+        return self.spark.read.schema(from_arrow_schema(declared)).parquet(*paths)
 
     def from_arrow(self, table: pa.Table) -> DataFrame:
-        """A small table made on the driver as a DataFrame."""
-        return self.spark.createDataFrame(table)
+        """A table made on the driver as a DataFrame; no Python worker has a part in it."""
+        # A filter that keeps nothing leaves columns without a chunk, which pyspark cannot take.
+        return self.spark.createDataFrame(table if table.num_rows else table.schema.empty_table())
+
+    def sql(
+        self, statement: str, args: Mapping[str, Any] | None = None, **frames: DataFrame
+    ) -> DataFrame:
+        """A statement over `{name}`d frames and `:name`d values."""
+        return self.spark.sql(statement, args=dict(args) if args else None, **frames)
 
     def _checked(self, kind: Kind, table: str, manifest: Manifest) -> str:
         """Spark's address of a table whose footer was read: a cut file fails here, by name."""

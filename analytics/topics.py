@@ -1,7 +1,6 @@
-"""What the analysis knows of each topic: its declaration, its settings, whether it is a system's.
+"""What the analysis knows of each topic: its declaration, its settings, its readers.
 
-Declarations match globs in the order of the file, so they are matched once per topic on the
-driver and joined as a small table.
+A few thousand rows at most, so they are put together on the driver and joined as one small table.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
+from analytics.arrow import STRINGS, column, known_true, looked_up
 from dashboard.guard_texts import is_system_topic
 from dashboard.settings import Settings, TopicDeclaration, declaration
 
@@ -72,30 +71,40 @@ def _row(topic: Mapping[str, object], found: TopicDeclaration | None) -> dict[st
     }
 
 
-def with_settings(topics: DataFrame, configs: DataFrame) -> DataFrame:
+def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
     """`topics` with the settings that decide about a purge, from the snapshot's `configs`.
 
     Adds cleanup_policy (null: not readable), segment_bytes, remote_storage, unclean_election.
     """
-    values = (
-        configs.where(F.col("scope") == "topic")
-        .groupBy(F.col("name").alias("topic"))
-        .agg(
-            _setting("cleanup.policy").alias("cleanup_policy"),
-            _setting("segment.bytes").cast("long").alias("configured_segment_bytes"),
-            (_setting("remote.storage.enable") == "true").alias("remote_storage"),
-            (_setting("unclean.leader.election.enable") == "true").alias("unclean_election"),
-        )
-    )
-    segment_bytes = F.coalesce("configured_segment_bytes", F.lit(DEFAULT_SEGMENT_BYTES))
-    return topics.join(F.broadcast(values), "topic", "left").select(
-        *topics.columns,
-        "cleanup_policy",
-        segment_bytes.alias("segment_bytes"),
-        F.coalesce("remote_storage", F.lit(False)).alias("remote_storage"),
-        F.coalesce("unclean_election", F.lit(False)).alias("unclean_election"),
+    of_topics = configs.filter(pc.equal(configs["scope"], "topic"))
+    names = column(topics, "topic")
+
+    def value(key: str) -> pa.Array:
+        found = of_topics.filter(pc.equal(of_topics["key"], key))
+        return looked_up(names, column(found, "name"), column(found, "value"))
+
+    def is_true(key: str) -> pa.Array:
+        return known_true(pc.equal(value(key), "true"))
+
+    segment_bytes = pc.fill_null(value("segment.bytes").cast(pa.int64()), DEFAULT_SEGMENT_BYTES)
+    return (
+        topics.append_column("cleanup_policy", value("cleanup.policy"))
+        .append_column("segment_bytes", segment_bytes)
+        .append_column("remote_storage", is_true("remote.storage.enable"))
+        .append_column("unclean_election", is_true("unclean.leader.election.enable"))
     )
 
 
-def _setting(key: str) -> Column:
-    return F.max(F.when(F.col("key") == key, F.col("value")))
+def with_groups(topics: pa.Table, holds: pa.Table, assigned: pa.Table) -> pa.Table:
+    """`topics` with topic_groups: every group that holds an offset anywhere on the topic, and
+    those whose members read it now (`groups.assigned`), so that one which skipped a partition
+    can be named.
+    """
+    pairs = ["topic", "group_id"]
+    both = pa.concat_tables([holds.select(pairs), assigned.select(pairs)])
+    found = both.group_by("topic").aggregate([("group_id", "distinct")])
+    groups = looked_up(
+        column(topics, "topic"), column(found, "topic"), column(found, "group_id_distinct")
+    )
+    none = pa.scalar([], STRINGS)
+    return topics.append_column("topic_groups", pc.coalesce(groups, none))

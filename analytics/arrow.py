@@ -1,0 +1,45 @@
+"""Small steps on Arrow tables that several findings need. Unknown stays null throughout."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+STRINGS = pa.list_(pa.string())
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """A column as one array."""
+    chunked = table[name]
+    return chunked.combine_chunks() if chunked.num_chunks != 1 else chunked.chunk(0)
+
+
+def looked_up(values: pa.Array, keys: pa.Array, found: pa.Array) -> pa.Array:
+    """For each value the entry of `found` beside its key; null where no key equals it."""
+    return found.take(pc.index_in(values, value_set=keys))
+
+
+def places(topic_no: pa.Array, partition: pa.Array) -> pa.Array:
+    """One integer per partition, to look partitions up by."""
+    return pc.bit_wise_or(pc.shift_left(topic_no.cast(pa.int64()), 32), partition.cast(pa.int64()))
+
+
+def unfolded(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The index of the row that each element of its list stands in, and the elements."""
+    return pc.list_parent_indices(lists), pc.list_flatten(lists)
+
+
+def field(structs: pa.Array, name: str) -> pa.Array:
+    """One field of an array of structs."""
+    return pc.struct_field(structs, name)
+
+
+def known_true(mask: pa.Array) -> pa.Array:
+    """The mask with unknown (null) read as false."""
+    return pc.fill_null(mask, False)
+
+
+def listed(values: pa.Array, before: str, between: str, after: str = "") -> pa.Array:
+    """Lists of numbers as text, for example "broker 1 and broker 2"; null for a null list."""
+    texts = pc.binary_join(values.cast(STRINGS), between)
+    return pc.binary_join_element_wise(before, texts, after, "")
