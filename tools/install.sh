@@ -7,26 +7,29 @@ cd "$(dirname "$0")/.."
 
 say() { printf 'install: %s\n' "$*" >&2; }
 
+quietly() { # what a failed step printed is shown; a good one stays silent
+  log=$(mktemp)
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    say "failed: $*"
+    exit 1
+  fi
+  rm -f "$log"
+}
+
 apt_updated=no
 need() { # need NAME PACKAGE: end with one clear line unless apt can bring it
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
     if [ "$apt_updated" = no ]; then
       say "updating the package lists"
-      apt-get update -q >/dev/null
+      quietly apt-get update
       apt_updated=yes
     fi
     say "installing $2"
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$2" >/dev/null
+    quietly env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$2"
   else
     say "$1 is missing. Run: sudo apt-get install -y $2   (or your system's equivalent), then make again."
-    exit 1
-  fi
-}
-
-quietly() { # what a failed step printed is shown; a good one stays silent
-  if ! "$@" >.venv/install.log 2>&1; then
-    tail -n 30 .venv/install.log >&2
-    say "failed: $*"
     exit 1
   fi
 }
