@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,13 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
+from analytics.job import analyze
 from analytics.session import archive_path, find_java, is_local, open_session
+from dashboard.clock import utc_now
 from dashboard.errors import LowwaterError
 from dashboard.settings import Settings, load
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.tables import build as table_of
 
-_LONGEST_SECONDS = 120
+_LONGEST_SECONDS = 115
 
 
 def prepare(
@@ -31,21 +36,24 @@ def prepare(
 ) -> subprocess.Popen[bytes] | None:
     """Start the builder if there is no archive yet and the session is a local one.
 
-    With `keep_waiting` it is a child that the caller ends; else the session is stopped first and
-    the builder outlives this process, at low priority and for at most two minutes.
+    With `keep_waiting` the caller ends it; else the session is stopped first and the builder
+    outlives this process, at low priority and for at most two minutes.
     """
     try:
         if not is_local(settings) or archive_path(settings, find_java()).is_file():
             return None
         if not keep_waiting:
             spark.stop()
+        own = {"LOWWATER_CACHE_DIR": str(settings.cache_dir)}
+        if settings.source is not None:
+            own["LOWWATER_SETTINGS"] = str(settings.source.absolute())
         return subprocess.Popen(
             ["nice", "-n", "19", sys.executable, "-m", "analytics.archive"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=not keep_waiting,
-            env=os.environ | {"LOWWATER_CACHE_DIR": str(settings.cache_dir)},
+            start_new_session=True,
+            env=os.environ | own,
         )
     except (OSError, LowwaterError):
         return None
@@ -83,19 +91,33 @@ def _record(settings: Settings, part: Path) -> None:
 
 
 def _exercise(spark: SparkSession, folder: Path) -> None:
-    rows = spark.range(200).select(
-        "id", (F.col("id") % 7).alias("key"), F.col("id").cast("string").alias("text")
-    )
-    address = folder.as_uri()
+    """Two analyses of a cluster with one partition; the second goes on from the first."""
+    cluster = ClusterStore(Store(folder.as_uri()), "sample")
     try:
-        rows.write.mode("overwrite").parquet(address)
-        read = spark.read.parquet(address)
-        sums = read.groupBy("key").agg(
-            F.sum("id"), F.max_by("text", "id"), F.array_sort(F.collect_set("text")).alias("all")
-        )
-        read.join(F.broadcast(sums), "key", "left").localCheckpoint(eager=False).toArrow()
+        for _ in range(2):
+            writer = cluster.begin("snapshots", utc_now())
+            for name, columns in _SAMPLE.items():
+                stamp: dict[str, list[Any]] = {
+                    "snapshot_id": [writer.id],
+                    "taken_at": [writer.taken_at],
+                }
+                writer.write(name, table_of(SNAPSHOT_TABLES[name], {**stamp, **columns}))
+            writer.commit(0.0, {})
+            analyze(spark, cluster, Settings(), now=utc_now)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+_PLACE = {"topic_no": [0], "partition": [0]}
+_SAMPLE: dict[str, dict[str, list[Any]]] = {
+    "topics": {"topic_no": [0], "topic": ["t"], "topic_id": ["id"], "is_internal": [False]},
+    "partitions": {
+        **_PLACE, "leader_id": [1], "replicas": [[1]], "isr": [[1]], "log_start_offset": [0],
+        "last_stable_offset": [9], "high_watermark": [9],
+    },
+    "replicas": {**_PLACE, "broker_id": [1], "log_dir": ["/d"], "size_bytes": [9]},
+    "group_offsets": {**_PLACE, "group_id": ["g"], "committed_offset": [5]},
+}  # fmt: skip
 
 
 @contextmanager
@@ -110,7 +132,21 @@ def _alone(lock: Path) -> Iterator[bool]:
         yield True
 
 
+def _end_in_time() -> None:
+    """End this process and its Java together: when asked to, and after two minutes anyway."""
+
+    def end(_number: int, _frame: object) -> None:
+        os.killpg(0, signal.SIGKILL)
+
+    if os.getpgrp() != os.getpid():  # else it has a group of its own already
+        os.setpgrp()
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGALRM, end)
+    signal.alarm(_LONGEST_SECONDS)
+
+
 if __name__ == "__main__":
+    _end_in_time()
     try:
         build(load())
     except Exception as error:  # nobody waits for it: the next start tries again

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -103,7 +103,6 @@ def _findings(
     """
     cluster = tables.cluster
     read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
-    incomplete = list(snapshot.details.get("groups_incomplete", ()))
     declarations = topics.all_declarations(settings, cluster.declarations())
     named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
     held = holds.fold(tables, snapshot, named, base)
@@ -117,15 +116,22 @@ def _findings(
         members=groups.members(reading, named),
         windows=windows.window_starts(cluster, snapshot, named),
     )
-    shares = groups.share_groups(read["groups"], named)
-    named = named.append_column("share_groups", shares)
+    named = named.append_column("share_groups", groups.share_groups(read["groups"], named))
     known = reclaimable.described(found, named, read["reassignments"])
-    committed = reclaimable.reclaimable(known, "committed", "committed", incomplete)
+    return _told(known, held, read, list(snapshot.details.get("groups_incomplete", ())))
+
+
+def _told(
+    known: pa.Table, held: pa.Table, read: Mapping[str, pa.Table], incomplete: Sequence[str]
+) -> dict[str, pa.Table]:
+    """Every findings table from described partitions, holds and the snapshot's small tables."""
+    committed, end = (
+        reclaimable.reclaimable(known, target, sums, incomplete)
+        for target, sums in (("committed", "committed"), ("high-watermark", "end"))
+    )
     free = known["measured"].filter(disks.free(committed))
     return {
-        "reclaimable": pa.concat_tables(
-            [committed, reclaimable.reclaimable(known, "high-watermark", "end", incomplete)]
-        ),
+        "reclaimable": pa.concat_tables([committed, end]),
         "holds": held,
         "curves": curves.curves(known),
         "blockers": blockers.blockers(held, read["groups"], known),
@@ -134,7 +140,7 @@ def _findings(
     }
 
 
-# What the driver reads itself; columns of the long tables only to count their rows.
+# What the driver reads itself; of the long tables only what is counted or summed.
 _COLUMNS: dict[str, list[str] | None] = {
     "topics": None,
     "configs": ["scope", "name", "key", "value"],
