@@ -267,7 +267,7 @@ def _guards(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise SettingsError(
             f"{where}: liftable_guards is no list",
-            f"Write liftable_guards = [\"NAME\", …] with names of: {', '.join(LIFTABLE_GUARDS)}.",
+            f'Write liftable_guards = ["NAME", …] with names of: {", ".join(LIFTABLE_GUARDS)}.',
         )
     for name in value:
         if name not in LIFTABLE_GUARDS:
