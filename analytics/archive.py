@@ -18,15 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from analytics.job import analyze
 from analytics.session import archive_path, find_java, is_local, open_session
-from dashboard.clock import utc_now
 from dashboard.errors import LowwaterError
 from dashboard.settings import Settings, load
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
-from dashboard.tables import build as table_of
 
 _LONGEST_SECONDS = 115
 
@@ -91,33 +87,19 @@ def _record(settings: Settings, part: Path) -> None:
 
 
 def _exercise(spark: SparkSession, folder: Path) -> None:
-    """Two analyses of a cluster with one partition; the second goes on from the first."""
-    cluster = ClusterStore(Store(folder.as_uri()), "sample")
+    rows = spark.range(200).select(
+        "id", (F.col("id") % 7).alias("key"), F.col("id").cast("string").alias("text")
+    )
+    address = folder.as_uri()
     try:
-        for _ in range(2):
-            writer = cluster.begin("snapshots", utc_now())
-            for name, columns in _SAMPLE.items():
-                stamp: dict[str, list[Any]] = {
-                    "snapshot_id": [writer.id],
-                    "taken_at": [writer.taken_at],
-                }
-                writer.write(name, table_of(SNAPSHOT_TABLES[name], {**stamp, **columns}))
-            writer.commit(0.0, {})
-            analyze(spark, cluster, Settings(), now=utc_now)
+        rows.write.mode("overwrite").parquet(address)
+        read = spark.read.parquet(address)
+        sums = read.groupBy("key").agg(
+            F.sum("id"), F.max_by("text", "id"), F.array_sort(F.collect_set("text")).alias("all")
+        )
+        read.join(F.broadcast(sums), "key", "left").localCheckpoint(eager=False).toArrow()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-_PLACE = {"topic_no": [0], "partition": [0]}
-_SAMPLE: dict[str, dict[str, list[Any]]] = {
-    "topics": {"topic_no": [0], "topic": ["t"], "topic_id": ["id"], "is_internal": [False]},
-    "partitions": {
-        **_PLACE, "leader_id": [1], "replicas": [[1]], "isr": [[1]], "log_start_offset": [0],
-        "last_stable_offset": [9], "high_watermark": [9],
-    },
-    "replicas": {**_PLACE, "broker_id": [1], "log_dir": ["/d"], "size_bytes": [9]},
-    "group_offsets": {**_PLACE, "group_id": ["g"], "committed_offset": [5]},
-}  # fmt: skip
 
 
 @contextmanager

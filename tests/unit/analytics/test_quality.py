@@ -1,0 +1,47 @@
+"""How the completeness of a snapshot is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analytics.quality import quality
+from dashboard.tables import SNAPSHOT_TABLES, build
+
+
+def told(incomplete: tuple[str, ...] = (), **tables: dict[str, Any]) -> dict[Any, dict[str, Any]]:
+    names = ("brokers", "partitions", "replicas", "log_dirs", "groups", "group_offsets")
+    read = {name: build(SNAPSHOT_TABLES[name], tables.get(name, {})) for name in names}
+    rows = quality(read, incomplete).to_pylist()
+    return {(row["table"], row["broker_id"]): row for row in rows}
+
+
+def test_a_broker_that_did_not_answer_is_named_with_its_error() -> None:
+    found = told(
+        brokers={"broker_id": [1, 2], "error": [None, "no answer within 10 s"]},
+        partitions={"topic_no": [0, 0], "partition": [0, 1], "replicas": [[1, 2], [2, 3]]},
+        replicas={"broker_id": [1], "log_dir": ["/d"], "size_bytes": [5], "log_end_offset": [None],
+                  "topic_no": [0], "partition": [0]},
+        log_dirs={"broker_id": [1], "log_dir": ["/d"]},
+    )  # fmt: skip
+    assert found["replicas", 1]["complete"] is True
+    assert found["replicas", 1]["reason"] is None
+    assert found["replica_offsets", 1]["reason"] == "1 of 1 missing, no error was given"
+    silent = found["replicas", 2]
+    assert (silent["rows"], silent["expected_rows"]) == (0, 2)
+    assert silent["reason"] == "no answer within 10 s"
+    assert found["replicas", 3]["expected_rows"] == 1, "assigned, though metadata does not list it"
+    assert found["log_dirs", 1]["complete"] is True
+    assert found["log_dirs", 2]["reason"] == "no answer within 10 s"
+
+
+def test_doubt_about_the_group_list_makes_it_incomplete() -> None:
+    found = told(
+        ("broker 2 did not answer", "no DESCRIBE"),
+        groups={"group_id": ["g"]},
+        group_offsets={"group_id": ["g", "h"], "error": [None, "UNSTABLE_OFFSET_COMMIT"]},
+    )
+    groups, offsets = found["groups", None], found["group_offsets", None]
+    assert (groups["rows"], groups["complete"]) == (1, False)
+    assert groups["reason"] == "broker 2 did not answer; no DESCRIBE"
+    assert (offsets["rows"], offsets["expected_rows"], offsets["complete"]) == (1, 2, False)
+    assert offsets["reason"] == "UNSTABLE_OFFSET_COMMIT"
