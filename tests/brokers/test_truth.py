@@ -1,0 +1,104 @@
+"""The demo's topics on real brokers, collected and analyzed: findings tell their known truth."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
+from dashboard.collect import collect
+from dashboard.demo import load, truth
+from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.children import settings_text
+from dashboard.demo.truth import TopicTruth
+from dashboard.settings import load as load_settings
+from dashboard.snapshots import ClusterStore, Store
+
+pytestmark = pytest.mark.spark
+TOPICS = {topic.name: topic for topic in truth.TOPICS}
+# The marker at the end of a transaction takes an offset; the load writes one transaction.
+_MARKERS = 1
+
+
+@pytest.fixture(scope="module")
+def findings(
+    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClusterStore]:
+    """The analysis of a snapshot taken right after the demo's first load."""
+    folder = tmp_path_factory.mktemp("truth")
+    load.create_topics(cluster.bootstrap, truth.TOPICS)
+    try:
+        load.produce_first_load(cluster.bootstrap, truth.TOPICS, int(time.time() * 1000))
+        load.commit_offsets(cluster.bootstrap, truth.TOPICS)
+        store = ClusterStore(Store(str(folder / "data")), cluster.cluster_id)
+        with connect({"bootstrap.servers": cluster.bootstrap}) as live:
+            collect(live, store, now=utc_now, progress=lambda _: None)
+        _analyze(cluster, folder)
+        yield store
+    finally:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        for deleted in admin.delete_topics(list(TOPICS)).values():
+            deleted.result(30)
+
+
+def _analyze(cluster: LocalCluster, folder: Path) -> None:
+    """As `lowwater analyze` does it, with the demo's own declarations."""
+    settings, data = folder / "lowwater.toml", str(folder / "data")
+    settings.write_text(settings_text(load_settings(), cluster.bootstrap, data, utc_now()))
+    command = [sys.executable, "-m", "analytics", "--data", data, "--settings", str(settings)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["tables"]["reclaimable"] >= 2 * len(TOPICS)
+
+
+def committed(findings: ClusterStore, topic: TopicTruth) -> list[dict[str, Any]]:
+    rows = findings.read("findings", findings.latest_analysis(), "reclaimable").to_pylist()
+    found = [r for r in rows if r["topic"] == topic.name and r["target"] == "committed"]
+    assert len(found) == topic.partitions
+    return found
+
+
+def names(row: dict[str, Any]) -> set[str]:
+    return {guard["name"] for guard in row["guards"]}
+
+
+def told(row: dict[str, Any]) -> str:
+    """What a finding says of one partition, in the words of `TopicTruth.expected`."""
+    if names(row) & {"not-deletable", "system-topic"}:
+        return "refused"
+    if row["target_offset"] is None:
+        return "unknown"
+    return "held" if row["high_watermark"] - row["target_offset"] > _MARKERS else "consumed"
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_a_topic_is_told_as_it_is(findings: ClusterStore, name: str) -> None:
+    topic = TOPICS[name]
+    rows = committed(findings, topic)
+    assert {told(row) for row in rows} == {topic.expected}
+    assert {row["replicas"] for row in rows} == {3}
+    ends = [records + _MARKERS * topic.transactional for records in truth.loaded_records(topic)]
+    assert [row["high_watermark"] for row in rows] == ends
+    declared = topic.owner is not None
+    assert {row["readers_declared"] for row in rows} == {declared}
+    if topic.expected in {"held", "consumed"}:
+        assert {"readers-undeclared" in names(row) for row in rows} == {not declared}
+
+
+@pytest.mark.parametrize("name", [n for n, t in TOPICS.items() if t.expected == "held"])
+def test_the_group_that_holds_a_topic_is_named(findings: ClusterStore, name: str) -> None:
+    topic = TOPICS[name]
+    assert {row["held_by"] for row in committed(findings, topic)} == {topic.blocking_group}
+    blockers = findings.read("findings", findings.latest_analysis(), "blockers").to_pylist()
+    alone = {b["group_id"]: b["bytes_held_alone"] for b in blockers if b["topic"] == name}
+    assert set(alone) == {group.group_id for group in topic.groups}
+    assert [group for group, held in alone.items() if held] == [topic.blocking_group]
