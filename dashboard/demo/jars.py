@@ -20,13 +20,12 @@ RESOLVE_TIMEOUT_SECONDS = 600
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 # One logging backend that fits the slf4j 1.7 API of every version that we start.
 _SLF4J_VERSION = "1.7.36"
-_CENTRAL = "https://repo1.maven.org/maven2/"
 
 _IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="found"/>
   <resolvers>
     <chain name="found" returnFirst="true">
-      <ibiblio name="central" m2compatible="true" root="{root}"/>
+      <ibiblio name="central" m2compatible="true"{root}/>
     </chain>
   </resolvers>
 </ivysettings>
@@ -79,13 +78,14 @@ def resolve(
     version: str,
     cache_dir: Path,
     *,
-    root: str = _CENTRAL,
+    root: str | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> KafkaJars:
     """The jars of a Kafka version, downloaded on first use (54 MB, about half a minute).
 
     Two starts at once wait for each other; an interrupted download is begun again. Raises
-    DemoError without Java, or when the version cannot be had.
+    DemoError without Java, or when the version cannot be had. `root` is the address of another
+    Maven repository; Ivy asks Maven Central by itself.
     """
     java = find_java()
     if not _VERSION.fullmatch(version):
@@ -116,12 +116,12 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _download(jars: KafkaJars, home: Path, root: str) -> None:
+def _download(jars: KafkaJars, home: Path, root: str | None) -> None:
     partial = home / "jars.partial"
     for leftover in (partial, jars.folder):
         shutil.rmtree(leftover, ignore_errors=True)
     settings, module = home / "ivysettings.xml", home / "ivy.xml"
-    settings.write_text(_IVY_SETTINGS.format(root=root))
+    settings.write_text(_IVY_SETTINGS.format(root=f' root="{root}"' if root else ""))
     # kafka-tools is missing for some versions: asked for with, then without.
     failure: str | None = None
     for with_tools in (True, False):
@@ -185,11 +185,11 @@ def _ivy_jar() -> Path:
     return found[0]
 
 
-def _cannot_be_had(version: str, log: str, root: str) -> DemoError:
+def _cannot_be_had(version: str, log: str, root: str | None) -> DemoError:
     told = (line.strip() for line in log.splitlines())
     cause = next((t for t in told if "not found" in t or "Exception" in t), log.strip()[-200:])
     return DemoError(
-        f"the jars of Kafka {version} could not be fetched from {root}: {cause}",
+        f"the jars of Kafka {version} could not be fetched from {root or 'Maven Central'}: {cause}",
         "Check the network and LOWWATER_KAFKA_VERSION (3.9.2, 4.3.1 and 4.4.0 are known to work).",
         code="KAFKA_JARS_UNAVAILABLE",
     )
