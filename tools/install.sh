@@ -62,7 +62,11 @@ fi
 for wanted in "$@"; do
   case $wanted in
     java) major=$(java_major || true); [ "${major:-0}" -ge 17 ] || need "Java 17 or newer" default-jre-headless ;;
-    chromium) command -v chromium >/dev/null 2>&1 || need "Chromium" chromium ;;
+    chromium)
+      command -v chromium >/dev/null 2>&1 || need "Chromium" chromium
+      # The browser's driver brings its own Node, which a bare Debian cannot load.
+      .venv/bin/python -m playwright --version >/dev/null 2>&1 || need "libatomic" libatomic1
+      ;;
     *) say "unknown: $wanted"; exit 1 ;;
   esac
 done
