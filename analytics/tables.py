@@ -1,4 +1,4 @@
-"""Snapshots in as DataFrames, findings out as Parquet: the only place where tables are read."""
+"""Snapshots in as DataFrames, findings out as Parquet."""
 
 from __future__ import annotations
 
