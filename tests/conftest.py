@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 from dashboard import settings
 from dashboard.demo import jars
 from dashboard.demo.brokers import LocalCluster
+
+# A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
+# the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
