@@ -20,8 +20,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from analytics.session import archive_path, find_java, is_local, open_session
+from analytics.session import archive_path, is_local, open_session
 from dashboard.errors import LowwaterError
+from dashboard.java import find_java
 from dashboard.settings import Settings, load
 
 _LONGEST_SECONDS = 115

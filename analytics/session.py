@@ -7,65 +7,16 @@ a local session starts in less than half the time, and small queries need no ada
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dashboard.errors import AnalysisError, SettingsError
+from dashboard.errors import AnalysisError
+from dashboard.java import Java, find_java
 from dashboard.settings import Settings
-
-LEAST_JAVA = 17  # Spark 4's minimum; a later long-term release works too
-_JAVA_COMMAND = "sudo apt-get install openjdk-17-jre-headless"
-
-
-@dataclass(frozen=True, slots=True)
-class Java:
-    """The Java that Spark will run on: its command, major version and full version text."""
-
-    command: str
-    major: int
-    version: str
-
-
-def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The java of JAVA_HOME, else of PATH. Raises SettingsError JAVA_MISSING or JAVA_TOO_OLD."""
-    home = environ.get("JAVA_HOME")
-    command = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH"))
-    try:
-        if command is None:
-            raise FileNotFoundError("no java on the PATH")
-        answer = subprocess.run(
-            [command, "-version"], capture_output=True, text=True, timeout=30, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise SettingsError(
-            f"Java was not found, and the analysis (Spark) needs Java {LEAST_JAVA}: {error}",
-            f"Install it, on Debian: {_JAVA_COMMAND}; or let JAVA_HOME name it.",
-            code="JAVA_MISSING",
-        ) from error
-    return _accept(command, answer.stderr + answer.stdout)
-
-
-def _accept(command: str, text: str) -> Java:
-    # 'openjdk version "17.0.15" 2025-04-15'; Java 8 calls itself 1.8.0.
-    match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', text)
-    major = int(match.group(2)) if match else 0
-    version = match.group(1) if match else text.strip()
-    if major < LEAST_JAVA:
-        raise SettingsError(
-            f"{command} is Java {version}, and the analysis (Spark) needs Java {LEAST_JAVA}",
-            f"Install it, on Debian: {_JAVA_COMMAND}; or let JAVA_HOME name it.",
-            code="JAVA_TOO_OLD",
-        )
-    return Java(command, major, version)
 
 
 def archive_path(settings: Settings, java: Java) -> Path:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from dashboard.errors import SettingsError
+from dashboard.java import find_java
 from dashboard.settings import Settings
 
-OLDEST_JAVA = 17
-_JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 # Below this a snapshot of a large cluster, or Spark's shuffle, may not fit.
 LEAST_FREE_BYTES = 1024**3
 
@@ -63,20 +61,12 @@ def java(
     ask: Callable[[str], str] | None = None,
 ) -> Check:
     """Java 17 or newer, where Spark looks for it: JAVA_HOME first, then the path."""
-    home = environ.get("JAVA_HOME")
-    command = str(Path(home) / "bin" / "java") if home else "java"
-    costs = "analyze, watch and the demo cannot run"
-    install = "Install a JRE of version 17 or newer (Debian: apt-get install default-jre-headless)."
-    if shutil.which(command, path=environ.get("PATH")) is None:
-        where = f"{command} (JAVA_HOME)" if home else "java on the path"
-        return Check("java", False, f"there is no {where}", costs, install)
-    answer = (ask or _java_version)(command)
-    found = _JAVA_VERSION.search(answer)
-    if found is None:
-        return Check("java", False, f"{command} -version says: {answer[:120]!r}", costs, install)
-    if int(found[1]) < OLDEST_JAVA:
-        return Check("java", False, f"{command} is version {found[1]}", costs, install)
-    return Check("java", True, f"{command} is version {found[1]}")
+    try:
+        found = find_java(environ, ask)
+    except SettingsError as error:
+        costs = "analyze, watch and the demo cannot run"
+        return Check("java", False, error.message, costs, error.next_step)
+    return Check("java", True, f"{found.command} is version {found.major}")
 
 
 def package(name: str, costs: str) -> Check:
@@ -148,13 +138,3 @@ def nearest_existing(path: Path) -> Path:
     """The path itself, or its nearest parent that exists."""
     whole = path.absolute()
     return next(folder for folder in (whole, *whole.parents) if folder.exists())
-
-
-def _java_version(command: str) -> str:
-    try:
-        done = subprocess.run(
-            [command, "-version"], capture_output=True, text=True, check=False, timeout=30
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return done.stderr + done.stdout

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dashboard.demo.processes import die_with_parent
 from dashboard.errors import DemoError
+from dashboard.java import find_command
 
 RESOLVE_TIMEOUT_SECONDS = 600
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
@@ -59,21 +59,6 @@ class KafkaJars:
         return (self.folder / f"kafka-tools-{self.version}.jar").exists()
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> str:
-    """The `java` program: JAVA_HOME's, else PATH's. Raises DemoError when there is none."""
-    home = environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").is_file():
-        return str(Path(home) / "bin" / "java")
-    found = shutil.which("java", path=environ.get("PATH"))
-    if found is None:
-        raise DemoError(
-            "Java was not found; Kafka's brokers need Java 17 or newer",
-            "Install it, for example: apt-get install openjdk-17-jre-headless",
-            code="JAVA_MISSING",
-        )
-    return found
-
-
 def resolve(
     version: str,
     cache_dir: Path,
@@ -84,10 +69,10 @@ def resolve(
     """The jars of a Kafka version, downloaded on first use (54 MB, about half a minute).
 
     Two starts at once wait for each other; an interrupted download is begun again. Raises
-    DemoError without Java, or when the version cannot be had. `root` is the address of another
-    Maven repository; Ivy asks Maven Central by itself.
+    SettingsError without Java, DemoError when the version cannot be had. `root` is the address of
+    another Maven repository; Ivy asks Maven Central by itself.
     """
-    java = find_java()
+    java = find_command()
     if not _VERSION.fullmatch(version):
         raise DemoError(
             f"'{version}' is no Kafka version",

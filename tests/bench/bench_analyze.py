@@ -19,8 +19,9 @@ from typing import Any
 import pandas as pd
 
 from analytics.job import analyze
-from analytics.session import archive_path, find_java, open_session
+from analytics.session import archive_path, open_session
 from dashboard.clock import utc_now
+from dashboard.java import find_java
 from dashboard.settings import Settings, load
 from dashboard.snapshots import ClusterStore, Store
 from tests.bench import large_snapshot
@@ -31,6 +32,7 @@ LIMIT_SECONDS = 3.0
 _WITHOUT_ARCHIVE = """
 import time
 from analytics.session import open_session
+from dashboard.java import find_java
 from dashboard.settings import load
 began = time.monotonic()
 open_session(load(), ())

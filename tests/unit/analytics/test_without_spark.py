@@ -5,20 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pyarrow as pa
-import pytest
 
-from analytics.session import find_java
 from analytics.tables import kept_analyses
 from analytics.topics import all_declarations, describe
-from dashboard.errors import SettingsError
 from dashboard.settings import Settings, TopicDeclaration
-
-
-def test_missing_java_names_the_debian_command() -> None:
-    with pytest.raises(SettingsError) as caught:
-        find_java({"PATH": "/nowhere"})
-    assert caught.value.code == "JAVA_MISSING"
-    assert "apt-get install openjdk-17-jre-headless" in caught.value.next_step
 
 
 def test_the_newest_three_analyses_and_one_an_hour_stay() -> None:

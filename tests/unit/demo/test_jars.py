@@ -93,13 +93,6 @@ def test_a_version_that_cannot_be_had_is_named_with_the_cause(
     assert not (tmp_path / "cache" / "kafka-9.9.9" / "complete").exists()
 
 
-def test_missing_java_is_named_with_the_way_to_get_it() -> None:
-    with pytest.raises(DemoError, match="Java was not found") as caught:
-        jars.find_java({"PATH": "/nonexistent"})
-    assert caught.value.code == "JAVA_MISSING"
-    assert "install" in caught.value.next_step
-
-
 @pytest.mark.parametrize("version", ["latest", "4.3", "../4.3.1", "4.3.1; rm"])
 def test_what_is_no_version_is_refused_before_anything_is_fetched(
     version: str, tmp_path: Path, calls: Path, monkeypatch: pytest.MonkeyPatch
