@@ -6,6 +6,8 @@ import logging
 from typing import Any
 
 LOG = logging.getLogger("lowwater.demo")
+# Where nobody set up logging, Python would print every message to stderr after all.
+LOG.addHandler(logging.NullHandler())
 
 
 def client(bootstrap: str, **properties: str) -> dict[str, Any]:
