@@ -14,7 +14,7 @@ from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect import Collected, collect
 from dashboard.demo.brokers import LocalCluster
-from dashboard.model import TopicState
+from dashboard.model import TopicPartition, TopicState
 from dashboard.snapshots import ClusterStore, Store
 from tests.brokers.workload import Workload, until
 
@@ -113,7 +113,9 @@ class _Deleting:
     def topics(self, names: Any) -> dict[str, TopicState]:
         found = self._live.topics(names)
         self._workload.admin.delete_topics([self._topic])[self._topic].result(10)
-        until(lambda: bool(self._live.topics([self._topic])[self._topic].error), 10)
+        # Each broker applies the deletion in its own time.
+        gone = [TopicPartition(self._topic, 0)]
+        until(lambda: all(r.error for r in self._live.replica_offsets(gone, topics=found)), 10)
         return found
 
 
