@@ -1,16 +1,17 @@
-"""`lowwater runs`: every purge run in this state folder; --verify checks the journal's chain."""
+"""`lowwater runs`: every purge run in this state folder; checks and exports the journal."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, output
+from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.errors import JournalError
+from dashboard.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
-    from dashboard.purge.journal_rows import RunView
+    from dashboard.purge.journal import Journal
+    from dashboard.purge.journal_rows import RunRow, RunView
 
 _COLUMNS = ("run_id", "state", "mode", "cluster_name", "who", "queued_at", "counts", "freed")
 
@@ -20,22 +21,39 @@ def add_parser(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "runs",
-        "list purge runs, newest first; check the journal's chain",
+        "list purge runs, newest first; check and export the journal",
         description="Lists the purge runs that this state folder knows, newest first.\n"
-        "--verify checks the hash chain of the journal; a broken one is exit 70.",
-        examples=("lowwater runs", "lowwater runs --verify --json"),
+        "--verify checks the hash chain of the journal; a broken one is exit 70.\n"
+        "--export writes who purged what, when, from where and by which plan: .json holds\n"
+        "everything with the chain, .csv one line per partition.",
+        examples=(
+            "lowwater runs",
+            "lowwater runs --verify --json",
+            "lowwater runs --export purges.csv --cluster prod",
+        ),
     )
     parser.add_argument("--verify", action="store_true", help="check the journal's hash chain")
+    parser.add_argument("--export", metavar="FILE", help="write the journal to FILE.json or .csv")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the runs; 70 with --verify when the chain is broken. Raises JournalError."""
+    """Print the runs; 70 with --verify when the chain is broken.
+
+    Raises JournalError, and UsageError for a file that cannot be written.
+    """
+    if args.export:
+        _check_export(args.export)
     with context.open_journal(context.read_settings(args)) as journal:
         rows = [r for r in journal.runs() if args.cluster in (None, r.cluster_id, r.cluster_name)]
         found = [_row(journal.run(row.run_id)) for row in rows]
         verification = journal.verify() if args.verify else None
+        if args.export:
+            files.write_text(args.export, _exported(journal, args.export, rows, args.cluster))
     value: dict[str, Any] = {"runs": found}
     text = _text(found)
+    if args.export:
+        value["exported"] = args.export
+        output.progress(f"wrote {args.export}")
     if verification is not None:
         value["verification"] = {
             "ok": verification.ok,
@@ -51,6 +69,22 @@ def run(args: argparse.Namespace) -> int:
         return error.exit_code
     output.emit(value, text, as_json=args.json)
     return 0
+
+
+def _check_export(path: str) -> None:
+    if not path.endswith((".json", ".csv")):
+        raise UsageError(
+            f"{path} ends neither with .json nor with .csv",
+            "Name the export FILE.json for everything, or FILE.csv for one line per partition.",
+        )
+    files.check_writable(path)
+
+
+def _exported(journal: Journal, path: str, rows: list[RunRow], cluster: str | None) -> str:
+    from dashboard.purge.journal_export import as_csv, as_json
+
+    chosen = [row.run_id for row in rows] if cluster else None
+    return (as_json if path.endswith(".json") else as_csv)(journal, chosen)
 
 
 def _row(view: RunView) -> dict[str, Any]:

@@ -274,31 +274,3 @@ def test_people_see_states_messages_and_the_receipt(
     assert ": queued" in captured.err
     assert main(["runs", "--verify"]) == 0
     assert "chain verified to entry" in capsys.readouterr().out
-
-
-def test_a_changed_journal_is_exit_70_and_told(
-    plan: Plan, worker: Callable[[Worker], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    worker(_finish("done", "done"))
-    assert _apply() == 0
-    capsys.readouterr()
-    journal = open_default(load())
-    with journal.file.write() as db:
-        db.execute("UPDATE entries SET body=replace(body, 'running', 'paused')")
-    journal.close()
-    assert main(["runs", "--verify", "--json"]) == 70
-    value = _printed(capsys)
-    assert value["error"]["code"] == "JOURNAL_BROKEN"
-    assert not value["verification"]["ok"]
-    assert len(value["runs"]) == 1
-
-
-def test_runs_are_chosen_by_cluster(
-    plan: Plan, worker: Callable[[Worker], None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    worker(_finish("done", "done"))
-    assert _apply() == 0
-    capsys.readouterr()
-    for named, count in (("prod", 1), ("c1", 1), ("test", 0)):
-        assert main(["runs", "--cluster", named, "--json"]) == 0
-        assert len(_printed(capsys)["runs"]) == count

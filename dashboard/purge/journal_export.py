@@ -1,0 +1,98 @@
+"""The journal for auditors: everything as JSON, or one CSV line per purged partition."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.purge.journal_reads import JournalReads
+from dashboard.purge.journal_rows import PartitionRow, RunView
+
+_RUN_COLUMNS = (
+    "run_id", "cluster_id", "cluster_name", "mode", "run_state", "who", "from", "typed",
+    "plan_id", "plan_sha256", "queued_at", "started_at", "closed_at",
+)  # fmt: skip
+_PARTITION_COLUMNS = (
+    "topic", "partition", "target_offset", "state", "attempts", "sent_leader_id", "sent_at",
+    "answer_error_code", "low_watermark", "leader_log_start_offset", "followers_behind", "error",
+    "message", "predicted_bytes",
+)  # fmt: skip
+# A spreadsheet takes a cell that begins so for a formula; Kafka's own names never hold these.
+_FORMULA = ("=", "+", "@", "\t", "\r")
+
+
+def as_json(journal: JournalReads, run_ids: Collection[str] | None = None) -> str:
+    """All runs, or those named, with plans and partitions, and the whole chain of entries.
+
+    `entries` has the runs that `run_ids` leaves out too: a part of a chain cannot be verified.
+    Raises JournalError.
+    """
+    checked = journal.verify()
+    document = {
+        "runs": [_run(journal, view) for view in _chosen(journal, run_ids)],
+        "entries": [asdict(entry) for entry in journal.entries()],
+        "verification": {
+            "ok": checked.ok,
+            "entries": checked.entries,
+            "problems": list(checked.problems),
+        },
+    }
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+
+
+def as_csv(journal: JournalReads, run_ids: Collection[str] | None = None) -> str:
+    """One line per partition of each run, newest run first, with who, when, from where and what.
+
+    Unknown is an empty cell; text that a spreadsheet would run as a formula gets a leading
+    apostrophe. Raises JournalError.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow((*_RUN_COLUMNS, *_PARTITION_COLUMNS))
+    for view in _chosen(journal, run_ids):
+        head = _run_cells(view)
+        writer.writerows([*head, *_partition_cells(row)] for row in view.partitions)
+    return out.getvalue()
+
+
+def _chosen(journal: JournalReads, run_ids: Collection[str] | None) -> list[RunView]:
+    runs = journal.runs()
+    return [journal.run(r.run_id) for r in runs if run_ids is None or r.run_id in run_ids]
+
+
+def _run(journal: JournalReads, view: RunView) -> dict[str, Any]:
+    plan = json.loads(journal.plan(view.run.run_id).to_json_text())
+    return {
+        **view.to_json(),
+        "typed": view.run.typed,
+        "plan_sha256": view.run.plan_sha256,
+        "options": asdict(view.run.options),
+        "plan": plan,
+    }
+
+
+def _run_cells(view: RunView) -> list[str]:
+    run, body = view.run, view.to_json()
+    values = {**body, "run_state": run.state, "typed": run.typed, "plan_sha256": run.plan_sha256}
+    return [_cell(values[name]) for name in _RUN_COLUMNS]
+
+
+def _partition_cells(row: PartitionRow) -> list[str]:
+    values = {
+        **asdict(row),
+        **row.to_json(),
+        "sent_at": format_time(row.sent_at) if row.sent_at else None,
+    }
+    return [_cell(values[name]) for name in _PARTITION_COLUMNS]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
