@@ -54,6 +54,9 @@ def add_parser(verbs: Verbs) -> None:
         help="lift a guard, or NAME:GROUP=reason for one group",
     )
     parser.add_argument("--out", required=True, metavar="FILE", help="where the plan is written")
+    parser.add_argument(
+        "--offsets-out", metavar="FILE", help="the free targets for Kafka's delete-records tool too"
+    )
     parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
     parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
 
@@ -62,9 +65,13 @@ def run(args: argparse.Namespace) -> int:
     """Write the plan and print its preview. Raises as `drafts.draft` does; 3 with none free."""
     settings = context.read_settings(args)
     files.check_writable(args.out)
+    if args.offsets_out:
+        files.check_writable(args.offsets_out)
     target = _target(args)
     plan = _draft(args, settings, target)
     files.write_text(args.out, plan.to_json_text())
+    if args.offsets_out and plan.free_partitions:
+        files.write_text(args.offsets_out, plan.offsets_json())
     return _show(plan, args)
 
 
@@ -110,6 +117,8 @@ def _show(plan: Plan, args: argparse.Namespace) -> int:
     view = {**preview(plan, utc_now()), "out": args.out}
     text = f"{plan_text.describe(view)}\nwritten to {args.out}"
     if plan.free_partitions:
+        if args.offsets_out:
+            text += f"\ntargets for Kafka's tool written to {args.offsets_out}"
         output.emit(view, text, as_json=args.json)
         return 0
     error = RefusedError(

@@ -13,6 +13,7 @@ from dashboard.purge.facts import GroupClaim, PlanFacts
 from dashboard.purge.guards import Judge, judge
 from dashboard.purge.lifting import Override, Waiver, lift
 from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.targets import write_offsets_json
 from dashboard.settings import TopicDeclaration
 
 
@@ -120,6 +121,13 @@ class Plan:
     def to_json_text(self) -> str:
         """Canonical JSON: sorted keys, no spaces, UTF-8, `sha256` over all but itself."""
         return plan_json.canonical({**plan_json.encode(self), "sha256": self.sha256})
+
+    def offsets_json(self) -> str:
+        """The free partitions' targets as a file of Kafka's delete-records tool."""
+        free = self.free_partitions
+        return write_offsets_json(
+            {p.key: p.target_offset for p in free if p.target_offset is not None}
+        )
 
     @staticmethod
     def from_json_text(text: str, where: str) -> Plan:

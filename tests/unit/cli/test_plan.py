@@ -14,6 +14,7 @@ from dashboard.model import TopicPartition
 from dashboard.purge import drafts
 from dashboard.purge.drafts import PlanRequest
 from dashboard.purge.plan import Plan
+from dashboard.purge.targets import read_offsets_json
 from tests.unit.cli.plans import a_plan
 
 TOPIC = ["plan", "--topic", "orders", "--to", "committed"]
@@ -70,6 +71,23 @@ def test_an_offsets_file_names_topics_and_offsets(
     assert main(["plan", "--from-file", "o.json", "--out", "plan.json"]) == 0
     assert asked[0]["request"].target.offsets == {TopicPartition("orders", 0): 5}
     assert "written to plan.json" in capsys.readouterr().out
+
+
+def test_free_targets_are_written_for_kafkas_tool_and_read_back(
+    asked: list[dict[str, Any]],
+) -> None:
+    words = [*TOPIC, "--out", "plan.json", "--offsets-out", "o.json"]
+    assert main(words) == 0
+    free = a_plan().free_partitions
+    assert read_offsets_json(Path("o.json").read_text(), "o.json").offsets == {
+        p.key: p.target_offset for p in free
+    }
+
+
+def test_with_no_free_partition_there_are_no_offsets_to_write(asked: list[dict[str, Any]]) -> None:
+    words = ["plan", "--topic", "held", "--to", "committed", "--out", "p.json"]
+    assert main([*words, "--offsets-out", "o.json"]) == 3
+    assert not Path("o.json").exists()
 
 
 def test_with_no_free_partition_the_plan_is_shown_and_the_exit_is_3(
