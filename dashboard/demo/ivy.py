@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dashboard.demo.processes import die_with_parent
+from dashboard.demo import processes
 from dashboard.errors import DemoError
 
 TIMEOUT_SECONDS = 600
@@ -79,17 +79,10 @@ def retrieve(
         "-types", "jar", "bundle", "source",
     ]  # fmt: skip
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-            preexec_fn=die_with_parent(),
-        )
+        code, log = processes.run(command, TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as late:
         return str(late)
-    return None if done.returncode == 0 else done.stdout + done.stderr
+    return None if code == 0 else log
 
 
 def cause(log: str) -> str:

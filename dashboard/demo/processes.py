@@ -42,6 +42,28 @@ def spawn(
         )
 
 
+def run(command: Sequence[str], timeout_seconds: float) -> tuple[int, str]:
+    """Runs a child to its end: its exit code, and all that it printed.
+
+    An interrupt kills it and waits until it is gone, so that it writes nothing after us; so does
+    the timeout, which raises subprocess.TimeoutExpired.
+    """
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=die_with_parent(),  # noqa: PLW1509 - calls prctl and getppid only
+    ) as child:
+        try:
+            told, _ = child.communicate(timeout=timeout_seconds)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+    return child.returncode, told
+
+
 def die_with_parent() -> Callable[[], None] | None:
     """What a child runs before its program starts, so that it is killed when we die (Linux)."""
     if _LIBC is None:
