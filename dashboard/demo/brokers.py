@@ -45,7 +45,9 @@ class LocalCluster:
         properties: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
         heap_mb: int = 384,
+        jvm_flags: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
+        """`properties` are Kafka's own, for every broker; `jvm_flags` are Java's, by broker id."""
         self._heap = f"-Xmx{heap_mb}m"
         self.folder = folder
         self.broker_ids = tuple(range(1, brokers + 1))
@@ -54,6 +56,7 @@ class LocalCluster:
         self._listeners = listeners
         self._properties = dict(properties or {})
         self._environ = environ
+        self._jvm_flags = dict(jvm_flags or {})
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         names = ("PLAINTEXT", "CONTROLLER", *(listener.name for listener in listeners))
         ports = iter(free_ports(brokers * len(names)))
@@ -180,7 +183,7 @@ class LocalCluster:
                 code="BROKER_FORMAT_FAILED",
             )
 
-    def _java(self, *command: str) -> list[str]:
+    def _java(self, *command: str, flags: Sequence[str] = ()) -> list[str]:
         logging = (
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -191,6 +194,7 @@ class LocalCluster:
             self._heap,
             *JVM_FLAGS,
             *logging,
+            *flags,
             "-cp",
             self._jars.class_path,
             *command,
@@ -198,7 +202,8 @@ class LocalCluster:
 
     def _spawn(self, broker_id: int) -> None:
         home = self.folder / f"broker-{broker_id}"
-        command = self._java("kafka.Kafka", str(home / "server.properties"))
+        flags = self._jvm_flags.get(broker_id, ())
+        command = self._java("kafka.Kafka", str(home / "server.properties"), flags=flags)
         self._processes[broker_id] = processes.spawn(
             command, home / "broker.log", environ=self._environ, cwd=home
         )
