@@ -16,6 +16,7 @@ from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect_tables import Answers, build_tables, to_arrow
 from dashboard.errors import ClusterError, LowwaterError
+from dashboard.metrics.sources import Sources
 from dashboard.model import Broker, GroupListing, LogDirsAnswer, TopicPartition
 from dashboard.snapshot_retention import snapshots_to_keep
 from dashboard.snapshots import ClusterStore
@@ -34,6 +35,7 @@ class Collected:
     seconds: float
     groups_incomplete: tuple[str, ...] = ()
     errors: tuple[Mapping[str, Any], ...] = ()
+    metrics: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object of `collect --json`."""
@@ -45,6 +47,7 @@ class Collected:
             "seconds": round(self.seconds, 3),
             "groups_incomplete": list(self.groups_incomplete),
             "errors": [dict(error) for error in self.errors],
+            "metrics": [dict(broker) for broker in self.metrics],
         }
 
 
@@ -65,18 +68,21 @@ def collect(
     *,
     now: Callable[[], datetime],
     progress: Callable[[str], None],
+    metrics: Sources | None = None,
 ) -> Collected:
     """One snapshot of the cluster into its store; then old ones are thinned out.
 
-    A broker that is dead, slow or refuses costs its own rows and is named in the manifest.
-    Raises ClusterError when nothing could be read, StoreError when it cannot be written;
-    however it ends, readers see a whole snapshot or none.
+    `metrics` says where brokers' own counts are read. A broker that is dead, slow or refuses
+    costs its own rows and is named in the manifest. Raises ClusterError when nothing could be
+    read, StoreError when it cannot be written; however it ends, readers see a whole snapshot or
+    none.
     """
     taken_at = now()
     begun = time.monotonic()
     reading = _Reading()
     _same_cluster(live, cluster)
-    answers = _read(live, reading, progress)
+    answers = _read(live, reading, progress, metrics)
+    counted = _metrics_json(answers)
     brokers = tuple(_broker_json(broker) for broker in answers.brokers)
     details = {
         "cluster_id": cluster.cluster_id,
@@ -84,6 +90,7 @@ def collect(
         "brokers": brokers,
         "groups_incomplete": list(answers.groups.incomplete),
         "errors": reading.errors,
+        "metrics": counted,
         "durations": {part: round(took, 3) for part, took in sorted(reading.durations.items())},
     }
     progress("writing the snapshot")
@@ -105,6 +112,7 @@ def collect(
         manifest.seconds,
         answers.groups.incomplete,
         tuple(reading.errors),
+        counted,
     )
 
 
@@ -118,7 +126,12 @@ def _same_cluster(live: LiveCluster, cluster: ClusterStore) -> None:
         )
 
 
-def _read(live: LiveCluster, reading: _Reading, progress: Callable[[str], None]) -> Answers:
+def _read(
+    live: LiveCluster,
+    reading: _Reading,
+    progress: Callable[[str], None],
+    metrics: Sources | None,
+) -> Answers:
     begun = time.monotonic()
     listed = live.topics(None)
     topics = {name: topic for name, topic in listed.items() if not topic.error}
@@ -140,6 +153,8 @@ def _read(live: LiveCluster, reading: _Reading, progress: Callable[[str], None])
         "configs": lambda: live.configs_answer(topics, assigned),
         "reassignments": live.reassignments,
     }
+    if metrics is not None:
+        parts["metrics"] = metrics.read
     found = _side_by_side(parts, reading, progress)
     brokers = _mark_unreached(found["brokers"] or (), found["log_dirs"])
     configs: ConfigsAnswer = found["configs"] or ConfigsAnswer((), {})
@@ -152,6 +167,7 @@ def _read(live: LiveCluster, reading: _Reading, progress: Callable[[str], None])
         groups=found["groups"] or _no_groups(reading),
         configs=configs.entries,
         reassignments=found["reassignments"] or (),
+        metrics=found.get("metrics"),
     )
     _note_errors(answers, configs, reading)
     return answers
@@ -218,6 +234,9 @@ def _note_errors(answers: Answers, configs: ConfigsAnswer, reading: _Reading) ->
     for log_dir in answers.log_dirs.log_dirs:
         if log_dir.error:
             reading.fail("log_dirs", f"broker {log_dir.broker_id} {log_dir.log_dir}", log_dir.error)
+    for broker in _metrics_json(answers):
+        if broker["error"]:
+            reading.fail("metrics", f"broker {broker['broker_id']}", broker["error"])
     for subject, error in sorted(configs.errors.items()):
         reading.fail("configs", subject, error)
     counted = Counter(o.error for o in answers.offsets.values() if o.error)
@@ -234,6 +253,15 @@ def _broker_json(broker: Broker) -> dict[str, Any]:
         "reachable": broker.reachable,
         "error": broker.error,
     }
+
+
+def _metrics_json(answers: Answers) -> tuple[dict[str, Any], ...]:
+    """`{broker_id, answered, error}` of every broker whose metrics were asked for."""
+    errors = answers.metrics.errors if answers.metrics else {}
+    return tuple(
+        {"broker_id": broker_id, "answered": error is None, "error": error}
+        for broker_id, error in sorted(errors.items())
+    )
 
 
 def _prune(cluster: ClusterStore, now: datetime, progress: Callable[[str], None]) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dashboard.model import (
     Broker,
+    BrokerMetrics,
     ConfigEntry,
     GroupListing,
     LogDirsAnswer,
@@ -36,6 +37,7 @@ class Answers:
     groups: GroupListing
     configs: Sequence[ConfigEntry]
     reassignments: Sequence[Reassignment]
+    metrics: BrokerMetrics | None = None  # None: nobody named a source
 
 
 class Numbers:
@@ -53,7 +55,7 @@ class Numbers:
 def build_tables(answers: Answers) -> dict[str, dict[str, list[Any]]]:
     """Table name -> its columns, without snapshot_id and taken_at."""
     numbers = Numbers(answers)
-    return {
+    tables = {
         "brokers": brokers(answers.brokers),
         "configs": columns(answers.configs, "scope", "name", "key", "value", "source"),
         "topics": topics(answers.topics, numbers),
@@ -77,6 +79,10 @@ def build_tables(answers: Answers) -> dict[str, dict[str, list[Any]]]:
             **columns(answers.groups.offsets, "group_id", "partition", "committed_offset", "error"),
         },
     }
+    if answers.metrics is not None:
+        samples = answers.metrics.samples
+        tables["broker_metrics"] = columns(samples, "broker_id", "name", "labels", "value")
+    return tables
 
 
 def to_arrow(

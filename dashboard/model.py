@@ -152,6 +152,24 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerMetric:
+    """One count that a broker keeps of itself; `labels` is canonical JSON, `{}` for none."""
+
+    broker_id: int
+    name: str
+    labels: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMetrics:
+    """What brokers' exporters gave; `errors` names every one asked, None where it answered."""
+
+    samples: tuple[BrokerMetric, ...]
+    errors: dict[int, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigEntry:
     """One effective setting of a topic or a broker."""
 
@@ -244,3 +262,22 @@ class Guard:
 
     def to_json(self) -> dict[str, str]:
         return {"name": self.name, "reason": self.reason, "lift": self.lift}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One record batch on disk: its first offset, its bytes, and how many offsets it spans."""
+
+    base_offset: int
+    size_bytes: int
+    offsets: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSamples:
+    """Batches of one partition by rising base offset, or the error that hid them."""
+
+    topic: str
+    partition: int
+    batches: tuple[Batch, ...]
+    error: str | None = None

@@ -17,6 +17,7 @@ from platformdirs import user_cache_path, user_config_path
 
 from dashboard import client_properties
 from dashboard.errors import SettingsError
+from dashboard.metrics.addresses import parse_sources
 from dashboard.setting_values import check_keys, count, duration, switch, tables, text
 
 # Guards that an override may lift; the design's other guards never are (see purge/guards.py).
@@ -67,7 +68,10 @@ class PurgeSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set. `clusters` maps a name to client properties (librdkafka's)."""
+    """Everything that can be set. `clusters` maps a name to client properties (librdkafka's).
+
+    `metrics` maps a cluster's name to the source of each broker's metrics: an address or a file.
+    """
 
     data: str = "data"
     state_dir: Path = field(default_factory=lambda: Path("~/.local/state/lowwater").expanduser())
@@ -80,6 +84,7 @@ class Settings:
     spark_remote: str | None = None
     kafka_version: str = "4.3.1"
     clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     topics: tuple[TopicDeclaration, ...] = ()
     purge: PurgeSettings = PurgeSettings()
     source: Path | None = None
@@ -94,6 +99,7 @@ _TOP_KEYS = (
     "spark_master", "kafka_version", "clusters", "topics", "purge",
 )  # fmt: skip
 _TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at")
+_METRICS_KEY = "metrics.urls"
 _PURGE_KEYS = tuple(PurgeSettings.__dataclass_fields__)
 
 
@@ -197,6 +203,7 @@ def _build(
         **changes,
         spark_remote=environ.get("SPARK_REMOTE") or None,
         clusters=_clusters(values.get("clusters", {}), where),
+        metrics=_metrics(values.get("clusters", {}), where),
         topics=_topics(values.get("topics", {}), where),
         purge=_purge(values.get("purge", {}), where),
         source=source,
@@ -204,12 +211,13 @@ def _build(
 
 
 def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
-    known = (*sorted(client_properties.known_keys()), "client.config")
+    known = (*sorted(client_properties.known_keys()), "client.config", _METRICS_KEY)
     clusters: dict[str, dict[str, str]] = {}
     for name, properties in tables(table, "clusters", where):
         place = f"{where}, [clusters.{name}]"
         check_keys(properties, known, place)
         texts = {key: text(value, key, place) for key, value in properties.items()}
+        texts.pop(_METRICS_KEY, None)
         config = texts.pop("client.config", None)
         clusters[name] = {**(read_client_config(config) if config else {}), **texts}
         if "bootstrap.servers" not in clusters[name]:
@@ -218,6 +226,16 @@ def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
                 'Add "bootstrap.servers" = "HOST:PORT".',
             )
     return clusters
+
+
+def _metrics(table: Any, where: str) -> dict[str, dict[int, str]]:
+    return {
+        name: parse_sources(
+            str(properties[_METRICS_KEY]).split(","), f"{where}, [clusters.{name}] {_METRICS_KEY}"
+        )
+        for name, properties in tables(table, "clusters", where)
+        if _METRICS_KEY in properties
+    }
 
 
 def _topics(table: Any, where: str) -> tuple[TopicDeclaration, ...]:

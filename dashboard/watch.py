@@ -13,6 +13,7 @@ from dashboard.analysis_child import AnalysisChild, Emit, command
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect import collect
 from dashboard.errors import ClusterError, LowwaterError
+from dashboard.metrics.sources import Sources
 from dashboard.snapshots import ClusterStore, Store
 
 _TEND_SECONDS = 0.5
@@ -29,13 +30,15 @@ def run(
     remember: Callable[[ClusterStore], None] = lambda _: None,
     analysis: Callable[[str, str], Sequence[str]] | None = command,
     rounds: int | None = None,
+    metrics: Sources | None = None,
 ) -> None:
     """Collect every `every` until Ctrl-C (KeyboardInterrupt passes through), or for `rounds`.
 
     `emit` gets one JSON-able event a time: `{"event": "snapshot", …}` as `collect --json` has it,
     `{"event": "analysis", …}`, `{"event": "analysis-ready", "seconds"}`, or `{"event": "error",
     "error": {code, message, next}}`; it is called by two threads, one at a time. `remember` is
-    called once with the cluster's store, to write its connection. `analysis` makes the child's
+    called once with the cluster's store, to write its connection. `metrics` says where brokers'
+    own counts are read. `analysis` makes the child's
     command line out of data folder and cluster id; None analyzes nothing. Raises ClusterError
     when the first connection fails; later outages are events, and the loop goes on.
     """
@@ -50,7 +53,10 @@ def run(
             child.tend()
         started, done = time.monotonic(), 0
         while True:
-            live = _round(live, open_live, cluster, child, now=now, emit=told, progress=progress)
+            live = _round(
+                live, open_live, cluster, child, now=now, emit=told, progress=progress,
+                metrics=metrics,
+            )  # fmt: skip
             done += 1
             if done == rounds:
                 break
@@ -71,10 +77,11 @@ def _round(
     now: Callable[[], datetime],
     emit: Emit,
     progress: Callable[[str], None],
+    metrics: Sources | None,
 ) -> LiveCluster:
     """One snapshot, or an event that says why not; the connection to use from now on."""
     try:
-        collected = collect(live, cluster, now=now, progress=progress)
+        collected = collect(live, cluster, now=now, progress=progress, metrics=metrics)
     except LowwaterError as error:
         emit({"event": "error", **error.to_json()})
         return _reopened(live, open_live) if isinstance(error, ClusterError) else live

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Verbs, add_connection, add_verb
+from dashboard.cli.parser import Verbs, add_connection, add_metrics, add_verb
 from dashboard.clock import utc_now
+from dashboard.metrics.addresses import parse_sources
+from dashboard.settings import Settings
+
+if TYPE_CHECKING:
+    from dashboard.metrics.sources import Sources
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -23,16 +28,19 @@ def add_parser(verbs: Verbs) -> None:
         examples=(
             "lowwater collect --bootstrap-server localhost:9092 --name prod --data ./data",
             "lowwater collect --bootstrap-server h:9093 --client-config client.properties",
+            "lowwater collect --cluster prod-eu --metrics 1=http://kafka-1:7071/metrics",
             "lowwater collect --cluster prod-eu --json      # [clusters.prod-eu] of the settings",
         ),
     )
     add_connection(parser)
+    add_metrics(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Collect once. Raises UsageError, SettingsError, ClusterError, StoreError."""
     settings = context.read_settings(args)
     target = context.target(args, settings)
+    sources = metrics_sources(args, settings, target)
     store = context.open_store(settings.data)
     from dashboard.cluster.live import connect
     from dashboard.collect import collect
@@ -40,10 +48,21 @@ def run(args: argparse.Namespace) -> int:
     output.progress(f"asking {target.bootstrap_servers} …")
     with connect(target.client, settings.broker_timeout) as live:
         cluster = context.remember(store, live.cluster_id(), target)
-        collected = collect(live, cluster, now=utc_now, progress=output.progress)
+        collected = collect(live, cluster, now=utc_now, progress=output.progress, metrics=sources)
     value = {**collected.to_json(), "cluster_id": cluster.cluster_id, "cluster": cluster.name}
     output.emit(value, describe(value), as_json=args.json)
     return 0
+
+
+def metrics_sources(
+    args: argparse.Namespace, settings: Settings, target: context.Target
+) -> Sources | None:
+    """Where brokers' metrics are read, or None. Raises SettingsError METRICS_SOURCE_INVALID."""
+    from dashboard.metrics.sources import Sources
+
+    known = settings.metrics.get(target.name or "", {})
+    found = {**known, **parse_sources(args.metrics or (), "--metrics")}
+    return Sources(found, settings.broker_timeout) if found else None
 
 
 def describe(value: Mapping[str, Any]) -> str:

@@ -91,6 +91,16 @@ def add_connection(parser: Parser) -> None:
     parser.add_argument("--name", help="what to call this cluster on screens and in plans")
 
 
+def add_metrics(parser: Parser) -> None:
+    """The flag of verbs that take snapshots: where each broker's own metrics are read."""
+    parser.add_argument(
+        "--metrics",
+        action="append",
+        metavar="ID=URL_OR_FILE",
+        help="a broker's Prometheus metrics (JMX exporter); may be repeated, above the settings",
+    )
+
+
 def parse(parser: Parser, verbs: Verbs, argv: Sequence[str]) -> argparse.Namespace:
     """The arguments of `argv`. Raises UsageError that names the flag or verb and the nearest."""
     first = argv[0] if argv else None

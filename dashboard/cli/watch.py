@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
-from dashboard.cli.collect import describe
-from dashboard.cli.parser import Verbs, add_connection, add_verb
+from dashboard.cli.collect import describe, metrics_sources
+from dashboard.cli.parser import Verbs, add_connection, add_metrics, add_verb
 from dashboard.clock import parse_duration, utc_now
 from dashboard.errors import UsageError
 
@@ -35,6 +35,7 @@ def add_parser(verbs: Verbs) -> None:
         ),
     )
     add_connection(parser)
+    add_metrics(parser)
     parser.add_argument("--every", metavar="60s", help="time between snapshots; else the settings'")
 
 
@@ -42,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Loop until Ctrl-C or SIGTERM: 130. Raises UsageError, SettingsError, ClusterError."""
     settings = context.read_settings(args)
     target = context.target(args, settings)
+    sources = metrics_sources(args, settings, target)
     every = _every(args, settings.every)
     store = context.open_store(settings.data)
     from dashboard import watch
@@ -60,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
             emit=lambda event: _emit(event, as_json=args.json),
             progress=output.progress,
             remember=remember,
+            metrics=sources,
         )
     except KeyboardInterrupt:
         output.progress("watch ended")

@@ -14,6 +14,8 @@ import pytest
 from dashboard import collect as collect_module
 from dashboard.collect import Collected, collect
 from dashboard.errors import ClusterError, StoreError
+from dashboard.metrics.sources import Sources
+from dashboard.metrics.topic_bytes import BYTES_OUT
 from dashboard.snapshot_files import Writer
 from dashboard.snapshots import ClusterStore, Store
 from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable
@@ -223,3 +225,22 @@ def test_a_failed_thinning_does_not_cost_the_snapshot(
 
     monkeypatch.setattr(collect_module, "snapshots_to_keep", fail)
     assert run(live, store).snapshot_id == store.latest_snapshot()
+
+
+def test_brokers_metrics_are_rows_and_one_that_does_not_answer_costs_only_its_own(
+    live: FakeLive, store: ClusterStore, tmp_path: Path
+) -> None:
+    file = tmp_path / "metrics.prom"
+    file.write_text('kafka_server_brokertopicmetrics_bytesout_total{topic="orders"} 12\n')
+    sources = Sources({1: str(file), 2: "http://127.0.0.1:1/metrics"}, timedelta(seconds=5))
+    got = collect(
+        live,  # type: ignore[arg-type]
+        store, now=lambda: NOW, progress=lambda _: None, metrics=sources,
+    )  # fmt: skip
+    (row,) = rows(store, got.snapshot_id, "broker_metrics")
+    assert (row["broker_id"], row["labels"], row["value"]) == (1, '{"topic":"orders"}', 12.0)
+    assert row["name"] == BYTES_OUT
+    told = store.manifest("snapshots", got.snapshot_id).details["metrics"]
+    assert [(b["broker_id"], b["answered"]) for b in told] == [(1, True), (2, False)]
+    assert told == list(got.to_json()["metrics"])
+    assert ("metrics", "broker 2") in [(e["part"], e["object"]) for e in got.errors]

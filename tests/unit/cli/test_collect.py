@@ -106,6 +106,30 @@ def test_without_an_address_the_settings_section_is_used(
     assert Store("d").cluster().name == "prod"
 
 
+@pytest.mark.parametrize("verb", ["collect", "watch"])
+def test_brokers_metrics_are_named_by_settings_and_flags(
+    reached: list[dict[str, str]], verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+
+    def taken(*_words: Any, metrics: Any, **_more: Any) -> Collected:
+        found.append(metrics)
+        return COLLECTED
+
+    monkeypatch.setattr(dashboard.collect, "collect", taken)
+    monkeypatch.setattr(dashboard.watch, "run", taken)
+    _settings(
+        'broker_timeout = "3s"\n[clusters.prod]\n"bootstrap.servers" = "h:1"\n'
+        '"metrics.urls" = "1=http://h:7071/metrics, 2=http://i:7071/metrics"\n'
+    )
+    assert main([verb, "--data", "d", "--metrics", "2=other.prom"]) in (0, 130)
+    assert main([verb, "--data", "d", "--bootstrap-server", "h:1"]) in (0, 130)
+    sources, none = found
+    assert sources.by_broker == {1: "http://h:7071/metrics", 2: "other.prom"}
+    assert (sources.timeout, none) == (timedelta(seconds=3), None)
+    assert all("metrics.urls" not in client for client in reached)
+
+
 @pytest.mark.parametrize(
     ("settings", "words", "code"),
     [
@@ -119,6 +143,12 @@ def test_without_an_address_the_settings_section_is_used(
         ('[clusters.a]\n"bootstrap.servers"="h:1"', ["--cluster", "b"], "CLUSTER_NOT_FOUND"),
         ("", ["--client-config", "none"], "CLIENT_CONFIG_UNREADABLE"),
         ("", ["--inventory", "x"], "USAGE"),
+        ("", ["--bootstrap-server", "h:1", "--metrics", "h:1"], "METRICS_SOURCE_INVALID"),
+        (
+            '[clusters.a]\n"bootstrap.servers"="h:1"\n"metrics.urls"="1=ftp://h"',
+            [],
+            "METRICS_SOURCE_INVALID",
+        ),
         ("", ["--bootstrap-server", "h:1", "--data", "gopher://x"], "DATA_INVALID"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Broker metrics in: what each broker itself counts, read from its Prometheus exporter."""

@@ -1,0 +1,154 @@
+"""Metrics from files and servers: what answers is read, what does not costs only itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import BrokerError, SettingsError
+from dashboard.metrics import exposition
+from dashboard.metrics.addresses import parse_sources
+from dashboard.metrics.sources import Sources, read
+from dashboard.metrics.topic_bytes import BYTES_OUT
+
+SOON = timedelta(seconds=20)
+LINE = b'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} 7\n'
+BODY = b"# TYPE jvm_x gauge\njvm_x 1\n" + LINE
+
+
+class Exporter(BaseHTTPRequestHandler):
+    """Answers by path; counts nothing, logs nothing."""
+
+    def do_GET(self) -> None:
+        self.server.seen.append(self.headers.get("Authorization"))  # type: ignore[attr-defined]
+        if self.path.startswith("/elsewhere"):
+            self.send_response(302)
+            self.send_header("Location", "/metrics")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.end_headers()
+        if self.path == "/endless":
+            for _ in range(600):  # a minute at most, should nobody hang up
+                self.wfile.write(b"# more\n")
+                time.sleep(0.1)
+        self.wfile.write(b"<html></html>" if self.path == "/page" else BODY)
+
+    def log_message(self, *_words: object) -> None:
+        return
+
+
+@pytest.fixture
+def exporter() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
+    server.daemon_threads = True
+    server.seen = []  # type: ignore[attr-defined]
+    server.handle_error = lambda *_words: None  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def address(server: ThreadingHTTPServer, path: str = "/metrics", user: str = "") -> str:
+    return f"http://{user}127.0.0.1:{server.server_port}{path}"
+
+
+def refused(source: str, timeout: timedelta = SOON) -> BrokerError:
+    with pytest.raises(BrokerError) as error:
+        read(2, source, timeout)
+    assert error.value.broker_id == 2
+    assert "broker 2" in error.value.message
+    return error.value
+
+
+def test_a_file_and_an_address_are_read_and_a_silent_broker_is_named(
+    exporter: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "metrics.txt"
+    file.write_bytes(BODY)
+    sources = {1: str(file), 2: address(exporter), 3: "http://127.0.0.1:1/metrics"}
+    found = Sources(sources, SOON).read()
+    assert [(m.broker_id, m.name, m.value) for m in found.samples] == [
+        (1, BYTES_OUT, 7.0),
+        (2, BYTES_OUT, 7.0),
+    ]
+    assert (found.errors[1], found.errors[2]) == (None, None)
+    assert str(found.errors[3]).startswith("METRICS_UNREACHABLE: the metrics of broker 3")
+
+
+def test_a_password_reaches_the_exporter_and_nobody_else(exporter: ThreadingHTTPServer) -> None:
+    read(2, address(exporter, user="ann:s%40cret@"), SOON)
+    assert exporter.seen == ["Basic YW5uOnNAY3JldA=="]  # type: ignore[attr-defined]
+    error = refused(address(exporter, "/elsewhere?token=s3", user="ann:s%40cret@"))
+    assert error.code == "METRICS_REFUSED"
+    assert "/elsewhere" in error.message
+    assert not any(secret in error.message for secret in ("ann:", "cret", "token"))
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("/elsewhere", "METRICS_REFUSED"), ("/page", "METRICS_MISSING")]
+)
+def test_another_answer_is_an_error_by_name(
+    exporter: ThreadingHTTPServer, path: str, code: str
+) -> None:
+    assert refused(address(exporter, path)).code == code
+
+
+def test_an_exporter_that_never_ends_is_left_when_its_time_is_up(
+    exporter: ThreadingHTTPServer,
+) -> None:
+    error = refused(address(exporter, "/endless"), timedelta(seconds=0.5))
+    assert error.code == "METRICS_TOO_SLOW"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"kafka_server_brokertopicmetrics_bytesout_total{topic=", "METRICS_INVALID"),
+        (b"kafka_server_brokertopicmetrics_\xff_total 1\n", "METRICS_INVALID"),
+        (b"x" * 3_000_000, "METRICS_INVALID"),
+        (b"jvm_x 1\n" * 300, "METRICS_TOO_LARGE"),
+        (b"", "METRICS_MISSING"),
+    ],
+)
+def test_a_file_that_is_no_exposition_is_an_error_by_name(
+    body: bytes, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if code == "METRICS_TOO_LARGE":
+        monkeypatch.setattr(exposition, "MOST_BYTES", 2000)
+    file = tmp_path / "metrics.txt"
+    file.write_bytes(body)
+    assert refused(str(file)).code == code
+
+
+def test_a_file_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
+    assert refused(str(tmp_path / "none")).code == "METRICS_UNREACHABLE"
+
+
+def test_sources_are_spelt_with_broker_ids() -> None:
+    found = parse_sources(["1=http://h:7071/metrics?a=b", "20=/var/metrics.prom"], "--metrics")
+    assert found == {1: "http://h:7071/metrics?a=b", 20: "/var/metrics.prom"}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["http://h/metrics"], ["1="], ["x=http://h"], ["1=ftp://h/m"], ["1=http:///m"],
+        ["1=http://ann:secret@[h/m"], ["1=a", "1=b"],
+    ],
+)  # fmt: skip
+def test_another_spelling_is_refused_without_showing_a_secret(texts: list[str]) -> None:
+    with pytest.raises(SettingsError) as error:
+        parse_sources(texts, "--metrics")
+    assert error.value.code == "METRICS_SOURCE_INVALID"
+    assert "--metrics" in error.value.message
+    assert "secret" not in error.value.message
