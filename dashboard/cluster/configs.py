@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import DescribeConfigsRequest
-
 from dashboard.cluster.connection import Connection, chunks
 from dashboard.cluster.kafka_errors import error_name
+from dashboard.cluster.messages import DescribeConfigsRequest
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import ConfigEntry

@@ -14,8 +14,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 
-from kafka.protocol.metadata import MetadataRequest
-
+from dashboard.cluster.messages import MetadataRequest
 from dashboard.cluster.security import Security, read_security
 from dashboard.cluster.wire import Wire
 from dashboard.errors import BrokerError, ClusterError

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer import OffsetForLeaderEpochRequest
-
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.list_offsets import from_leaders
+from dashboard.cluster.messages import OffsetForLeaderEpochRequest
 from dashboard.cluster.wire import Wire
 from dashboard.model import EpochEnd, PartitionState, TopicPartition
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import DescribeGroupsRequest
-from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
-
 from dashboard.cluster.connection import Connection, chunks
 from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.messages import ConsumerGroupDescribeRequest, ShareGroupDescribeRequest
+from dashboard.cluster.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerProtocolAssignment,
+    DescribeGroupsRequest,
+    ShareGroupDescribeRequest,
+)
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import TopicPartition

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.consumer import OffsetFetchRequest
-
 from dashboard.cluster.connection import Connection, chunks
 from dashboard.cluster.kafka_errors import error_name
+from dashboard.cluster.messages import OffsetFetchRequest
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import GroupOffset

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka.protocol.admin import ListGroupsRequest
-
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.group_members import Described, read_members
 from dashboard.cluster.group_offsets import read_group_offsets
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS, error_name
+from dashboard.cluster.messages import ListGroupsRequest
 from dashboard.cluster.topics import may_describe_cluster, read_topics
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError

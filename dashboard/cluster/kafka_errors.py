@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-import kafka.errors
+from dashboard.cluster.messages import for_code
 
 # After a restart or an election the metadata of broker and client differ for a moment: the
 # same read succeeds a little later. Nothing but reads is ever repeated.
@@ -39,6 +39,6 @@ def error_name(code: int) -> str | None:
         return None
     if code in _NAMES:
         return _NAMES[code]
-    known = kafka.errors.for_code(code)
+    known = for_code(code)
     name = str(getattr(known, "message", "") or "")
     return name if name.isupper() and name != "UNKNOWN" else f"ERROR_{code}"

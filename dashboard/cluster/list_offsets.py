@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer import ListOffsetsRequest
-
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS, error_name
+from dashboard.cluster.messages import ListOffsetsRequest
 from dashboard.cluster.topics import read_topics
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError

@@ -6,8 +6,6 @@ import base64
 import json
 import threading
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 
 from dashboard.errors import ClusterError, SettingsError
@@ -55,6 +53,9 @@ class OidcTokens:
             return self._token
 
     def _refresh(self, timeout_seconds: float) -> None:
+        import urllib.parse  # slow to import, and only this way of signing in needs them
+        import urllib.request
+
         form = {"grant_type": "client_credentials", "scope": self._scope}
         body = urllib.parse.urlencode({key: value for key, value in form.items() if value})
         request = urllib.request.Request(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.admin import ListPartitionReassignmentsRequest
-
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import error_name
+from dashboard.cluster.messages import ListPartitionReassignmentsRequest
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import Reassignment

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from kafka.protocol.admin import DescribeClusterRequest
-from kafka.protocol.metadata import MetadataRequest
-
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import error_name
+from dashboard.cluster.messages import DescribeClusterRequest, MetadataRequest
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import Broker, PartitionState, TopicState
@@ -30,7 +28,8 @@ APIS_OF_INTEREST = {
     77: "ShareGroupDescribe",
     90: "DescribeShareGroupOffsets",
 }
-_DESCRIBE = 8  # AclOperation.DESCRIBE, the bit in authorized operations (KIP-430)
+_DESCRIBE = 1 << 8  # AclOperation.DESCRIBE is bit 8 of authorized operations (KIP-430)
+_NOT_TOLD = -(1 << 31)
 _NO_ID = UUID(int=0)
 
 
@@ -162,5 +161,5 @@ def may_describe_cluster(connection: Connection) -> bool | None:
         if error.code == "API_UNSUPPORTED":
             return None
         raise
-    operations = answer.authorized_operations
-    return None if operations is None else _DESCRIBE in operations
+    operations = answer.cluster_authorized_operations
+    return None if operations == _NOT_TOLD else bool(operations & _DESCRIBE)

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from kafka.net.sasl import get_sasl_mechanism
-from kafka.net.sasl.oauth import AbstractTokenProvider
-from kafka.protocol.metadata import ApiVersionsRequest
-from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-
 from dashboard.cluster.kafka_errors import UNSUPPORTED_VERSION, error_name
+from dashboard.cluster.messages import (
+    ApiVersionsRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+    response_to,
+)
 from dashboard.cluster.security import Security
 from dashboard.errors import ClusterError
 
@@ -142,12 +143,9 @@ class Wire:
         if shake.error_code:
             offered = ", ".join(shake.mechanisms) or "none"
             raise _refused(self.address, mechanism, f"it offers {offered}")
-        dialogue = get_sasl_mechanism(mechanism)(
-            sasl_plain_username=self._security.username,
-            sasl_plain_password=self._security.password,
-            sasl_mechanism=mechanism,
-            sasl_oauth_token_provider=_Tokens(self._security, deadline),
-        )
+        from dashboard.cluster.sign_in import begin  # it loads kafka-python's own networking
+
+        dialogue = begin(mechanism, self._security, deadline)
         newest = self.version(SaslAuthenticateRequest)
         while not dialogue.is_done():
             request = SaslAuthenticateRequest(version=newest, auth_bytes=dialogue.auth_bytes())
@@ -170,7 +168,7 @@ class Wire:
             self._socket.settimeout(max(0.001, deadline - time.monotonic()))
             self._socket.sendall(frame)
             body = self._receive(deadline)
-            answer = request.header.get_response_class().decode(body, header=True)
+            answer = response_to(request).decode(body, header=True)
         except TimeoutError as error:
             self.close()
             raise _lost(self.address, "no answer in time") from error
@@ -202,18 +200,6 @@ class Wire:
                 raise ConnectionResetError("it closed the connection")
             view = view[got:]
         return bytes(buffer)
-
-
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Our token fetcher in the shape that kafka-python's OAUTHBEARER mechanism asks for."""
-
-    def __init__(self, security: Security, deadline: float) -> None:
-        self._security = security
-        self._deadline = deadline
-
-    def token(self) -> str:
-        assert self._security.tokens is not None
-        return self._security.tokens.token(max(0.1, self._deadline - time.monotonic()))
 
 
 def _unreachable(address: str, reason: str) -> ClusterError:
