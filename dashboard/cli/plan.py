@@ -53,6 +53,11 @@ def add_parser(verbs: Verbs) -> None:
         metavar="NAME=reason",
         help="lift a guard, or NAME:GROUP=reason for one group",
     )
+    parser.add_argument(
+        "--sample",
+        action="store_true",
+        help="measure record sizes by reading a few batches of the largest partitions (READ)",
+    )
     parser.add_argument("--out", required=True, metavar="FILE", help="where the plan is written")
     parser.add_argument(
         "--offsets-out", metavar="FILE", help="the free targets for Kafka's delete-records tool too"
@@ -101,6 +106,7 @@ def _draft(args: argparse.Namespace, settings: Settings, target: Target) -> Plan
         groups=tuple(g.strip() for g in (args.groups or "").split(",") if g.strip()),
         waive=tuple(args.waive or ()),
         override=tuple(args.override or ()),
+        sample=args.sample,
         by=settings.operator,
     )
     overrides = read_client_config(args.client_config) if args.client_config else {}

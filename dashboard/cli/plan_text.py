@@ -37,6 +37,7 @@ def _totals(totals: Mapping[str, Any]) -> str:
     return (
         f"{totals['free_partitions']} of {totals['partitions']} partitions are free: "
         f"at most {totals['records']} records, {output.size(totals['bytes_at_once'])} at once"
+        + "".join(f", {count} {method}" for method, count in totals["methods"].items())
         + (f" ({unmeasured} partitions not measured)" if unmeasured else "")
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 
+from dashboard.cluster.batches import read_batches
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
 from dashboard.cluster.connection import Connection, open_connection, read_cluster_id
 from dashboard.cluster.delete_records import delete_records
@@ -17,6 +18,7 @@ from dashboard.cluster.reassignments import read_reassignments
 from dashboard.cluster.replica_offsets import read_replica_offsets
 from dashboard.cluster.topics import read_brokers, read_topics
 from dashboard.model import (
+    BatchSamples,
     Broker,
     ConfigEntry,
     DeleteRecordsResult,
@@ -114,6 +116,12 @@ class LiveCluster:
     ) -> dict[TopicPartition, LeaderLogStart]:
         """EARLIEST of the current leader, fenced by the leader epoch given."""
         return read_leader_log_starts(self._connection, epochs)
+
+    def batches(
+        self, offsets: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[TopicPartition, BatchSamples]:
+        """The record batch at each offset, from its leader; needs READ on the topic."""
+        return read_batches(self._connection, offsets)
 
     def log_dirs(self) -> LogDirsAnswer:
         """Log dirs and replica sizes in bytes of every alive broker."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from dashboard.model import (
+    BatchSamples,
     ConfigEntry,
     DeleteRecordsResult,
     EpochEnd,
@@ -43,6 +44,9 @@ class Cluster(Protocol):
     def leader_log_starts(
         self, epochs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LeaderLogStart]: ...
+    def batches(
+        self, offsets: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[TopicPartition, BatchSamples]: ...
     def log_dirs(self) -> LogDirsAnswer: ...
     def reassignments(self) -> tuple[Reassignment, ...]: ...
     def groups(self, *, with_offsets: bool = True) -> GroupListing: ...

@@ -11,10 +11,11 @@ from dashboard.cluster.live import connect
 from dashboard.connections import client_for
 from dashboard.errors import RefusedError, UsageError
 from dashboard.guard_texts import guard
-from dashboard.purge import memory
+from dashboard.purge import memory, sampled
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PlanFacts, read_facts
 from dashboard.purge.lifting import parse_override, parse_waiver
+from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.resolve import resolve
 from dashboard.purge.targets import Target
@@ -27,7 +28,9 @@ class PlanRequest:
     """What an operator asks for. `topics` may be empty for a target of kind `file`.
 
     `waive` holds `G=reason`, `override` holds `NAME=reason` or `NAME:GROUP=reason`; `groups`
-    empty means all groups. `by` is recorded as who planned, waived and overrode.
+    empty means all groups. `sample` measures record sizes by reading a few batches. `by` is
+    recorded as who planned, waived and overrode. `move_waived` moves the offsets of the waived
+    groups to the targets after the purge; without a waiver it raises UsageError.
     """
 
     topics: tuple[str, ...]
@@ -35,7 +38,17 @@ class PlanRequest:
     groups: tuple[str, ...] = ()
     waive: tuple[str, ...] = ()
     override: tuple[str, ...] = ()
+    sample: bool = False
     by: str = "unknown"
+    move_waived: bool = False
+
+    def __post_init__(self) -> None:
+        if self.move_waived and not self.waive:
+            raise UsageError(
+                "there is no waived group to move",
+                'Name it with --waive "GROUP=why", or leave --move-waived out.',
+                code="MOVE_WITHOUT_WAIVER",
+            )
 
 
 def draft(
@@ -50,7 +63,7 @@ def draft(
     """A plan from live facts of the cluster that `store_root` knows by this name or id.
 
     Raises UsageError, SettingsError, StoreError, PlanError, ClusterError, and RefusedError
-    (TOPIC_NOT_FOUND, CONFIGS_UNREADABLE, CLUSTER_MISMATCH). Guarded partitions stay in it.
+    (TOPIC_NOT_FOUND, CONFIGS_UNREADABLE, CLUSTER_MISMATCH, MOVE_GROUP_ALIVE). Guarded partitions stay in it.
     """
     store = Store(store_root).cluster(cluster)
     client = client_for(settings, store, client_overrides)
@@ -68,7 +81,9 @@ def draft_live(
 ) -> Plan:
     """The same over an open cluster."""
     liftable = settings.purge.liftable_guards
-    waivers = [parse_waiver(text, request.by, now) for text in request.waive]
+    waivers = [
+        parse_waiver(text, request.by, now, move=request.move_waived) for text in request.waive
+    ]
     overrides = [parse_override(text, request.by, now, liftable) for text in request.override]
     topics = _topics(request)
     found = live.cluster_id()
@@ -84,6 +99,8 @@ def draft_live(
     )
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})
+    if request.move_waived:
+        refuse_alive(facts.groups, waived)
     declared = memory.declarations(settings, store, topics)
     resolved = resolve(
         live,
@@ -95,6 +112,8 @@ def draft_live(
         now=now,
     )
     analysis_id, estimates = memory.estimates(store, facts, resolved)
+    if request.sample:
+        estimates |= sampled.estimates(live, facts, resolved)
     return build(
         facts,
         resolved,

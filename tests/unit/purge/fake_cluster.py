@@ -3,13 +3,15 @@
 # ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from dashboard.errors import BrokerError
 from dashboard.model import (
+    Batch,
+    BatchSamples,
     ConfigEntry,
     DeleteRecordsPartitionResult,
     DeleteRecordsResult,
@@ -116,6 +118,14 @@ class FakeCluster:
             if (p := self.parts[k]).leader_id is not None and p.epoch == epoch
             else LeaderLogStart(*k, None, None, "FENCED_LEADER_EPOCH")
             for k, epoch in epochs.items()
+        }
+
+    def batches(
+        self, offsets: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[TopicPartition, BatchSamples]:
+        return {
+            k: BatchSamples(*k, tuple(Batch(offset, 1000, 1) for offset in found))
+            for k, found in offsets.items()
         }
 
     def log_dirs(self) -> LogDirsAnswer:

@@ -1,0 +1,146 @@
+"""Estimator `sampled`: bytes below a target from the sizes of a few record batches.
+
+A topic whose records grew makes size x share of offsets wrong by any factor; its batches show it.
+Between sampled batches the bytes per offset follow a straight line; where two neighbours differ
+much, the middle between them is sampled too. What of a replica's size the
+sum over its offsets leaves over lies below the log start, in the segment that holds it: that
+segment began so many bytes earlier. From there segments are taken to be full (`segment.bytes`),
+and one goes when its successor begins at or below the target
+(UnifiedLog.deleteLogStartOffsetBreachedSegments): the active one stays. Where segments roll by
+time, less is promised than leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from dashboard.model import Batch, TopicPartition
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.facts import PlanFacts
+from dashboard.purge.plan import Estimate
+from dashboard.purge.resolve import ResolvedTarget
+
+METHOD = "sampled"
+_EVENLY = 12
+_ROUNDS, _A_ROUND = 4, 3
+_UNSURE = 0.005  # of a partition's bytes between two samples: then their middle is read
+# At most 24 Fetches of one batch each, some 50 ms a partition: the largest are worth them.
+MOST_PARTITIONS = 500
+_DEFAULT_SEGMENT_BYTES = 1 << 30
+
+
+def estimates(
+    live: Cluster, facts: PlanFacts, resolved: Mapping[TopicPartition, ResolvedTarget]
+) -> dict[TopicPartition, Estimate]:
+    """Sampled estimates of the largest partitions with something to purge; needs READ.
+
+    Topics with remote storage are left out: their old batches lie elsewhere. A partition whose
+    batches cannot be read is left out too, and keeps the estimate that it had.
+    """
+    sizes: dict[TopicPartition, dict[int, int]] = {}
+    for r in live.log_dirs().replicas:
+        if not r.is_future:
+            sizes.setdefault(TopicPartition(r.topic, r.partition), {})[r.broker_id] = r.size_bytes
+    wanted = sorted(
+        (key for key in resolved if key in sizes and _worth(facts, key, resolved[key])),
+        key=lambda key: (-sum(sizes[key].values()), key),
+    )[:MOST_PARTITIONS]
+    samples = _read(live, {key: _evenly(facts, key) for key in wanted})
+    found = {}
+    for key, batches in samples.items():
+        seen, target = facts.partitions[key], resolved[key].offset
+        start, end = seen.log_start_offset, seen.high_watermark
+        if batches and start is not None and end is not None and target is not None:
+            segment = facts.configs.get(key.topic, {}).get("segment.bytes")
+            found[key] = estimate(
+                batches, sizes[key], start=start, end=end, target=target,
+                segment_bytes=int(segment) if segment else _DEFAULT_SEGMENT_BYTES,
+            )  # fmt: skip
+    return found
+
+
+def estimate(
+    batches: Sequence[Batch],
+    sizes: Mapping[int, int],
+    *,
+    start: int,
+    end: int,
+    target: int,
+    segment_bytes: int,
+) -> Estimate:
+    """Whole segments below `target` of each replica (broker id -> bytes of its log)."""
+    below, total = (bytes_between(batches, start, upto) for upto in (target, end))
+    segment = max(1, segment_bytes)
+    replicas = {}
+    for broker_id, size in sizes.items():
+        before_start = max(0, size - total)
+        closed = max(0, -(-size // segment) - 1)
+        replicas[broker_id] = min((before_start + below) // segment, closed) * segment
+    return Estimate(sum(replicas.values()), METHOD, replicas)
+
+
+def bytes_between(batches: Sequence[Batch], start: int, upto: int) -> int:
+    """Bytes of the offsets [start, upto): a trapezoid under the sampled bytes per offset."""
+    points = [_point(b) for b in batches]
+    knots = [(float(start), points[0][1]), *(p for p in points if start < p[0] < upto)]
+    knots.append((float(upto), _density_at(points, upto)))
+    return round(
+        sum((right - left) * (here + there) / 2
+            for (left, here), (right, there) in pairwise(knots))
+    )  # fmt: skip
+
+
+def between(batches: Sequence[Batch]) -> list[int]:
+    """Offsets halfway between neighbours whose line is least sure, the least sure first."""
+    points = [_point(b) for b in batches]
+    gaps = [
+        (abs(there - here) * (right - left) / 4, int(left + right) // 2)
+        for (left, here), (right, there) in pairwise(points)
+    ]
+    whole = bytes_between(batches, batches[0].base_offset, batches[-1].base_offset)
+    unsure = sorted((gap for gap in gaps if gap[0] > _UNSURE * whole), reverse=True)
+    return sorted(offset for _, offset in unsure[:_A_ROUND])
+
+
+def _read(
+    live: Cluster, offsets: Mapping[TopicPartition, Sequence[int]]
+) -> dict[TopicPartition, list[Batch]]:
+    """Batches by rising offset of each partition that could be read."""
+    found: dict[TopicPartition, dict[int, Batch]] = {}
+    asked = dict(offsets)
+    for _ in range(1 + _ROUNDS):
+        for key, samples in live.batches(asked).items() if asked else ():
+            for batch in samples.batches:
+                found.setdefault(key, {})[batch.base_offset] = batch
+        ordered = {key: [by[o] for o in sorted(by)] for key, by in found.items()}
+        asked = {key: more for key, batches in ordered.items() if (more := between(batches))}
+    return ordered
+
+
+def _point(batch: Batch) -> tuple[float, float]:
+    """The middle of a batch, and its bytes per offset."""
+    return batch.base_offset + batch.offsets / 2, batch.size_bytes / batch.offsets
+
+
+def _density_at(points: Sequence[tuple[float, float]], offset: float) -> float:
+    if offset <= points[0][0]:
+        return points[0][1]
+    for (left, here), (right, there) in pairwise(points):
+        if offset <= right:
+            return here + (there - here) * (offset - left) / (right - left)
+    return points[-1][1]
+
+
+def _worth(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> bool:
+    start = facts.partitions[key].log_start_offset
+    remote = facts.configs.get(key.topic, {}).get("remote.storage.enable") == "true"
+    return not remote and target.offset is not None and start is not None and target.offset > start
+
+
+def _evenly(facts: PlanFacts, key: TopicPartition) -> list[int]:
+    """Offsets spread evenly between log start and high watermark."""
+    seen = facts.partitions[key]
+    start, end = seen.log_start_offset or 0, seen.high_watermark or 0
+    count = min(_EVENLY, end - start)
+    return [start + (2 * i + 1) * (end - start) // (2 * count) for i in range(count)]
