@@ -86,6 +86,7 @@ def start(
     measured = bool(replicas) or not sent
     return {
         "predicted_bytes": sum(known) if known or not sent else None,
+        "methods": sorted({e.method for e in estimates.values() if e}),
         "unmeasured_partitions": len(sizes) - len(known),
         "freed_bytes": 0 if measured else None,
         "retention_bytes": 0 if measured else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dashboard.purge.journal_rows import PartitionRow
@@ -26,10 +26,10 @@ def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | Non
         return None if freed else "segments leave at the brokers' next retention check"
     if predicted is None or freed == predicted:
         return None
-    return _estimate(receipt["replicas"])
+    return _estimate(receipt["replicas"], receipt.get("methods", ()))
 
 
-def _estimate(replicas: Sequence[Mapping[str, Any]]) -> str:
+def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -> str:
     """Names the topics where the estimate was furthest off, the furthest first."""
     predicted: dict[str, int] = defaultdict(int)
     freed: dict[str, int] = defaultdict(int)
@@ -46,5 +46,7 @@ def _estimate(replicas: Sequence[Mapping[str, Any]]) -> str:
     why = (
         "the estimate spreads a replica's bytes evenly over its offsets, but record sizes "
         "change, and the segment that holds the log start and the active one stay whole"
+        if "proportional" in methods
+        else "segments are taken to be full, but some were rolled before"
     )
     return f"{'; '.join(named)}: {why}" if named else why

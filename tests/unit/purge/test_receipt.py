@@ -69,6 +69,13 @@ def test_prediction_stands_beside_it_and_a_gap_has_a_cause() -> None:
     assert "stay whole" in late["gap"]
 
 
+def test_a_gap_is_explained_by_what_its_estimator_assumes() -> None:
+    begun = started(Estimate(5_000, "sampled", {1: 5_000}))
+    assert begun["methods"] == ["sampled"]
+    late = receipt.advance(begun, sample(6_000, 40), [row()], timedelta(0), NOW)
+    assert late["gap"].endswith("rolled before")
+
+
 def test_it_is_final_only_after_every_replica_rested_for_the_settle_time() -> None:
     body = receipt.advance(started(), sample(6_000, 40), [row()], SETTLE, NOW)
     assert not body["final"]
