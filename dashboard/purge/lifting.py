@@ -15,12 +15,16 @@ from dashboard.purge.guards import Finding
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """A group whose offsets no longer count, because `by` said why at `at`."""
+    """A group whose offsets no longer count, because `by` said why at `at`.
+
+    `move`: once the records below a target are gone, its offset there follows to the target.
+    """
 
     group_id: str
     reason: str
     by: str
     at: datetime
+    move: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Override:
     at: datetime
 
 
-def parse_waiver(text: str, by: str, at: datetime) -> Waiver:
+def parse_waiver(text: str, by: str, at: datetime, *, move: bool = False) -> Waiver:
     """`G=reason`. Raises UsageError WAIVER_INVALID when a part is missing."""
     group_id, _, reason = text.partition("=")
     if not group_id.strip() or not reason.strip():
@@ -46,7 +50,7 @@ def parse_waiver(text: str, by: str, at: datetime) -> Waiver:
             'Write --waive "GROUP=why its offsets no longer count".',
             code="WAIVER_INVALID",
         )
-    return Waiver(group_id.strip(), reason.strip(), by, at)
+    return Waiver(group_id.strip(), reason.strip(), by, at, move)
 
 
 def parse_override(text: str, by: str, at: datetime, liftable: Collection[str]) -> Override:
