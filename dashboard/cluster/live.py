@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 
 from dashboard.cluster.batches import read_batches
+from dashboard.cluster.commit_offsets import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
 from dashboard.cluster.connection import Connection, open_connection, read_cluster_id
 from dashboard.cluster.delete_records import delete_records
@@ -151,6 +152,12 @@ class LiveCluster:
         return delete_records(
             self._connection, leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
         )
+
+    def commit_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, str | None]:
+        """Move offsets of a group without members; see `commit_offsets.commit_offsets`."""
+        return commit_offsets(self._connection, group_id, offsets)
 
 
 def connect(client: Mapping[str, str], timeout: timedelta = timedelta(seconds=10)) -> LiveCluster:

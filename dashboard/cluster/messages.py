@@ -122,6 +122,22 @@ class OffsetFetchResponse(ApiMessage):  # type: ignore[misc]
     """Offsets, or errors, per group, topic and partition."""
 
 
+class FindCoordinatorRequest(ApiMessage):  # type: ignore[misc]
+    """Which broker coordinates a group (KIP-699)."""
+
+
+class FindCoordinatorResponse(ApiMessage):  # type: ignore[misc]
+    """The coordinator's broker id, or why there is none."""
+
+
+class OffsetCommitRequest(ApiMessage):  # type: ignore[misc]
+    """Committed offsets of one group, set."""
+
+
+class OffsetCommitResponse(ApiMessage):  # type: ignore[misc]
+    """An error code per topic and partition."""
+
+
 class ListOffsetsRequest(ApiMessage):  # type: ignore[misc]
     """Offsets by time, EARLIEST or LATEST (KIP-79)."""
 
@@ -212,6 +228,8 @@ _RESPONSES: dict[int, Any] = {
         ConsumerGroupDescribeResponse,
         ShareGroupDescribeResponse,
         OffsetFetchResponse,
+        FindCoordinatorResponse,
+        OffsetCommitResponse,
         ListOffsetsResponse,
         FetchResponse,
         OffsetForLeaderEpochResponse,

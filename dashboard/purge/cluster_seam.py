@@ -61,3 +61,6 @@ class Cluster(Protocol):
         timeout_ms: int,
         leader_only: bool = False,
     ) -> DeleteRecordsResult: ...
+    def commit_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, str | None]: ...

@@ -33,7 +33,14 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from dashboard.cluster.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from dashboard.cluster.messages import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+)
 
 PAIRS = {
     request.API_KEY: (request, response)
@@ -47,9 +54,11 @@ PAIRS = {
         (DescribeLogDirsRequest, DescribeLogDirsResponse),
         (DescribeClusterRequest, DescribeClusterResponse),
         (DeleteRecordsRequest, DeleteRecordsResponse),
+        (FindCoordinatorRequest, FindCoordinatorResponse),
+        (OffsetCommitRequest, OffsetCommitResponse),
     )
 }
-VERSIONS = {3: 12, 2: 9, 9: 9, 16: 5, 15: 5, 35: 4, 60: 1, 21: 2}
+VERSIONS = {3: 12, 2: 9, 9: 9, 16: 5, 15: 5, 35: 4, 60: 1, 21: 2, 10: 6, 8: 9}
 HANG, DROP = "hang", "drop"
 Answer = Callable[[Any, int], Any]
 

@@ -16,6 +16,7 @@ from dashboard.model import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResult,
     EpochEnd,
+    Group,
     GroupListing,
     GroupOffset,
     LeaderLogStart,
@@ -48,6 +49,8 @@ class FakeCluster:
     """`answers` are taken one per request: an error code, or `lost`, `lost-before`, `unreachable`.
 
     A request truncates the leader, and with code 0 its followers too; `on_send` runs before it.
+    `commit_answers` are taken one per OffsetCommit: an error's name, None, `lost`, `lost-before`
+    or `unreachable`; a group with members refuses whatever they say.
     """
 
     def __init__(self, partitions: int = 1) -> None:
@@ -63,6 +66,9 @@ class FakeCluster:
         self.answers: list[int | str] = []
         self.sent: list[tuple[int, dict[TopicPartition, int], int]] = []
         self.on_send: list[Any] = []
+        self.members: dict[str, int] = {}
+        self.commit_answers: list[str | None] = []
+        self.commits: list[tuple[str, dict[TopicPartition, int]]] = []
 
     def cluster_id(self) -> str:
         return self.id
@@ -145,7 +151,26 @@ class FakeCluster:
             for g, by in sorted(self.offsets_of.items())
             for n, o in sorted(by.items())
         )
-        return GroupListing((), offsets, self.incomplete)
+        groups = tuple(
+            Group(g, "classic", "Stable" if (n := self.members.get(g, 0)) else "Empty", n)
+            for g in sorted(self.offsets_of)
+        )
+        return GroupListing(groups, offsets, self.incomplete)
+
+    def commit_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, str | None]:
+        self.commits.append((group_id, dict(offsets)))
+        answer = self.commit_answers.pop(0) if self.commit_answers else None
+        if answer == "unreachable":
+            raise BrokerError(1, "refused", "wait", code="BROKER_UNREACHABLE")
+        if self.members.get(group_id):
+            answer = "UNKNOWN_MEMBER_ID"
+        if answer in (None, "lost"):
+            self.offsets_of[group_id].update({k.partition: o for k, o in offsets.items()})
+        if answer in ("lost", "lost-before"):
+            raise BrokerError(1, "lost", "read", code="ANSWER_LOST")
+        return dict.fromkeys(offsets, answer)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         return {k: EpochEnd(*k, e, self.parts[k].epoch_ends.get(e)) for k, e in epochs.items()}
