@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any, Literal
 
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import StoreError, UsageError
-from dashboard.tables import FINDING_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES, TableSpec, conform
 
+if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
+    import pyarrow as pa
+
+    from dashboard.tables import TableSpec
+
+# Minor: columns were added (readers fill nulls). Major: readers must refuse.
+SCHEMA_VERSION = (1, 0)
 Kind = Literal["snapshots", "findings"]
 
 
@@ -51,6 +54,10 @@ class Writer:
 
     def write(self, table: str, data: pa.Table) -> None:
         """Write one table in its declared schema (zstd). Raises StoreError when it cannot."""
+        import pyarrow.parquet as pq
+
+        from dashboard.tables import conform
+
         conformed = conform(spec_of(self.kind, table), data)
         try:
             self.fs.makedirs(self.path, exist_ok=True)
@@ -83,6 +90,8 @@ class Writer:
 
 def spec_of(kind: Kind, table: str) -> TableSpec:
     """The declared table of this name. Raises StoreError TABLE_UNKNOWN with the known names."""
+    from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+
     known = SNAPSHOT_TABLES if kind == "snapshots" else FINDING_TABLES
     if table not in known:
         raise StoreError(

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Any
-
-import fsspec
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from dashboard.errors import StoreError
+from dashboard.local_files import open_files
 from dashboard.snapshot_files import (
     Kind,
     Manifest,
@@ -27,7 +24,9 @@ from dashboard.snapshot_files import (
     unreadable,
     write_atomically,
 )
-from dashboard.tables import conform
+
+if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
+    import pyarrow as pa
 
 _ABANDONED_AFTER = timedelta(hours=1)
 
@@ -37,7 +36,7 @@ class Store:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.fs, self.path = fsspec.core.url_to_fs(root)
+        self.fs, self.path = open_files(root)
 
     def clusters(self) -> list[str]:
         """Ids of the clusters that have a connection file or a snapshot, sorted."""
@@ -186,6 +185,11 @@ class ClusterStore:
         self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
     ) -> pa.Table:
         """One table in its declared schema (or the chosen columns). Raises StoreError."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from dashboard.tables import conform
+
         manifest = self.manifest(kind, item_id)
         spec = spec_of(kind, table).only(columns)
         if table not in manifest.tables:  # written by an older minor, or not collected

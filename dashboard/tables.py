@@ -13,9 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-# Minor: columns were added (readers fill nulls). Major: readers must refuse.
-SCHEMA_VERSION = (1, 0)
-
 _I32, _I64, _TEXT, _FLAG = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")
 _IDS = pa.list_(_I32)

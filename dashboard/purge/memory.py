@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-import pyarrow.compute as pc
-
 from dashboard.model import GroupOffset, TopicPartition
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.plan import Estimate
@@ -30,7 +28,7 @@ def remembered(store: ClusterStore, topics: Iterable[str]) -> list[GroupOffset]:
     after = ""
     if analysis is not None:
         table = store.read("findings", analysis, "holds")
-        for row in table.filter(pc.field("topic").isin(wanted)).to_pylist():
+        for row in table.filter(_among("topic", wanted)).to_pylist():
             _keep(found, row)
         details = store.manifest("findings", analysis).details
         after = str(details.get("snapshot_id", ""))
@@ -54,7 +52,7 @@ def estimates(
     topics = sorted({key.topic for key in resolved})
     table = store.read("findings", analysis, "curves")
     knots: dict[TopicPartition, dict[int, list[tuple[int, int]]]] = {}
-    for row in table.filter(pc.field("topic").isin(topics)).to_pylist():
+    for row in table.filter(_among("topic", topics)).to_pylist():
         key = TopicPartition(row["topic"], row["partition"])
         by_broker = knots.setdefault(key, {})
         by_broker.setdefault(row["broker_id"], []).append((row["offset"], row["bytes_below"]))
@@ -123,8 +121,15 @@ def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> lis
     if not names:
         return []
     rows = store.read("snapshots", snapshot, "group_offsets")
-    found = rows.filter(pc.field("topic_no").isin(sorted(names))).to_pylist()
+    found = rows.filter(_among("topic_no", sorted(names))).to_pylist()
     return [{**row, "topic": names[row["topic_no"]]} for row in found]
+
+
+def _among(column: str, values: list[Any]) -> Any:
+    """The condition that a column holds one of `values`."""
+    import pyarrow.compute as pc  # slow to import; a store without tables needs none
+
+    return pc.field(column).isin(values)
 
 
 def _keep(found: dict[tuple[str, str, int], GroupOffset], row: Mapping[str, Any]) -> None:

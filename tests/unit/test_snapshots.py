@@ -190,7 +190,7 @@ def test_a_full_disk_is_a_clear_error_and_finished_snapshots_stay(
     def full(*_args: Any, **_more: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(snapshot_files.pq, "write_table", full)
+    monkeypatch.setattr(pq, "write_table", full)
     with pytest.raises(StoreError) as caught:
         half.write("brokers", _brokers(1))
     assert caught.value.code == "STORE_UNWRITABLE"
