@@ -81,9 +81,9 @@ _TEXTS: dict[str, _Text] = {
         _override("Declare its readers (owner, groups, replay window)", "readers-undeclared"),
     ),
     "unseen-reader-suspected": _Text(
-        "{topic} sends out {bytes_out} bytes an hour where its groups explain {explained}: "
+        "{topic} sends out {bytes_out} an hour where its groups explain {explained}: "
         "somebody reads it without committing.",
-        _override("Find the reader and declare it", "unseen-reader-suspected"),
+        _override("Find the reader and let it commit", "unseen-reader-suspected"),
     ),
     "members-without-commits": _Text(
         "Group {group_id} has members that read this partition and never committed here.",

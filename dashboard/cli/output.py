@@ -12,6 +12,7 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.errors import LowwaterError
+from dashboard.sizes import binary
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -102,10 +103,7 @@ def size(count: int | None) -> str:
     """Bytes for people: `41.2 GiB`; unknown is `not measurable`."""
     if count is None:
         return "not measurable"
-    amount, unit = float(count), 0
-    while abs(amount) >= 1024 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1024, unit + 1
-    return f"{count} B" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+    return binary(count)
 
 
 def _right(value: Any) -> bool:

@@ -17,6 +17,7 @@ from dashboard.purge.facts import PlanFacts, read_facts
 from dashboard.purge.lifting import parse_override, parse_waiver
 from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Plan, build
+from dashboard.purge.readings import topic_readings
 from dashboard.purge.resolve import resolve
 from dashboard.purge.targets import Target
 from dashboard.settings import Settings
@@ -63,7 +64,8 @@ def draft(
     """A plan from live facts of the cluster that `store_root` knows by this name or id.
 
     Raises UsageError, SettingsError, StoreError, PlanError, ClusterError, and RefusedError
-    (TOPIC_NOT_FOUND, CONFIGS_UNREADABLE, CLUSTER_MISMATCH, MOVE_GROUP_ALIVE). Guarded partitions stay in it.
+    (TOPIC_NOT_FOUND, CONFIGS_UNREADABLE, CLUSTER_MISMATCH, MOVE_GROUP_ALIVE). Guarded partitions
+    stay in it.
     """
     store = Store(store_root).cluster(cluster)
     client = client_for(settings, store, client_overrides)
@@ -96,6 +98,7 @@ def draft_live(
         cluster_name=store.name,
         remembered=memory.remembered(store, topics),
         now=now,
+        readings=topic_readings(store, topics, now),
     )
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})

@@ -19,6 +19,7 @@ from dashboard.model import (
     TopicState,
 )
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.unseen_readers import TopicReading
 
 # What guards, forecasts and the receipt need of a topic's configs.
 TOPIC_CONFIGS = (
@@ -76,6 +77,7 @@ class PlanFacts:
     claims: Mapping[TopicPartition, tuple[GroupClaim, ...]]  # sorted by group id
     incomplete: tuple[str, ...] = ()
     offset_errors: Mapping[TopicPartition, str] = field(default_factory=dict)
+    readings: Mapping[str, TopicReading] = field(default_factory=dict)  # of kept broker metrics
 
 
 def read_facts(
@@ -85,8 +87,11 @@ def read_facts(
     cluster_name: str,
     remembered: Iterable[GroupOffset],
     now: datetime,
+    readings: Mapping[str, TopicReading] | None = None,
 ) -> PlanFacts:
-    """Read everything a plan over `topics` needs. `remembered` is from `memory.remembered`.
+    """Read everything a plan over `topics` needs.
+
+    `remembered` is from `memory.remembered`, `readings` from `readings.topic_readings`.
 
     Raises RefusedError TOPIC_NOT_FOUND or CONFIGS_UNREADABLE, and ClusterError when nothing
     could be read.
@@ -110,6 +115,7 @@ def read_facts(
         claims=claims_of(listing, remembered, set(names)),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
+        readings=readings or {},
     )
 
 

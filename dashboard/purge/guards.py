@@ -14,7 +14,9 @@ from dashboard.guard_texts import guard, is_system_topic
 from dashboard.model import Guard, TopicPartition
 from dashboard.purge.facts import PartitionFacts, PlanFacts
 from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.unseen_readers import reading_of
 from dashboard.settings import TopicDeclaration
+from dashboard.sizes import binary
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ class Judge:
         declared = self.declarations.get(topic)
         if declared is None or declared.readers != "groups":
             yield Finding(guard("readers-undeclared", topic=topic))
+        yield from self._unseen_readers(topic)
         why = changelog_reason(topic, configs.get("cleanup.policy"))
         if why:
             yield Finding(guard("changelog-source", topic=topic, why=why))
@@ -137,6 +140,20 @@ class Judge:
         if self.planned_partitions > self.most_partitions:
             yield Finding(
                 guard("over-limit", partitions=self.planned_partitions, limit=self.most_partitions)
+            )
+
+    def _unseen_readers(self, topic: str) -> Iterator[Finding]:
+        found = reading_of(self.facts.readings, topic)
+        if found.suspected:
+            bytes_out = binary(found.an_hour(found.bytes_out) or 0)
+            explained = binary(found.an_hour(found.explained_bytes) or 0)
+            yield Finding(
+                guard(
+                    "unseen-reader-suspected",
+                    topic=topic,
+                    bytes_out=bytes_out,
+                    explained=explained,
+                )
             )
 
 

@@ -14,6 +14,7 @@ from dashboard.purge.guards import Judge, judge
 from dashboard.purge.lifting import Override, Waiver, lift
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.targets import write_offsets_json
+from dashboard.purge.unseen_readers import TopicReading, reading_of
 from dashboard.settings import TopicDeclaration
 
 
@@ -91,6 +92,7 @@ class Plan:
     waivers: tuple[Waiver, ...]
     overrides: tuple[Override, ...]
     declarations: tuple[Declared, ...]
+    readings: tuple[TopicReading, ...] = ()
 
     @cached_property
     def sha256(self) -> str:
@@ -182,6 +184,9 @@ def build(
         waivers=waived,
         overrides=tuple(lifted[key] for key in sorted(lifted)),
         declarations=_declared(declarations, {key.topic for key in resolved}),
+        readings=tuple(
+            reading_of(facts.readings, topic) for topic in sorted({key.topic for key in resolved})
+        ),
     )
 
 

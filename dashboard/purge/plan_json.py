@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dashboard.clock import format_time, parse_time
@@ -12,6 +13,7 @@ from dashboard.errors import LowwaterError, PlanError, RefusedError
 from dashboard.model import Guard
 from dashboard.purge.facts import GroupClaim
 from dashboard.purge.lifting import Override, Waiver
+from dashboard.purge.unseen_readers import TopicReading
 
 if TYPE_CHECKING:
     from dashboard.purge.plan import Estimate, Plan, PlannedPartition
@@ -44,10 +46,7 @@ def encode(plan: Plan) -> dict[str, Any]:
         "analysis_id": plan.analysis_id,
         "chosen_groups": list(plan.chosen_groups),
         "partitions": [_encode_partition(p) for p in plan.partitions],
-        "waivers": [
-            {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at)}
-            for w in plan.waivers
-        ],
+        "waivers": [_encode_waiver(w) for w in plan.waivers],
         "overrides": [
             {
                 "name": o.name,
@@ -61,6 +60,8 @@ def encode(plan: Plan) -> dict[str, Any]:
         "declarations": [
             {name: getattr(d, name) for name in d.__dataclass_fields__} for d in plan.declarations
         ],
+        # Plans that older journals keep have no such key.
+        **({"unseen_readers": [asdict(r) for r in plan.readings]} if plan.readings else {}),
     }
 
 
@@ -110,12 +111,25 @@ def _decode(document: dict[str, Any]) -> Plan:
         analysis_id=document["analysis_id"],
         chosen_groups=tuple(document["chosen_groups"]),
         partitions=tuple(_decode_partition(p) for p in document["partitions"]),
-        waivers=tuple(Waiver(**{**w, "at": parse_time(w["at"])}) for w in document["waivers"]),
+        waivers=tuple(_decode_waiver(w) for w in document["waivers"]),
         overrides=tuple(
             Override(**{**o, "at": parse_time(o["at"])}) for o in document["overrides"]
         ),
         declarations=tuple(Declared(**d) for d in document["declarations"]),
+        readings=tuple(TopicReading(**r) for r in document.get("unseen_readers", ())),
     )
+
+
+def _encode_waiver(w: Waiver) -> dict[str, Any]:
+    row = {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at)}
+    # Only where it is asked for: plans that older journals keep have no such key.
+    return {**row, "move": True} if w.move else row
+
+
+def _decode_waiver(row: dict[str, Any]) -> Waiver:
+    if row.get("move", True) is not True:
+        raise TypeError(f"move is {row['move']!r}")
+    return Waiver(**{**row, "at": parse_time(row["at"])})
 
 
 def _encode_partition(p: PlannedPartition) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 from dashboard.clock import format_time
+from dashboard.purge.moves import planned_moves
 from dashboard.purge.plan import Plan, PlannedPartition
 
 
@@ -25,9 +27,16 @@ def preview(plan: Plan, now: datetime) -> dict[str, Any]:
         "groups": _groups(plan),
         "totals": _totals(plan),
         "waivers": [
-            {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at)}
+            {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at),
+             "move": w.move}
             for w in plan.waivers
         ],
+        "moves": [
+            {"group_id": m.group_id, "topic": m.topic, "partition": m.partition,
+             "from_offset": m.from_offset, "to_offset": m.to_offset}
+            for m in planned_moves(plan)
+        ],
+        "unseen_readers": [r.to_json() for r in plan.readings],
         "overrides": [
             {"name": o.name, "group_id": o.group_id, "reason": o.reason, "by": o.by,
              "at": format_time(o.at)}
@@ -56,6 +65,7 @@ def _totals(plan: Plan) -> dict[str, Any]:
     free = plan.free_partitions
     measured = [p.estimate.bytes_at_once for p in free if p.estimate]
     known = [size for size in measured if size is not None]
+    methods = Counter(p.estimate.method for p in free if p.estimate)
     return {
         "topics": len({p.topic for p in free}),
         "partitions": len(plan.partitions),
@@ -64,6 +74,7 @@ def _totals(plan: Plan) -> dict[str, Any]:
         "records": sum(p.records or 0 for p in free),
         "bytes_at_once": sum(known) if known else None,
         "unmeasured_partitions": len(free) - len(known),
+        "methods": dict(sorted(methods.items())),
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from dashboard.sizes import binary
+
 THIN_SPACE = "\u202f"  # narrow and non-breaking: a number never wraps
 UNKNOWN = "unknown"
 MISSING = "—"  # an empty cell: never a zero
@@ -14,12 +16,7 @@ _AGES = ((86400, "d"), (3600, "h"), (60, "min"))
 
 def size(size_bytes: float | None) -> str:
     """Bytes in the largest unit that fits, one decimal; None is `unknown`, never zero."""
-    if size_bytes is None:
-        return UNKNOWN
-    for name, unit in _UNITS:
-        if abs(size_bytes) >= unit:
-            return f"{size_bytes / unit:.1f} {name}"
-    return f"{int(size_bytes)} B"
+    return UNKNOWN if size_bytes is None else binary(size_bytes)
 
 
 def exact_size(size_bytes: int | None) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from dashboard.model import Group, TopicPartition
 from dashboard.purge.facts import GroupClaim, PartitionFacts, PlanFacts
+from dashboard.purge.unseen_readers import TopicReading
 from dashboard.settings import TopicDeclaration
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -33,6 +34,7 @@ def facts(
     incomplete: tuple[str, ...] = (),
     configs: Mapping[str, str] | None = None,
     remembered: frozenset[str] = frozenset(),
+    readings: Mapping[str, TopicReading] | None = None,
 ) -> PlanFacts:
     """`claims` maps a partition to each group's committed offset."""
     found = partitions or (partition(),)
@@ -50,6 +52,7 @@ def facts(
             for number, by in (claims or {}).items()
         },
         incomplete=incomplete,
+        readings=readings or {},
     )
 
 

@@ -1,0 +1,208 @@
+"""Bytes that left a topic against what its groups explain: who reads without committing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.collect_tables import to_arrow
+from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.purge.guards import judge
+from dashboard.purge.plan import Plan, build
+from dashboard.purge.preview import preview
+from dashboard.purge.readings import Sample, reading, topic_readings
+from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.unseen_readers import TopicReading
+from dashboard.settings import TopicDeclaration
+from dashboard.snapshots import ClusterStore, Store
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
+
+MIB = 1 << 20
+MINUTE = timedelta(minutes=1)
+
+
+def sample(minute: int, bytes_out: Mapping[int, float | None], **commits: int) -> Sample:
+    """Two brokers may host the topic; a record of it has 1,000 bytes; None: no counter yet."""
+    return Sample(
+        NOW + minute * MINUTE,
+        {b: {} if size is None else {TOPIC: size} for b, size in bytes_out.items()},
+        {(group, KEY): offset for group, offset in commits.items()},
+        {KEY: 100},
+        {KEY: 1000.0},
+        {TOPIC: frozenset({1, 2})},
+    )
+
+
+def test_bytes_out_are_counter_differences_and_a_restart_begins_at_0() -> None:
+    samples = [
+        sample(0, {1: 500, 2: None}),
+        sample(30, {1: 700, 2: 40}),
+        sample(60, {1: 90, 2: 45}),  # broker 1 was restarted
+    ]
+    found = reading(samples, TOPIC)
+    assert (found.bytes_out, found.window_ms) == (200 + 90 + 45, 3_600_000)
+    assert (found.measured, found.why) == ("measured", None)
+    assert found.an_hour(found.bytes_out) == found.bytes_out
+
+
+def test_groups_explain_what_they_committed_their_way_forward() -> None:
+    samples = [
+        sample(0, {1: 0, 2: 0}, steady=200, reset=500),
+        sample(1, {1: 0, 2: 0}, steady=260, reset=100, born=150),
+        sample(2, {1: 0, 2: 0}, reset=130, born=150),
+    ]
+    # steady 60, reset 30 after it went back, born 50 from the log start.
+    assert reading(samples, TOPIC).explained_bytes == (60 + 30 + 50) * 1000
+
+
+@pytest.mark.parametrize(
+    ("samples", "why"),
+    [
+        ([sample(0, {1: 5, 2: 5})], "no broker of it has two samples"),
+        ([sample(0, {3: 5}), sample(1, {3: 9})], "no broker of it has two samples"),
+    ],
+)
+def test_without_two_samples_nothing_is_measured(samples: list[Sample], why: str) -> None:
+    found = reading(samples, TOPIC)
+    assert (found.bytes_out, found.measured, found.suspected) == (None, "not measured", False)
+    assert why in str(found.why)
+
+
+def test_a_broker_without_samples_is_named_and_the_rest_is_a_lower_bound() -> None:
+    found = reading([sample(0, {1: 0}), sample(1, {1: 9 * MIB, 2: 5})], TOPIC)
+    assert (found.measured, found.suspected) == ("partly measured", True)
+    assert "broker 2" in str(found.why)
+
+
+def test_progress_in_records_of_unknown_size_explains_nothing_and_is_not_measured() -> None:
+    bare = [
+        Sample(s.taken_at, s.bytes_out, s.commits, s.starts, {}, s.hosts)
+        for s in (sample(0, {1: 0, 2: 0}, g=100), sample(1, {1: 9 * MIB, 2: 0}, g=200))
+    ]
+    assert reading(bare, TOPIC).measured == "not measured"
+    without = [Sample(s.taken_at, s.bytes_out, {}, s.starts, {}, s.hosts) for s in bare]
+    assert reading(without, TOPIC).suspected
+
+
+@pytest.mark.parametrize(
+    ("bytes_out", "explained", "partitions", "suspected"),
+    [
+        (MIB, 0, 1, False),  # one look
+        (MIB + 1, 0, 1, True),
+        (MIB + 1, 0, 2, False),
+        (21 * MIB, 10 * MIB, 1, False),  # everything twice: a crash before the commit
+        (21 * MIB + 1, 10 * MIB, 1, True),
+    ],
+)
+def test_a_reader_is_suspected_above_the_factor_and_the_floor(
+    bytes_out: int, explained: int, partitions: int, suspected: bool
+) -> None:
+    found = TopicReading(TOPIC, bytes_out, explained, 1000, partitions, None)
+    assert found.suspected is suspected
+
+
+def plan(found: TopicReading, declarations: Mapping[str, TopicDeclaration]) -> Plan:
+    seen = facts(claims={0: {"a": 80}}, readings={TOPIC: found})
+    return build(
+        seen, {KEY: ResolvedTarget(50)}, target="committed", declarations=declarations,
+        estimates={}, analysis_id=None, most_partitions=9, created_by="ann", now=NOW,
+        expires_after=MINUTE,
+    )  # fmt: skip
+
+
+SUSPECT = TopicReading(TOPIC, 8 * MIB, MIB, 1_800_000, 1, None)
+
+
+def test_a_declaration_does_not_silence_the_suspicion() -> None:
+    made = plan(SUSPECT, {TOPIC: declared()})
+    (guard,) = made.partitions[0].guards
+    assert guard.name == "unseen-reader-suspected"
+    assert "16.0 MiB an hour" in guard.reason and "explain 2.0 MiB" in guard.reason
+    assert Plan.from_json_text(made.to_json_text(), "plan.json") == made
+    (row,) = preview(made, NOW)["unseen_readers"]
+    assert (row["topic"], row["measured"], row["suspected"]) == (TOPIC, "measured", True)
+    assert row["bytes_out_an_hour"] == 16 * MIB
+
+
+def test_before_sending_it_is_not_asked_again_and_without_target_not_at_all() -> None:
+    over = judge(
+        facts(claims={0: {"a": 80}}, readings={TOPIC: SUSPECT}),
+        waived=(), declarations={TOPIC: declared()}, most_partitions=9, planned_partitions=1,
+    )  # fmt: skip
+    seen = over.facts.partitions[KEY]
+    assert over.data_findings(seen, ResolvedTarget(50)) == []
+    assert over.findings(KEY, ResolvedTarget(0)) == []
+
+
+def test_what_nobody_measured_is_told_and_guards_nothing() -> None:
+    unmeasured = TopicReading(TOPIC)
+    made = plan(unmeasured, {TOPIC: declared()})
+    assert made.partitions[0].free
+    (row,) = preview(made, NOW)["unseen_readers"]
+    assert (row["measured"], row["bytes_out_an_hour"]) == ("not measured", None)
+    assert row["why"] == "no broker metrics are kept"
+
+
+def write(store: ClusterStore, at: datetime, counters: dict[int, float], committed: int) -> None:
+    """A snapshot of one topic of 100 records on two brokers, as `collect` writes it."""
+    tables: dict[str, dict[str, list[Any]]] = {
+        "topics": {"topic_no": [0, 1], "topic": ["other", TOPIC]},
+        "replicas": {
+            "broker_id": [1, 2], "topic_no": [1, 1], "partition": [0, 0],
+            "is_leader": [True, False], "size_bytes": [100_000, 90_000], "log_start_offset": [0, 0],
+            "log_end_offset": [100, 100],
+        },
+        "group_offsets": {
+            "group_id": ["g", "g"], "topic_no": [0, 1], "partition": [0, 0],
+            "committed_offset": [7, committed],
+        },
+    }  # fmt: skip
+    if counters:
+        tables["broker_metrics"] = {
+            "broker_id": list(counters), "name": [BYTES_OUT] * len(counters),
+            "labels": [json.dumps({"topic": TOPIC}, separators=(",", ":"))] * len(counters),
+            "value": list(counters.values()),
+        }  # fmt: skip
+    writer = store.begin("snapshots", at)
+    for name, columns in tables.items():
+        writer.write(name, to_arrow(name, columns, writer.id, at))
+    writer.commit(0.1, {})
+
+
+def test_kept_snapshots_of_the_last_day_are_read(tmp_path: Path) -> None:
+    store = ClusterStore(Store(str(tmp_path)), "c1")
+    write(store, NOW - timedelta(hours=30), {1: 0.0, 2: 0.0}, 0)  # too old to count
+    write(store, NOW - timedelta(hours=2), {1: 1e6, 2: 0.0}, 10)
+    write(store, NOW - timedelta(hours=1), {}, 20)
+    write(store, NOW, {1: 9e6, 2: 5e5}, 40)
+    found = topic_readings(store, [TOPIC, "unknown"], NOW)
+    assert found[TOPIC].bytes_out == 8_500_000
+    assert found[TOPIC].explained_bytes == 30 * 1000
+    assert (found[TOPIC].window_ms, found[TOPIC].partitions) == (7_200_000, 1)
+    assert found[TOPIC].suspected
+    assert found["unknown"].measured == "not measured"
+
+
+def test_snapshots_without_metrics_measure_nothing(tmp_path: Path) -> None:
+    store = ClusterStore(Store(str(tmp_path)), "c1")
+    write(store, NOW, {}, 10)
+    assert topic_readings(store, [TOPIC], NOW) == {}
+
+
+def test_of_a_day_of_watch_only_some_snapshots_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ClusterStore(Store(str(tmp_path)), "c1")
+    ids = [f"{NOW - minute * MINUTE:%Y%m%dT%H%M%S}000Z-0000" for minute in range(1000)]
+    read: list[str] = []
+    monkeypatch.setattr(store, "ids", lambda _kind: sorted(ids))
+    monkeypatch.setattr(
+        "dashboard.purge.readings._sample", lambda _store, name, _topics: read.append(name)
+    )
+    assert topic_readings(store, [TOPIC], NOW) == {}
+    assert len(read) < 25 and {max(ids), min(ids)} <= set(read)
