@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.purge import forecast as forecasts
+from dashboard.purge.forecast import Forecast, judge
+from dashboard.purge.plan import Plan
+from dashboard.settings import PurgeSettings
 from tests.unit.cli.plans import a_plan
+from tests.unit.purge.forecasts import reading
 
 
 def test_the_preview_has_the_keys_of_the_contract(
@@ -78,3 +83,35 @@ def test_a_plan_edited_by_hand_is_refused(alone: Path, capsys: pytest.CaptureFix
     Path("plan.json").write_text(text)
     assert main(["preview", "plan.json", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "PLAN_EDITED"
+
+
+def test_live_adds_who_would_hold_it_up_and_each_mode(
+    alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Plan] = []
+
+    def foreseen(_settings: object, _root: str, _cluster: str, plan: Plan, **_: object) -> Forecast:
+        asked.append(plan)
+        return judge(reading({1: 100, 2: 100, 3: "BROKER_UNREACHABLE"}), {}, PurgeSettings())
+
+    monkeypatch.setattr(forecasts, "forecast", foreseen)
+    Path("plan.json").write_text(a_plan().to_json_text())
+    assert main(["preview", "plan.json", "--live", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["forecast"]
+    assert found["held_up_by"][0]["broker_id"] == 3
+    assert found["timing_out"]["partitions"] == 1
+
+    assert main(["preview", "plan.json", "--live"]) == 0
+    out = capsys.readouterr().out
+    assert "- Broker 3 does not answer: 1 partition would wait for it" in out
+    assert "wait-all: 1 would time out after 30 s." in out
+    assert "leader-only: Broker 1 speaks v2:" in out
+    assert len(asked) == 2
+
+
+def test_live_without_a_known_cluster_says_so(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("plan.json").write_text(a_plan().to_json_text())
+    assert main(["preview", "plan.json", "--live", "--json"]) == 1
+    assert "code" in json.loads(capsys.readouterr().out)["error"]

@@ -1,0 +1,138 @@
+"""How long each mode of a purge would take just now, and which brokers would hold it up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dashboard.cluster.live import connect
+from dashboard.connections import client_for
+from dashboard.errors import RefusedError
+from dashboard.guard_texts import guard
+from dashboard.model import PartitionState
+from dashboard.purge.forecast_reading import Reading, read
+from dashboard.purge.lag_time import leader_ends
+from dashboard.purge.plan import Plan
+from dashboard.purge.stalls import UNUSABLE, Ends, Stall, followers_behind, stalls_of
+from dashboard.settings import PurgeSettings, Settings
+from dashboard.snapshots import Store
+
+# Longer than any healthy answer about 10,000 partitions; a broker that hangs costs it once.
+PATIENCE = timedelta(seconds=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a wait-all request would meet, and what each leader speaks.
+
+    `quick` partitions answer within `quick_seconds` (None: the brokers' long poll is not known);
+    `waiting` ones with the next fetch of followers that are behind and fetch; `timing_out` ones
+    as far as can be seen not before the request's timeout; `unusable` ones have no leader that
+    answers.
+    `not_alive` maps a broker that is down to its partitions: nobody waits for it. `leaders` maps
+    a leader to its partitions, `versions` to its highest DeleteRecords version, where it said;
+    of brokers in `moves_unknown` it is not known whether they move log dirs.
+    """
+
+    read_at: datetime
+    seconds: float
+    timeout_seconds: float
+    quick: int
+    quick_seconds: float | None
+    waiting: int
+    timing_out: int
+    unusable: int
+    stalls: tuple[Stall, ...]
+    not_alive: Mapping[int, int]
+    leaders: Mapping[int, int]
+    versions: Mapping[int, int]
+    moves_unknown: tuple[int, ...] = ()
+
+    @property
+    def partitions(self) -> int:
+        return self.quick + self.waiting + self.timing_out + self.unusable
+
+
+def forecast(
+    settings: Settings,
+    store_root: str,
+    cluster: str | None,
+    plan: Plan,
+    *,
+    client_overrides: Mapping[str, str] | None = None,
+) -> Forecast:
+    """The forecast for a plan's free partitions, read live; changes nothing, asks for no group.
+
+    Raises StoreError, SettingsError, RefusedError CLUSTER_MISMATCH, and ClusterError when no
+    broker answers.
+    """
+    store = Store(store_root).cluster(cluster)
+    client = client_for(settings, store, client_overrides)
+    with connect(client, min(settings.broker_timeout, PATIENCE)) as live:
+        reached = live.cluster_id()
+        if reached != plan.cluster_id:
+            text = guard("cluster-mismatch", planned=plan.cluster_id, found=reached)
+            raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
+        reading = read(live, [p.key for p in plan.free_partitions])
+    found = judge(reading, {}, settings.purge)
+    behind = followers_behind(reading, found.stalls)
+    if not behind:
+        return found
+    return judge(reading, leader_ends(store, behind, reading.topic_ids), settings.purge)
+
+
+def judge(reading: Reading, ends: Ends, purge: PurgeSettings) -> Forecast:
+    """The forecast from what was read, and from since when the leaders' logs ended where. Pure.
+
+    A leader answers when every replica on an alive broker, and its own future replica, starts at
+    the target (KIP-107, `Partition.lowWatermarkIfLeader`).
+    """
+    stalls: list[Stall] = []
+    quick: list[PartitionState] = []
+    waiting = unusable = 0
+    for _, state in sorted(reading.partitions.items()):
+        found = stalls_of(reading, state, ends)
+        stalls += found
+        if not found:
+            quick.append(state)
+        elif any(stall.cause in UNUSABLE for stall in found):
+            unusable += 1
+        elif all(stall.fetching for stall in found):
+            waiting += 1
+    states = reading.partitions.values()
+    leaders = Counter(s.leader_id for s in states if s.leader_id is not None)
+    down = Counter(b for s in states for b in s.replicas if b not in reading.alive)
+    return Forecast(
+        read_at=reading.read_at,
+        seconds=reading.seconds,
+        timeout_seconds=purge.request_timeout.total_seconds(),
+        quick=len(quick),
+        quick_seconds=_quick_seconds(quick, reading, purge),
+        waiting=waiting,
+        timing_out=len(states) - len(quick) - waiting - unusable,
+        unusable=unusable,
+        stalls=tuple(stalls),
+        not_alive=dict(sorted(down.items())),
+        leaders=dict(sorted(leaders.items())),
+        versions={b: v for b, v in sorted(reading.versions.items()) if b in leaders},
+        moves_unknown=tuple(sorted(reading.log_dirs_unread & set(leaders))),
+    )
+
+
+def _quick_seconds(
+    quick: Sequence[PartitionState], reading: Reading, purge: PurgeSettings
+) -> float | None:
+    """Idle followers come within their long poll; a leader's requests queue behind each other."""
+    if not quick:
+        return None
+    followers = {b for s in quick for b in s.replicas if b != s.leader_id and b in reading.alive}
+    if not followers:
+        return 0.0
+    known = [reading.fetch_wait_ms[b] for b in followers if b in reading.fetch_wait_ms]
+    if not known:
+        return None
+    most = max(Counter(state.leader_id for state in quick).values())
+    requests = -(-most // purge.partitions_per_request)
+    return -(-requests // purge.requests_in_flight) * max(known) / 1000
