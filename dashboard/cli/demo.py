@@ -21,9 +21,14 @@ def add_parser(verbs: Verbs) -> None:
         description="up      starts brokers, workload, watch and dashboard; Ctrl-C ends all of it\n"
         "load    writes more into a running demo\n"
         "status  shows what runs, and what each topic is meant to show\n"
-        "down    ends a running demo, or clears what a crash left",
+        "down    ends a running demo, or clears what a crash left\n\n"
+        "No released Kafka broker answers a leader-only purge: DeleteRecords v3 (KIP-1343) is a\n"
+        "proposal. With --leader-only-preview the demo's brokers know it. They are a preview, not\n"
+        "a release: Kafka 4.3.1 of Maven Central with one file and two messages compiled anew on\n"
+        "this machine, once (22 MB to fetch, up to a minute), then kept in the cache folder.",
         examples=(
             "lowwater demo up",
+            "lowwater demo up --leader-only-preview    # purges may choose the mode leader-only",
             "lowwater demo status --json",
             "lowwater demo load --partitions 5000",
             "lowwater demo down",
@@ -31,6 +36,12 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("action", choices=("up", "load", "status", "down"))
     parser.add_argument("--port", type=int, help="up: the page's port (8501, or a free one)")
+    parser.add_argument(
+        "--leader-only-preview",
+        action="store_true",
+        default=None,
+        help="up: brokers that know DeleteRecords v3, compiled here; not a released Kafka",
+    )
     parser.add_argument("--partitions", type=int, metavar="N", help="load: create N partitions")
 
 
@@ -47,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
             lambda found: output.emit(found, _ready(found), as_json=args.json),
             port=args.port,
             data=args.data,
+            leader_only_preview=bool(args.leader_only_preview),
         )
         return 0
     if args.action == "load":
@@ -63,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """A flag of another action would be ignored in silence: refused instead."""
-    for flag, action in (("port", "up"), ("partitions", "load")):
-        if getattr(args, flag) is not None and args.action != action:
+    flags = (("port", "up"), ("leader-only-preview", "up"), ("partitions", "load"))
+    for flag, action in flags:
+        if getattr(args, flag.replace("-", "_")) is not None and args.action != action:
             raise UsageError(
                 f"--{flag} belongs to `lowwater demo {action}`, not to `{args.action}`",
                 "See: lowwater demo --help",
@@ -78,10 +91,15 @@ def _check(args: argparse.Namespace) -> None:
 def _ready(found: Mapping[str, Any]) -> str:
     return (
         f"dashboard: {found['url']}\n"
-        f"brokers:   {found['bootstrap']}\n"
+        f"brokers:   {found['bootstrap']} (Kafka {_kafka(found)})\n"
         f"settings:  LOWWATER_SETTINGS={found['settings']}\n"
         "Ctrl-C ends all of it and removes its folder."
     )
+
+
+def _kafka(found: Mapping[str, Any]) -> str:
+    note = ", leader-only preview: not a released broker" if found["leader_only_preview"] else ""
+    return f"{found['kafka_version']}{note}"
 
 
 def _loaded(loaded: Mapping[str, Any]) -> str:
@@ -96,7 +114,7 @@ def _status(found: Mapping[str, Any]) -> str:
     topics = [{**t, "held by": t["blocking_group"]} for t in found["topics"]]
     return "\n".join(
         (
-            f"{found['phase']} as process {found['pid']}: Kafka {found['kafka_version']}, "
+            f"{found['phase']} as process {found['pid']}: Kafka {_kafka(found)}, "
             f"brokers {output.cell(found['alive_brokers'])} alive",
             f"dashboard {found['url'] or 'not up yet'} · brokers {found['bootstrap'] or '-'}",
             "",

@@ -42,6 +42,7 @@ class DemoState:
     bootstrap: str | None = None
     cluster_id: str | None = None
     url: str | None = None
+    leader_only_preview: bool = False
     children: Mapping[str, ProcessId] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:

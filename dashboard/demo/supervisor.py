@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from dashboard.demo import children, guardian, jars, processes, room, state
+from dashboard.demo import children, guardian, jars, preview, processes, room, state
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.children import Place
 from dashboard.demo.server_properties import free_ports
@@ -54,12 +54,14 @@ class Supervisor:
         data: str | None = None,
         parts: Sequence[str] = PARTS,
         brokers: int = 3,
+        leader_only_preview: bool = False,
     ) -> None:
         self._settings = settings
         self._say = say
         self._ready = ready
         self._parts = parts
         self._brokers = brokers
+        self._preview = leader_only_preview
         self._port = choose_port(port)
         self._data = str(Path(data).resolve()) if data and "://" not in data else data
         self._began = time.monotonic()
@@ -83,7 +85,8 @@ class Supervisor:
 
     def _start(self, ending: ExitStack) -> None:
         version = self._settings.kafka_version
-        java = jars.resolve(version, self._settings.cache_dir, say=self._say)
+        resolve = preview.resolve if self._preview else jars.resolve
+        java = resolve(version, self._settings.cache_dir, say=self._say)
         place = self._furnish(ending)
         self._cluster = LocalCluster(
             place.room / "kafka",
@@ -99,7 +102,8 @@ class Supervisor:
                 self._settings, self._cluster.bootstrap, place.data, datetime.now(UTC)
             )
         )
-        self._tell(f"{self._brokers} brokers of Kafka {version} up")
+        kind = " with DeleteRecords v3 (a preview, not a release)" if self._preview else ""
+        self._tell(f"{self._brokers} brokers of Kafka {version}{kind} up")
         for part in self._parts:
             ending.callback(self._stop_child, part)
             self._spawn(part, first=True)
@@ -120,6 +124,7 @@ class Supervisor:
             kafka_version=self._settings.kafka_version,
             data=data,
             settings=str(place.settings),
+            leader_only_preview=self._preview,
         )
         ending.callback(state.remove, self._settings.state_dir, str(folder))
         state.write(self._settings.state_dir, self._state)

@@ -31,10 +31,12 @@ def up(
     data: str | None = None,
     parts: Sequence[str] = PARTS,
     brokers: int = 3,
+    leader_only_preview: bool = False,
 ) -> None:
     """Runs the demo in the foreground until Ctrl-C (KeyboardInterrupt) or `down` (returns).
 
-    `ready` gets the running demo as a JSON object once the page answers. Raises DemoError when a
+    `ready` gets the running demo as a JSON object once the page answers. `leader_only_preview`
+    chooses brokers that know DeleteRecords v3, compiled on first use. Raises DemoError when a
     demo runs already, the port is taken, or a part does not come up.
     """
     running = state.read(settings.state_dir)
@@ -55,6 +57,7 @@ def up(
         data=data,
         parts=parts,
         brokers=brokers,
+        leader_only_preview=leader_only_preview,
     )
     if supervisor.run() == signal.SIGINT:
         raise KeyboardInterrupt
@@ -130,6 +133,7 @@ def _described(found: DemoState) -> dict[str, Any]:
         "bootstrap": found.bootstrap,
         "cluster_id": found.cluster_id,
         "kafka_version": found.kafka_version,
+        "leader_only_preview": found.leader_only_preview,
         "data": found.data,
         "settings": found.settings,
         "processes": [

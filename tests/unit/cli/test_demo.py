@@ -28,6 +28,7 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     [
         ["down", "--port", "8501"],
         ["up", "--partitions", "5"],
+        ["status", "--leader-only-preview"],
         ["up", "--port", "0"],
         ["up", "--port", "70000"],
         ["load", "--partitions", "0"],
@@ -61,15 +62,39 @@ def test_up_prints_where_the_page_is(
         *,
         port: int | None,
         data: str | None,
+        leader_only_preview: bool,
     ) -> None:
         say("brokers up 5 s")
-        ready({"url": f"http://127.0.0.1:{port}", "bootstrap": "b:1", "settings": data})
+        url = f"http://127.0.0.1:{port}"
+        kafka = {"kafka_version": "4.3.1", "leader_only_preview": leader_only_preview}
+        ready({"url": url, "bootstrap": "b:1", "settings": data, **kafka})
 
     monkeypatch.setattr(verbs, "up", up)
     assert main(["demo", "up", "--port", "8600", "--data", "/d"]) == 0
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[0] == "dashboard: http://127.0.0.1:8600"
+    where, brokers = printed.out.splitlines()[:2]
+    assert where == "dashboard: http://127.0.0.1:8600"
+    assert brokers == "brokers:   b:1 (Kafka 4.3.1)"
     assert printed.err == "brokers up 5 s\n"
+    assert main(["demo", "up", "--leader-only-preview"]) == 0
+    brokers = capsys.readouterr().out.splitlines()[1]
+    assert brokers.endswith("(Kafka 4.3.1, leader-only preview: not a released broker)")
+
+
+def test_help_says_what_the_preview_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--help"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "They are a preview, not a release" in printed
+
+
+def test_the_preview_of_another_version_is_refused_before_anything_starts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOWWATER_KAFKA_VERSION", "4.4.0")
+    assert main(["demo", "up", "--leader-only-preview", "--json"]) == 1
+    error = answer(capsys)["error"]
+    assert error["code"] == "PREVIEW_VERSION"
+    assert "LOWWATER_KAFKA_VERSION" in error["next"]
 
 
 def test_ctrl_c_is_exit_130(
