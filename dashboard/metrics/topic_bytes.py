@@ -25,8 +25,11 @@ _NAMES = {
     "messagesin": "kafka_server_brokertopicmetrics_messagesin_total",
 }
 _PREFIX = b"kafka_server_brokertopicmetrics_"
-# Rates (OneMinuteRate …) stand beside the counts: only a count's ending is taken.
-_PER_BEAN = re.compile(rf"{_PREFIX.decode()}(\w+?)(?:persec)?(?:_count|_total|_count_total)")
+# Rates (OneMinuteRate …) stand beside the counts: only a count's ending is taken. JMX exporter
+# 1.x drops `_total` where no rule says COUNTER: `bytesout` alone is a count, `…persec` may be any.
+_PER_BEAN = re.compile(
+    rf"{_PREFIX.decode()}([a-z]+?)(?:(?:persec)?(?:_count|_total|_count_total)|(?<!persec))"
+)
 # Without rules the bean's name is a label, and the attribute's name ends the metric's.
 _WITHOUT_RULES = re.compile(rf"{_PREFIX.decode()}count(?:_total)?")
 

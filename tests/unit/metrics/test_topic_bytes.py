@@ -13,6 +13,7 @@ from dashboard.metrics.topic_bytes import BYTES_OUT, topic_bytes, wanted
         'kafka_server_brokertopicmetrics_bytesout_total{topic="my.topic"} 1.5E3',
         'kafka_server_brokertopicmetrics_bytesoutpersec_count{topic="my.topic",} 1500.0',
         'kafka_server_brokertopicmetrics_bytesoutpersec_total{topic="my.topic"} 1500 1700000000000',
+        'kafka_server_brokertopicmetrics_bytesout{topic="my.topic"} 1500',
         'kafka_server_brokertopicmetrics_bytesoutpersec_count_total{topic="my.topic"} 1500',
         'kafka_server_BrokerTopicMetrics_BytesOutPerSec_Count{topic="my.topic"} 1500',
         'kafka_server_BrokerTopicMetrics_Count{name="BytesOutPerSec",topic="my.topic",} 1500.0',
@@ -29,6 +30,7 @@ def test_every_common_spelling_of_bytes_out_is_one_count(line: str) -> None:
     "line",
     [
         'kafka_server_brokertopicmetrics_bytesout_oneminuterate{topic="t"} 1',
+        'kafka_server_brokertopicmetrics_bytesoutpersec{topic="t"} 1',
         'kafka_server_BrokerTopicMetrics_MeanRate{name="BytesOutPerSec",topic="t"} 1',
         # Followers fetch too, and no consumer hides among them.
         "kafka_server_brokertopicmetrics_replicationbytesout_total 7",

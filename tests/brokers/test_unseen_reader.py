@@ -1,0 +1,101 @@
+"""A reader that no group shows: the broker's own count of bytes out gives it away."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from dashboard import settings
+from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
+from dashboard.collect import Collected, collect
+from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.clients import client
+from dashboard.demo.jars import KafkaJars
+from dashboard.demo.server_properties import free_ports
+from dashboard.metrics.sources import Sources
+from dashboard.purge.preview import preview
+from tests.brokers import exporter
+from tests.brokers.purge_bench import Bench
+
+RECORDS = 4000
+GUARD = "unseen-reader-suspected"
+
+
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    port = free_ports(1)[0]
+    return Sources({1: f"http://127.0.0.1:{port}/metrics"}, timedelta(seconds=30))
+
+
+@pytest.fixture(scope="module")
+def bench(kafka_jars: KafkaJars, sources: Sources) -> Iterator[Bench]:
+    """One broker of its own, with the JMX exporter in its Java."""
+    agent = exporter.fetch(kafka_jars.java, settings.load().cache_dir)
+    with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
+        folder = Path(text)
+        port = int(sources.by_broker[1].split(":")[2].split("/")[0])
+        flags = {1: exporter.flags(agent, port, folder)}
+        with LocalCluster(folder / "kafka", kafka_jars, brokers=1, jvm_flags=flags) as running:
+            made = Bench(running.bootstrap, running.cluster_id, folder / "bench", replicas=1)
+            yield made
+            made.close()
+
+
+def take(bench: Bench, sources: Sources) -> Collected:
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        return collect(live, bench.store, now=utc_now, progress=print, metrics=sources)
+
+
+def read(bench: Bench, topic: str, group: str, *, commit: bool) -> None:
+    """All records of partition 0, by assign(); committed up to the end if asked."""
+    reader = Consumer(client(bench.bootstrap, **{"group.id": group, "enable.auto.commit": "false"}))
+    reader.assign([TopicPartition(topic, 0, 0)])
+    count = 0
+    until = utc_now() + timedelta(seconds=60)
+    while count < RECORDS and utc_now() < until:
+        count += len(reader.consume(RECORDS, timeout=0.5))
+    if commit:
+        reader.commit(offsets=[TopicPartition(topic, 0, RECORDS)], asynchronous=False)
+    reader.close()
+    assert count == RECORDS
+
+
+def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
+    bench: Bench, sources: Sources
+) -> None:
+    hidden, known = bench.topic(RECORDS), bench.topic(RECORDS, name="purge.with-a.dot")
+    for topic in (hidden, known):
+        bench.commit("unseen-g", topic, {0: 3000})
+    first = take(bench, sources)
+    assert first.metrics == ({"broker_id": 1, "answered": True, "error": None},)
+    (before,) = preview(bench.plan(hidden), utc_now())["unseen_readers"]
+    assert before["measured"] == "not measured"
+
+    for _ in range(2):
+        read(bench, hidden, "unseen-nobody", commit=False)
+    read(bench, known, "unseen-reader", commit=True)
+    take(bench, sources)
+
+    found = {p.topic: p for p in bench.plan(hidden, known).partitions}
+    assert found[known].free
+    (guard,) = found[hidden].guards
+    assert guard.name == GUARD
+    assert hidden in guard.reason and "explain 0 B" in guard.reason
+    rows = {r["topic"]: r for r in preview(bench.plan(hidden, known), utc_now())["unseen_readers"]}
+    assert {r["measured"] for r in rows.values()} == {"measured"}
+    # What the broker counts is what was read: records of some 1,070 bytes, once and twice.
+    sent = {t: r["bytes_out_an_hour"] * r["window_ms"] / 3_600_000 for t, r in rows.items()}
+    assert 2 * RECORDS * 1000 < sent[hidden] < 2 * RECORDS * 1200
+    assert RECORDS * 1000 < sent[known] < RECORDS * 1200
+    assert rows[known]["explained_bytes_an_hour"] > 0.8 * rows[known]["bytes_out_an_hour"]
+
+    lifted = bench.plan(hidden, override=(f"{GUARD}=the backup job, it keeps its own offsets",))
+    assert lifted.partitions[0].free
+    override = next(o for o in lifted.overrides if o.name == GUARD)
+    assert (override.by, override.reason) == ("test", "the backup job, it keeps its own offsets")
