@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from dashboard.cluster import list_offsets_rows
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.messages import ListOffsetsRequest
@@ -20,7 +21,6 @@ LATEST = -1
 ANY_REPLICA = -2  # the "debugging consumer": followers answer it with their own offsets
 CONSUMER = -1  # only the current leader answers it
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-_LEAN_VERSION = 5
 _PAUSES_SECONDS = (0.15, 0.35, 0.7)
 _ERRORS_OF_BROKERS = ("BROKER_UNREACHABLE", "ANSWER_LOST")
 
@@ -50,26 +50,39 @@ def ask_offsets(
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, FoundOffset]:
     """ListOffsets for many partitions in one request (KIP-79; leader epochs: KIP-320)."""
-
-    def request(at: Wire) -> Any:
-        # The last version before tagged fields says all we ask, at half the cost: there are
-        # tens of thousands of partitions in these requests. Newer ones only if that one is gone.
-        version = at.version(ListOffsetsRequest, max(_LEAN_VERSION, at.oldest(ListOffsetsRequest)))
-        return ListOffsetsRequest(
+    # One version says all we ask in rows of one size: there are tens of thousands of partitions in
+    # these requests. Another one only where a broker does not speak it.
+    oldest = wire.oldest(ListOffsetsRequest)
+    version = wire.version(ListOffsetsRequest, max(list_offsets_rows.VERSION, oldest))
+    if version == list_offsets_rows.VERSION:
+        by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for topic, partition, epoch in partitions:
+            by_topic[topic].append((partition, epoch))
+        body = list_offsets_rows.encode(by_topic, timestamp, replica_id, isolation)
+        return wire.ask_raw(ListOffsetsRequest.API_KEY, version, body, _found, deadline)
+    answer = wire.ask(
+        lambda _: ListOffsetsRequest(
             version=version,
             replica_id=replica_id,
             isolation_level=isolation,
             topics=_topics(version, partitions, timestamp),
             timeout_ms=max(1, int((deadline - time.monotonic()) * 1000)),
-        )
-
-    answer = wire.ask(request, deadline)
+        ),
+        deadline,
+    )
     return {
         TopicPartition(topic.name, p.partition_index): FoundOffset(
             p.offset, error_name(p.error_code)
         )
         for topic in answer.topics
         for p in topic.partitions
+    }
+
+
+def _found(answer: memoryview[int]) -> dict[TopicPartition, FoundOffset]:
+    return {
+        TopicPartition(topic, partition): FoundOffset(offset, error_name(error))
+        for topic, partition, error, offset in list_offsets_rows.decode(answer)
     }
 
 

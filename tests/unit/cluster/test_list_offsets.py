@@ -1,0 +1,73 @@
+"""ListOffsets' own rows are, byte for byte, what kafka-python's schemas say."""
+
+from __future__ import annotations
+
+import struct
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
+from dashboard.cluster import list_offsets_rows
+from dashboard.cluster.live import connect
+from dashboard.model import TopicPartition
+from tests.unit.cluster.answers import offsets_answer
+from tests.unit.cluster.fake_broker import FakeBroker, topic
+
+BY_TOPIC = {"orders": [(0, 7), (3, -1)], "kühl-1": [(2**31 - 1, 0)], "none": []}
+
+
+def asked() -> Any:
+    one_topic = ListOffsetsRequest.ListOffsetsTopic
+    one = one_topic.ListOffsetsPartition
+    topics = [
+        one_topic(
+            name=name,
+            version=5,
+            partitions=[
+                one(partition_index=p, current_leader_epoch=e, timestamp=-2, version=5)
+                for p, e in rows
+            ],
+        )
+        for name, rows in BY_TOPIC.items()
+    ]
+    return ListOffsetsRequest(version=5, replica_id=-2, isolation_level=1, topics=topics)
+
+
+def answered() -> bytes:
+    one_topic = ListOffsetsResponse.ListOffsetsTopicResponse
+    one = one_topic.ListOffsetsPartitionResponse
+    rows = [
+        one(partition_index=p, error_code=p, timestamp=-1, offset=2**40 + p, leader_epoch=3,
+            version=5)
+        for p in (0, 6)
+    ]  # fmt: skip
+    topics = [one_topic(name=n, partitions=rows[:k], version=5) for n, k in (("ä", 2), ("b", 0))]
+    return bytes(ListOffsetsResponse(version=5, throttle_time_ms=9, topics=topics).encode())
+
+
+def test_a_request_is_encoded_as_kafkas_schema_says() -> None:
+    own = list_offsets_rows.encode(BY_TOPIC, -2, replica_id=-2, isolation=1)
+    assert own == bytes(asked().encode())
+
+
+def test_an_answer_is_decoded_as_kafkas_schema_says() -> None:
+    found = list(list_offsets_rows.decode(memoryview(answered())))
+    assert found == [("ä", 0, 0, 2**40), ("ä", 6, 6, 2**40 + 6)]
+
+
+@pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b[:-30], lambda b: b + b"\0"])
+def test_an_answer_of_another_length_is_refused(change: Any) -> None:
+    with pytest.raises((struct.error, ValueError)):
+        list(list_offsets_rows.decode(memoryview(change(answered()))))
+
+
+@pytest.mark.parametrize("newest", [4, 5, 9])
+def test_brokers_of_any_version_are_understood(newest: int) -> None:
+    with FakeBroker(versions={3: 12, 2: newest, 60: 1}) as broker:
+        broker.topics = [topic("orders", [1, 1])]
+        broker.answers[2] = offsets_answer
+        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=5)) as live:
+            found = live.offsets([TopicPartition("orders", 1)])
+    assert [(o.log_start_offset, o.high_watermark) for o in found.values()] == [(10, 90)]
