@@ -4,6 +4,8 @@ LowwaterError
 ├── UsageError            1  wrong flags or arguments
 ├── SettingsError         1  a settings file, variable or client property that cannot be used
 ├── StoreError            1  the data folder: no snapshot, unreadable, newer schema, disk full
+├── InventoryError        1  an inventory or listing of a broker's disk that cannot be used
+│   └── LogDirError       4  no log dir could be read
 ├── PlanError             1  a plan or offsets file that cannot be used
 ├── RefusedError          3  guards or rules refuse: nothing was sent
 ├── PartialError          2  some partition is not done
@@ -66,6 +68,20 @@ class StoreError(LowwaterError):
 
     exit_code = 1
     default_code = "STORE_UNREADABLE"
+
+
+class InventoryError(LowwaterError):
+    """An inventory file or a listing of a broker's disk that cannot be used."""
+
+    exit_code = 1
+    default_code = "INVENTORY_INVALID"
+
+
+class LogDirError(InventoryError):
+    """No log dir of a broker could be read."""
+
+    exit_code = 4
+    default_code = "LOG_DIR_UNREADABLE"
 
 
 class PlanError(LowwaterError):

@@ -32,6 +32,7 @@ VERBS = (
     "delete-records",
     "demo",
     "dashboard",
+    "inventory",
     "doctor",
 )
 INTERRUPTED = 130

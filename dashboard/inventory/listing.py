@@ -1,0 +1,223 @@
+"""Reads the output of the shell line, line by line: memory follows the folders, not the files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from typing import BinaryIO
+
+from dashboard.clock import parse_time
+from dashboard.errors import InventoryError, LogDirError, UsageError
+from dashboard.inventory import command
+from dashboard.inventory.contents import (
+    LONGEST_LINE,
+    DamagedError,
+    parse_checkpoint,
+    parse_meta,
+    parse_topic_id,
+)
+from dashboard.inventory.listing_files import Files
+from dashboard.inventory.log_dirs import parse_log_dirs
+from dashboard.inventory.names import (
+    CHECKPOINTS,
+    META,
+    PARTITION_METADATA,
+    PLAIN_CHARACTERS,
+)
+from dashboard.inventory.recorder import Recorder
+
+NEWEST_FROM = "mtime"
+
+_CONTENT = re.compile(rf"\./((?:[{PLAIN_CHARACTERS}]+/)?[{PLAIN_CHARACTERS}]+):(.*)".encode(), re.S)
+_GREETING_LINES = 1000  # what a login shell may print before the header
+_KILLED = 126  # find itself ends with 0 or 1; from here on a shell reports why it did not run
+_LONGEST = 8 * LONGEST_LINE
+_TOO_LONG = b"\0"  # in place of a line that none of ours can be
+
+
+class Lines:
+    """The listing's lines without their ends, counted; `marker` is the `#` line met last."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.number = 0
+        self.marker: tuple[str, str] | None = None
+
+    def next(self) -> bytes | None:
+        """The next line, or None at the end. A terminal's carriage return is dropped."""
+        line = self._file.readline(_LONGEST)
+        if not line:
+            return None
+        self.number += 1
+        whole = line
+        while len(line) == _LONGEST and not line.endswith(b"\n"):
+            line = self._file.readline(_LONGEST)
+            whole = _TOO_LONG
+        return whole.rstrip(b"\r\n")
+
+    def until_marker(self) -> Iterator[bytes]:
+        """The lines before the next `#` line, which becomes `marker`; None at the end of all."""
+        self.marker = None
+        while (line := self.next()) is not None:
+            if line.startswith(b"#"):
+                word, _, rest = line.decode("utf-8", "replace").partition(" ")
+                self.marker = (word, rest.strip())
+                return
+            yield line
+
+
+def read_header(lines: Lines) -> tuple[str, ...]:
+    """The log dirs that the listing announces. Raises InventoryError LISTING_INVALID."""
+    for _ in range(_GREETING_LINES):
+        line = lines.next()
+        if line is None:
+            break
+        word, _, rest = line.decode("utf-8", "replace").partition(" ")
+        version, _, announced = rest.partition(" ")
+        if word == command.HEADER and version.isdigit():
+            if int(version) != command.VERSION:
+                raise _invalid(f"it has version {version}; this release reads {command.VERSION}")
+            return _log_dirs(announced)
+    raise _invalid("no line of it is the header of a listing")
+
+
+def read(lines: Lines, log_dirs: tuple[str, ...], recorder: Recorder) -> None:
+    """The rest of the listing into `recorder`; damaged lines are gaps with their number.
+
+    Raises InventoryError LISTING_CUT_SHORT when its end is missing, LISTING_WITHOUT_FILES when
+    the host's find could not print them, LogDirError when no log dir could be opened there.
+    """
+    _time(lines, recorder)
+    opened = set()
+    for expected, log_dir in enumerate(log_dirs):
+        found = _marker(lines, recorder)
+        if found == (command.MISSING, str(expected)):
+            recorder.gap(log_dir, "", "it could not be opened on that host")
+        elif found == (command.LOG_DIR, str(expected)):
+            opened.add(log_dir)
+            _read_log_dir(lines, log_dir, recorder)
+        else:
+            raise _cut_short(lines, f"log dir {log_dir} was to come")
+    if _marker(lines, recorder) != (command.END, ""):
+        raise _cut_short(lines, "its end was to come")
+    if not opened:
+        raise LogDirError(
+            f"{', '.join(log_dirs)}: none could be opened on that host",
+            "Check the paths, and run the line as a user who may read them.",
+            code="LOG_DIR_UNREADABLE",
+        )
+
+
+def _time(lines: Lines, recorder: Recorder) -> None:
+    word, rest = _marker(lines, recorder)
+    try:
+        recorder.scanned_at = parse_time(rest if word == command.AT else "")
+    except UsageError as error:
+        raise _invalid(f"line {lines.number} does not say when it was made") from error
+
+
+def _read_log_dir(lines: Lines, log_dir: str, recorder: Recorder) -> None:
+    topic_ids: dict[str, str] = {}
+    read: set[str] = set()
+    pairs = _contents(lines, log_dir, recorder)
+    for path, group in groupby(pairs, key=lambda pair: pair[0]):
+        contents = (line for _, line in group)
+        try:
+            _take(log_dir, path, contents, topic_ids, recorder)
+        except DamagedError as error:
+            recorder.gap(log_dir, path, str(error))
+        if "/" not in path:
+            read.add(path)
+    _completed(lines, command.CONTENTS)
+    files = Files(log_dir, topic_ids, read, recorder)
+    for line in lines.until_marker():
+        if not files.take(line):
+            _damaged(lines, log_dir, recorder)
+    files.close()
+    _completed(lines, command.FILES)
+    if not files.root_seen:
+        raise InventoryError(
+            f"line {lines.number}: find printed no file of {log_dir}",
+            "That host's find has no -printf (busybox): install GNU findutils, or scan there.",
+            code="LISTING_WITHOUT_FILES",
+        )
+
+
+def _take(
+    log_dir: str,
+    path: str,
+    contents: Iterator[bytes],
+    topic_ids: dict[str, str],
+    recorder: Recorder,
+) -> None:
+    """One small file's lines. Raises DamagedError."""
+    folder, _, name = path.rpartition("/")
+    if path == META:
+        recorder.meta(log_dir, parse_meta(contents))
+    elif path in CHECKPOINTS:
+        for entry in parse_checkpoint(contents):
+            recorder.checkpoint(log_dir, path, entry)
+    elif folder and name == PARTITION_METADATA:
+        topic_ids[folder] = ""  # seen: its gap, if any, is told here and only here
+        topic_ids[folder] = parse_topic_id(contents)
+    else:
+        raise DamagedError("its content was not asked for")
+
+
+def _contents(lines: Lines, log_dir: str, recorder: Recorder) -> Iterator[tuple[str, bytes]]:
+    for line in lines.until_marker():
+        match = _CONTENT.fullmatch(line)
+        if match is None:
+            _damaged(lines, log_dir, recorder)
+        else:
+            yield match[1].decode("ascii"), match[2]
+
+
+def _completed(lines: Lines, word: str) -> None:
+    """The marker that ends a part must be there, and its find must have run to its end."""
+    found, status = lines.marker or ("", "")
+    if found != word or not status.isdigit():
+        raise _cut_short(lines, f"{word} was to come")
+    if int(status) >= _KILLED:
+        raise _cut_short(lines, f"find ended with {status} on that host")
+
+
+def _marker(lines: Lines, recorder: Recorder) -> tuple[str, str]:
+    for _ in lines.until_marker():
+        _damaged(lines, None, recorder)
+    return lines.marker or ("", "")
+
+
+def _damaged(lines: Lines, log_dir: str | None, recorder: Recorder) -> None:
+    recorder.gap(log_dir, f"line {lines.number}", "damaged: it is not what the line prints")
+
+
+def _log_dirs(announced: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(announced)
+        if not isinstance(found, list) or not found:
+            raise ValueError("no list")
+        named = tuple(parse_log_dirs(str(path))[0] for path in found)
+        if list(named) != found or len(set(named)) != len(named):
+            raise ValueError("not as printed")
+    except (ValueError, UsageError) as error:
+        raise _invalid("its header does not name the log dirs") from error
+    return named
+
+
+def _invalid(reason: str) -> InventoryError:
+    return InventoryError(
+        f"the listing cannot be used: {reason}",
+        "Make it with the line that `lowwater inventory command` prints, run by sh.",
+        code="LISTING_INVALID",
+    )
+
+
+def _cut_short(lines: Lines, reason: str) -> InventoryError:
+    return InventoryError(
+        f"the listing is cut short or torn at line {lines.number}: {reason}",
+        "Make it again, and keep the whole output.",
+        code="LISTING_CUT_SHORT",
+    )

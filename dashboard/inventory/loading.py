@@ -1,0 +1,136 @@
+"""Loads inventory files for a snapshot: whole, of the right cluster, one per broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dashboard.clock import parse_time
+from dashboard.errors import InventoryError, UsageError
+from dashboard.inventory.file_schema import META_KEY, SCHEMA_VERSION, TABLES
+from dashboard.tables import SNAPSHOT_TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """One broker's disk as a file told it; `tables` are the snapshot's, still without its id."""
+
+    path: str
+    broker_id: int
+    cluster_id: str
+    scanned_at: datetime
+    summary: dict[str, Any]
+    tables: dict[str, pa.Table]
+
+    def to_json(self, now: datetime) -> dict[str, Any]:
+        """What a snapshot says of it: whose, how old, what it holds and what it lacks."""
+        kept = ("scanned_at", "newest_from", "segments", "checkpoints", "gaps_total", "gaps")
+        return {
+            "broker_id": self.broker_id,
+            "file": self.path,
+            "age_seconds": round((now - self.scanned_at).total_seconds(), 3),
+            **{name: self.summary[name] for name in kept},
+            "log_dirs": [found["log_dir"] for found in self.summary["log_dirs"]],
+        }
+
+
+def load_all(paths: Sequence[str]) -> tuple[Inventory, ...]:
+    """Every file. Raises InventoryError, also when two are of one broker."""
+    found: dict[tuple[str, int], Inventory] = {}
+    for path in paths:
+        inventory = load(path)
+        first = found.setdefault((inventory.cluster_id, inventory.broker_id), inventory)
+        if first is not inventory:
+            raise InventoryError(
+                f"{first.path} and {path} are both of broker {inventory.broker_id}",
+                "Name one: scan all log dirs of a broker at once, with commas between them.",
+                code="INVENTORY_TWICE",
+            )
+    return tuple(found.values())
+
+
+def load(path: str) -> Inventory:
+    """One file. Raises InventoryError INVENTORY_UNREADABLE, or INVENTORY_TOO_NEW."""
+    try:
+        with pq.ParquetFile(path) as file:
+            summary = json.loads((file.metadata.metadata or {})[META_KEY])
+            major, minor = summary["schema_version"]
+            if major > SCHEMA_VERSION[0]:  # a newer major may have moved everything else
+                raise _too_new(path, f"{major}.{minor}")
+            rows = file.read()
+        inventory = Inventory(
+            path,
+            summary["broker_id"],
+            summary["cluster_id"],
+            parse_time(summary["scanned_at"]),
+            summary,
+            {table: _only(rows, table) for table in TABLES},
+        )
+        inventory.to_json(inventory.scanned_at)  # every key that a snapshot will ask for is there
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, UsageError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise InventoryError(
+            f"{path} is no inventory that can be read: {reason[:200]}",
+            "Make it with: lowwater inventory scan (or read) --out FILE.",
+            code="INVENTORY_UNREADABLE",
+        ) from error
+    return inventory
+
+
+def check_cluster(inventories: Sequence[Inventory], cluster_id: str) -> None:
+    """Raise InventoryError INVENTORY_OF_OTHER_CLUSTER for the first that is not this cluster's."""
+    for inventory in inventories:
+        if inventory.cluster_id != cluster_id:
+            raise InventoryError(
+                f"{inventory.path} is of cluster {inventory.cluster_id} (its meta.properties), "
+                f"not of {cluster_id}",
+                "Leave it out, or collect the cluster that it belongs to.",
+                code="INVENTORY_OF_OTHER_CLUSTER",
+            )
+
+
+def tables_of(
+    inventories: Sequence[Inventory], snapshot_id: str, taken_at: datetime
+) -> dict[str, pa.Table]:
+    """`segments` and `checkpoints` of a snapshot, sorted by key; none without an inventory."""
+    if not inventories:
+        return {}
+    found = {}
+    for name in TABLES:
+        spec = SNAPSHOT_TABLES[name]
+        together = pa.concat_tables([inventory.tables[name] for inventory in inventories])
+        for field, value in (("snapshot_id", snapshot_id), ("taken_at", taken_at)):
+            declared = spec.schema.field(field)
+            stamp = pa.repeat(pa.scalar(value, declared.type), together.num_rows)
+            together = together.append_column(declared, stamp)
+        ordered = together.select(spec.schema.names)
+        found[name] = ordered.sort_by([(key, "ascending") for key in spec.key])
+    return found
+
+
+def _only(rows: pa.Table, table: str) -> pa.Table:
+    """One table's rows and columns; a column that an older minor lacks is null."""
+    mine = rows.filter(pc.equal(rows.column("record"), TABLES[table]))
+    fields = [f for f in SNAPSHOT_TABLES[table].schema if f.name not in ("snapshot_id", "taken_at")]
+    arrays = [
+        mine.column(field.name).cast(field.type)
+        if field.name in mine.column_names
+        else pa.nulls(mine.num_rows, field.type)
+        for field in fields
+    ]
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+def _too_new(path: str, version: str) -> InventoryError:
+    return InventoryError(
+        f"{path} has schema version {version}; this release reads {SCHEMA_VERSION[0]}.x",
+        "Upgrade lowwater to the release that wrote it.",
+        code="INVENTORY_TOO_NEW",
+    )

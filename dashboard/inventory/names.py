@@ -1,0 +1,73 @@
+"""What the names inside a log dir mean: folder kinds, segment files, what is left out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Every name that offsets were ever kept under: kafka.server.checkpoints and kafka.log.LogManager;
+# the last two are their names before Kafka 1.1.
+CHECKPOINTS = (
+    "log-start-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "recovery-point-offset-checkpoint",
+    "log-begin-offset-checkpoint",
+    "replication-low-watermark-checkpoint",
+)
+META = "meta.properties"
+PARTITION_METADATA = "partition.metadata"
+LARGEST_METADATA = 4096  # bytes; Kafka writes under a hundred
+# They lie in a log dir and belong to no topic: KRaft's own log, and tiered storage's cache.
+METADATA_LOG_PREFIX = "__cluster_metadata-"
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+# The characters of Kafka's own names, and `+` for lost+found. A name with any other one is never
+# printed by the shell line, which so stays one entry a line.
+PLAIN_CHARACTERS = "A-Za-z0-9._+-"
+
+INDEX_SUFFIXES = frozenset((".index", ".timeindex", ".txnindex"))
+
+_PLAIN = re.compile(f"[{PLAIN_CHARACTERS}]+")
+_PARTITION = r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})"
+_LIVE = re.compile(_PARTITION)
+_MOVED = re.compile(_PARTITION + r"\.[^.]+-(delete|future|stray)")
+_LARGEST_PARTITION = 2**31 - 1
+_LARGEST_OFFSET = 2**63 - 1
+_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A partition folder. Kafka cuts the topic of a very long `-delete` or `-stray` name short."""
+
+    directory: str
+    topic: str
+    partition: int
+    kind: str  # live, delete, future or stray
+
+
+def folder_of(name: str) -> Folder | None:
+    """The partition folder of this name, or None (LocalLog.parseTopicPartitionName)."""
+    moved = _MOVED.fullmatch(name)
+    match = moved or _LIVE.fullmatch(name)
+    if match is None or int(match[2]) > _LARGEST_PARTITION:
+        return None
+    return Folder(name, match[1], int(match[2]), moved[3] if moved else "live")
+
+
+def is_left_out(name: str) -> bool:
+    """Whether this folder of a log dir belongs to no topic by design."""
+    return name == REMOTE_INDEX_CACHE or name.startswith(METADATA_LOG_PREFIX)
+
+
+def is_plain(name: str) -> bool:
+    """Whether the name has only characters that Kafka uses."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def segment_file(name: str) -> tuple[int, str] | None:
+    """Base offset and suffix of a segment's file (LogFileUtils.filenamePrefixFromOffset)."""
+    digits = name[:_DIGITS]
+    if name[_DIGITS : _DIGITS + 1] != "." or not (digits.isascii() and digits.isdigit()):
+        return None
+    base_offset = int(digits)
+    return (base_offset, name[_DIGITS:]) if base_offset <= _LARGEST_OFFSET else None
