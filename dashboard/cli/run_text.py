@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.cli import output
+from dashboard.cli import moves_text, output
+from dashboard.purge.after_text import behind_said, reverted_said, reverted_topics
 
 _COLUMNS = (
     "topic", "partition", "target_offset", "state", "low_watermark", "leader_log_start_offset",
@@ -18,7 +19,9 @@ def describe(view: Mapping[str, Any]) -> str:
     lines = [
         f"run {view['run_id']} ({view['mode']}): {line(view)}",
         output.table(view["partitions"], _COLUMNS),
+        *after(view),
         *_messages(view["partitions"]),
+        *moves_text.made(view["moves"]),
         receipt(view["receipt"]),
     ]
     if "error" in view:
@@ -30,6 +33,21 @@ def line(view: Mapping[str, Any]) -> str:
     """State and counts in one line, as progress shows it."""
     counts = ", ".join(f"{count} {state}" for state, count in view["counts"].items())
     return f"{view['state']}: {counts}" if counts else str(view["state"])
+
+
+def after(view: Mapping[str, Any]) -> list[str]:
+    """What came back, who is behind and how fast it closes, until when that is watched."""
+    partitions = [row for row in view["partitions"] if "followers" in row]
+    back = reverted_said(partitions)
+    lines = [f"ALERT, reverted: {said}" for said in back]
+    if back:
+        topics = " ".join(f"--topic {topic}" for topic in reverted_topics(partitions))
+        lines.append(f"next: lowwater plan {topics} --to committed --out again.json")
+    lines += behind_said(partitions)
+    until = view.get("watched_until")
+    if view["counts"].get("leader_done") and until:
+        lines.append(f"watched until {until}; each becomes done when its replicas have arrived")
+    return lines
 
 
 def receipt(found: Mapping[str, Any] | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.model import TopicPartition
+from dashboard.purge.moves import MoveRow
 
 OPEN_RUN_STATES = ("queued", "running", "paused")
 CLOSED_RUN_STATES = ("done", "partial", "refused", "cancelled")
@@ -26,6 +27,10 @@ class Options:
     requests_in_flight: int
     watch_for_ms: int
     canary: bool = False
+    # Runs that older journals keep were queued without these.
+    stop_at_error_share: float = 0.5
+    stop_at_least_answered: int = 20
+    stop_on_isr_loss: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +72,44 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """One replica beside the leader as last read; `alive` is whether its broker is known."""
+    """One replica beside the leader as last read; `alive` is whether its broker is known.
+
+    While it has not arrived: `lag_records` is the leader's log end minus its own, and
+    `closing_per_second` how fast that shrinks (negative: grows); None is not known.
+    """
 
     broker_id: int
     log_start_offset: int | None
     alive: bool
     arrived: bool
     error: str | None = None
+    lag_records: int | None = None
+    closing_per_second: float | None = None
+
+    @property
+    def behind(self) -> bool:
+        return self.alive and not self.arrived
+
+    @property
+    def seconds_to_go(self) -> float | None:
+        """Until a closing follower has all that its leader has; None: no end is in sight."""
+        rate = self.closing_per_second
+        return self.lag_records / rate if self.lag_records and rate and rate >= 1 else None
+
+    def to_json(self, target_offset: int) -> dict[str, Any]:
+        """The keys of `followers` in the contract's partition; rates in records a second."""
+        start, to_go = self.log_start_offset, self.seconds_to_go
+        rate = self.closing_per_second
+        return {
+            "broker_id": self.broker_id,
+            "log_start_offset": start,
+            "behind_offsets": None if start is None else max(0, target_offset - start),
+            "lag_records": self.lag_records,
+            "closing_per_second": None if rate is None else round(rate, 1),
+            "seconds_to_go": None if to_go is None else round(to_go, 1),
+            "alive": self.alive,
+            "error": self.error,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +132,7 @@ class PartitionRow:
     message: str | None = None  # the reason in words
     followers: tuple[Follower, ...] = ()
     predicted_bytes: int | None = None
+    leader_id: int | None = None  # as last read
 
     @property
     def key(self) -> TopicPartition:
@@ -120,20 +157,10 @@ class PartitionRow:
             "leader_log_start_offset": self.leader_log_start_offset,
             "error": self.error,
             "message": self.message,
-            "followers_behind": [f.broker_id for f in self.followers if f.alive and not f.arrived],
+            "leader_id": self.leader_id,
+            "followers_behind": [f.broker_id for f in self.followers if f.behind],
             "dead_replicas": [f.broker_id for f in self.followers if not f.alive],
-            "followers": [
-                {
-                    "broker_id": f.broker_id,
-                    "log_start_offset": f.log_start_offset,
-                    "behind_offsets": None
-                    if f.log_start_offset is None
-                    else max(0, self.target_offset - f.log_start_offset),
-                    "alive": f.alive,
-                    "error": f.error,
-                }
-                for f in self.followers
-            ],
+            "followers": [f.to_json(self.target_offset) for f in self.followers],
         }
 
 
@@ -143,6 +170,7 @@ class RunView:
 
     run: RunRow
     partitions: tuple[PartitionRow, ...]
+    moves: tuple[MoveRow, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -154,11 +182,14 @@ class RunView:
 
     @property
     def exit_code(self) -> int:
-        """3: all refused; 2: any partition not done (`leader_done` is success when asked for)."""
+        """3: all refused; 2: any partition not done (`leader_done` is success when asked for), or
+        any offset not moved that was to be.
+        """
         if self.run.state == "refused":
             return 3
         good = {"done"} if self.run.mode == "wait-all" else {"done", "leader_done"}
-        return 0 if all(row.state in good for row in self.partitions) else 2
+        done = all(row.state in good for row in self.partitions)
+        return 0 if done and all(move.state == "moved" for move in self.moves) else 2
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object of `apply` and `run`; `error` only when there is one."""
@@ -175,8 +206,10 @@ class RunView:
             "queued_at": format_time(run.queued_at),
             "started_at": format_time(run.started_at) if run.started_at else None,
             "closed_at": format_time(run.closed_at) if run.closed_at else None,
+            "watched_until": format_time(run.watched_until) if run.watched_until else None,
             "counts": self.counts,
             "partitions": [row.to_json() for row in self.partitions],
+            "moves": [move.to_json() for move in self.moves],
             "receipt": dict(run.receipt) if run.receipt is not None else None,
         }
         if run.error is not None:

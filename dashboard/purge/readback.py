@@ -92,17 +92,27 @@ def _followers(
     state: PartitionState, rows: Iterable[ReplicaOffsets], alive: set[int], target: int
 ) -> tuple[Follower, ...]:
     by_broker = {row.broker_id: row for row in rows}
+    leader = by_broker.get(state.leader_id) if state.leader_id is not None else None
     found = []
     for broker_id in sorted(set(state.replicas) - {state.leader_id}):
         row = by_broker.get(broker_id)
         start = row.log_start_offset if row else None
+        arrived = start is not None and start >= target
         found.append(
             Follower(
                 broker_id=broker_id,
                 log_start_offset=start,
                 alive=broker_id in alive,
-                arrived=start is not None and start >= target,
+                arrived=arrived,
                 error=row.error if row else "not read",
+                lag_records=None if arrived else _lag(leader, row),
             )
         )
     return tuple(found)
+
+
+def _lag(leader: ReplicaOffsets | None, follower: ReplicaOffsets | None) -> int | None:
+    ends = [row.log_end_offset for row in (leader, follower) if row is not None]
+    if len(ends) < 2 or ends[0] is None or ends[1] is None:
+        return None
+    return max(0, ends[0] - ends[1])

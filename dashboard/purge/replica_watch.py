@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.errors import ClusterError
 from dashboard.purge import receipt
+from dashboard.purge.closing import Closing
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import PartitionRow, RunRow
+from dashboard.purge.moves import MoveRow, skipped_records
 from dashboard.purge.plan import Plan
 from dashboard.purge.readback import read_back
 from dashboard.purge.states import run_state, settled
@@ -34,6 +36,7 @@ class ReplicaWatch:
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     unread: str | None = None
+    _closing: Closing = field(default_factory=Closing)
 
     def watch(self) -> None:
         """Return when there is nothing more to see, or nobody answers. Raises JournalError."""
@@ -82,9 +85,17 @@ class ReplicaWatch:
         seen = read_back(self.live, {row.key: row.target_offset for row in watched})
         wait_all = self.run.mode == "wait-all"
         after = [
-            settled(row, seen[row.key], wait_all=wait_all, may_resend=False) for row in watched
+            self._closing.rated(
+                settled(row, seen[row.key], wait_all=wait_all, may_resend=False), self.now()
+            )
+            for row in watched
         ]
-        changed = [a for b, a in zip(watched, after, strict=True) if a.state != b.state]
+        moves = self.journal.moves(self.run.run_id)
+        changed = [
+            _with_skipped(a, moves)
+            for b, a in zip(watched, after, strict=True)
+            if a.state != b.state
+        ]
         moved = [a for b, a in zip(watched, after, strict=True) if a != b and a.state == b.state]
         if moved:
             self.journal.note(self.run.run_id, moved)
@@ -101,3 +112,9 @@ class ReplicaWatch:
         if state != self.run.state:
             self.journal.set_run(self.run.run_id, state, self.now())
             self.run = replace(self.run, state=state)
+
+
+def _with_skipped(row: PartitionRow, moves: Iterable[MoveRow]) -> PartitionRow:
+    """A row whose records came back says which moved groups will not read them."""
+    skipped = skipped_records(moves, row.key) if row.state == "reverted" else None
+    return replace(row, message=f"{row.message}; {skipped}") if skipped else row

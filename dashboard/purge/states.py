@@ -53,6 +53,7 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
         return replace(row, state=state, followers=seen.followers, error=row.error or seen.error)
     known = replace(
         row,
+        leader_id=seen.leader_id,
         leader_log_start_offset=start,
         followers=seen.followers,
         low_watermark=_low_watermark(start, seen),

@@ -1,0 +1,37 @@
+"""Which purges were undone: records came back, and nothing has purged them again since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dashboard.purge.journal_reads import JournalReads
+
+_SQL = """
+SELECT p.run_id, p.topic, COUNT(*) AS partitions
+FROM run_partitions p JOIN runs r ON r.run_id = p.run_id
+WHERE p.state = 'reverted' AND r.cluster_id = ? AND NOT EXISTS (
+    SELECT 1 FROM run_partitions q JOIN runs s ON s.run_id = q.run_id
+    WHERE q.topic = p.topic AND q.partition = p.partition AND s.cluster_id = r.cluster_id
+      AND s.rowid > r.rowid AND q.state IN ('done', 'leader_done'))
+GROUP BY r.rowid, p.run_id, p.topic ORDER BY r.rowid DESC, p.topic
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """One run of which a later leader brought records back: topic -> how many partitions."""
+
+    run_id: str
+    topics: dict[str, int]
+
+    @property
+    def partitions(self) -> int:
+        return sum(self.topics.values())
+
+
+def reverted(journal: JournalReads, cluster_id: str) -> list[Reverted]:
+    """Newest run first. A partition that a later run has purged is no alert any more."""
+    found: dict[str, dict[str, int]] = {}
+    for row in journal.file.rows(_SQL, cluster_id):
+        found.setdefault(row["run_id"], {})[row["topic"]] = row["partitions"]
+    return [Reverted(run_id, topics) for run_id, topics in found.items()]

@@ -1,0 +1,159 @@
+"""After a purge: who is behind and how fast it closes, which records came back, what is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.model import ReplicaOffsets
+from dashboard.purge.after_text import behind_said, followers_said, reverted_said
+from dashboard.purge.alerts import reverted
+from dashboard.purge.closing import Closing
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import Follower, PartitionRow
+from dashboard.purge.journal_tables import body_of, partition_row
+from dashboard.purge.readback import read_back
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC
+from tests.unit.purge.fake_cluster import FakeCluster
+from tests.unit.purge.test_journal import insert
+from tests.unit.purge.test_plan import free_plan
+
+
+def row(*followers: Follower, state: str = "leader_done", number: int = 0) -> PartitionRow:
+    return PartitionRow(TOPIC, number, 60, state, sent_at=NOW, followers=followers)
+
+
+def behind(lag: int | None, rate: float | None = None, broker_id: int = 2) -> Follower:
+    return Follower(broker_id, 0, True, False, None, lag, rate)
+
+
+def test_a_rate_needs_two_reads() -> None:
+    closing = Closing()
+    first = closing.rated(row(behind(1000)), NOW)
+    second = closing.rated(row(behind(400)), NOW + timedelta(seconds=2))
+    third = closing.rated(row(behind(600)), NOW + timedelta(seconds=4))
+
+    assert first.followers[0].closing_per_second is None
+    assert second.followers[0].closing_per_second == 300
+    assert second.followers[0].seconds_to_go == pytest.approx(4 / 3)
+    assert third.followers[0].closing_per_second == -100
+    assert third.followers[0].seconds_to_go is None
+
+
+def test_a_read_without_a_lag_starts_the_rate_anew() -> None:
+    closing = Closing()
+    closing.rated(row(behind(1000)), NOW)
+    closing.rated(row(behind(None)), NOW + timedelta(seconds=1))
+    again = closing.rated(row(behind(400)), NOW + timedelta(seconds=2))
+
+    assert again.followers[0].closing_per_second is None
+
+
+def test_the_lag_is_the_leaders_log_end_minus_the_followers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    live = FakeCluster()
+    live.parts[KEY].starts = {1: 60, 2: 0, 3: 60}
+    ends = {1: 500, 2: 120, 3: 400}
+    monkeypatch.setattr(
+        live,
+        "replica_offsets",
+        lambda _keys, _brokers: tuple(
+            ReplicaOffsets(b, *KEY, live.parts[KEY].starts[b], end, NOW) for b, end in ends.items()
+        ),
+    )
+    seen = read_back(live, {KEY: 60})[KEY]
+
+    # Broker 3 has arrived: how far its log end is behind says nothing about this purge.
+    assert [(f.broker_id, f.lag_records) for f in seen.followers] == [(2, 380), (3, None)]
+
+
+def test_the_contract_carries_lag_rate_and_leader() -> None:
+    body = replace(row(behind(400, 300.04)), leader_id=1).to_json()
+
+    assert body["leader_id"] == 1
+    assert body["followers"] == [
+        {"broker_id": 2, "log_start_offset": 0, "behind_offsets": 60, "lag_records": 400,
+         "closing_per_second": 300.0, "seconds_to_go": 1.3, "alive": True, "error": None}
+    ]  # fmt: skip
+
+
+def test_rows_written_before_these_fields_still_load() -> None:
+    body = body_of(row(behind(400, 300)))
+    del body["leader_id"]
+    for name in ("lag_records", "closing_per_second"):
+        del body["followers"][0][name]
+    old = partition_row({"body": json.dumps(body, default=str)})  # type: ignore[arg-type]
+
+    assert old.leader_id is None
+    assert old.followers[0].lag_records is None
+
+
+def test_who_is_behind_is_said_by_broker_with_rate_and_time_to_go() -> None:
+    rows = [
+        row(behind(1200, 300), behind(40, None, 3)).to_json(),
+        row(behind(600, 200), number=1).to_json(),
+        row(behind(9, 1), state="done", number=2).to_json(),
+    ]
+
+    assert behind_said(rows) == [
+        "Broker 2 is behind on 2 partitions: up to 1\u202f200 records behind, closing at 300 "
+        "records/s, about 4.0 s to go.",
+        "Broker 3 is behind on 1 partition: 40 records behind.",
+    ]
+    assert followers_said(rows[0]).startswith("broker 2: 1\u202f200 records behind, closing at")
+
+
+def test_a_dead_or_unread_replica_is_told_apart() -> None:
+    rows = [
+        row(
+            Follower(2, None, True, False, "BROKER_UNREACHABLE"),
+            Follower(3, None, False, False, "not read"),
+        ).to_json()
+    ]
+
+    assert behind_said(rows) == [
+        "Broker 2 is behind on 1 partition: it cannot be read (BROKER_UNREACHABLE).",
+        "Broker 3 is down: 1 partition will follow when it is back.",
+    ]
+
+
+def test_what_came_back_names_topic_partitions_and_the_elected_broker() -> None:
+    rows = [replace(row(state="reverted", number=n), leader_id=3).to_json() for n in range(2)] + [
+        row(state="done", number=2).to_json()
+    ]
+
+    assert reverted_said(rows) == [
+        f"{TOPIC}, 2 partitions: broker 3 was elected leader, and records below the target are "
+        "back."
+    ]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = Journal(tmp_path / "journal.sqlite")
+    yield opened
+    opened.close()
+
+
+def test_a_reversal_is_an_alert_until_a_later_run_purged_it_again(journal: Journal) -> None:
+    first, _ = insert(journal, free_plan())
+    (planned,) = journal.partitions(first)
+    journal.record(first, "watched", [replace(planned, state="reverted")], NOW)
+    journal.set_run(first, "partial", NOW)
+    cluster_id = journal.run(first).run.cluster_id
+
+    assert [(a.run_id, a.topics) for a in reverted(journal, cluster_id)] == [
+        (first, {planned.topic: 1})
+    ]
+    assert reverted(journal, "another cluster") == []
+
+    again, _ = insert(journal, free_plan(created_by="bob"), "another click")
+    assert len(reverted(journal, cluster_id)) == 1
+    journal.record(again, "read", [replace(planned, state="done")], NOW)
+    assert reverted(journal, cluster_id) == []
