@@ -48,6 +48,15 @@ def count(value: Any, key: str, where: str) -> int:
     return value
 
 
+def share(value: Any, key: str, where: str) -> float:
+    """A number from 0 to 1. Raises SettingsError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise SettingsError(
+            f"{where}: '{key}' = {value!r}", f"Write {key} as a number from 0 to 1, such as 0.5."
+        )
+    return float(value)
+
+
 def duration(value: Any, key: str, where: str) -> timedelta:
     """A duration such as 30s. Raises SettingsError."""
     try:

@@ -18,7 +18,7 @@ from platformdirs import user_cache_path, user_config_path
 from dashboard import client_properties
 from dashboard.errors import SettingsError
 from dashboard.metrics.addresses import parse_sources
-from dashboard.setting_values import check_keys, count, duration, switch, tables, text
+from dashboard.setting_values import check_keys, count, duration, share, switch, tables, text
 
 # Guards that an override may lift; the design's other guards never are (see purge/guards.py).
 LIFTABLE_GUARDS = (
@@ -48,6 +48,7 @@ class TopicDeclaration:
     replay_window: timedelta
     declared_by: str
     declared_at: str
+    reason: str = ""  # why the one who declared it is sure
 
     def matches(self, topic: str) -> bool:
         return fnmatch.fnmatchcase(topic, self.glob)
@@ -63,6 +64,9 @@ class PurgeSettings:
     partitions_per_request: int = 500
     requests_in_flight: int = 2
     most_partitions: int = 10_000
+    stop_at_error_share: float = 0.5
+    stop_at_least_answered: int = 20
+    stop_on_isr_loss: bool = True
     liftable_guards: tuple[str, ...] = LIFTABLE_GUARDS
 
 
@@ -98,7 +102,7 @@ _TOP_KEYS = (
     "data", "state_dir", "cache_dir", "operator", "every", "broker_timeout", "read_only",
     "spark_master", "kafka_version", "clusters", "topics", "purge",
 )  # fmt: skip
-_TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at")
+_TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at", "reason")
 _METRICS_KEY = "metrics.urls"
 _PURGE_KEYS = tuple(PurgeSettings.__dataclass_fields__)
 
@@ -262,6 +266,7 @@ def declaration(glob: str, entry: Mapping[str, Any], where: str) -> TopicDeclara
         replay_window=duration(entry.get("replay_window", "0s"), "replay_window", where),
         declared_by=text(entry.get("declared_by", ""), "declared_by", where),
         declared_at=at.isoformat() if isinstance(at, date | datetime) else str(at),
+        reason=text(entry.get("reason", ""), "reason", where),
     )
 
 
@@ -276,6 +281,10 @@ def _purge(table: Any, where: str) -> PurgeSettings:
             changes[key] = _guards(value, place)
         elif isinstance(PurgeSettings.__dataclass_fields__[key].default, timedelta):
             changes[key] = duration(value, key, place)
+        elif key == "stop_at_error_share":
+            changes[key] = share(value, key, place)
+        elif key == "stop_on_isr_loss":
+            changes[key] = switch(value, key, place)
         else:
             changes[key] = count(value, key, place)
     return PurgeSettings(**changes)

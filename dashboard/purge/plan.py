@@ -74,6 +74,7 @@ class Declared:
     replay_window_ms: int
     declared_by: str
     declared_at: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -232,6 +233,7 @@ def _declared(
             replay_window_ms=round(d.replay_window.total_seconds() * 1000),
             declared_by=d.declared_by,
             declared_at=d.declared_at,
+            reason=d.reason,
         )
         for topic in sorted(topics)
         if (d := declarations.get(topic)) is not None

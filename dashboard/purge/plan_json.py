@@ -16,7 +16,7 @@ from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.unseen_readers import TopicReading
 
 if TYPE_CHECKING:
-    from dashboard.purge.plan import Estimate, Plan, PlannedPartition
+    from dashboard.purge.plan import Declared, Estimate, Plan, PlannedPartition
 
 FORMAT_VERSION = 1
 
@@ -46,6 +46,15 @@ def encode(plan: Plan) -> dict[str, Any]:
         "analysis_id": plan.analysis_id,
         "chosen_groups": list(plan.chosen_groups),
         "partitions": [_encode_partition(p) for p in plan.partitions],
+        **decisions(plan),
+        # Plans that older journals keep have no such key.
+        **({"unseen_readers": [asdict(r) for r in plan.readings]} if plan.readings else {}),
+    }
+
+
+def decisions(plan: Plan) -> dict[str, Any]:
+    """What people decided, each with who, when and why: waivers, overrides, declarations."""
+    return {
         "waivers": [_encode_waiver(w) for w in plan.waivers],
         "overrides": [
             {
@@ -57,11 +66,7 @@ def encode(plan: Plan) -> dict[str, Any]:
             }
             for o in plan.overrides
         ],
-        "declarations": [
-            {name: getattr(d, name) for name in d.__dataclass_fields__} for d in plan.declarations
-        ],
-        # Plans that older journals keep have no such key.
-        **({"unseen_readers": [asdict(r) for r in plan.readings]} if plan.readings else {}),
+        "declarations": [_encode_declared(d) for d in plan.declarations],
     }
 
 
@@ -130,6 +135,11 @@ def _decode_waiver(row: dict[str, Any]) -> Waiver:
     if row.get("move", True) is not True:
         raise TypeError(f"move is {row['move']!r}")
     return Waiver(**{**row, "at": parse_time(row["at"])})
+
+
+def _encode_declared(declared: Declared) -> dict[str, Any]:
+    # As with a waiver's move: older plans have no reason here.
+    return {name: value for name, value in asdict(declared).items() if value or name != "reason"}
 
 
 def _encode_partition(p: PlannedPartition) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.purge.moves import planned_moves
 from dashboard.purge.plan import Plan, PlannedPartition
+from dashboard.purge.plan_json import decisions
 
 
 def preview(plan: Plan, now: datetime) -> dict[str, Any]:
@@ -36,6 +37,7 @@ def preview(plan: Plan, now: datetime) -> dict[str, Any]:
              "from_offset": m.from_offset, "to_offset": m.to_offset}
             for m in planned_moves(plan)
         ],
+        "declarations": decisions(plan)["declarations"],
         "unseen_readers": [r.to_json() for r in plan.readings],
         "overrides": [
             {"name": o.name, "group_id": o.group_id, "reason": o.reason, "by": o.by,

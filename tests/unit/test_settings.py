@@ -72,6 +72,7 @@ def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
         readers = "groups"
         replay_window = "24h"
         declared_at = 2026-03-01
+        reason = "asked every team"
         [topics."*"]
         [purge]
         request_timeout = "5s"
@@ -92,10 +93,10 @@ def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
         "groups",
         timedelta(days=1),
     )
-    assert first.declared_at == "2026-03-01"
+    assert (first.declared_at, first.reason) == ("2026-03-01", "asked every team")
     other = settings.declaration("else")
     assert other is not None
-    assert (other.glob, other.readers) == ("*", "unknown")
+    assert (other.glob, other.readers, other.reason) == ("*", "unknown", "")
     assert settings.purge.request_timeout == timedelta(seconds=5)
     assert settings.purge.most_partitions == 7
     assert settings.purge.liftable_guards == ("over-limit",)

@@ -143,6 +143,21 @@ def test_what_is_no_plan_is_refused(text: str) -> None:
     assert "plan.json" in refused.value.message
 
 
+def test_a_declaration_travels_with_its_reason_and_older_plans_have_none() -> None:
+    sure = replace(declared(), reason="asked every team")
+    plan = free_plan(declarations={TOPIC: sure})
+    again = Plan.from_json_text(plan.to_json_text(), "plan.json")
+    assert again == plan and again.declarations[0].reason == "asked every team"
+    (shown,) = preview(plan, NOW)["declarations"]
+    assert (shown["declared_by"], shown["reason"]) == ("ann", "asked every team")
+    old = json.loads(free_plan().to_json_text())
+    assert "reason" not in old["declarations"][0]
+    for key in ("sha256", "unseen_readers"):
+        old.pop(key)
+    text = canonical({**old, "sha256": digest(old)})
+    assert Plan.from_json_text(text, "old.json").readings == ()
+
+
 def test_the_confirmation_counts_topics_with_a_free_partition() -> None:
     assert free_plan().confirmation == "purge 1 topics on prod"
     guarded = plan_of(facts(), {KEY: ResolvedTarget(None)})
