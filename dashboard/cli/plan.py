@@ -31,6 +31,8 @@ def add_parser(verbs: Verbs) -> None:
             "lowwater plan --topic orders --to timestamp:2026-03-01T04:00:00Z --out plan.json",
             'lowwater plan --topic orders --to committed --waive "old-app=gone since May" \\',
             '    --override "readers-undeclared=asked every team" --out plan.json',
+            'lowwater plan --topic orders --to committed --waive "old-app=gone since May" \\',
+            "    --move-waived --out plan.json   # its offsets follow to the targets",
             "lowwater plan --from-file offsets.json --out plan.json   # of Kafka's tool",
         ),
     )
@@ -46,6 +48,11 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument(
         "--waive", action="append", metavar="G=reason", help="a group that no longer counts"
+    )
+    parser.add_argument(
+        "--move-waived",
+        action="store_true",
+        help="after the purge, move the offsets of the waived groups to the targets",
     )
     parser.add_argument(
         "--override",
@@ -106,6 +113,7 @@ def _draft(args: argparse.Namespace, settings: Settings, target: Target) -> Plan
         groups=tuple(g.strip() for g in (args.groups or "").split(",") if g.strip()),
         waive=tuple(args.waive or ()),
         override=tuple(args.override or ()),
+        move_waived=args.move_waived,
         sample=args.sample,
         by=settings.operator,
     )

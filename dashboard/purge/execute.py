@@ -7,7 +7,7 @@ stall travel in requests of their own: a request is answered when its slowest pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.errors import ClusterError
@@ -16,11 +16,13 @@ from dashboard.purge import receipt
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import OPEN_STATES, PartitionRow, RunRow
+from dashboard.purge.move_waived import PAUSED, Mover
 from dashboard.purge.plan import Plan
 from dashboard.purge.readback import read_back
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.send import Sender
 from dashboard.purge.states import not_sent, run_state, settled
+from dashboard.purge.stop_rules import StopRules, stop_error
 
 _PAUSE = timedelta(milliseconds=300)
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -38,8 +40,13 @@ class Execution:
     sleep: Callable[[float], None]
     read_only: Callable[[], bool]
     cancelled: bool = False
+    rules: StopRules = field(init=False)
     _moved_at: datetime | None = None
     _unread: str | None = None
+
+    def __post_init__(self) -> None:
+        options, mode = self.run.options, self.run.mode
+        self.rules = StopRules(self.live, options, mode, self.now)
 
     def execute(self) -> str:
         """Work until nothing is open, or what is open could not be read for the timeout.
@@ -48,6 +55,7 @@ class Execution:
         """
         self.journal.set_run(self.run.run_id, "running", self.now())
         self._moved_at = self.now()
+        self.rules.saw(self._rows())
         self._close_what_was_sent()
         while self._rows(OPEN_STATES):
             if self._round():
@@ -57,11 +65,17 @@ class Execution:
                 break
             else:
                 self.sleep(_PAUSE.total_seconds())
+        self._mover().finish()
         return self._close()
+
+    def _mover(self) -> Mover:
+        return Mover(self.live, self.journal, self.run, self.now, self.sleep, self._hold)
 
     def _round(self) -> bool:
         """One pass over what is open; whether anything moved."""
         moved = self._close_what_was_sent()
+        if self._stopped():
+            return True
         pending = self._rows(("pending",))
         if not pending or self._held(pending):
             return moved
@@ -69,21 +83,38 @@ class Execution:
 
     def _held(self, pending: list[PartitionRow]) -> bool:
         """Obey pause, cancel and the read-only switch; whether nothing may be sent now."""
-        wish = self.journal.wish(self.run.run_id)
-        if wish == "cancel" or self.read_only():
-            error = "CANCELLED" if wish == "cancel" else "READ_ONLY"
-            self._record("cancelled", [not_sent(row, error) for row in pending])
-            self.cancelled = True
-            return True
-        state = self.journal.head(self.run.run_id).state
-        if wish == "pause":
-            if state != "paused":
-                self.journal.set_run(self.run.run_id, "paused", self.now())
+        held = self._hold()
+        if held == PAUSED:
             self._moved_at = self.now()  # a pause is nobody's fault
-            return True
-        if state == "paused":
+        elif held:
+            self._record("cancelled", [not_sent(row, held) for row in pending])
+            self.cancelled = True
+        return held is not None
+
+    def _hold(self) -> str | None:
+        """CANCELLED or READ_ONLY: nothing more is sent; PAUSED: not now; None: go on."""
+        run = self.journal.head(self.run.run_id)
+        if run.wish == "cancel" or self.read_only():
+            return "CANCELLED" if run.wish == "cancel" else "READ_ONLY"
+        if run.wish == "pause":
+            if run.state != "paused":
+                self.journal.set_run(self.run.run_id, "paused", self.now())
+            return PAUSED
+        if run.state == "paused":
             self.journal.set_run(self.run.run_id, "running", self.now())
-        return False
+        return None
+
+    def _stopped(self) -> bool:
+        """Obey the stop rules: what they hold back is not done; whether anything was."""
+        stop = self.rules.tripped()
+        if stop is None:
+            return False
+        held = [row for row in self._rows(("pending",)) if stop.holds(row)]
+        rows = [not_sent(row, stop.code, stop.message) for row in held]
+        if rows:
+            self._record("stopped", rows, code=stop.code, message=stop.message)
+        self.rules.applied(stop)
+        return bool(rows)
 
     def _send(self, pending: list[PartitionRow]) -> bool:
         tried = max(row.attempts for row in pending)
@@ -107,7 +138,10 @@ class Execution:
             self._keep_sizes()
             first = not any(row.was_sent for row in self._rows())
             canary = first and self.run.options.canary
-            sender = Sender(self.live, self.journal, self.run, self.now, self._may_send)
+            self.rules.placed(checked.allowed)
+            sender = Sender(
+                self.live, self.journal, self.run, self.now, self._may_send, self.rules.saw
+            )
             sent = sender.send(by_key, checked.allowed, checked_at, only_one=canary)
             self._close_what_was_sent()
             if canary:
@@ -127,7 +161,8 @@ class Execution:
             self.journal.note(self.run.run_id, changed)
 
     def _may_send(self) -> bool:
-        return self.journal.wish(self.run.run_id) is None and not self.read_only()
+        wished = self.journal.wish(self.run.run_id) is not None
+        return not wished and not self.read_only() and self.rules.tripped() is None
 
     def _close_what_was_sent(self) -> bool:
         return self._read_and_settle("read", self._rows(("sent", "unknown")))
@@ -140,10 +175,11 @@ class Execution:
         except ClusterError as error:
             self._unreadable(error)
             return False
-        wait_all = self.run.mode == "wait-all"
-        after = [settled(r, seen[r.key], wait_all=wait_all, may_resend=True) for r in rows]
+        wait_all, may_resend = self.run.mode == "wait-all", not self.rules.sends_nothing
+        after = [settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend) for r in rows]
         changed = [new for old, new in zip(rows, after, strict=True) if new != old]
         self._record(kind, changed)
+        self.rules.saw(changed)
         return any(new.state != old.state for old, new in zip(rows, after, strict=True))
 
     def _keep_sizes(self) -> None:
@@ -187,7 +223,7 @@ class Execution:
         state = run_state(rows, self.run.mode, cancelled=self.cancelled)
         until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
         nothing_sent = not any(row.was_sent for row in rows)
-        error = _refused(rows) if state == "refused" else None
+        error = stop_error(rows) or (_refused(rows) if state == "refused" else None)
         self.journal.set_run(
             self.run.run_id,
             state,

@@ -25,11 +25,14 @@ from dashboard.purge.journal_rows import (
 from dashboard.purge.journal_tables import (
     body_of,
     put,
+    put_moves,
     refuse_again,
     refuse_busy,
     targets_of,
 )
+from dashboard.purge.moves import MoveRow, planned_moves
 from dashboard.purge.plan import Plan
+from dashboard.purge.plan_json import decisions
 from dashboard.settings import Settings
 
 
@@ -78,14 +81,19 @@ class Journal(JournalReads):
             for p in plan.free_partitions
             if p.target_offset is not None
         ]  # fmt: skip
+        moves = planned_moves(plan)
+        steps = [[m.group_id, *m.key, m.from_offset, m.to_offset] for m in moves]
         with self.file.write() as db:
             known = db.execute("SELECT run_id FROM runs WHERE token=?", (token,)).fetchone()
             if known:
                 return known["run_id"], False
             self._take(db, plan, run)
             put(db, run_id, rows, new=True)
-            secret_free = {k: v for k, v in run.items() if k not in ("plan", "token")}
-            append(db, run_id, "queued", {**secret_free, "partitions": targets_of(rows)}, now)
+            put_moves(db, run_id, moves)
+            body: dict[str, Any] = {k: v for k, v in run.items() if k not in ("plan", "token")}
+            body |= decisions(plan)
+            body |= {"partitions": targets_of(rows), **({"moves": steps} if steps else {})}
+            append(db, run_id, "queued", body, now)
         return run_id, True
 
     def _take(self, db: sqlite3.Connection, plan: Plan, run: Mapping[str, str]) -> None:
@@ -155,6 +163,15 @@ class Journal(JournalReads):
         with self.file.write() as db:
             put(db, run_id, rows, new=False)
 
+    def record_moves(
+        self, run_id: str, kind: str, moves: Iterable[MoveRow], now: datetime, **details: Any
+    ) -> None:
+        """Store changed moves and one entry of `kind` with them: intent, answer, what was read."""
+        changed = list(moves)
+        with self.file.write() as db:
+            put_moves(db, run_id, changed)
+            append(db, run_id, kind, {"moves": [asdict(m) for m in changed], **details}, now)
+
     def write_baseline(self, run_id: str, baseline: Mapping[str, Any], now: datetime) -> None:
         """Keep the replica sizes seen before anything was sent."""
         with self.file.write() as db:
@@ -190,6 +207,22 @@ class Journal(JournalReads):
                 (int(value), who, format_time(now)),
             )
             append(db, None, "read-only", {"read_only": value, "who": who}, now)
+
+    def declare(
+        self, rows: Iterable[Mapping[str, str]], *, cluster_id: str, from_where: str, now: datetime
+    ) -> None:
+        """Chain who declared the readers of which topics, when, from where and why.
+
+        `rows` are the store's declarations: one entry for all of them, said once.
+        """
+        declared = list(rows)
+        said = {k: v for k, v in declared[0].items() if k not in ("glob", "declared_by")}
+        body = {
+            **said, "who": declared[0]["declared_by"], "from_where": from_where,
+            "cluster_id": cluster_id, "topics": [row["glob"] for row in declared],
+        }  # fmt: skip
+        with self.file.write() as db:
+            append(db, None, "declared", body, now)
 
     def claim(self, run: RunRow, now: datetime) -> bool:
         """Beat in place of a silent worker; False if another caller did so first.

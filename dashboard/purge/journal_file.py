@@ -37,6 +37,10 @@ CREATE TABLE IF NOT EXISTS run_partitions (
   run_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, state TEXT NOT NULL,
   body TEXT NOT NULL, PRIMARY KEY (run_id, topic, partition)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS run_moves (
+  run_id TEXT NOT NULL, group_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+  body TEXT NOT NULL, PRIMARY KEY (run_id, group_id, topic, partition)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS entries (
   seq INTEGER PRIMARY KEY, run_id TEXT, at TEXT NOT NULL, kind TEXT NOT NULL,
   body TEXT NOT NULL, previous_hash TEXT NOT NULL, hash TEXT NOT NULL
@@ -86,6 +90,11 @@ class JournalFile:
         """All rows of one query."""
         with self._lock, self._wrapped():
             return self._db.execute(sql, values).fetchall()
+
+    def version(self) -> int:
+        """A number that changes when another connection has written: cheap to ask often."""
+        with self._lock, self._wrapped():
+            return int(self._db.execute("PRAGMA data_version").fetchone()[0])
 
     @contextmanager
     def _wrapped(self) -> Iterator[None]:

@@ -11,7 +11,14 @@ from dashboard.errors import UsageError
 from dashboard.purge import journal_file
 from dashboard.purge.journal_file import JournalFile
 from dashboard.purge.journal_rows import Entry, PartitionRow, RunRow, RunView, Verification
-from dashboard.purge.journal_tables import contradictions, partition_row, run_row, watching
+from dashboard.purge.journal_tables import (
+    contradictions,
+    move_row,
+    partition_row,
+    run_row,
+    watching,
+)
+from dashboard.purge.moves import MoveRow
 from dashboard.purge.plan import Plan
 
 
@@ -33,8 +40,8 @@ class JournalReads:
         return [run_row(row) for row in found]
 
     def run(self, run_id: str) -> RunView:
-        """One run with its partitions, sorted. Raises UsageError RUN_NOT_FOUND."""
-        return RunView(self.head(run_id), self.partitions(run_id))
+        """One run with its partitions and moves, sorted. Raises UsageError RUN_NOT_FOUND."""
+        return RunView(self.head(run_id), self.partitions(run_id), self.moves(run_id))
 
     def head(self, run_id: str) -> RunRow:
         """One run without its partitions: cheap to ask often. Raises UsageError RUN_NOT_FOUND."""
@@ -53,6 +60,13 @@ class JournalReads:
             "SELECT * FROM run_partitions WHERE run_id=? ORDER BY topic, partition", run_id
         )
         return tuple(partition_row(row) for row in rows)
+
+    def moves(self, run_id: str) -> tuple[MoveRow, ...]:
+        """The moves of waived groups' offsets that one run was asked for, sorted."""
+        rows = self.file.rows(
+            "SELECT * FROM run_moves WHERE run_id=? ORDER BY group_id, topic, partition", run_id
+        )
+        return tuple(move_row(row) for row in rows)
 
     def knows(self, plan_sha256: str, token: str) -> bool:
         """Whether a run of this plan, or of this click, is there already."""

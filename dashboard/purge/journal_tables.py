@@ -13,6 +13,7 @@ from dashboard.clock import format_time, parse_time
 from dashboard.errors import RefusedError
 from dashboard.purge.journal_file import encode
 from dashboard.purge.journal_rows import Follower, Options, PartitionRow, RunRow
+from dashboard.purge.moves import MoveRow
 from dashboard.purge.plan import Plan
 
 
@@ -35,6 +36,19 @@ def body_of(row: PartitionRow) -> dict[str, Any]:
     body = asdict(row)
     body["sent_at"] = format_time(row.sent_at) if row.sent_at else None
     return body
+
+
+def put_moves(db: sqlite3.Connection, run_id: str, moves: Iterable[MoveRow]) -> None:
+    """Write moves of waived groups' offsets, new ones and changed ones alike."""
+    db.executemany(
+        "REPLACE INTO run_moves VALUES (?,?,?,?,?)",
+        [(run_id, m.group_id, m.topic, m.partition, encode(asdict(m))) for m in moves],
+    )
+
+
+def move_row(row: sqlite3.Row) -> MoveRow:
+    """A move out of its row."""
+    return MoveRow(**json.loads(row["body"]))
 
 
 def targets_of(rows: Iterable[PartitionRow]) -> list[list[Any]]:

@@ -18,6 +18,28 @@ if TYPE_CHECKING:
 
 OPEN_MOVES = ("pending", "unknown")
 MOST_ATTEMPTS = 4
+# A coordinator's answers to a commit from outside a group that has members.
+_ALIVE = frozenset(
+    {
+        "UNKNOWN_MEMBER_ID",
+        "ILLEGAL_GENERATION",
+        "REBALANCE_IN_PROGRESS",
+        "FENCED_MEMBER_EPOCH",
+        "STALE_MEMBER_EPOCH",
+        "FENCED_INSTANCE_ID",
+    }
+)
+# Refused before anything is written; after any other answer only reading tells.
+_NOTHING_MOVED = frozenset(
+    {
+        "GROUP_AUTHORIZATION_FAILED",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "INVALID_GROUP_ID",
+        "GROUP_ID_NOT_FOUND",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "UNSUPPORTED_VERSION",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +151,12 @@ def skipped_records(moves: Iterable[MoveRow], key: TopicPartition) -> str | None
         if m.key == key and m.state in ("moved", "unknown") and m.attempts
     ]
     return "; ".join(said) or None
+
+
+def answered(move: MoveRow, error: str | None) -> MoveRow:
+    """The move after its answer: refused when Kafka proves that nothing moved, else to be read."""
+    if error in _ALIVE:
+        return refused(move, "GROUP_ALIVE", f"its coordinator answered {error}: it has members")
+    if error in _NOTHING_MOVED:
+        return refused(move, error, "its coordinator refused")
+    return replace(move, error=error, message=None)

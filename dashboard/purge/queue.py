@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
-import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -13,14 +10,16 @@ from pathlib import Path
 from typing import NoReturn
 
 from dashboard.clock import utc_now
-from dashboard.errors import JournalError, RefusedError, UsageError
+from dashboard.errors import RefusedError, UsageError
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import MODES, Options, RunView
 from dashboard.purge.plan import Plan
+from dashboard.purge.worker_process import ReadyWorker, spawn
 from dashboard.settings import Settings
 
 STALE_AFTER = timedelta(seconds=15)
-_POLL_SECONDS = 0.1
+_LOOK_SECONDS = 0.005  # how soon a change of the journal is seen: one question without a read
+_SILENCE_SECONDS = 0.5  # without any change: look for workers that died
 
 
 def enqueue(
@@ -39,12 +38,14 @@ def enqueue(
     connection: Mapping[str, str | None] | None = None,
     now: datetime | None = None,
     start: bool = True,
+    worker: ReadyWorker | None = None,
 ) -> str:
     """Queue the plan's free partitions and start a worker: the run's id.
 
     `sha256` is that of the plan as it was previewed; `token` identifies this one click, a
     second call with it gives the same run. `connection` may name paths (`client_config`) or
-    `bootstrap_servers` that replace the stored ones; never secrets. Raises UsageError
+    `bootstrap_servers` that replace the stored ones; never secrets. `worker` is one that was
+    started before the run was known. Raises UsageError
     MODE_UNKNOWN; RefusedError READ_ONLY, PLAN_EDITED, CONFIRMATION_MISMATCH, PLAN_EXPIRED,
     NOT_LIFTABLE, NOTHING_FREE, PLAN_ALREADY_APPLIED, TOPIC_BUSY; JournalError. Nothing is sent.
     """
@@ -71,43 +72,18 @@ def enqueue(
             requests_in_flight=purge.requests_in_flight,
             watch_for_ms=_milliseconds(purge.watch_for),
             canary=canary,
+            stop_at_error_share=purge.stop_at_error_share,
+            stop_at_least_answered=purge.stop_at_least_answered,
+            stop_on_isr_loss=purge.stop_on_isr_loss,
         ),
         connection={**_stored_connection(settings, plan), **(connection or {})},
         now=moment,
     )
-    if is_new and start:
+    if is_new and worker is not None:
+        worker.take(run_id)
+    elif is_new and start:
         spawn(settings, run_id)
     return run_id
-
-
-def spawn(settings: Settings, run_id: str) -> int:
-    """Start a detached worker for a run; a second one ends at once at the run's file lock."""
-    log = settings.state_dir / "logs" / f"{run_id}.log"
-    command = [sys.executable, "-m", "dashboard.purge.worker", "--run", run_id]
-    command += ["--state-dir", str(settings.state_dir.absolute())]
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    try:
-        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        pid = os.posix_spawn(
-            command[0],
-            command,
-            {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setsid=True,
-        )
-    except OSError as error:
-        raise JournalError(
-            f"the worker of run {run_id} cannot be started: {error}",
-            "Free memory and disk, then run: lowwater runs, which starts it again.",
-            code="WORKER_NOT_STARTED",
-        ) from error
-    # The worker outlives us; while we live, its end is collected so that no zombie stays.
-    threading.Thread(target=_collect, args=(pid,), daemon=True, name=f"reap-{pid}").start()
-    return pid
 
 
 def respawn_stale(
@@ -153,12 +129,24 @@ def wait(
     """
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     while True:
+        seen = journal.file.version()
         run = journal.head(run_id)
         closed = not run.open and (not for_receipt or run.receipt_final)
         if closed or (deadline is not None and time.monotonic() >= deadline):
             return journal.run(run_id)
-        respawn_stale(settings, journal)
-        time.sleep(_POLL_SECONDS)
+        if not _changes(journal, seen, deadline):
+            respawn_stale(settings, journal)
+
+
+def _changes(journal: Journal, seen: int, deadline: float | None) -> bool:
+    """Whether any process wrote to the journal since `seen`, before a short silence has passed."""
+    until = time.monotonic() + _SILENCE_SECONDS
+    until = until if deadline is None else min(until, deadline)
+    while journal.file.version() == seen:
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
 
 
 def _wish(journal: Journal, run_id: str, wish: str | None, who: str, now: datetime | None) -> None:
@@ -238,10 +226,3 @@ def _stored_connection(settings: Settings, plan: Plan) -> dict[str, str | None]:
 
 def _milliseconds(duration: timedelta) -> int:
     return round(duration.total_seconds() * 1000)
-
-
-def _collect(pid: int) -> None:
-    try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:  # somebody else collected it
-        return

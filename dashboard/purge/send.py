@@ -25,13 +25,17 @@ Batch = list[PartitionRow]
 
 @dataclass
 class Sender:
-    """Sends the allowed partitions of one recheck; `may_send` is asked before each request."""
+    """Sends the allowed partitions of one recheck; `may_send` is asked before each request.
+
+    `saw` is told each row as its answer, or the loss of it, left it.
+    """
 
     live: Cluster
     journal: Journal
     run: RunRow
     now: Callable[[], datetime]
     may_send: Callable[[], bool]
+    saw: Callable[[Batch], None]
     _failure: list[BaseException] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sent: int = 0
@@ -128,6 +132,7 @@ class Sender:
         self.journal.record(
             self.run.run_id, "no-answer", rows, self.now(), code=error.code, message=error.message
         )
+        self.saw(rows)
 
     def _answer(self, intended: Batch, result: DeleteRecordsResult) -> None:
         by_key = {TopicPartition(r.topic, r.partition): r for r in result.partition_results}
@@ -148,6 +153,7 @@ class Sender:
             api_version=result.api_version,
             results=raw,
         )
+        self.saw(rows)
 
     def _stalled(self, allowed: Mapping[TopicPartition, PartitionFacts]) -> set[TopicPartition]:
         """Partitions whose followers would keep a wait-all request waiting."""

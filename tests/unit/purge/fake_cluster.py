@@ -43,6 +43,7 @@ class FakePartition:
     high_watermark: int = 100
     last_stable_offset: int = 100
     epoch_ends: dict[int, int] = field(default_factory=dict)
+    isr: tuple[int, ...] = (1, 2, 3)
 
 
 class FakeCluster:
@@ -80,7 +81,7 @@ class FakeCluster:
         if self.topic_error:
             return {TOPIC: TopicState(TOPIC, None, False, (), self.topic_error)}
         states = tuple(
-            PartitionState(TOPIC, k.partition, p.leader_id, p.epoch, (1, 2, 3), (1, 2, 3))
+            PartitionState(TOPIC, k.partition, p.leader_id, p.epoch, (1, 2, 3), p.isr)
             for k, p in sorted(self.parts.items())
         )
         return {TOPIC: TopicState(TOPIC, self.topic_id, False, states)}

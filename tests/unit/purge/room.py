@@ -1,0 +1,93 @@
+"""A fake cluster, a journal in a file and one run, for tests of what a run decides."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dashboard.purge.execute import Execution
+from dashboard.purge.facts import read_facts
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import Options, RunView
+from dashboard.purge.lifting import Override, Waiver
+from dashboard.purge.plan import Plan, build
+from dashboard.purge.replica_watch import ReplicaWatch
+from dashboard.purge.resolve import resolve
+from dashboard.purge.targets import parse_target
+from tests.unit.purge.facts_of import NOW, TOPIC, declared
+from tests.unit.purge.fake_cluster import FakeCluster
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class Room:
+    """A fake cluster, a journal in a file, and one run."""
+
+    def __init__(self, folder: Path, partitions: int = 1) -> None:
+        self.live = FakeCluster(partitions)
+        self.journal = Journal(folder / "journal.sqlite")
+        self.clock = Clock()
+        self.read_only = False
+
+    def plan(
+        self,
+        to: str = "committed",
+        overrides: tuple[Override, ...] = (),
+        waivers: tuple[Waiver, ...] = (),
+    ) -> Plan:
+        found = read_facts(self.live, [TOPIC], cluster_name="prod", remembered=(), now=NOW)
+        declarations = {TOPIC: declared()}
+        resolved = resolve(
+            self.live, found, parse_target(to), chosen_groups=(),
+            waived={w.group_id for w in waivers},
+            declarations=declarations, now=NOW,
+        )  # fmt: skip
+        return build(
+            found, resolved, target=to, declarations=declarations, estimates={},
+            overrides=overrides, waivers=waivers, analysis_id=None, most_partitions=100,
+            created_by="ann", now=NOW, expires_after=timedelta(hours=1),
+        )  # fmt: skip
+
+    def queue(self, plan: Plan, **change: Any) -> str:
+        mode = change.pop("mode", "wait-all")
+        options = {"timeout_ms": 10_000, "partitions_per_request": 2, "requests_in_flight": 1,
+                   "watch_for_ms": 3_600_000, **change}  # fmt: skip
+        run_id, _ = self.journal.insert(
+            plan, token=plan.sha256, mode=mode, who="ann", from_where="here",
+            typed=plan.confirmation, options=Options(**options), connection={}, now=NOW,
+        )  # fmt: skip
+        return run_id
+
+    def execution(self, run_id: str) -> Execution:
+        return Execution(
+            live=self.live,
+            journal=self.journal,
+            run=self.journal.run(run_id).run,
+            plan=self.journal.plan(run_id),
+            now=self.clock,
+            sleep=self.clock.sleep,
+            read_only=lambda: self.read_only,
+        )
+
+    def carry_out(self, plan: Plan | None = None, **change: Any) -> RunView:
+        run_id = self.queue(plan or self.plan(), **change)
+        self.execution(run_id).execute()
+        return self.journal.run(run_id)
+
+    def watch(self, view: RunView) -> RunView:
+        run = self.journal.run(view.run.run_id).run
+        plan = self.journal.plan(run.run_id)
+        ReplicaWatch(self.live, self.journal, run, plan, self.clock, self.clock.sleep).watch()
+        return self.journal.run(run.run_id)

@@ -1,0 +1,258 @@
+"""A run moves a dead group's offset once, after the records are gone, and proves it by reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.errors import JournalError
+from dashboard.purge.journal_rows import RunView
+from dashboard.purge.lifting import Waiver
+from dashboard.purge.plan import Plan
+from tests.unit.purge.facts_of import KEY, NOW
+from tests.unit.purge.room import Room
+
+WAIVED = (Waiver("dead", "gone", "ann", NOW, move=True),)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    made.live.offsets_of = {"a": {0: 60}, "dead": {0: 10}}
+    yield made
+    assert made.journal.verify().ok
+    made.journal.close()
+
+
+def plan_of(room: Room) -> Plan:
+    return room.plan(waivers=WAIVED)
+
+
+def carry_out(room: Room, **change: Any) -> RunView:
+    return room.carry_out(plan_of(room), **change)
+
+
+def move(view: RunView) -> tuple[str, str | None]:
+    return view.moves[0].state, view.moves[0].error
+
+
+def kinds(room: Room) -> list[str]:
+    return [e.kind for e in room.journal.entries()]
+
+
+def test_the_offset_follows_to_the_target_after_the_records_are_gone(room: Room) -> None:
+    starts: list[int] = []
+    commit = room.live.commit_offsets
+
+    def commit_offsets(*words: Any) -> Any:
+        starts.append(room.live.parts[KEY].starts[1])
+        return commit(*words)
+
+    room.live.commit_offsets = commit_offsets  # type: ignore[method-assign]
+    view = carry_out(room)
+    assert (view.run.state, view.exit_code, move(view)) == ("done", 0, ("moved", None))
+    assert starts == [60]
+    assert room.live.commits == [("dead", {KEY: 60})]
+    assert room.live.offsets_of["dead"][0] == 60
+    assert view.to_json()["moves"] == [
+        {"group_id": "dead", "topic": "orders", "partition": 0, "from_offset": 10,
+         "to_offset": 60, "state": "moved", "error": None, "message": None}
+    ]  # fmt: skip
+    found = [k for k in kinds(room) if k.startswith("move")]
+    assert found == ["move-intent", "move-answer", "moves-read"]
+
+
+def test_a_plan_without_moves_asks_for_none(room: Room) -> None:
+    view = room.carry_out(room.plan(waivers=(Waiver("dead", "gone", "ann", NOW),)))
+    assert (view.exit_code, view.moves, room.live.commits) == (0, (), [])
+    assert view.to_json()["moves"] == []
+
+
+def test_a_partition_that_was_not_purged_moves_nobody(room: Room) -> None:
+    room.live.answers = [44]
+    view = carry_out(room)
+    assert (view.partitions[0].state, move(view)) == ("not_done", ("refused", "PARTITION_NOT_DONE"))
+    assert room.live.commits == []
+
+
+def test_records_that_are_back_before_the_move_keep_the_group_where_it_is(room: Room) -> None:
+    room.live.answers = [7]
+    groups, asked = room.live.groups, []
+
+    def elect_at_the_second_listing(**given: Any) -> Any:
+        asked.append(1)
+        if len(asked) == 2:  # the first belongs to the recheck, the second to the move
+            room.live.elect(2)
+        return groups(**given)
+
+    plan = plan_of(room)
+    room.live.groups = elect_at_the_second_listing  # type: ignore[method-assign]
+    view = room.carry_out(plan)
+    assert move(view) == ("refused", "RECORDS_CAME_BACK")
+    assert room.live.commits == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "members", "state", "error"),
+    [
+        (10, 1, "refused", "GROUP_ALIVE"),
+        (5, 0, "refused", "OFFSET_MOVED_BACK"),
+        (20, 0, "refused", "OFFSET_CHANGED"),
+        (None, 0, "refused", "GROUP_OFFSET_GONE"),
+        (60, 0, "moved", None),
+        (75, 2, "moved", None),
+    ],
+)
+def test_a_group_that_changed_since_the_plan_is_left_alone(
+    room: Room, offset: int | None, members: int, state: str, error: str | None
+) -> None:
+    plan = plan_of(room)
+    room.live.offsets_of["dead"] = {} if offset is None else {0: offset}
+    room.live.members["dead"] = members
+    view = room.carry_out(plan)
+    assert (view.run.state, view.partitions[0].state) == ("done", "done")
+    assert (view.exit_code, move(view)) == (0 if state == "moved" else 2, (state, error))
+    assert room.live.commits == []
+    assert room.live.offsets_of["dead"].get(0) == offset
+
+
+def test_a_group_that_wakes_up_after_it_was_read_is_refused_by_its_coordinator(room: Room) -> None:
+    room.live.commit_answers = ["UNKNOWN_MEMBER_ID"]
+    view = carry_out(room)
+    assert (view.run.state, move(view)) == ("done", ("refused", "GROUP_ALIVE"))
+
+
+def test_a_lost_answer_is_read_and_not_sent_again(room: Room) -> None:
+    room.live.commit_answers = ["lost"]
+    assert move(carry_out(room)) == ("moved", None)
+    assert len(room.live.commits) == 1
+
+
+@pytest.mark.parametrize("answer", ["lost-before", "NOT_COORDINATOR", "unreachable"])
+def test_a_commit_that_did_not_take_is_sent_again_after_reading(room: Room, answer: str) -> None:
+    room.live.commit_answers = [answer]
+    assert move(carry_out(room)) == ("moved", None)
+    assert len(room.live.commits) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [("NOT_COORDINATOR", "NOT_COORDINATOR"), ("unreachable", "BROKER_UNREACHABLE")],
+)
+def test_a_move_that_never_takes_is_given_up_by_name(room: Room, answer: str, error: str) -> None:
+    room.live.commit_answers = [answer] * 1000
+    view = carry_out(room)
+    assert (view.run.state, move(view)) == ("done", ("refused", error))
+    assert room.live.offsets_of["dead"][0] == 10
+
+
+def test_a_missing_right_is_named_and_not_tried_again(room: Room) -> None:
+    room.live.commit_answers = ["GROUP_AUTHORIZATION_FAILED"]
+    assert move(carry_out(room)) == ("refused", "GROUP_AUTHORIZATION_FAILED")
+    assert len(room.live.commits) == 1
+
+
+def test_offsets_that_cannot_be_read_leave_a_sent_move_unknown(room: Room) -> None:
+    def hide(*_: Any) -> Any:
+        room.live.incomplete, room.live.offsets_of = ("broker 2 is silent",), {"a": {0: 60}}
+        return {KEY: "REQUEST_TIMED_OUT"}
+
+    room.live.commit_offsets = hide  # type: ignore[method-assign]
+    view = carry_out(room)
+    assert (view.exit_code, move(view)) == (2, ("unknown", "groups-incomplete"))
+    assert room.clock.now - NOW >= timedelta(seconds=10)
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_a_worker_that_died_with_the_intent_is_followed_by_one_that_reads(
+    room: Room, carried_out: bool
+) -> None:
+    run_id, commit = room.queue(plan_of(room)), room.live.commit_offsets
+
+    def die(*words: Any) -> Any:
+        if carried_out:
+            commit(*words)
+        raise KeyboardInterrupt
+
+    room.live.commit_offsets = die  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        room.execution(run_id).execute()
+    assert room.journal.moves(run_id)[0].state == "unknown"
+    room.live.commit_offsets = commit  # type: ignore[method-assign]
+    room.execution(run_id).execute()
+    assert move(room.journal.run(run_id)) == ("moved", None)
+    assert len(room.live.commits) == 1
+
+
+def test_no_move_is_sent_when_its_intent_cannot_be_written(room: Room) -> None:
+    run_id = room.queue(plan_of(room))
+    record = room.journal.record_moves
+
+    def full(run: str, kind: str, *rest: Any, **details: Any) -> None:
+        if kind == "move-intent":
+            raise JournalError("database or disk is full", "free some")
+        record(run, kind, *rest, **details)
+
+    room.journal.record_moves = full  # type: ignore[method-assign]
+    with pytest.raises(JournalError):
+        room.execution(run_id).execute()
+    assert room.live.commits == []
+    assert room.journal.partitions(run_id)[0].state == "done"
+
+
+@pytest.mark.parametrize("stop", ["CANCELLED", "READ_ONLY"])
+def test_a_cancel_or_the_read_only_switch_holds_moves_back(room: Room, stop: str) -> None:
+    run_id = room.queue(plan_of(room))
+
+    def wish() -> None:
+        if stop == "CANCELLED":
+            room.journal.set_wish(run_id, "cancel", "ann", NOW)
+        room.read_only = stop == "READ_ONLY"
+
+    room.live.on_send = [wish]
+    room.execution(run_id).execute()
+    view = room.journal.run(run_id)
+    assert (view.run.state, view.partitions[0].state) == ("done", "done")
+    assert (view.exit_code, move(view), room.live.commits) == (2, ("refused", stop), [])
+
+
+def test_a_pause_holds_moves_until_it_ends(room: Room) -> None:
+    run_id, slept = room.queue(plan_of(room)), []
+    room.live.on_send = [lambda: room.journal.set_wish(run_id, "pause", "ann", NOW)]
+    execution = room.execution(run_id)
+
+    def sleep(seconds: float) -> None:
+        slept.append((room.journal.head(run_id).state, list(room.live.commits)))
+        room.clock.sleep(seconds)
+        if len(slept) == 200:  # longer than any timeout
+            room.journal.set_wish(run_id, None, "ann", room.clock.now)
+
+    execution.sleep = sleep
+    assert execution.execute() == "done"
+    assert all(found == ("paused", []) for found in slept[:200])
+    assert move(room.journal.run(run_id)) == ("moved", None)
+
+
+def test_records_that_come_back_later_name_the_group_that_will_skip_them(room: Room) -> None:
+    room.live.answers = [7]
+    view = carry_out(room)
+    assert move(view) == ("moved", None)
+    room.live.elect(2)
+    after = room.watch(view)
+    assert after.partitions[0].state == "reverted"
+    assert "group dead was moved to 60 and will skip them" in str(after.partitions[0].message)
+
+
+def test_many_partitions_move_in_requests_of_the_allowed_size(tmp_path: Path) -> None:
+    room = Room(tmp_path, partitions=5)
+    room.live.offsets_of["dead"] = dict.fromkeys(range(5), 10)
+    room.live.offsets_of["dead"][3] = 80  # past the target already: nothing to move there
+    view = carry_out(room)
+    assert [m.partition for m in view.moves] == [0, 1, 2, 4]
+    assert [len(offsets) for _, offsets in room.live.commits] == [2, 2]
+    assert room.live.offsets_of["dead"] == {0: 60, 1: 60, 2: 60, 3: 80, 4: 60}
+    room.journal.close()
