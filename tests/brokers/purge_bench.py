@@ -24,7 +24,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
 from dashboard.demo.clients import client
+from dashboard.model import PartitionState
+from dashboard.model import TopicPartition as Key
 from dashboard.purge import queue
 from dashboard.purge.drafts import PlanRequest, draft
 from dashboard.purge.journal import Journal
@@ -112,7 +115,9 @@ class Bench:
         request = ConsumerGroupTopicPartitions(group, parts)
         until = time.monotonic() + 15
         while True:  # a coordinator that was just elected loads its groups first
-            answer = self.admin.alter_consumer_group_offsets([request])[group].result(20)
+            # A client of its own: librdkafka keeps a coordinator that has moved for too long.
+            admin = AdminClient(client(self.bootstrap))
+            answer = admin.alter_consumer_group_offsets([request])[group].result(20)
             errors = [p.error for p in answer.topic_partitions if p.error]
             if not errors:
                 return
@@ -165,17 +170,31 @@ class Bench:
         assert not view.run.open, log.read_text() if log.exists() else "no log"
         return view
 
+    def placed(self, topic: str, partition: int = 0) -> PartitionState:
+        """Who leads and follows a partition now."""
+        with connect({"bootstrap.servers": self.bootstrap}) as live:
+            return live.topics([topic])[topic].partitions[partition]
+
+    def log_start(self, topic: str, partition: int = 0) -> int | None:
+        """The leader's log start offset now."""
+        key = Key(topic, partition)
+        with connect({"bootstrap.servers": self.bootstrap}) as live:
+            return live.offsets([key])[key].log_start_offset
+
     def offsets(self, topic: str, partition: int) -> list[int]:
-        """The offsets of all records that can still be read, in order."""
-        reader = Consumer(
-            client(self.bootstrap, **{"group.id": "purge-read", "enable.auto.commit": "false"})
-        )
+        """The offsets of all records that can still be read, in order; uncommitted ones too."""
+        settings = {
+            "group.id": "purge-read",
+            "enable.auto.commit": "false",
+            "isolation.level": "read_uncommitted",
+        }
+        reader = Consumer(client(self.bootstrap, **settings))
         low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
         reader.assign([TopicPartition(topic, partition, low)])
         found: list[int] = []
         until = utc_now() + timedelta(seconds=20)
         while (not found or found[-1] < high - 1) and low < high and utc_now() < until:
-            for message in reader.consume(5000, timeout=0.5):
+            for message in reader.consume(high - low - len(found), timeout=0.5):
                 assert message.error() is None
                 offset = message.offset()
                 assert offset is not None

@@ -15,7 +15,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from dashboard.errors import RefusedError
 from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
 from tests.brokers.secured import LIMITED, LIMITED_SECRET, SecuredCluster
 
 
@@ -70,9 +72,16 @@ def three_topics(bench: Bench) -> list[str]:
 def test_without_describe_on_the_cluster_the_group_list_is_incomplete(bench: Bench) -> None:
     topics = three_topics(bench)
     allow(bench, *readable(topics))
-    names = {p.topic: [g.name for g in p.guards] for p in bench.plan(*topics).partitions}
-    assert sorted(names) == topics
-    assert all("groups-incomplete" in found for found in names.values())
+    plan = bench.plan(*topics)
+    assert [p.topic for p in plan.partitions] == topics
+    for partition in plan.partitions:
+        (found,) = [g for g in partition.guards if g.name == "groups-incomplete"]
+        assert "DESCRIBE" in found.reason
+    with pytest.raises(RefusedError) as refused:
+        bench.apply(plan)
+    assert refused.value.code == "NOTHING_FREE"
+    for topic in topics:
+        assert_untouched(bench, topic, 20)
 
 
 def test_a_topic_without_the_delete_right_is_not_done_and_the_others_are(bench: Bench) -> None:
@@ -90,11 +99,9 @@ def test_a_topic_without_the_delete_right_is_not_done_and_the_others_are(bench: 
         view = bench.apply(bench.plan(*topics))
     finally:
         take_back(bench, cluster, configs, group)  # the broker is shared with other tests
-    found = [(row.topic, row.state, row.error) for row in view.partitions]
-    assert found == [
-        (topics[0], "done", None),
-        (topics[1], "done", None),
-        (topics[2], "not_done", "TOPIC_AUTHORIZATION_FAILED"),
-    ]
-    assert (view.run.state, view.exit_code) == ("partial", 2)
-    assert [bench.offsets(topic, 0)[0] for topic in topics] == [12, 12, 0]
+    errors = [row.error for row in view.partitions]
+    assert errors == [None, None, "TOPIC_AUTHORIZATION_FAILED"]
+    assert view.exit_code == 2
+    purged = [Left(topic, 0, "done", range(12, 20)) for topic in topics[:2]]
+    kept = Left(topics[2], 0, "not_done", range(20))
+    assert_proved(bench, view, "partial", *purged, kept)

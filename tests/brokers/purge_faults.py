@@ -1,0 +1,96 @@
+"""Faults for purges of a real cluster: a broker hangs or dies just before a request leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+
+from dashboard.clock import utc_now
+from dashboard.cluster.connection import open_connection
+from dashboard.cluster.live import LiveCluster
+from dashboard.demo.brokers import LocalCluster
+from dashboard.model import DeleteRecordsResult, TopicPartition
+from dashboard.purge.execute import Execution
+from dashboard.purge.journal_rows import RunView
+from tests.brokers.purge_bench import Bench
+
+TIMEOUT = timedelta(seconds=2)
+
+
+@contextmanager
+def resumed(cluster: LocalCluster, *broker_ids: int) -> Iterator[None]:
+    """A block in which brokers may be suspended; they serve again after it."""
+    try:
+        yield
+    finally:
+        for broker_id in broker_ids:
+            cluster.resume(broker_id)
+        for broker_id in broker_ids:
+            cluster.start_broker(broker_id)
+
+
+def followers(bench: Bench, topic: str) -> list[int]:
+    """The brokers that follow partition 0."""
+    state = bench.placed(topic)
+    return [b for b in state.replicas if b != state.leader_id]
+
+
+def follower(bench: Bench, topic: str) -> int:
+    """One broker that follows partition 0."""
+    return followers(bench, topic)[0]
+
+
+def until(found: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait for what must happen in time."""
+    deadline = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def kinds(bench: Bench, run_id: str) -> list[str]:
+    """What a run's journal entries are, in order."""
+    return [e.kind for e in bench.journal.entries(run_id)]
+
+
+class Faulty(LiveCluster):
+    """A real cluster to which something happens just before a request leaves."""
+
+    def __init__(self, bench: Bench, before: Callable[[], None]) -> None:
+        super().__init__(open_connection({"bootstrap.servers": bench.bootstrap}, timeout=TIMEOUT))
+        self._before = [before]
+
+    def delete_records(
+        self,
+        leader_id: int,
+        targets: Mapping[TopicPartition, int],
+        *,
+        timeout_ms: int,
+        leader_only: bool = False,
+    ) -> DeleteRecordsResult:
+        if self._before:
+            self._before.pop()()
+        return super().delete_records(
+            leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
+        )
+
+
+def carry_out(bench: Bench, run_id: str, before: Callable[[], None]) -> RunView:
+    """Carry a queued run out in this process, with a fault at its first request.
+
+    A broker suspended earlier would take the groups that it coordinates with it: the list of
+    groups is then incomplete, and nothing is sent.
+    """
+    with Faulty(bench, before) as live:
+        Execution(
+            live=live,
+            journal=bench.journal,
+            run=bench.journal.run(run_id).run,
+            plan=bench.journal.plan(run_id),
+            now=utc_now,
+            sleep=time.sleep,
+            read_only=lambda: False,
+        ).execute()
+    return bench.journal.run(run_id)

@@ -1,0 +1,155 @@
+"""A cluster or a plan file that changed after the preview: what was not shown is not purged."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from dashboard.cli.main import main
+from dashboard.clock import utc_now
+from dashboard.errors import RefusedError
+from dashboard.purge.journal_rows import RunView
+from dashboard.purge.plan import Plan
+from dashboard.purge.preview import preview
+from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
+
+
+def planned(bench: Bench) -> tuple[str, Plan]:
+    """A topic of 100 records with a plan up to its group's commit, 60."""
+    topic = bench.topic(100)
+    bench.commit("purge-g", topic, {0: 60})
+    return topic, bench.plan(topic)
+
+
+def assert_refused(bench: Bench, view: RunView, topic: str, guard: str, *words: str) -> None:
+    """Nothing was sent, the guard is named, and its words name what an operator looks for."""
+    row = view.partitions[0]
+    assert (view.exit_code, row.error, row.was_sent) == (3, guard, False)
+    assert view.to_json()["error"]["code"] == "REFUSED"
+    for word in words:
+        assert word in str(row.message)
+        assert word in view.to_json()["error"]["message"]
+    assert_proved(bench, view, "refused", Left(topic, 0, "not_done", range(100)))
+
+
+def test_a_group_born_below_the_target_after_the_plan_refuses(bench: Bench) -> None:
+    topic, plan = planned(bench)
+    bench.commit("purge-born-later", topic, {0: 10})
+    view = bench.apply(plan)
+    assert_refused(bench, view, topic, "unread-by-group", "purge-born-later", "10", "50 records")
+
+
+def test_a_group_reset_backwards_after_the_plan_refuses(bench: Bench) -> None:
+    topic, plan = planned(bench)
+    assert plan.partitions[0].groups[0].committed_offset == 60
+    bench.commit("purge-g", topic, {0: 59})
+    view = bench.apply(plan)
+    assert_refused(bench, view, topic, "unread-by-group", "purge-g", "59", "1 records")
+
+
+def test_an_accepted_loss_is_no_more_than_what_the_plan_showed(bench: Bench) -> None:
+    topic, _ = planned(bench)
+    lifted = ("unread-by-group:purge-g=its records are of no use",)
+    first = bench.plan(topic, to="offset:80", override=lifted)
+    shown = preview(first, utc_now())["groups"][0]
+    assert (shown["loss_if_earliest"], shown["loss_if_latest"]) == (20, 40)
+    bench.commit("purge-g", topic, {0: 50})  # reset backwards: more would be lost
+    assert_refused(bench, bench.apply(first), topic, "unread-by-group", "moved back")
+    view = bench.apply(bench.plan(topic, to="offset:80", override=lifted))
+    assert_proved(bench, view, "done", Left(topic, 0, "done", range(80, 100)))
+
+
+def test_a_topic_recreated_after_the_plan_refuses(bench: Bench) -> None:
+    topic, plan = planned(bench)
+    bench.admin.delete_topics([topic])[topic].result(20)
+    time.sleep(0.5)
+    bench.topic(100, name=topic)
+    assert_refused(bench, bench.apply(plan), topic, "topic-id-changed", topic)
+
+
+def test_a_topic_deleted_after_the_plan_refuses(bench: Bench) -> None:
+    topic, plan = planned(bench)
+    bench.admin.delete_topics([topic])[topic].result(20)
+    view = bench.apply(plan)
+    assert (view.run.state, view.partitions[0].error) == ("refused", "topic-id-changed")
+    assert "deleted" in str(view.partitions[0].message)
+    assert bench.journal.verify().ok
+
+
+def test_retention_that_passed_the_target_meanwhile_leaves_nothing_to_do(bench: Bench) -> None:
+    topic = bench.topic(3000)
+    bench.commit("purge-g", topic, {0: 600})
+    plan = bench.plan(topic)
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    for name, value in (("retention.bytes", "1"), ("file.delete.delay.ms", "1000")):
+        resource.add_incremental_config(
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        )
+    bench.admin.incremental_alter_configs([resource])[resource].result(20)
+    until = time.monotonic() + 30
+    while (start := bench.log_start(topic, 0)) <= 600:
+        assert time.monotonic() < until, f"retention left the log start at {start}"
+        time.sleep(0.1)
+
+    view = bench.apply(plan, watch=True)
+    row = view.partitions[0]
+    assert (row.was_sent, row.leader_log_start_offset, row.error) == (False, start, None)
+    receipt = bench.journal.run(view.run.run_id).run.receipt
+    assert receipt is None or (receipt["freed_bytes"], receipt["final"]) == (0, True)
+    assert_proved(bench, view, "done", Left(topic, 0, "done", range(start, 3000)))
+
+
+def test_a_plan_edited_by_hand_is_refused(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, plan = planned(bench)
+    text = plan.to_json_text().replace('"target_offset":60', '"target_offset":90')
+    code, error = apply_file(bench, tmp_path, text, plan, capsys)
+    assert (code, error["code"]) == (3, "PLAN_EDITED")
+    assert "Plan again" in error["next"]
+    assert_untouched(bench, topic, 100)
+
+
+def test_a_plan_edited_and_hashed_again_after_its_preview_is_refused(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, plan = planned(bench)
+    edited = replace(plan, partitions=(replace(plan.partitions[0], target_offset=50),))
+    code, error = apply_file(bench, tmp_path, edited.to_json_text(), plan, capsys)
+    assert (code, error["code"]) == (3, "PLAN_EDITED")
+    with pytest.raises(RefusedError) as refused:  # what the page sends: the sha256 it showed
+        bench.enqueue(edited, sha256=plan.sha256)
+    assert refused.value.code == "PLAN_EDITED"
+    assert_untouched(bench, topic, 100)
+
+
+def test_a_plan_forged_past_a_groups_offset_is_refused_by_what_is_read_live(bench: Bench) -> None:
+    topic, plan = planned(bench)
+    forged = replace(plan.partitions[0], target_offset=90, groups=(), guards=())
+    view = bench.apply(replace(plan, partitions=(forged,)))
+    assert_refused(bench, view, topic, "unread-by-group", "purge-g", "30 records")
+
+
+def apply_file(
+    bench: Bench,
+    folder: Path,
+    text: str,
+    previewed: Plan,
+    capsys: pytest.CaptureFixture[str],
+) -> tuple[int, dict[str, str]]:
+    """`lowwater apply` of a file with the sha256 that was previewed: exit code and error."""
+    file = folder / "plan.json"
+    file.write_text(text)
+    words = ["apply", str(file), "--mode", "wait-all", "--confirm", previewed.confirmation]
+    words += ["--sha256", previewed.sha256, "--data", bench.settings.data, "--json"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("LOWWATER_SETTINGS", str(bench.settings.source))
+        patched.setenv("LOWWATER_STATE_DIR", str(bench.settings.state_dir))
+        code = main(words)
+    return code, json.loads(capsys.readouterr().out)["error"]

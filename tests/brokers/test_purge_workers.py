@@ -1,0 +1,44 @@
+"""Workers that are killed: the next one reads the cluster first, and sends nothing twice."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+
+from dashboard.clock import utc_now
+from dashboard.purge import queue
+from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_faults import kinds
+from tests.brokers.purge_proof import Left, assert_proved
+
+MODES = ("wait-all", "leader-only-verified")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("moment", ["before-sending", "after-the-answer"])
+def test_a_worker_killed_between_intent_and_journal_is_followed_by_one_that_reads_first(
+    bench: Bench, moment: str, mode: str
+) -> None:
+    topic = bench.topic(100)
+    bench.commit("purge-g", topic, {0: 60})
+    run_id = bench.enqueue(bench.plan(topic), mode=mode, start=False)
+    command = [sys.executable, "-m", "tests.brokers.dying_worker", moment, "--run", run_id]
+    command += ["--state-dir", str(bench.settings.state_dir)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert bench.journal.run(run_id).partitions[0].state == "sent"
+    assert "answer" not in kinds(bench, run_id)
+
+    later = utc_now() + timedelta(minutes=1)
+    assert run_id in queue.respawn_stale(bench.settings, bench.journal, now=later)
+    view = bench.wait(run_id)
+    state = view.partitions[0].state
+    assert state in (("done",) if mode == "wait-all" else ("done", "leader_done"))
+    assert_proved(bench, view, "done", Left(topic, 0, state, range(60, 100)))
+    # What had been carried out is seen by reading, and not sent a second time.
+    steps = kinds(bench, run_id)
+    assert steps.count("intent") == (2 if moment == "before-sending" else 1)
+    assert "read" in steps[steps.index("intent") + 1 :]
