@@ -16,6 +16,7 @@ from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect_tables import Answers, build_tables, to_arrow
 from dashboard.errors import ClusterError, LowwaterError
+from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
 from dashboard.metrics.sources import Sources
 from dashboard.model import Broker, GroupListing, LogDirsAnswer, TopicPartition
 from dashboard.snapshot_retention import snapshots_to_keep
@@ -36,6 +37,7 @@ class Collected:
     groups_incomplete: tuple[str, ...] = ()
     errors: tuple[Mapping[str, Any], ...] = ()
     metrics: tuple[Mapping[str, Any], ...] = ()
+    inventories: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object of `collect --json`."""
@@ -48,6 +50,7 @@ class Collected:
             "groups_incomplete": list(self.groups_incomplete),
             "errors": [dict(error) for error in self.errors],
             "metrics": [dict(broker) for broker in self.metrics],
+            "inventories": [dict(inventory) for inventory in self.inventories],
         }
 
 
@@ -69,19 +72,24 @@ def collect(
     now: Callable[[], datetime],
     progress: Callable[[str], None],
     metrics: Sources | None = None,
+    inventories: Sequence[Inventory] = (),
 ) -> Collected:
     """One snapshot of the cluster into its store; then old ones are thinned out.
 
-    `metrics` says where brokers' own counts are read. A broker that is dead, slow or refuses
-    costs its own rows and is named in the manifest. Raises ClusterError when nothing could be
-    read, StoreError when it cannot be written; however it ends, readers see a whole snapshot or
-    none.
+    `metrics` says where brokers' own counts are read, `inventories` are brokers' disks. A broker
+    that is dead, slow or refuses costs its own rows and is named in the manifest. Raises
+    ClusterError when nothing could be read, InventoryError for another cluster's inventory,
+    StoreError when it cannot be written; however it ends, readers see a whole snapshot or none.
     """
     taken_at = now()
     begun = time.monotonic()
     reading = _Reading()
     _same_cluster(live, cluster)
+    check_cluster(inventories, cluster.cluster_id)
     answers = _read(live, reading, progress, metrics)
+    for subject, error in shortfalls(inventories, answers.log_dirs.log_dirs):
+        reading.fail("inventory", subject, error)
+    seen = tuple(inventory.to_json(taken_at) for inventory in inventories)
     counted = _metrics_json(answers)
     brokers = tuple(_broker_json(broker) for broker in answers.brokers)
     details = {
@@ -91,6 +99,7 @@ def collect(
         "groups_incomplete": list(answers.groups.incomplete),
         "errors": reading.errors,
         "metrics": counted,
+        "inventories": seen,
         "durations": {part: round(took, 3) for part, took in sorted(reading.durations.items())},
     }
     progress("writing the snapshot")
@@ -98,6 +107,8 @@ def collect(
     try:
         for name, table in build_tables(answers).items():
             writer.write(name, to_arrow(name, table, writer.id, taken_at))
+        for name, rows in tables_of(inventories, writer.id, taken_at).items():
+            writer.write(name, rows)
         manifest = writer.commit(time.monotonic() - begun, details)
     except BaseException:  # Ctrl-C too: nothing half-written is left to look at
         with suppress(OSError):
@@ -113,6 +124,7 @@ def collect(
         answers.groups.incomplete,
         tuple(reading.errors),
         counted,
+        seen,
     )
 
 

@@ -13,6 +13,7 @@ from dashboard.analysis_child import AnalysisChild, Emit, command
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect import collect
 from dashboard.errors import ClusterError, LowwaterError
+from dashboard.inventory.loading import check_cluster, load_all, load_usable
 from dashboard.metrics.sources import Sources
 from dashboard.snapshots import ClusterStore, Store
 
@@ -31,6 +32,7 @@ def run(
     analysis: Callable[[str, str], Sequence[str]] | None = command,
     rounds: int | None = None,
     metrics: Sources | None = None,
+    inventories: Sequence[str] = (),
 ) -> None:
     """Collect every `every` until Ctrl-C (KeyboardInterrupt passes through), or for `rounds`.
 
@@ -38,15 +40,17 @@ def run(
     `{"event": "analysis", …}`, `{"event": "analysis-ready", "seconds"}`, or `{"event": "error",
     "error": {code, message, next}}`; it is called by two threads, one at a time. `remember` is
     called once with the cluster's store, to write its connection. `metrics` says where brokers'
-    own counts are read. `analysis` makes the child's
-    command line out of data folder and cluster id; None analyzes nothing. Raises ClusterError
-    when the first connection fails; later outages are events, and the loop goes on.
+    own counts are read, `inventories` names the files of brokers' disks, which are read afresh
+    each time. `analysis` makes the child's command line out of data folder and cluster id; None
+    analyzes nothing. Raises ClusterError when the first connection fails, InventoryError when a
+    file cannot be used at the start; later outages are events, and the loop goes on.
     """
     told = _one_at_a_time(emit)
     live = open_live()
     child: AnalysisChild | None = None
     try:
         cluster = ClusterStore(store, live.cluster_id())
+        check_cluster(load_all(inventories), cluster.cluster_id)
         remember(cluster)
         if analysis is not None:
             child = AnalysisChild(analysis(store.root, cluster.cluster_id), told)
@@ -55,7 +59,7 @@ def run(
         while True:
             live = _round(
                 live, open_live, cluster, child, now=now, emit=told, progress=progress,
-                metrics=metrics,
+                metrics=metrics, inventories=inventories,
             )  # fmt: skip
             done += 1
             if done == rounds:
@@ -78,12 +82,20 @@ def _round(
     emit: Emit,
     progress: Callable[[str], None],
     metrics: Sources | None,
+    inventories: Sequence[str],
 ) -> LiveCluster:
     """One snapshot, or an event that says why not; the connection to use from now on."""
-    try:
-        collected = collect(live, cluster, now=now, progress=progress, metrics=metrics)
-    except LowwaterError as error:
+
+    def refused(error: LowwaterError) -> None:
         emit({"event": "error", **error.to_json()})
+
+    disks = load_usable(inventories, cluster.cluster_id, refused)
+    try:
+        collected = collect(
+            live, cluster, now=now, progress=progress, metrics=metrics, inventories=disks
+        )
+    except LowwaterError as error:
+        refused(error)
         return _reopened(live, open_live) if isinstance(error, ClusterError) else live
     emit({"event": "snapshot", **collected.to_json()})
     if child is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
-from dashboard.cli.parser import Verbs, add_connection, add_metrics, add_verb
+from dashboard.cli.parser import Verbs, add_connection, add_inventory, add_metrics, add_verb
 from dashboard.clock import utc_now
 from dashboard.metrics.addresses import parse_sources
 from dashboard.settings import Settings
@@ -29,26 +29,37 @@ def add_parser(verbs: Verbs) -> None:
             "lowwater collect --bootstrap-server localhost:9092 --name prod --data ./data",
             "lowwater collect --bootstrap-server h:9093 --client-config client.properties",
             "lowwater collect --cluster prod-eu --metrics 1=http://kafka-1:7071/metrics",
+            "lowwater collect --cluster prod-eu --inventory 1.inventory --inventory 2.inventory",
             "lowwater collect --cluster prod-eu --json      # [clusters.prod-eu] of the settings",
         ),
     )
     add_connection(parser)
     add_metrics(parser)
+    add_inventory(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Collect once. Raises UsageError, SettingsError, ClusterError, StoreError."""
+    """Collect once. Raises UsageError, SettingsError, InventoryError, ClusterError, StoreError."""
     settings = context.read_settings(args)
     target = context.target(args, settings)
     sources = metrics_sources(args, settings, target)
     store = context.open_store(settings.data)
     from dashboard.cluster.live import connect
     from dashboard.collect import collect
+    from dashboard.inventory.loading import load_all
 
+    inventories = load_all(args.inventory)
     output.progress(f"asking {target.bootstrap_servers} …")
     with connect(target.client, settings.broker_timeout) as live:
         cluster = context.remember(store, live.cluster_id(), target)
-        collected = collect(live, cluster, now=utc_now, progress=output.progress, metrics=sources)
+        collected = collect(
+            live,
+            cluster,
+            now=utc_now,
+            progress=output.progress,
+            metrics=sources,
+            inventories=inventories,
+        )
     value = {**collected.to_json(), "cluster_id": cluster.cluster_id, "cluster": cluster.name}
     output.emit(value, describe(value), as_json=args.json)
     return 0
@@ -73,8 +84,18 @@ def describe(value: Mapping[str, Any]) -> str:
         f"snapshot {value['snapshot_id']}: {len(value['brokers']) - len(silent)} of "
         f"{len(value['brokers'])} brokers in {value['seconds']:.1f} s",
         f"rows: {tables}",
+        *(
+            f"disk of broker {i['broker_id']}: {i['segments']} segments, "
+            f"seen {_age(i['age_seconds'])}, ages by {i['newest_from']}"
+            for i in value["inventories"]
+        ),
         *(f"missing: broker {b['broker_id']}: {b['error']}" for b in silent),
         *(f"groups may be incomplete: {reason}" for reason in value["groups_incomplete"]),
         *(f"not read: {e['part']} of {e['object']}: {e['error']}" for e in value["errors"]),
     ]
     return "\n".join(lines)
+
+
+def _age(seconds: float) -> str:
+    """How long ago; a broker's clock may run ahead of ours."""
+    return f"{seconds:.0f} s ago" if seconds >= 0 else f"{-seconds:.0f} s ahead of this clock"

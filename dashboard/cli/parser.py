@@ -101,6 +101,17 @@ def add_metrics(parser: Parser) -> None:
     )
 
 
+def add_inventory(parser: Parser) -> None:
+    """The flag of verbs that put brokers' disks into a snapshot."""
+    parser.add_argument(
+        "--inventory",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a broker's disk, written by `lowwater inventory`; once per broker",
+    )
+
+
 def parse(parser: Parser, verbs: Verbs, argv: Sequence[str]) -> argparse.Namespace:
     """The arguments of `argv`. Raises UsageError that names the flag or verb and the nearest."""
     first = argv[0] if argv else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.collect import describe, metrics_sources
-from dashboard.cli.parser import Verbs, add_connection, add_metrics, add_verb
+from dashboard.cli.parser import Verbs, add_connection, add_inventory, add_metrics, add_verb
 from dashboard.clock import parse_duration, utc_now
 from dashboard.errors import UsageError
 
@@ -36,11 +36,15 @@ def add_parser(verbs: Verbs) -> None:
     )
     add_connection(parser)
     add_metrics(parser)
+    add_inventory(parser)
     parser.add_argument("--every", metavar="60s", help="time between snapshots; else the settings'")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Loop until Ctrl-C or SIGTERM: 130. Raises UsageError, SettingsError, ClusterError."""
+    """Loop until Ctrl-C or SIGTERM: 130.
+
+    Raises UsageError, SettingsError, InventoryError, ClusterError.
+    """
     settings = context.read_settings(args)
     target = context.target(args, settings)
     sources = metrics_sources(args, settings, target)
@@ -63,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
             progress=output.progress,
             remember=remember,
             metrics=sources,
+            inventories=args.inventory,
         )
     except KeyboardInterrupt:
         output.progress("watch ended")

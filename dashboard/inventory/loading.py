@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from dashboard.clock import parse_time
 from dashboard.errors import InventoryError, UsageError
 from dashboard.inventory.file_schema import META_KEY, SCHEMA_VERSION, TABLES
+from dashboard.model import LogDir
 from dashboard.tables import SNAPSHOT_TABLES
 
 
@@ -43,17 +44,36 @@ class Inventory:
 
 def load_all(paths: Sequence[str]) -> tuple[Inventory, ...]:
     """Every file. Raises InventoryError, also when two are of one broker."""
-    found: dict[tuple[str, int], Inventory] = {}
+    found: list[Inventory] = []
     for path in paths:
-        inventory = load(path)
-        first = found.setdefault((inventory.cluster_id, inventory.broker_id), inventory)
-        if first is not inventory:
+        _add(found, load(path))
+    return tuple(found)
+
+
+def load_usable(
+    paths: Sequence[str], cluster_id: str, refused: Callable[[InventoryError], None]
+) -> tuple[Inventory, ...]:
+    """The files that can be used for this cluster now; `refused` is told why another cannot."""
+    found: list[Inventory] = []
+    for path in paths:
+        try:
+            inventory = load(path)
+            check_cluster((inventory,), cluster_id)
+            _add(found, inventory)
+        except InventoryError as error:
+            refused(error)
+    return tuple(found)
+
+
+def _add(found: list[Inventory], inventory: Inventory) -> None:
+    for first in found:
+        if (first.cluster_id, first.broker_id) == (inventory.cluster_id, inventory.broker_id):
             raise InventoryError(
-                f"{first.path} and {path} are both of broker {inventory.broker_id}",
+                f"{first.path} and {inventory.path} are both of broker {inventory.broker_id}",
                 "Name one: scan all log dirs of a broker at once, with commas between them.",
                 code="INVENTORY_TWICE",
             )
-    return tuple(found.values())
+    found.append(inventory)
 
 
 def load(path: str) -> Inventory:
@@ -113,6 +133,22 @@ def tables_of(
         ordered = together.select(spec.schema.names)
         found[name] = ordered.sort_by([(key, "ascending") for key in spec.key])
     return found
+
+
+def shortfalls(
+    inventories: Sequence[Inventory], log_dirs: Sequence[LogDir]
+) -> Iterator[tuple[str, str]]:
+    """What each inventory lacks, as object and reason; `log_dirs` are those the brokers told."""
+    for inventory in inventories:
+        summary, broker = inventory.summary, f"broker {inventory.broker_id}"
+        if summary["gaps_total"]:
+            first = summary["gaps"][0]
+            where = "/".join(part for part in (first["log_dir"], first["path"]) if part)
+            yield broker, f"gaps: {summary['gaps_total']}; the first: {where}: {first['reason']}"
+        told = {found.log_dir for found in log_dirs if found.broker_id == inventory.broker_id}
+        for found in summary["log_dirs"] if told else ():
+            if found["log_dir"] not in told:
+                yield broker, f"it has no log dir {found['log_dir']}, but {', '.join(sorted(told))}"
 
 
 def _only(rows: pa.Table, table: str) -> pa.Table:

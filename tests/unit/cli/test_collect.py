@@ -142,13 +142,14 @@ def test_brokers_metrics_are_named_by_settings_and_flags(
         ),
         ('[clusters.a]\n"bootstrap.servers"="h:1"', ["--cluster", "b"], "CLUSTER_NOT_FOUND"),
         ("", ["--client-config", "none"], "CLIENT_CONFIG_UNREADABLE"),
-        ("", ["--inventory", "x"], "USAGE"),
+        ("", ["--inventories", "x"], "USAGE"),
         ("", ["--bootstrap-server", "h:1", "--metrics", "h:1"], "METRICS_SOURCE_INVALID"),
         (
             '[clusters.a]\n"bootstrap.servers"="h:1"\n"metrics.urls"="1=ftp://h"',
             [],
             "METRICS_SOURCE_INVALID",
         ),
+        ("", ["--bootstrap-server", "h:1", "--inventory", "none"], "INVENTORY_UNREADABLE"),
         ("", ["--bootstrap-server", "h:1", "--data", "gopher://x"], "DATA_INVALID"),
     ],
 )
