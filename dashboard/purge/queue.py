@@ -18,8 +18,8 @@ from dashboard.purge.worker_process import ReadyWorker, spawn
 from dashboard.settings import Settings
 
 STALE_AFTER = timedelta(seconds=15)
-_LOOK_SECONDS = 0.005  # how soon a change of the journal is seen: one question without a read
-_SILENCE_SECONDS = 0.5  # without any change: look for workers that died
+_GLANCE_SECONDS = 0.005  # how soon another process's write is seen: asking reads nothing
+_LOOK_SECONDS = 0.25  # how often workers that died are looked for
 
 
 def enqueue(
@@ -128,25 +128,18 @@ def wait(
     A worker that dies meanwhile is started again.
     """
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
+    look_at = time.monotonic() + _LOOK_SECONDS
     while True:
         seen = journal.file.version()
         run = journal.head(run_id)
         closed = not run.open and (not for_receipt or run.receipt_final)
         if closed or (deadline is not None and time.monotonic() >= deadline):
             return journal.run(run_id)
-        if not _changes(journal, seen, deadline):
+        while journal.file.version() == seen and time.monotonic() < look_at:
+            time.sleep(_GLANCE_SECONDS)
+        if time.monotonic() >= look_at:
             respawn_stale(settings, journal)
-
-
-def _changes(journal: Journal, seen: int, deadline: float | None) -> bool:
-    """Whether any process wrote to the journal since `seen`, before a short silence has passed."""
-    until = time.monotonic() + _SILENCE_SECONDS
-    until = until if deadline is None else min(until, deadline)
-    while journal.file.version() == seen:
-        if time.monotonic() >= until:
-            return False
-        time.sleep(_LOOK_SECONDS)
-    return True
+            look_at = time.monotonic() + _LOOK_SECONDS
 
 
 def _wish(journal: Journal, run_id: str, wish: str | None, who: str, now: datetime | None) -> None:

@@ -1,4 +1,4 @@
-"""The worker process of one run: `python -m dashboard.purge.worker --run ID --state-dir DIR`.
+"""The worker process of one run: `python -m dashboard.purge.worker [--run ID] --state-dir DIR`.
 
 It holds the run's file lock, so that a second worker of the same run ends at once; it begins by
 reading the cluster, so that a worker that was killed half-way is followed by one that knows.
@@ -27,6 +27,7 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.states import not_sent, run_state, unanswered
+from dashboard.purge.worker_process import told_run
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
 
@@ -37,15 +38,18 @@ _RETRY_SECONDS = 0.5
 def main(argv: list[str] | None = None) -> int:
     """Carry out and watch one run; 0 when it is closed and followed, else the error's code."""
     parser = argparse.ArgumentParser(prog="dashboard.purge.worker")
-    parser.add_argument("--run", required=True)
+    parser.add_argument("--run", help="without it, the run is read from stdin once it is known")
     parser.add_argument("--state-dir", required=True, type=Path)
     args = parser.parse_args(argv)
+    run_id = args.run or told_run(args.state_dir)
+    if run_id is None:
+        return 0
     try:
-        with _run_lock(args.state_dir, args.run) as first:
+        with _run_lock(args.state_dir, run_id) as first:
             if first:
                 journal = Journal(args.state_dir / "journal.sqlite")
-                with _heartbeat(journal, args.run):
-                    _work(journal, args.run)
+                with _heartbeat(journal, run_id):
+                    _work(journal, run_id)
     except LowwaterError as error:
         print(f"{error.code}: {error.message} {error.next_step}", file=sys.stderr)
         return error.exit_code
