@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import secrets
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from dashboard.settings import Settings, read_client_config
 if TYPE_CHECKING:
     from dashboard.purge.journal import Journal
     from dashboard.purge.plan import Plan
+    from dashboard.purge.worker_process import ReadyWorker
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -58,14 +58,19 @@ def add_parser(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     """Queue, wait, print the run. Raises UsageError, PlanError, StoreError, JournalError."""
     from dashboard.purge.plan import Plan
+    from dashboard.purge.worker_process import ready_worker
 
     settings = context.read_settings(args)
-    timeout = parse_duration(args.timeout) if args.timeout else None
-    plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
-    _check_cluster(args, settings, plan)
+    with ready_worker(settings) as worker:
+        plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
+        _check_cluster(args, settings, plan)
+        return _apply(args, settings, plan, worker)
+
+
+def _apply(args: argparse.Namespace, settings: Settings, plan: Plan, worker: ReadyWorker) -> int:
     with context.open_journal(settings) as journal:
         try:
-            run_id = _enqueue(args, settings, journal, plan, timeout)
+            run_id = _enqueue(args, settings, journal, plan, worker)
         except RefusedError as error:
             return _refused(args, journal, plan, error)
         try:
@@ -81,7 +86,7 @@ def _enqueue(
     settings: Settings,
     journal: Journal,
     plan: Plan,
-    timeout: timedelta | None,
+    worker: ReadyWorker,
 ) -> str:
     from dashboard.purge.queue import enqueue
 
@@ -94,9 +99,10 @@ def _enqueue(
         sha256=args.sha256,
         who=settings.operator,
         token=secrets.token_hex(16),
-        timeout=timeout,
+        timeout=parse_duration(args.timeout) if args.timeout else None,
         canary=args.canary,
         connection=_connection(args),
+        worker=worker,
     )
 
 

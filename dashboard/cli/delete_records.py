@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dashboard.purge.journal_rows import RunView
     from dashboard.purge.plan import Plan
     from dashboard.purge.targets import Target
+    from dashboard.purge.worker_process import ReadyWorker
 
 _ACCEPTED = "accepted by delete-records --yes, or at its question"
 
@@ -51,16 +52,24 @@ def add_parser(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     """Plan, ask, send, wait. Raises UsageError CONFIRMATION_REQUIRED and as plan and apply do."""
     from dashboard.purge.targets import read_offsets_json
+    from dashboard.purge.worker_process import ready_worker
 
     settings = context.read_settings(args)
     if args.timeout_ms is not None and args.timeout_ms < 0:
         raise UsageError(f"--timeout-ms {args.timeout_ms} is below 0", "Give milliseconds.")
     target = read_offsets_json(files.read_text(args.offset_json_file), args.offset_json_file)
-    plan = _confirmed(args, settings, target)
-    if not plan.free_partitions:
-        return _refused(plan, as_json=args.json)
+    with ready_worker(settings) as worker:
+        plan = _confirmed(args, settings, target)
+        if not plan.free_partitions:
+            return _refused(plan, as_json=args.json)
+        return _carry_out(args, settings, plan, worker)
+
+
+def _carry_out(
+    args: argparse.Namespace, settings: Settings, plan: Plan, worker: ReadyWorker
+) -> int:
     with context.open_journal(settings) as journal:
-        run_id = _enqueue(args, settings, journal, plan)
+        run_id = _enqueue(args, settings, journal, plan, worker)
         try:
             view = follow(settings, journal, run_id, output.progress)
         except KeyboardInterrupt:
@@ -71,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> Plan:
     """The plan with every liftable guard lifted that was asked about."""
     from dashboard.cluster.live import connect
-    from dashboard.purge.drafts import PlanRequest, draft_live
+    from dashboard.purge.drafts import PlanRequest, read_live
 
     config = read_client_config(args.command_config) if args.command_config else {}
     path = str(Path(args.command_config).resolve()) if args.command_config else None
@@ -81,15 +90,15 @@ def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> 
         reached = context.Target(client, args.cluster, path)
         cluster = context.remember(store, live.cluster_id(), reached)
         request = PlanRequest((), target, by=settings.operator)
-        seen = draft_live(live, settings, cluster, request, now=utc_now())
+        read = read_live(live, settings, cluster, request, now=utc_now())
+        seen = read.plan(())
         lift = sorted(
             {g.name for p in seen.partitions for g in p.guards}
             & set(settings.purge.liftable_guards)
         )
-        _ask(args, seen, lift)
-        override = tuple(f"{name}={_ACCEPTED}" for name in lift)
-        request = PlanRequest((), target, override=override, by=settings.operator)
-        plan = draft_live(live, settings, cluster, request, now=utc_now())
+        if _ask(args, seen, lift):  # time went by: what was shown may not be so any more
+            read = read_live(live, settings, cluster, request, now=utc_now())
+        plan = read.plan([f"{name}={_ACCEPTED}" for name in lift])
     _same_readers(seen, plan)
     return plan
 
@@ -110,21 +119,25 @@ def _same_readers(seen: Plan, plan: Plan) -> None:
                 )
 
 
-def _ask(args: argparse.Namespace, plan: Plan, lift: list[str]) -> None:
-    """Show the plan and take a yes. Raises UsageError CONFIRMATION_REQUIRED without one."""
+def _ask(args: argparse.Namespace, plan: Plan, lift: list[str]) -> bool:
+    """Show the plan and take a yes; whether a person was asked for it.
+
+    Raises UsageError CONFIRMATION_REQUIRED without one.
+    """
     from dashboard.purge.preview import preview
 
     output.progress(plan_text.describe(preview(plan, utc_now())))
     if lift:
         output.progress(f"guards that a yes lifts: {', '.join(lift)}")
     if args.yes:
-        return
+        return False
     if sys.stdin is None or not sys.stdin.isatty():
         raise _unconfirmed("there is no terminal to ask")
     sys.stderr.write("delete these records? write yes: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() != "yes":
         raise _unconfirmed("the answer was not yes")
+    return True
 
 
 def _unconfirmed(why: str) -> UsageError:
@@ -135,7 +148,9 @@ def _unconfirmed(why: str) -> UsageError:
     )
 
 
-def _enqueue(args: argparse.Namespace, settings: Settings, journal: Any, plan: Plan) -> str:
+def _enqueue(
+    args: argparse.Namespace, settings: Settings, journal: Any, plan: Plan, worker: ReadyWorker
+) -> str:
     from dashboard.purge.queue import enqueue
 
     return enqueue(
@@ -148,6 +163,7 @@ def _enqueue(args: argparse.Namespace, settings: Settings, journal: Any, plan: P
         who=settings.operator,
         token=secrets.token_hex(16),
         timeout=None if args.timeout_ms is None else timedelta(milliseconds=args.timeout_ms),
+        worker=worker,
     )
 
 

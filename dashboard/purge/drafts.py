@@ -11,16 +11,17 @@ from dashboard.cluster.live import connect
 from dashboard.connections import client_for
 from dashboard.errors import RefusedError, UsageError
 from dashboard.guard_texts import guard
+from dashboard.model import TopicPartition
 from dashboard.purge import memory, sampled
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PlanFacts, read_facts
-from dashboard.purge.lifting import parse_override, parse_waiver
+from dashboard.purge.lifting import Override, Waiver, parse_override, parse_waiver
 from dashboard.purge.moves import refuse_alive
-from dashboard.purge.plan import Plan, build
+from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.readings import topic_readings
-from dashboard.purge.resolve import resolve
+from dashboard.purge.resolve import ResolvedTarget, resolve
 from dashboard.purge.targets import Target
-from dashboard.settings import Settings
+from dashboard.settings import Settings, TopicDeclaration
 from dashboard.snapshots import ClusterStore, Store
 
 
@@ -82,11 +83,59 @@ def draft_live(
     now: datetime,
 ) -> Plan:
     """The same over an open cluster."""
-    liftable = settings.purge.liftable_guards
+    return read_live(live, settings, store, request, now=now).plan(request.override)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """All that was read for a request at one moment: plans that differ in overrides need no more.
+
+    Planning is pure; a worker reads everything again before it sends.
+    """
+
+    settings: Settings
+    request: PlanRequest
+    now: datetime
+    waivers: list[Waiver]
+    facts: PlanFacts
+    declared: Mapping[str, TopicDeclaration]
+    resolved: Mapping[TopicPartition, ResolvedTarget]
+    analysis_id: str | None
+    estimates: Mapping[TopicPartition, Estimate]
+
+    def plan(self, override: Collection[str]) -> Plan:
+        """The plan with these overrides, as `PlanRequest` spells them."""
+        purge, by = self.settings.purge, self.request.by
+        return build(
+            self.facts,
+            self.resolved,
+            target=self.request.target.text,
+            chosen_groups=self.request.groups,
+            waivers=self.waivers,
+            overrides=_overrides(self.settings, override, by, self.now),
+            declarations=self.declared,
+            estimates=self.estimates,
+            analysis_id=self.analysis_id,
+            most_partitions=purge.most_partitions,
+            created_by=by,
+            now=self.now,
+            expires_after=purge.plan_expires_after,
+        )
+
+
+def read_live(
+    live: Cluster,
+    settings: Settings,
+    store: ClusterStore,
+    request: PlanRequest,
+    *,
+    now: datetime,
+) -> Read:
+    """Everything that a plan for `request` is built from. Raises as `draft` does."""
+    _overrides(settings, request.override, request.by, now)  # what is wrong there is said first
     waivers = [
         parse_waiver(text, request.by, now, move=request.move_waived) for text in request.waive
     ]
-    overrides = [parse_override(text, request.by, now, liftable) for text in request.override]
     topics = _topics(request)
     found = live.cluster_id()
     if found != store.cluster_id:
@@ -117,21 +166,14 @@ def draft_live(
     analysis_id, estimates = memory.estimates(store, facts, resolved)
     if request.sample:
         estimates |= sampled.estimates(live, facts, resolved)
-    return build(
-        facts,
-        resolved,
-        target=request.target.text,
-        chosen_groups=request.groups,
-        waivers=waivers,
-        overrides=overrides,
-        declarations=declared,
-        estimates=estimates,
-        analysis_id=analysis_id,
-        most_partitions=settings.purge.most_partitions,
-        created_by=request.by,
-        now=now,
-        expires_after=settings.purge.plan_expires_after,
-    )
+    return Read(settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates)
+
+
+def _overrides(
+    settings: Settings, texts: Collection[str], by: str, now: datetime
+) -> list[Override]:
+    liftable = settings.purge.liftable_guards
+    return [parse_override(text, by, now, liftable) for text in texts]
 
 
 def _topics(request: PlanRequest) -> list[str]:

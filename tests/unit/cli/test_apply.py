@@ -17,6 +17,7 @@ from dashboard.purge.journal import Journal, open_default
 from dashboard.purge.plan import Plan
 from dashboard.settings import Settings, load
 from tests.unit.cli.plans import a_plan, known_cluster
+from tests.unit.cli.workers import start_with
 
 CONFIRM = "purge 1 topics on prod"
 Worker = Callable[[Journal, str], None]
@@ -48,7 +49,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[[Worker], None]:
             journal.close()
             return 0
 
-        monkeypatch.setattr(queue, "spawn", spawn)
+        start_with(monkeypatch, spawn)
 
     return place
 

@@ -16,13 +16,13 @@ import pytest
 import dashboard.cluster.live
 from dashboard.cli.main import main
 from dashboard.clock import utc_now
-from dashboard.purge import drafts, queue
-from dashboard.purge.drafts import PlanRequest
+from dashboard.purge import drafts
 from dashboard.purge.facts import GroupClaim
 from dashboard.purge.journal import open_default
 from dashboard.purge.plan import Plan
 from dashboard.settings import Settings
 from tests.unit.cli.plans import a_plan
+from tests.unit.cli.workers import start_with
 
 WORDS = ["delete-records", "--bootstrap-server", "h:1", "--offset-json-file", "o.json"]
 
@@ -35,23 +35,28 @@ def offsets(alone: Path) -> None:
 
 
 @pytest.fixture
-def drafted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[PlanRequest]]:
-    """Let these be the plans that are drafted, one after the other; the requests are returned."""
+def drafted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[str]]]:
+    """Let these be the plans of each reading, one after the other; the overrides are returned."""
 
-    def place(*plans: Plan) -> list[PlanRequest]:
-        requests: list[PlanRequest] = []
+    def place(*plans: Plan) -> list[list[str]]:
+        readings: list[Plan] = []
+        overrides: list[list[str]] = []
 
-        def draft_live(_live: Any, _settings: Any, _store: Any, request: Any, **_more: Any) -> Plan:
-            requests.append(request)
-            return plans[min(len(requests), len(plans)) - 1]
+        def read_live(*_: Any, **_more: Any) -> Any:
+            readings.append(plans[min(len(readings), len(plans) - 1)])
+            return SimpleNamespace(plan=planned)
+
+        def planned(override: Any) -> Plan:
+            overrides.append([text.split("=")[0] for text in override])
+            return readings[-1]
 
         @contextmanager
         def connect(_client: Any, _timeout: Any) -> Iterator[Any]:
             yield SimpleNamespace(cluster_id=lambda: "c1")
 
-        monkeypatch.setattr(drafts, "draft_live", draft_live)
+        monkeypatch.setattr(drafts, "read_live", read_live)
         monkeypatch.setattr(dashboard.cluster.live, "connect", connect)
-        return requests
+        return overrides
 
     return place
 
@@ -73,7 +78,7 @@ def spawned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         journal.close()
         return 0
 
-    monkeypatch.setattr(queue, "spawn", spawn)
+    start_with(monkeypatch, spawn)
     return found
 
 
@@ -88,22 +93,22 @@ def _printed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def test_yes_lifts_what_may_be_lifted_and_answers_per_partition(
-    drafted: Callable[..., list[PlanRequest]],
+    drafted: Callable[..., list[list[str]]],
     spawned: list[str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    requests = drafted(a_plan())
+    overrides = drafted(a_plan())
     assert main([*WORDS, "--yes", "--json"]) == 2  # one of three stays guarded
     value = _printed(capsys)
     assert [r["error"] for r in value["partitions"]] == [None, None, "under-replicated"]
     assert [r["low_watermark"] for r in value["partitions"]] == [600, 600, None]
-    assert [o.split("=")[0] for o in requests[1].override] == ["under-replicated"]
+    assert overrides == [[], ["under-replicated"]]
     assert spawned == [value["run_id"]]
 
 
 @pytest.mark.parametrize("answer", [None, "", "no\n", "y\n"])
 def test_without_a_yes_nothing_is_queued(
-    drafted: Callable[..., list[PlanRequest]],
+    drafted: Callable[..., list[list[str]]],
     spawned: list[str],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +123,7 @@ def test_without_a_yes_nothing_is_queued(
 
 
 def test_a_yes_at_the_question_is_enough_and_lines_read_as_kafkas(
-    drafted: Callable[..., list[PlanRequest]],
+    drafted: Callable[..., list[list[str]]],
     spawned: list[str],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -134,9 +139,10 @@ def test_a_yes_at_the_question_is_enough_and_lines_read_as_kafkas(
 
 
 def test_a_reader_that_came_while_the_question_stood_refuses(
-    drafted: Callable[..., list[PlanRequest]],
+    drafted: Callable[..., list[list[str]]],
     spawned: list[str],
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = a_plan()
     for claim in (GroupClaim("late", 300), GroupClaim("billing", 400)):
@@ -145,13 +151,14 @@ def test_a_reader_that_came_while_the_question_stood_refuses(
             partitions=(replace(first.partitions[0], groups=(claim,)), *first.partitions[1:]),
         )
         drafted(first, later)
-        assert main([*WORDS, "--yes", "--json"]) == 3
+        monkeypatch.setattr("sys.stdin", _Terminal("yes\n"))
+        assert main([*WORDS, "--json"]) == 3
         assert _printed(capsys)["error"]["code"] == "READERS_CHANGED"
     assert spawned == []
 
 
 def test_what_nobody_may_lift_is_exit_3(
-    drafted: Callable[..., list[PlanRequest]],
+    drafted: Callable[..., list[list[str]]],
     spawned: list[str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
