@@ -74,8 +74,6 @@ class Execution:
     def _round(self) -> bool:
         """One pass over what is open; whether anything moved."""
         moved = self._close_what_was_sent()
-        if self._stopped():
-            return True
         pending = self._rows(("pending",))
         if not pending or self._held(pending):
             return moved
@@ -165,7 +163,9 @@ class Execution:
         return not wished and not self.read_only() and self.rules.tripped() is None
 
     def _close_what_was_sent(self) -> bool:
-        return self._read_and_settle("read", self._rows(("sent", "unknown")))
+        # First the rules: they decide whether what was not truncated may be sent again.
+        stopped = self._stopped()
+        return self._read_and_settle("read", self._rows(("sent", "unknown"))) or stopped
 
     def _read_and_settle(self, kind: str, rows: list[PartitionRow]) -> bool:
         if not rows:

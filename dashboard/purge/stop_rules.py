@@ -180,7 +180,7 @@ def stop_error(rows: Iterable[PartitionRow]) -> dict[str, str] | None:
     code, message = str(held[0].error), held[0].message
     return {
         "code": code,
-        "message": f"stopped before {len(held)} partitions were sent: {message}",
+        "message": f"stopped with {len(held)} partitions left: {message}",
         "next": _NEXT[code],
     }
 
