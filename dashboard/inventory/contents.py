@@ -58,12 +58,14 @@ def parse_topic_id(lines: Iterable[bytes]) -> str:
 def parse_checkpoint(lines: Iterable[bytes]) -> Iterator[tuple[str, int, int]]:
     """Topic, partition and offset of each entry (server.common.CheckpointFile, version 0).
 
-    One at a time: a broker has as many as it has partitions. Raises DamagedError when it meets what
-    does not belong there; the entries before it were given already.
+    One at a time: a broker has as many as it has partitions. A new broker's file is empty. Raises
+    DamagedError when it meets what does not belong there; entries before it were given already.
     """
     numbered = enumerate(lines, start=1)
-    version = _number(next(numbered, (1, b""))[1])
-    if version != 0:
+    first = next(numbered, None)
+    if first is None:
+        return
+    if _number(first[1]) != 0:
         raise DamagedError("line 1 is not the version 0")
     expected = _number(next(numbered, (2, b""))[1])
     if expected is None:

@@ -25,6 +25,7 @@ from dashboard.inventory.names import (
     META,
     PARTITION_METADATA,
     PLAIN_CHARACTERS,
+    folder_of,
 )
 from dashboard.inventory.recorder import Recorder
 
@@ -160,6 +161,8 @@ def _take(
         for entry in parse_checkpoint(contents):
             recorder.checkpoint(log_dir, path, entry)
     elif folder and name == PARTITION_METADATA:
+        if folder_of(folder) is None:  # its folder is told, once, when its files come
+            return
         topic_ids[folder] = ""  # seen: its gap, if any, is told here and only here
         topic_ids[folder] = parse_topic_id(contents)
     else:

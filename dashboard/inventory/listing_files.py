@@ -55,7 +55,7 @@ class Files:
         mtime_ns = int(seconds) * 10**9 + int((fraction or "0").ljust(9, "0")[:9])
         if "/" in path:
             return self._inside(letter, path, (int(size), int(blocks), mtime_ns))
-        self._top(letter, path, mtime_ns)
+        self._top(letter, path, int(size), mtime_ns)
         return True
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Files:
             self._recorder.folder(self.log_dir, folder, topic_id, self._folder.rows())
         self._folder = self._directory = None
 
-    def _top(self, letter: str, name: str, mtime_ns: int) -> None:
+    def _top(self, letter: str, name: str, size: int, mtime_ns: int) -> None:
         """An entry of the log dir itself; the empty name is the log dir."""
         self.close()
         if not name:
@@ -86,7 +86,7 @@ class Files:
                 self._gap(name, NO_PARTITION)
             else:
                 self._folder = FolderSum(folder, mtime_ns)
-        elif letter == "f" and name in (META, *CHECKPOINTS) and name not in self._read:
+        elif letter == "f" and name in (META, *CHECKPOINTS) and size and name not in self._read:
             self._gap(name, "its content is not in the listing")
 
     def _inside(self, letter: str, path: str, state: tuple[int, int, int]) -> bool:

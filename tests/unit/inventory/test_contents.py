@@ -45,10 +45,14 @@ def test_a_checkpoint_is_read_as_it_was_written(entries: list[tuple[str, int, in
     assert list(parse_checkpoint(lines)) == entries
 
 
+def test_a_new_brokers_checkpoint_is_empty() -> None:
+    assert list(parse_checkpoint([])) == []
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"", "line 1"),
+        (b"\n", "line 1"),
         (b"1\n0\n", "line 1"),
         (b"0\n", "line 2"),
         (b"0\nmany\n", "line 2"),

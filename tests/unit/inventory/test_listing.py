@@ -46,6 +46,7 @@ def test_scan_and_listing_of_any_tree_are_equal(
             (disk.path / folder).mkdir()
             for file, content in found.items():
                 (disk.path / folder / file).write_bytes(content)
+        (disk.path / CHECKPOINTS[4]).touch()
         for file, entries in checkpoints.items():
             lines = [f"{topic} {partition} 5\n" for topic, partition in entries]
             (disk.path / file).write_text(f"0\n{len(lines)}\n" + "".join(lines))
