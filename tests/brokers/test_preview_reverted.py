@@ -1,0 +1,81 @@
+"""A leader-only purge whose leader dies before its followers fetched: the records come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dashboard.cli.main import main
+from tests.brokers.preview_cluster import PreviewCluster
+from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_faults import carry_out, followers, resumed, until
+
+
+@pytest.fixture
+def lowwater(
+    preview_bench: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Calls `lowwater` as a person does: its exit code and its text."""
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(preview_bench.settings.source))
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(preview_bench.settings.state_dir))
+
+    def call(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        return main([*words, "--data", preview_bench.settings.data]), capsys.readouterr().out
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "mode", ["leader-only", pytest.param("leader-only-verified", marks=pytest.mark.slow)]
+)
+def test_an_elected_stale_follower_brings_the_records_back_and_the_run_says_so(
+    mode: str,
+    preview_bench: Bench,
+    preview_cluster: PreviewCluster,
+    lowwater: Callable[..., tuple[int, str]],
+) -> None:
+    bench, brokers = preview_bench, preview_cluster.brokers
+    topic = bench.topic(100)
+    bench.commit("preview-g", topic, {0: 60})
+    leader, stale = bench.placed(topic).leader_id, followers(bench, topic)
+    assert leader is not None
+
+    def stop_fetching() -> None:
+        for broker_id in stale:
+            brokers.suspend(broker_id)
+        # A fetch that the leader still holds would carry the new log start to its follower.
+        until(lambda: preview_cluster.fetches(leader) == 0)
+
+    run_id = bench.enqueue(bench.plan(topic), mode=mode, start=False, watch=True)
+    try:
+        with resumed(brokers, *stale):
+            view = carry_out(bench, run_id, stop_fetching)
+            assert (view.run.state, view.partitions[0].state) == ("done", "leader_done")
+            assert view.to_json()["partitions"][0]["followers_behind"] == sorted(stale)
+            brokers.kill_broker(leader)
+        bench.start(run_id)  # a worker that finds the run closed watches it
+        until(lambda: bench.journal.run(run_id).run.state == "partial", 60)
+        bench.kill_worker(run_id)
+    finally:
+        brokers.start_broker(leader)
+
+    row = bench.journal.run(run_id).partitions[0].to_json()
+    assert (row["state"], row["error"]) == ("reverted", "RECORDS_CAME_BACK")
+    assert (row["leader_log_start_offset"], row["target_offset"]) == (0, 60)
+    assert bench.offsets(topic, 0) == list(range(100))
+
+    code, told = lowwater("run", run_id)
+    assert code == 2
+    assert "partial: 1 reverted" in told
+    assert f"ALERT, reverted: {topic}" in told
+    assert f"next: lowwater plan --topic {topic}" in told
+    assert lowwater("runs", "--verify")[0] == 0
+
+    # Until the dead leader is in sync again, a plan is guarded: it could be the next to revert.
+    until(lambda: bool(bench.plan(topic).free_partitions))
+    again = bench.apply(bench.plan(topic), mode=mode)
+    assert again.run.state == "done"
+    assert bench.offsets(topic, 0) == list(range(60, 100))
+    assert bench.journal.verify().ok
