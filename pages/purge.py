@@ -25,6 +25,7 @@ from dashboard.ui.choosing_target import choose_target
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Draft, Request
 from dashboard.ui.header import header
+from dashboard.ui.mode_choice import choose_mode
 from dashboard.ui.runs import open_journal
 
 _LIVE = timedelta(seconds=1.5)
@@ -69,7 +70,7 @@ def show() -> None:
         return
     with st.container(border=True):
         step(3, "Mode", "whom to wait for")
-        mode = confirming.choose_mode(screen, draft)
+        mode = choose_mode(screen, draft)
     with st.container(border=True):
         step(4, "Confirm", "records that are deleted cannot be brought back")
         confirming.confirm(draft, mode)
@@ -115,7 +116,8 @@ def follow(screen: Screen, run_id: str, live: bool) -> None:
     run_view.show(view)
     if view.run.open:
         show_controls(screen, view)
-    if live and not still_moving(view):
+    replanned = st.session_state.pop(routes.REPLANNED, False)
+    if replanned or (live and not still_moving(view)):
         st.rerun(scope="app")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,13 +43,20 @@ def choose_target(screen: Screen) -> Request | None:
     kind = right.radio("Delete up to", list(_MEANS), key="target-kind", horizontal=True)
     st.caption(_MEANS[kind or COMMITTED])
     target = _target(kind or COMMITTED)
-    waived, lifted, reason = _decisions(screen, topics)
+    decided = _decisions(screen, topics)
     if target is None or (not topics and target.kind != "file"):
         return None
-    if (waived or lifted) and not reason:
+    if (decided.waived or decided.lifted) and not decided.reason:
         st.caption("Give the reason for what is waived or lifted: it is kept in the journal.")
         return None
-    return Request(tuple(topics), target, tuple(waived), tuple(lifted), reason)
+    return Request(
+        tuple(topics),
+        target,
+        decided.waived,
+        decided.lifted,
+        decided.reason,
+        decided.move,
+    )
 
 
 def _topics(screen: Screen) -> list[str]:
@@ -94,8 +102,15 @@ def _file() -> Target | None:
         return None
 
 
-def _decisions(screen: Screen, topics: Sequence[str]) -> tuple[list[str], list[str], str]:
-    """Groups to waive and guards to lift, with one reason for both."""
+class _Decided(NamedTuple):
+    waived: tuple[str, ...]
+    lifted: tuple[str, ...]
+    reason: str
+    move: bool
+
+
+def _decisions(screen: Screen, topics: Sequence[str]) -> _Decided:
+    """Groups to waive and guards to lift; one reason for both, and whether offsets move."""
     asked = routes.params_list("waive")
     with st.expander("Waive groups, lift guards", expanded=bool(asked)):
         groups = _groups(screen, topics, asked)
@@ -108,8 +123,15 @@ def _decisions(screen: Screen, topics: Sequence[str]) -> tuple[list[str], list[s
             list(screen.settings.purge.liftable_guards),
             key="plan-lift",
         )
-        reason = st.text_input("Reason, for the journal", key="plan-reason")
-    return waived, lifted, (reason or "").strip()
+        move = bool(waived) and left.checkbox(
+            "Move the waived groups' offsets to the target, so that they resume there",
+            key="plan-move",
+            help="Once the records below it are gone. Without it a waived group resumes as its "
+            "own auto.offset.reset says. A group with members cannot be moved.",
+        )
+        said = f"Reason, kept in the journal with your name ({screen.settings.operator})"
+        reason = st.text_input(said, key="plan-reason")
+    return _Decided(tuple(waived), tuple(lifted), (reason or "").strip(), move)
 
 
 def _groups(screen: Screen, topics: Sequence[str], asked: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Steps 3 and 4 of a purge: the mode with its predicted wait, and the sentence to type."""
+"""Step 4 of a purge: the sentence to type, who, and the one button that queues it."""
 
 from __future__ import annotations
 
@@ -9,60 +9,9 @@ import streamlit as st
 from dashboard.clock import utc_now
 from dashboard.errors import LowwaterError
 from dashboard.purge import queue
-from dashboard.purge.journal_rows import MODES
 from dashboard.ui import context, formats, states
-from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Draft, forget
 from dashboard.ui.runs import open_journal
-from dashboard.ui.wait_forecast import Forecast, forecast
-
-_MODES = {
-    "wait-all": "Wait for all replicas",
-    "leader-only": "Leader only",
-    "leader-only-verified": "Leader only, verified",
-}
-_LEADER = (
-    "For brokers that speak DeleteRecords v3; others answer UNSUPPORTED_VERSION and nothing is "
-    "sent to them. Followers are watched afterwards."
-)
-_VERIFIED = (
-    "Any broker: a request with timeout 0, then the leader is read back. A leader that dies "
-    "before its followers fetch can bring records back."
-)
-
-
-def choose_mode(screen: Screen, draft: Draft) -> str:
-    """Draw the modes, each with what it waits for."""
-    tables = screen.snapshot
-    keys = [p.key for p in draft.plan.free_partitions]
-    seen = forecast(tables.table("partitions"), tables.table("topics"), keys)
-    captions = {
-        "wait-all": wait_all_caption(seen, screen),
-        "leader-only": _LEADER,
-        "leader-only-verified": _VERIFIED,
-    }
-    chosen = st.radio(
-        "Mode",
-        MODES,
-        format_func=lambda mode: _MODES[mode],
-        captions=[captions[mode] for mode in MODES],
-        key="plan-mode",
-        label_visibility="collapsed",
-    )
-    return str(chosen)
-
-
-def wait_all_caption(seen: Forecast, screen: Screen) -> str:
-    """What waiting for all would mean, for these partitions and followers."""
-    quick = f"About half a second for {formats.plural(seen.quick, 'partition')} in sync"
-    if not seen.slow:
-        return f"{quick}. The proof is complete when it answers; the safest, and the default."
-    brokers = ", ".join(str(broker) for broker in seen.behind)
-    limit = formats.duration(screen.settings.purge.request_timeout)
-    return (
-        f"{quick}; {formats.plural(seen.slow, 'partition')} would wait for broker {brokers}, up "
-        f"to {limit}. They travel in a request of their own."
-    )
 
 
 @st.fragment

@@ -25,6 +25,7 @@ class Request:
     waived: tuple[str, ...] = ()
     lifted: tuple[str, ...] = ()
     reason: str = ""
+    move_waived: bool = False
 
     @property
     def name(self) -> str:
@@ -52,6 +53,7 @@ def draft(screen: Screen, request: Request) -> Draft:
             target=request.target,
             waive=tuple(f"{group}={request.reason}" for group in request.waived),
             override=tuple(f"{name}={request.reason}" for name in request.lifted),
+            move_waived=request.move_waived,
             by=screen.settings.operator,
         ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -24,9 +24,34 @@ def show(plan: Plan) -> None:
     """The preview, from the plan itself: what is shown is what would be sent."""
     view = preview(plan, utc_now())
     st.html(totals_html(view))
-    markup.draw(losses_html(view["groups"]))
+    markup.draw(losses_html(view))
     table(view["partitions"])
     markup.draw(guards_html(view["partitions"]) + decisions_html(view))
+    downloads(plan)
+
+
+def downloads(plan: Plan) -> None:
+    """The plan for `lowwater apply`, and its free targets for Kafka's own tool."""
+    with st.container(horizontal=True):
+        st.download_button(
+            "Targets (JSON of Kafka's delete-records tool)",
+            plan.offsets_json,
+            file_name=f"offsets-{plan.plan_id}.json",
+            mime="application/json",
+            key="plan-offsets",
+            type="tertiary",
+            on_click="ignore",
+            disabled=not plan.free_partitions,
+        )
+        st.download_button(
+            "Plan file (for lowwater apply)",
+            plan.to_json_text,
+            file_name=f"plan-{plan.plan_id}.json",
+            mime="application/json",
+            key="plan-file",
+            type="tertiary",
+            on_click="ignore",
+        )
 
 
 def totals_html(view: Row) -> str:
@@ -78,16 +103,31 @@ def table(partitions: Sequence[Row]) -> None:
     )
 
 
-def losses_html(groups: Sequence[Row]) -> str:
+def losses_html(view: Row) -> str:
     """In amber: who would lose records, as a range, since Kafka shows nobody's reset policy."""
+    moving = {w["group_id"] for w in view["waivers"] if w["move"]}
     lines = "".join(
-        f"<p>⚠ <b>{text(g['group_id'])}</b>{_waived(g)} would lose "
-        f"<b>{formats.number(g['loss_if_earliest'])}</b> unread records if it resets to earliest, "
-        f"<b>{formats.number(g['loss_if_latest'])}</b> if it resets to latest.</p>"
-        for g in groups
+        f"<p>⚠ <b>{text(g['group_id'])}</b>{_waived(g)} would lose {_lost(g, moving)}</p>"
+        for g in view["groups"]
         if g["loss_if_latest"]
     )
+    waived = {g["group_id"] for g in view["groups"] if g["waived"] and g["loss_if_latest"]}
+    if waived - moving:
+        lines += (
+            "<p><small>A dead group can resume at the target instead: tick “Move the waived "
+            "groups' offsets” in step 1.</small></p>"
+        )
     return f'<div class="lw lw-state warn" role="note">{lines}</div>' if lines else ""
+
+
+def _lost(group: Row, moving: Collection[str]) -> str:
+    least = formats.number(group["loss_if_earliest"])
+    if group["group_id"] in moving:
+        return f"<b>{least}</b> unread records; its offset is moved, and it resumes at the target."
+    return (
+        f"<b>{least}</b> unread records if it resets to earliest, "
+        f"<b>{formats.number(group['loss_if_latest'])}</b> if it resets to latest."
+    )
 
 
 def guards_html(partitions: Sequence[Row]) -> str:
@@ -112,7 +152,8 @@ def guards_html(partitions: Sequence[Row]) -> str:
 def decisions_html(view: Row) -> str:
     """What was decided by name: waivers, lifted guards; and targets that were lowered."""
     lines = [
-        f"<p>Waived <b>{text(w['group_id'])}</b>: {text(w['reason'])} ({text(w['by'])})</p>"
+        f"<p>Waived <b>{text(w['group_id'])}</b>: {text(w['reason'])} "
+        f"({text(w['by'])}){', its offsets move to the target' if w['move'] else ''}</p>"
         for w in view["waivers"]
     ]
     lines += [

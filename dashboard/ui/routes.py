@@ -17,6 +17,7 @@ FOLDER = next(
 _LONGEST = 1500
 _IN_SESSION = "*"
 _HANDED = "lw-handed-topics"
+REPLANNED = "lw-replanned"
 TITLES = {
     "overview": "Overview",
     "reclaimable": "Reclaimable",
@@ -52,11 +53,14 @@ def param(name: str) -> str | None:
 
 def plan_purge(topics: Sequence[str], waived: Sequence[str] = ()) -> None:
     """Leave for the purge page with these topics chosen; many of them travel in the session."""
-    listed = ",".join(topics)
-    if len(listed) > _LONGEST:
-        st.session_state[_HANDED] = tuple(topics)
-        listed = _IN_SESSION
-    go("purge", topics=listed, waive=",".join(waived))
+    go("purge", topics=_listed(topics), waive=",".join(waived))
+
+
+def replan(topics: Sequence[str]) -> None:
+    """A callback of the purge page: leave its run for a new plan of these topics."""
+    st.query_params.clear()
+    st.query_params["topics"] = _listed(topics)
+    st.session_state[REPLANNED] = True
 
 
 def asked_topics() -> list[str]:
@@ -69,6 +73,14 @@ def asked_topics() -> list[str]:
 def params_list(name: str) -> list[str]:
     """A comma-separated list in the address; Kafka's topic names hold no comma."""
     return [part for part in (param(name) or "").split(",") if part]
+
+
+def _listed(topics: Sequence[str]) -> str:
+    listed = ",".join(topics)
+    if len(listed) <= _LONGEST:
+        return listed
+    st.session_state[_HANDED] = tuple(topics)
+    return _IN_SESSION
 
 
 def _kept(params: Mapping[str, str]) -> dict[str, str]:

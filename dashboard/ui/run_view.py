@@ -10,8 +10,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.clock import utc_now
+from dashboard.purge.after_text import followers_said
 from dashboard.purge.journal_rows import RunRow, RunView
-from dashboard.ui import formats, markup
+from dashboard.ui import formats, markup, run_after
 from dashboard.ui.markup import text
 from dashboard.ui.runs import PARTITION_WORDS, RUN_WORDS
 
@@ -23,7 +24,10 @@ _ORDER = ("sent", "unknown", "reverted", "not_done", "leader_done", "pending", "
 def show(view: RunView) -> None:
     """Everything that the journal knows of this run right now."""
     now = utc_now()
+    bodies = [row.to_json() for row in view.partitions]
+    run_after.alert(bodies)
     st.html(head_html(view.run, now) + counts_html(view))
+    markup.draw(run_after.behind_html(view, bodies, now) + run_after.moves_html(view.moves))
     if view.run.error:
         st.html(error_html(view.run.error))
     if view.run.receipt:
@@ -120,7 +124,7 @@ def table(view: RunView) -> None:
             "Target": [formats.number(row.target_offset) for row in rows],
             "Low watermark": [_offset(row.low_watermark) for row in rows],
             "Leader's log start": [_offset(row.leader_log_start_offset) for row in rows],
-            "Followers behind": [_behind(body) for body in bodies],
+            "Followers behind": [followers_said(body) for body in bodies],
             "Error": [row.error or "" for row in rows],
         }
     )
@@ -138,14 +142,3 @@ def table(view: RunView) -> None:
 
 def _offset(offset: int | None) -> str:
     return formats.MISSING if offset is None else formats.number(offset)
-
-
-def _behind(body: Mapping[str, Any]) -> str:
-    parts = [
-        f"broker {f['broker_id']}"
-        + (f": {formats.number(f['behind_offsets'])} to go" if f["behind_offsets"] else "")
-        for f in body["followers"]
-        if f["broker_id"] in body["followers_behind"]
-    ]
-    parts += [f"broker {broker} is down" for broker in body["dead_replicas"]]
-    return "; ".join(parts)

@@ -8,10 +8,12 @@ import streamlit as st
 
 from dashboard.purge import journal as journals
 from dashboard.purge import queue
+from dashboard.purge.alerts import Reverted, reverted
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.ui import context, formats, routes
 from dashboard.ui.context import Screen
+from dashboard.ui.markup import text
 from dashboard.ui.states import guarded
 
 RECENT = timedelta(hours=24)
@@ -49,6 +51,9 @@ def recent(screen: Screen) -> None:
     st.html('<div class="lw"><h2>Purges running or finished today</h2></div>')
     # A worker that died is started again by whoever looks first.
     queue.respawn_stale(screen.settings, open_journal())
+    back = reverted(open_journal(), screen.cluster.cluster_id)
+    for alert in back[:ROWS]:
+        _came_back(alert)
     found = [
         run
         for run in open_journal().runs(screen.cluster.cluster_id)
@@ -58,6 +63,20 @@ def recent(screen: Screen) -> None:
         routes.link("purge", f"**{RUN_WORDS[run.state]}** {_said(run, screen)}", run=run.run_id)
     if not found:
         st.caption("None. A purge starts with a plan; nothing runs by itself.")
+
+
+def _came_back(alert: Reverted) -> None:
+    """A run that an election undid: it stays here until its partitions are purged again."""
+    topics = ", ".join(sorted(alert.topics))
+    count = formats.plural(alert.partitions, "partition")
+    st.html(
+        f'<div class="lw lw-state alert" role="alert"><p><b>↺ Records came back</b> in {count} of '
+        f"{text(topics)}: a later leader starts below the target.</p></div>"
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button("Plan again", key=f"again-{alert.run_id}"):
+            routes.plan_purge(sorted(alert.topics))
+        routes.link("purge", f"See run {alert.run_id}", run=alert.run_id)
 
 
 def _said(run: RunRow, screen: Screen) -> str:

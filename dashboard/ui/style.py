@@ -50,6 +50,8 @@ _LAYOUT = """
 .lw-state{border-left:4px solid var(--lw-line);background:var(--lw-panel);padding:14px 18px;
  border-radius:6px;margin:8px 0}
 .lw-state.warn{border-left-color:#b45309;background:var(--lw-warn)}
+.lw-state.alert{border-left:6px solid #c2410c;background:var(--lw-warn)}
+.lw-state ul{margin:4px 0 0;padding-left:20px;font-size:14px}
 .lw-state h2{font-size:18px}
 .lw-state code,.lw code{font-size:13px;background:var(--lw-code);padding:1px 5px;border-radius:3px;
  color:inherit}

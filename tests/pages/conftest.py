@@ -9,7 +9,15 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from dashboard.purge import drafts, queue
+from dashboard.purge import forecast as forecasts
+from dashboard.purge.drafts import PlanRequest
+from dashboard.purge.forecast import judge
+from dashboard.purge.journal import Journal
+from dashboard.purge.plan import Plan
+from dashboard.settings import PurgeSettings
 from tests.support import sample_store
+from tests.unit.purge.forecasts import EVEN, reading
 
 REPOSITORY = Path(__file__).parent.parent.parent
 Open = Callable[..., AppTest]
@@ -47,3 +55,27 @@ def said(app: AppTest) -> str:
     text = "\n".join(str(part) for part in parts)
     assert "INTERNAL" not in text, text
     return text
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PlanRequest]]:
+    """What the page asked to be planned; no cluster is read and no worker is started."""
+    from tests.pages.purges import a_plan
+
+    asked: list[PlanRequest] = []
+
+    def drafted(_settings: object, _root: str, _cluster: str, request: PlanRequest) -> Plan:
+        asked.append(request)
+        return a_plan(request)
+
+    monkeypatch.setattr(drafts, "draft", drafted)
+    monkeypatch.setattr(forecasts, "forecast", lambda *_: judge(reading(EVEN), {}, PurgeSettings()))
+    monkeypatch.setattr(queue, "spawn", lambda _settings, _run_id: 0)
+    return asked
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = Journal(tmp_path / "state" / "journal.sqlite")
+    yield opened
+    opened.close()

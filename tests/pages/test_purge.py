@@ -1,80 +1,18 @@
-"""Purge: target, preview, mode, confirmation; one click queues one run; then the run is shown."""
+"""Purge: target, preview, confirmation; one click queues one run; then the run is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from dashboard.clock import utc_now
 from dashboard.errors import ClusterError
-from dashboard.model import TopicPartition
-from dashboard.purge import drafts, queue
-from dashboard.purge.drafts import PlanRequest
+from dashboard.purge import drafts
 from dashboard.purge.journal import Journal
-from dashboard.purge.plan import Estimate, Plan, build
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.plan import Plan
 from tests.pages.conftest import Open, said
-from tests.unit.purge.facts_of import TOPIC, declared, facts, partition
-
-SENTENCE = "purge 1 topics on prod"
-Requests = list[PlanRequest]
-
-
-def a_plan(request: PlanRequest) -> Plan:
-    """Two partitions: 0 is free, 1 has no committed offset."""
-    seen = facts(
-        partition(stable=1000, high=1000),
-        partition(stable=500, high=500, number=1),
-        claims={0: {"billing": 800, "slow": 600}},
-    )
-    resolved = {
-        TopicPartition(TOPIC, 0): ResolvedTarget(600),
-        TopicPartition(TOPIC, 1): ResolvedTarget(None),
-    }
-    now = utc_now()
-    return build(
-        replace(seen, read_at=now),
-        resolved,
-        target=request.target.text,
-        declarations={TOPIC: declared()},
-        estimates={TopicPartition(TOPIC, 0): Estimate(3 * 2**20, "proportional", {1: 2**20})},
-        analysis_id="a",
-        most_partitions=100,
-        created_by=request.by,
-        now=now,
-        expires_after=timedelta(hours=1),
-    )
-
-
-@pytest.fixture
-def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[Requests]:
-    """What the page asked to be planned; no cluster is read and no worker is started."""
-    asked: Requests = []
-
-    def drafted(_settings: object, _root: str, _cluster: str, request: PlanRequest) -> Plan:
-        asked.append(request)
-        return a_plan(request)
-
-    monkeypatch.setattr(drafts, "draft", drafted)
-    monkeypatch.setattr(queue, "spawn", lambda _settings, _run_id: 0)
-    return asked
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    opened = Journal(tmp_path / "state" / "journal.sqlite")
-    yield opened
-    opened.close()
-
-
-def confirmation(app: AppTest) -> Callable[[str], AppTest]:
-    field = next(f for f in app.text_input if f.label == "Confirmation")
-    return lambda typed: field.set_value(typed).run()
+from tests.pages.purges import SENTENCE, Requests, confirmation
 
 
 def test_topics_in_the_address_are_previewed_at_once(open_page: Open, requests: Requests) -> None:

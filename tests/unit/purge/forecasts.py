@@ -19,6 +19,7 @@ from dashboard.purge.forecast_reading import Reading
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 
+EVEN = {1: 100, 2: 100, 3: 100}
 KEY = TopicPartition(TOPIC, 0)
 Ends = Mapping[int, int | str]
 

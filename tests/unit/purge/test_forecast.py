@@ -14,9 +14,8 @@ from dashboard.purge.forecast_reading import Reading
 from dashboard.purge.holdups import holdups
 from dashboard.settings import PurgeSettings
 from tests.unit.purge.facts_of import NOW, TOPIC
-from tests.unit.purge.forecasts import KEY, Answering, offsets, reading, state
+from tests.unit.purge.forecasts import EVEN, KEY, Answering, offsets, reading, state
 
-EVEN = {1: 100, 2: 100, 3: 100}
 PURGE = PurgeSettings(request_timeout=timedelta(seconds=30))
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from dashboard.model import TopicPartition
 from dashboard.snapshots import ClusterStore
-from dashboard.ui import disks, followers, strips, topic_rows, treemap, wait_forecast
+from dashboard.ui import disks, followers, strips, topic_rows, treemap
 from dashboard.ui.facts import partition_facts, topics_where
 from dashboard.ui.headline import blockers_by_group, headline
 from dashboard.ui.topic_rows import Filters, TopicRow
@@ -146,15 +144,3 @@ def test_names_in_strips_are_escaped() -> None:
 
     assert '<i>"' not in strips.strips_html([strip])
     assert "&lt;i&gt;" in strips.strips_html([strip])
-
-
-def test_partitions_with_a_replica_out_of_sync_are_forecast_to_wait(cluster: ClusterStore) -> None:
-    partitions = snapshot(cluster, "partitions")
-    isr = partitions.schema.field("isr")
-    shrunk = pa.array([[1, 2], *partitions["isr"].to_pylist()[1:]], isr.type)
-    partitions = partitions.set_column(partitions.schema.get_field_index("isr"), isr, shrunk)
-    keys = [TopicPartition("orders", number) for number in range(6)]
-
-    seen = wait_forecast.forecast(partitions, snapshot(cluster, "topics"), keys)
-
-    assert (seen.quick, seen.slow, seen.behind) == (5, 1, (3,))

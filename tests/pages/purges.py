@@ -1,0 +1,64 @@
+"""What tests of the purge page share: a plan, and the sentence that confirms it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from streamlit.testing.v1 import AppTest
+
+from dashboard.clock import utc_now
+from dashboard.model import TopicPartition
+from dashboard.purge.drafts import PlanRequest
+from dashboard.purge.journal import Journal
+from dashboard.purge.lifting import parse_waiver
+from dashboard.purge.plan import Estimate, Plan, build
+from dashboard.purge.resolve import ResolvedTarget
+from tests.pages.conftest import Open
+from tests.support import sample_store
+from tests.unit.purge.facts_of import TOPIC, declared, facts, partition
+
+SENTENCE = "purge 1 topics on prod"
+Requests = list[PlanRequest]
+
+
+def a_plan(request: PlanRequest) -> Plan:
+    """Two partitions: 0 is free, 1 has no committed offset."""
+    seen = facts(
+        partition(stable=1000, high=1000),
+        partition(stable=500, high=500, number=1),
+        claims={0: {"billing": 800, "slow": 400 if request.waive else 600}},
+    )
+    resolved = {
+        TopicPartition(TOPIC, 0): ResolvedTarget(600),
+        TopicPartition(TOPIC, 1): ResolvedTarget(None),
+    }
+    now = utc_now()
+    waivers = [parse_waiver(w, request.by, now, move=request.move_waived) for w in request.waive]
+    return build(
+        replace(seen, read_at=now, cluster_id=sample_store.CLUSTER_ID),
+        resolved,
+        target=request.target.text,
+        waivers=waivers,
+        declarations={TOPIC: declared()},
+        estimates={TopicPartition(TOPIC, 0): Estimate(3 * 2**20, "proportional", {1: 2**20})},
+        analysis_id="a",
+        most_partitions=100,
+        created_by=request.by,
+        now=now,
+        expires_after=timedelta(hours=1),
+    )
+
+
+def confirmation(app: AppTest) -> Callable[[str], AppTest]:
+    field = next(f for f in app.text_input if f.label == "Confirmation")
+    return lambda typed: field.set_value(typed).run()
+
+
+def queued(open_page: Open, journal: Journal) -> str:
+    """The id of a run that was previewed, confirmed and queued on the page."""
+    app = open_page("purge", topics="orders")
+    confirmation(app)(SENTENCE)
+    app.button(key="queue-run").click().run()
+    return journal.runs()[0].run_id

@@ -1,0 +1,102 @@
+"""After a purge: who is behind, until when it is watched, and records that came back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from dashboard.clock import utc_now
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import Follower
+from tests.pages.conftest import Open, said
+from tests.pages.purges import Requests, queued
+
+
+def close(journal: Journal, run_id: str, **change: object) -> None:
+    """The run's partition as `change` has it, and the run partly done."""
+    (row,) = journal.partitions(run_id)
+    now = utc_now()
+    values = {"sent_at": now, "low_watermark": 0, "leader_log_start_offset": 600, **change}
+    journal.record(run_id, "read", [replace(row, **values)], now)  # type: ignore[arg-type]
+    journal.set_run(run_id, "partial", now, watched_until=now + timedelta(hours=1))
+
+
+def test_a_wait_all_run_that_timed_out_names_who_is_behind_and_until_when_it_watches(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    behind = Follower(2, 0, True, False, None, 1200, 300.0)
+    close(journal, run_id, state="leader_done", error="REQUEST_TIMED_OUT", followers=(behind,))
+    app = open_page("purge", run=run_id)
+    text = said(app)
+
+    assert (
+        "Broker 2 is behind on 1 partition: 1\u202f200 records behind, closing at 300 records/s, "
+        "about 4.0 s to go."
+    ) in text
+    assert "Watched for" in text
+    assert app.dataframe[0].value["Followers behind"][0].startswith("broker 2: 1\u202f200 records")
+
+
+def test_records_that_came_back_are_an_alert_on_the_run_and_in_the_lists(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    close(journal, run_id, state="reverted", error="RECORDS_CAME_BACK", leader_id=3)
+
+    run = said(open_page("purge", run=run_id))
+    assert "↺ Records came back" in run
+    assert "orders, 1 partition: broker 3 was elected leader" in run
+    for page in ("overview", "purge"):
+        text = said(open_page(page))
+        assert "↺ Records came back</b> in 1 partition of orders" in text
+        assert f"See run {run_id}" in text
+
+
+def test_plan_again_opens_the_purge_of_those_topics(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    close(journal, run_id, state="reverted", error="RECORDS_CAME_BACK", leader_id=3)
+    app = open_page("purge", run=run_id)
+    requests.clear()
+    app.button(key="plan-again").click().run()
+
+    assert app.multiselect(key="plan-topics").value == ["orders"]
+    assert [request.topics for request in requests] == [("orders",)]
+    assert "run" not in app.query_params
+
+
+def test_the_alert_ends_when_a_later_run_has_purged_them(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    first = queued(open_page, journal)
+    close(journal, first, state="reverted", leader_id=3)
+    second = queued(open_page, journal)
+    close(journal, second, state="done")
+
+    assert second != first
+    assert "Records came back" not in said(open_page("overview"))
+
+
+def test_a_waiver_moves_offsets_only_when_ticked(open_page: Open, requests: Requests) -> None:
+    app = open_page("purge", topics="orders", waive="slow")
+    app.text_input(key="plan-reason").set_value("retired").run()
+    app.button(key="preview").click().run()
+    assert not requests[-1].move_waived
+    assert "tick “Move the waived groups' offsets” in step 1" in said(app)
+
+    app.checkbox(key="plan-move").check().run()
+    app.button(key="preview").click().run()
+    assert requests[-1].move_waived
+    assert "its offset is moved, and it resumes at the target" in said(app)
+
+
+def test_a_plan_and_its_targets_can_be_taken_along(open_page: Open, requests: Requests) -> None:
+    app = open_page("purge", topics="orders")
+    labels = [button.proto.label for button in app.get("download_button")]
+
+    assert labels == [
+        "Targets (JSON of Kafka's delete-records tool)",
+        "Plan file (for lowwater apply)",
+    ]

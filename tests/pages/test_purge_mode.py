@@ -1,0 +1,87 @@
+"""The mode explains itself from live data; it recommends in words and never switches by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from dashboard.errors import ClusterError
+from dashboard.purge import forecast as forecasts
+from dashboard.purge.forecast import Forecast, judge
+from dashboard.purge.forecast_reading import Reading
+from dashboard.settings import PurgeSettings
+from tests.pages.conftest import Open, said
+from tests.pages.purges import Requests
+from tests.unit.purge.facts_of import NOW
+from tests.unit.purge.forecasts import EVEN, KEY, reading, state
+
+BEHIND = reading({1: 1000, 2: 400, 3: 1000}, {1: 1000, 2: 400, 3: 1000},
+                 partition=state(isr=(1, 3)))  # fmt: skip
+SINCE = {KEY: [(NOW - timedelta(seconds=39), 400)]}
+
+
+@pytest.fixture
+def seen(requests: Requests, monkeypatch: pytest.MonkeyPatch) -> list[Reading | ClusterError]:
+    """What the cluster shows, look after look; the last one stays."""
+    del requests
+    shown: list[Reading | ClusterError] = [reading(EVEN)]
+
+    def foresee(*_: object) -> Forecast:
+        now = shown.pop(0) if len(shown) > 1 else shown[0]
+        if isinstance(now, ClusterError):
+            raise now
+        return judge(now, SINCE, PurgeSettings())
+
+    monkeypatch.setattr(forecasts, "forecast", foresee)
+    return shown
+
+
+def captions(app: object) -> list[str]:
+    return list(app.radio(key="plan-mode").proto.captions)  # type: ignore[attr-defined]
+
+
+def test_each_mode_has_its_time_and_its_risk(open_page: Open, seen: list[object]) -> None:
+    app = open_page("purge", topics="orders")
+
+    wait_all, native, verified = captions(app)
+    assert wait_all.startswith("1 partition in at most about 0.5 s. The safest")
+    assert native.startswith("Broker 1 speaks v2: its partitions would be refused with UNSUPPORTED")
+    assert "each leader is read back" in verified
+    assert "can bring records back" in verified
+    assert "Every live replica keeps up" in said(app)
+
+
+def test_a_follower_behind_is_named_and_wait_all_stays_chosen(
+    open_page: Open, seen: list[object]
+) -> None:
+    seen[:] = [BEHIND]
+    app = open_page("purge", topics="orders")
+    text = said(app)
+
+    assert "Broker 2 is 41 s behind (600 records); waiting for all replicas would time out" in text
+    assert "is out of sync on 1 partition" in text
+    assert app.radio(key="plan-mode").value == "wait-all"
+
+
+def test_refresh_asks_again_and_a_click_elsewhere_does_not(
+    open_page: Open, seen: list[object]
+) -> None:
+    seen[:] = [BEHIND, reading(EVEN)]
+    app = open_page("purge", topics="orders")
+    app.radio(key="plan-mode").set_value("leader-only-verified").run()
+    assert "would time out" in said(app)
+
+    app.button(key="forecast-refresh").click().run()
+    assert "Every live replica keeps up" in said(app)
+    assert app.radio(key="plan-mode").value == "leader-only-verified"
+
+
+def test_without_a_forecast_the_modes_can_still_be_chosen(
+    open_page: Open, seen: list[object]
+) -> None:
+    seen[:] = [ClusterError("no broker of h:1 answered", "Check the bootstrap address.")]
+    app = open_page("purge", topics="orders")
+
+    assert "How long it would take is not known: no broker of h:1 answered" in said(app)
+    assert len(captions(app)) == 3
