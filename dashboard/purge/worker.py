@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
                 with _heartbeat(journal, run_id):
                     _work(journal, run_id)
     except LowwaterError as error:
-        print(f"{error.code}: {error.message} {error.next_step}", file=sys.stderr)
+        _say(f"{error.code}: {error.message} {error.next_step}")
         return error.exit_code
     return 0
 
@@ -125,25 +125,37 @@ def _close_unreached(journal: Journal, run: RunRow, error: LowwaterError) -> Non
 @contextmanager
 def _run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
     """The run's file lock while the process lives; False when another worker holds it."""
-    folder = state_dir / "locks"
+    path = state_dir / "locks" / f"{run_id}.lock"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = (folder / f"{run_id}.lock").open("a+")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = path.open("a+")
     except OSError as error:
-        raise JournalError(
-            f"the lock of run {run_id} cannot be opened: {error}", "Check the state folder."
-        ) from error
+        raise _no_lock(path, error) from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return
-        # Who holds it, for an operator who wonders.
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        try:  # who holds it, for an operator who wonders
+            file.truncate(0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())
+        except OSError as error:
+            raise _no_lock(path, error) from error
         yield True
+
+
+def _no_lock(path: Path, error: OSError) -> JournalError:
+    return JournalError(
+        f"the lock {path} cannot be written: {error.strerror}",
+        "Free disk space or correct its rights; nothing is sent without a journal.",
+    )
+
+
+def _say(text: str) -> None:
+    """A line for the run's log, which may lie on the very disk that is full."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -155,7 +167,7 @@ def _heartbeat(journal: Journal, run_id: str) -> Iterator[None]:
             try:
                 journal.beat(run_id, utc_now())
             except JournalError as error:  # the work itself meets it, and ends in good order
-                print(error.message, file=sys.stderr)
+                _say(error.message)
 
     journal.beat(run_id, utc_now())
     thread = threading.Thread(target=beat, daemon=True, name="heartbeat")

@@ -1,16 +1,23 @@
-"""Faults for purges of a real cluster: a broker hangs or dies just before a request leaves."""
+"""Faults for purges of a real cluster: brokers that hang, die, or hand over as a request leaves."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
+
+from confluent_kafka import ElectionType, KafkaException
+from confluent_kafka import TopicPartition as Part
+from confluent_kafka.admin import AdminClient
+from kafka import TopicPartition as KafkaPart
+from kafka.admin import KafkaAdminClient
 
 from dashboard.clock import utc_now
 from dashboard.cluster.connection import open_connection
-from dashboard.cluster.live import LiveCluster
+from dashboard.cluster.live import LiveCluster, connect
 from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.clients import client
 from dashboard.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal_rows import RunView
@@ -42,6 +49,31 @@ def follower(bench: Bench, topic: str) -> int:
     return followers(bench, topic)[0]
 
 
+def prefer(bench: Bench, topic: str, replicas: Sequence[int]) -> None:
+    """Give partition 0 this order of replicas: the first leads after the next election."""
+    with closing(KafkaAdminClient(bootstrap_servers=bench.bootstrap)) as admin:
+        admin.alter_partition_reassignments({KafkaPart(topic, 0): list(replicas)})
+    until(lambda: bench.placed(topic).replicas == tuple(replicas))
+
+
+def elect_preferred(bench: Bench, topic: str, ask: int) -> None:
+    """Elect the preferred replica of partition 0, by way of broker `ask`."""
+    address = bench.bootstrap.split(",")[ask - 1]
+
+    def elected() -> bool:
+        # Any broker passes as the controller, one that hangs too: then another client is lucky.
+        # (`elect_leaders` takes no time limit of its own: its binding counts arguments wrongly.)
+        admin = AdminClient(client(address, **{"socket.timeout.ms": "1500"}))
+        done = admin.elect_leaders(ElectionType.PREFERRED, [Part(topic, 0)])
+        with suppress(KafkaException):
+            done.result(20)
+        with connect({"bootstrap.servers": address}, TIMEOUT) as live:
+            state = live.topics([topic])[topic].partitions[0]
+        return state.leader_id == state.replicas[0]
+
+    until(elected)
+
+
 def until(found: Callable[[], bool], seconds: float = 20) -> None:
     """Wait for what must happen in time."""
     deadline = time.monotonic() + seconds
@@ -58,7 +90,7 @@ def kinds(bench: Bench, run_id: str) -> list[str]:
 class Faulty(LiveCluster):
     """A real cluster to which something happens just before a request leaves."""
 
-    def __init__(self, bench: Bench, before: Callable[[], None]) -> None:
+    def __init__(self, bench: Bench, before: Callable[[], object]) -> None:
         super().__init__(open_connection({"bootstrap.servers": bench.bootstrap}, timeout=TIMEOUT))
         self._before = [before]
 
@@ -77,7 +109,7 @@ class Faulty(LiveCluster):
         )
 
 
-def carry_out(bench: Bench, run_id: str, before: Callable[[], None]) -> RunView:
+def carry_out(bench: Bench, run_id: str, before: Callable[[], object]) -> RunView:
     """Carry a queued run out in this process, with a fault at its first request.
 
     A broker suspended earlier would take the groups that it coordinates with it: the list of
