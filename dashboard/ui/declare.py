@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from datetime import datetime
 
 import streamlit as st
 
 from dashboard.clock import format_time, utc_now
+from dashboard.errors import LowwaterError
 from dashboard.settings import declaration
 from dashboard.snapshots import ClusterStore
 from dashboard.ui import formats
 from dashboard.ui.context import Screen
+from dashboard.ui.runs import open_journal
 
 _WINDOWS = {"0s": "none", "1h": "1 hour", "24h": "1 day", "3d": "3 days", "7d": "7 days"}
 _PRESELECTED = 10
@@ -36,6 +39,9 @@ def declare_readers(screen: Screen, label: str, topics: Sequence[str]) -> None:
                 "Replay window: keep what is younger, even when all have read it",
                 list(_WINDOWS), format_func=_WINDOWS.__getitem__, key="declare-window",
             )  # fmt: skip
+            st.text_input(
+                "Why you are sure", key="declare-reason", placeholder="asked both teams on Monday"
+            )
             st.text_input("Your name", value=screen.settings.operator, key="declare-name")
             st.form_submit_button("Declare", on_click=_save, args=(screen.cluster,))
         message = st.session_state.pop("declare-message", None)
@@ -51,6 +57,7 @@ def merged(
     readers: str,
     replay_window: str,
     name: str,
+    reason: str,
     now: datetime,
 ) -> list[dict[str, str]]:
     """The declarations with those of `topics` replaced, sorted. Raises SettingsError."""
@@ -60,6 +67,7 @@ def merged(
         "replay_window": replay_window,
         "declared_by": name,
         "declared_at": format_time(now),
+        "reason": reason,
     }
     for topic in topics:
         declaration(topic, entry, f"the declaration of {topic}")
@@ -70,19 +78,36 @@ def merged(
 def _save(cluster: ClusterStore) -> None:
     state = st.session_state
     topics = list(state["declare-topics"])
-    owner, name = state["declare-owner"].strip(), state["declare-name"].strip()
-    if not topics or not owner or not name:
-        state["declare-message"] = "Not saved: choose topics and give an owner and your name."
-        return
-    rows = merged(
-        cluster.declarations(),
-        topics,
-        owner=owner,
-        readers="groups" if state["declare-readers"] else "unknown",
-        replay_window=state["declare-window"],
-        name=name,
-        now=utc_now(),
+    owner, name, reason = (
+        state[f"declare-{field}"].strip() for field in ("owner", "name", "reason")
     )
-    cluster.write_declarations(rows)
+    if not topics or not owner or not name or not reason:
+        state["declare-message"] = (
+            "Not saved: choose topics and give an owner, why you are sure and your name."
+        )
+        return
+    now = utc_now()
+    try:
+        rows = merged(
+            cluster.declarations(),
+            topics,
+            owner=owner,
+            readers="groups" if state["declare-readers"] else "unknown",
+            replay_window=state["declare-window"],
+            name=name,
+            reason=reason,
+            now=now,
+        )
+        # Chained first: a declaration that counts is one that the journal knows.
+        open_journal().declare(
+            [row for row in rows if row["glob"] in topics],
+            cluster_id=cluster.cluster_id,
+            from_where=f"dashboard on {socket.gethostname()}",
+            now=now,
+        )
+        cluster.write_declarations(rows)
+    except LowwaterError as error:
+        state["declare-message"] = f"Not saved: {error.message}. {error.next_step}"
+        return
     count = formats.plural(len(topics), "topic")
     state["declare-message"] = f"Declared {count}; it counts from the next analysis and plan on."

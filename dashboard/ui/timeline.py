@@ -24,6 +24,7 @@ KINDS = {
     "wish": "asked for",
     "receipt": "receipt",
     "read-only": "switch",
+    "declared": "readers declared",
 }
 
 
@@ -77,7 +78,12 @@ def said(entry: Entry) -> str:
 
 def _queued(body: Mapping[str, Any]) -> str:
     count = formats.plural(len(body.get("partitions", ())), "partition")
-    return f"{count} in mode {body.get('mode')}, confirmed by: {body.get('typed')}"
+    decided = [
+        *(f"waived {w['group_id']}: {w['reason']}" for w in body.get("waivers", ())),
+        *(f"lifted {o['name']}: {o['reason']}" for o in body.get("overrides", ())),
+    ]
+    said = f"{count} in mode {body.get('mode')}, confirmed by: {body.get('typed')}"
+    return "; ".join([said, *decided])
 
 
 def _run(body: Mapping[str, Any]) -> str:
@@ -99,9 +105,19 @@ def _read_only(body: Mapping[str, Any]) -> str:
     return "every purge switched off" if body.get("read_only") else "purges allowed again"
 
 
+def _declared(body: Mapping[str, Any]) -> str:
+    all_of_them = (
+        "its groups are all its readers" if body.get("readers") == "groups" else "readers unknown"
+    )
+    topics = ", ".join(body.get("topics", ()))
+    window = body.get("replay_window", "0s")
+    return f"{topics}: {all_of_them}, replay window {window}: {body.get('reason')}"
+
+
 def topics_of(body: Mapping[str, Any]) -> frozenset[str]:
     """The topics an entry names, whether its partitions are rows or triples."""
-    return frozenset(str(_topic(partition)) for partition in body.get("partitions") or ())
+    named = {str(_topic(partition)) for partition in body.get("partitions") or ()}
+    return frozenset({*named, *map(str, body.get("topics") or ())})
 
 
 def _topic(partition: Any) -> Any:
@@ -123,6 +139,7 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "run": _run,
     "wish": lambda body: str(body.get("wish")),
     "read-only": _read_only,
+    "declared": _declared,
     "receipt": _receipt,
     "baseline": _baseline,
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboard.purge.journal import Journal
 from dashboard.snapshots import Store
 from tests.pages.conftest import Open, said
 
@@ -72,10 +74,11 @@ def test_declaring_readers_is_kept_with_name_and_date(open_page: Open, tmp_path:
     app.text_input(key="declare-owner").set_value("team-web")
     app.checkbox(key="declare-readers").check()
     app.selectbox(key="declare-window").select("24h")
+    app.text_input(key="declare-reason").set_value("asked both teams")
     app.form_submit_button[0].click().run()
 
     (row,) = Store(str(tmp_path / "data")).cluster().declarations()
-    assert row["declared_at"].endswith("Z")
+    assert (row["declared_at"][-1], row["reason"]) == ("Z", "asked both teams")
     assert {k: row[k] for k in ("glob", "owner", "readers", "replay_window", "declared_by")} == {
         "glob": "clickstream",
         "owner": "team-web",
@@ -84,11 +87,32 @@ def test_declaring_readers_is_kept_with_name_and_date(open_page: Open, tmp_path:
         "declared_by": "ada",
     }
     assert "Declared 1 topic" in said(app)
+    journal = Journal(tmp_path / "state" / "journal.sqlite")
+    (entry,) = journal.entries()
+    assert (entry.kind, entry.at) == ("declared", row["declared_at"])
+    told = ("who", "reason", "topics", "readers", "replay_window", "owner")
+    assert [entry.body[key] for key in told] == [
+        "ada", "asked both teams", ["clickstream"], "groups", "24h", "team-web",
+    ]  # fmt: skip
+    assert entry.body["from_where"].startswith("dashboard on ")
+    assert journal.verify().ok
+    journal.close()
+
+    app.switch_page("../pages/audit.py").run()
+    audit = app.dataframe[0].value
+    assert list(audit["Who"]) == ["ada"]
+    assert "clickstream: its groups are all its readers" in audit["Said"][0]
+    assert "asked both teams" in audit["Said"][0]
 
 
-def test_a_declaration_without_an_owner_is_not_saved(open_page: Open, tmp_path: Path) -> None:
+@pytest.mark.parametrize("missing", ["owner", "reason", "name"])
+def test_a_declaration_without_an_owner_a_reason_or_a_name_is_not_saved(
+    open_page: Open, tmp_path: Path, missing: str
+) -> None:
     app = open_page("reclaimable")
     app.multiselect(key="declare-topics").set_value(["clickstream"])
+    for field in ("owner", "reason", "name"):
+        app.text_input(key=f"declare-{field}").set_value("" if field == missing else "told")
     app.form_submit_button[0].click().run()
 
     assert Store(str(tmp_path / "data")).cluster().declarations() == []

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from dashboard.clock import format_time
 from dashboard.errors import JournalError, RefusedError, UsageError
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import Follower, Options
+from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.plan import Plan
-from tests.unit.purge.facts_of import NOW
-from tests.unit.purge.test_plan import free_plan
+from dashboard.purge.resolve import ResolvedTarget
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
+from tests.unit.purge.test_plan import free_plan, plan_of
 
 OPTIONS = Options(30_000, 500, 2, 3_600_000)
 
@@ -50,6 +53,49 @@ def test_a_run_is_kept_with_all_that_was_confirmed(journal: Journal) -> None:
     assert journal.plan(run_id) == plan
     assert [r.target_offset for r in journal.partitions(run_id)] == [40]
     assert [e.kind for e in journal.entries(run_id)] == ["queued"]
+
+
+def test_the_chain_tells_who_waived_lifted_and_declared_what_and_why(journal: Journal) -> None:
+    found = facts(claims={0: {"a": 40, "b": 5, "dead": 1}})
+    plan = plan_of(
+        found, {KEY: ResolvedTarget(40)}, waivers=[Waiver("dead", "gone since May", "ann", NOW)],
+        overrides=[Override("unread-by-group", "b", "old data", "bob", NOW)],
+        declarations={TOPIC: replace(declared(), reason="asked every team")},
+    )  # fmt: skip
+    run_id, _ = insert(journal, plan)
+    (entry,) = journal.entries(run_id)
+    (waiver,), (override,), (told,) = (
+        entry.body[name] for name in ("waivers", "overrides", "declarations")
+    )
+    assert [waiver[k] for k in ("group_id", "by", "reason")] == ["dead", "ann", "gone since May"]
+    assert [override[k] for k in ("name", "group_id", "by", "reason")] == [
+        "unread-by-group", "b", "bob", "old data",
+    ]  # fmt: skip
+    assert waiver["at"] == override["at"] == format_time(NOW)
+    assert (told["declared_by"], told["reason"]) == ("ann", "asked every team")
+    assert journal.verify().ok
+    journal.file.rows("UPDATE entries SET body = replace(body, 'old data', 'new data')")
+    assert not journal.verify().ok
+
+
+def test_a_declaration_is_a_link_of_the_chain(journal: Journal) -> None:
+    row = {
+        "owner": "team", "readers": "groups", "replay_window": "24h", "declared_by": "ann",
+        "declared_at": format_time(NOW), "reason": "asked every team",
+    }  # fmt: skip
+    rows = [{"glob": topic, **row} for topic in ("orders", "payments")]
+    journal.declare(rows, cluster_id="c1", from_where="host", now=NOW)
+    (entry,) = journal.entries()
+    assert (entry.kind, entry.run_id, entry.body["topics"]) == (
+        "declared", None, ["orders", "payments"],
+    )  # fmt: skip
+    told = ("who", "from_where", "cluster_id", "reason", "readers", "replay_window", "owner")
+    assert [entry.body[key] for key in told] == [
+        "ann", "host", "c1", "asked every team", "groups", "24h", "team",
+    ]  # fmt: skip
+    assert journal.verify().ok
+    journal.file.rows("UPDATE entries SET body = replace(body, 'every', 'no')")
+    assert not journal.verify().ok
 
 
 def test_the_same_click_is_the_same_run(journal: Journal) -> None:

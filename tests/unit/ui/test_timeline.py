@@ -1,0 +1,40 @@
+"""The journal in words: who decided what, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dashboard.purge.journal_rows import Entry
+from dashboard.ui.timeline import lines
+
+
+def line(kind: str, **body: Any) -> Any:
+    (found,) = lines([Entry(1, None, "2026-03-01T10:00:00.000Z", kind, body, "", "")], [])
+    return found
+
+
+def test_a_queued_run_tells_what_was_waived_and_lifted() -> None:
+    found = line(
+        "queued", who="ann", mode="wait-all", typed="purge 1 topics on prod",
+        partitions=[["orders", 0, 40]], waivers=[{"group_id": "dead", "reason": "gone since May"}],
+        overrides=[{"name": "over-limit", "reason": "asked the team"}],
+    )  # fmt: skip
+    assert (found.who, found.topics) == ("ann", {"orders"})
+    assert "waived dead: gone since May; lifted over-limit: asked the team" in found.said
+
+
+def test_entries_of_older_journals_are_still_told() -> None:
+    found = line("queued", mode="wait-all", typed="yes", partitions=[])
+    assert found.said == "0 partitions in mode wait-all, confirmed by: yes"
+
+
+def test_a_declaration_tells_topics_window_and_reason() -> None:
+    found = line(
+        "declared", who="ann", topics=["orders", "payments"], readers="groups",
+        replay_window="24h", reason="asked every team",
+    )  # fmt: skip
+    assert (found.who, found.topics, found.run_id) == ("ann", {"orders", "payments"}, None)
+    assert found.said == (
+        "orders, payments: its groups are all its readers, replay window 24h: asked every team"
+    )
+    assert "unknown" in line("declared", topics=["a"], readers="unknown", reason="r").said
