@@ -46,8 +46,12 @@ class LocalCluster:
         environ: Mapping[str, str] | None = None,
         heap_mb: int = 384,
         jvm_flags: Mapping[int, Sequence[str]] | None = None,
+        log_dirs: int = 1,
     ) -> None:
-        """`properties` are Kafka's own, for every broker; `jvm_flags` are Java's, by broker id."""
+        """`properties` are Kafka's own, for every broker; `jvm_flags` are Java's, by broker id.
+
+        Each broker has `log_dirs` log dirs.
+        """
         self._heap = f"-Xmx{heap_mb}m"
         self.folder = folder
         self.broker_ids = tuple(range(1, brokers + 1))
@@ -57,6 +61,7 @@ class LocalCluster:
         self._properties = dict(properties or {})
         self._environ = environ
         self._jvm_flags = dict(jvm_flags or {})
+        self._log_dirs = log_dirs
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         names = ("PLAINTEXT", "CONTROLLER", *(listener.name for listener in listeners))
         ports = iter(free_ports(brokers * len(names)))
@@ -84,8 +89,13 @@ class LocalCluster:
         return ",".join(f"127.0.0.1:{self._ports[i][listener]}" for i in self.broker_ids)
 
     def log_dir(self, broker_id: int) -> Path:
-        """The folder that holds a broker's partitions."""
-        return self.folder / f"broker-{broker_id}" / "logs"
+        """The folder that holds a broker's partitions, the first of several."""
+        return self.log_dirs(broker_id)[0]
+
+    def log_dirs(self, broker_id: int) -> list[Path]:
+        """All of a broker's log dirs."""
+        names = ("logs", *(f"logs-{n}" for n in range(2, self._log_dirs + 1)))
+        return [self.folder / f"broker-{broker_id}" / name for name in names]
 
     def pids(self) -> dict[int, int]:
         """Process ids of the brokers that run, by broker id."""
@@ -152,16 +162,19 @@ class LocalCluster:
         self._run_storage_tool(first)
         # The other brokers' folders differ in two identifiers only: two Java starts saved.
         for broker_id in self.broker_ids[1:]:
-            folder = self.log_dir(broker_id)
-            shutil.copytree(self.log_dir(first), folder)
-            (folder / "meta.properties").write_text(
-                f"version=1\ncluster.id={self.cluster_id}\nnode.id={broker_id}\n"
-                f"directory.id={kafka_uuid()}\n"
-            )
+            for source, folder in zip(self.log_dirs(first), self.log_dirs(broker_id), strict=True):
+                shutil.copytree(source, folder)
+                (folder / "meta.properties").write_text(
+                    f"version=1\ncluster.id={self.cluster_id}\nnode.id={broker_id}\n"
+                    f"directory.id={kafka_uuid()}\n"
+                )
 
     def _server_properties(self, broker_id: int) -> dict[str, str]:
         found = server_properties(
-            broker_id, self._ports, self._listeners, str(self.log_dir(broker_id))
+            broker_id,
+            self._ports,
+            self._listeners,
+            ",".join(str(folder) for folder in self.log_dirs(broker_id)),
         )
         return found | self._properties
 
