@@ -25,6 +25,7 @@ from dashboard.errors import ClusterError, JournalError, LowwaterError
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.moves import refused
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.states import not_sent, run_state, unanswered
 from dashboard.purge.worker_process import told_run
@@ -111,6 +112,10 @@ def _close_unreached(journal: Journal, run: RunRow, error: LowwaterError) -> Non
     changed = [not_sent(r, error.code, error.message) for r in rows if r.state == "pending"]
     changed += [unanswered(r, error.code) for r in rows if r.state == "sent"]
     journal.record(run.run_id, "unreached", changed, utc_now(), code=error.code)
+    moves = [m for m in journal.moves(run.run_id) if m.state == "pending"]
+    if moves:
+        unmoved = [refused(m, error.code, error.message) for m in moves]
+        journal.record_moves(run.run_id, "moves-refused", unmoved, utc_now())
     after = journal.partitions(run.run_id)
     sent = any(row.was_sent for row in after)
     journal.set_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import JournalError
+from dashboard.errors import BrokerError, ClusterError, JournalError
+from dashboard.purge import worker
+from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunView
 from dashboard.purge.lifting import Waiver
 from dashboard.purge.plan import Plan
@@ -128,8 +131,11 @@ def test_a_group_that_wakes_up_after_it_was_read_is_refused_by_its_coordinator(r
 
 def test_a_lost_answer_is_read_and_not_sent_again(room: Room) -> None:
     room.live.commit_answers = ["lost"]
-    assert move(carry_out(room)) == ("moved", None)
+    view = carry_out(room)
+    assert (move(view), view.moves[0].message) == (("moved", None), None)
     assert len(room.live.commits) == 1
+    lost = next(e for e in room.journal.entries() if e.kind == "move-no-answer")
+    assert lost.body["moves"][0]["state"] == "unknown"
 
 
 @pytest.mark.parametrize("answer", ["lost-before", "NOT_COORDINATOR", "unreachable"])
@@ -156,9 +162,12 @@ def test_a_missing_right_is_named_and_not_tried_again(room: Room) -> None:
     assert len(room.live.commits) == 1
 
 
-def test_offsets_that_cannot_be_read_leave_a_sent_move_unknown(room: Room) -> None:
+@pytest.mark.parametrize("lost", [True, False])
+def test_offsets_that_cannot_be_read_leave_a_sent_move_unknown(room: Room, lost: bool) -> None:
     def hide(*_: Any) -> Any:
         room.live.incomplete, room.live.offsets_of = ("broker 2 is silent",), {"a": {0: 60}}
+        if lost:
+            raise BrokerError(1, "lost", "read", code="ANSWER_LOST")
         return {KEY: "REQUEST_TIMED_OUT"}
 
     room.live.commit_offsets = hide  # type: ignore[method-assign]
@@ -245,6 +254,31 @@ def test_records_that_come_back_later_name_the_group_that_will_skip_them(room: R
     after = room.watch(view)
     assert after.partitions[0].state == "reverted"
     assert "group dead was moved to 60 and will skip them" in str(after.partitions[0].message)
+
+
+def test_a_run_that_never_reaches_its_cluster_moves_nobody(room: Room) -> None:
+    run_id = room.queue(plan_of(room))
+    error = ClusterError("no broker answers", "wait")
+    worker._close_unreached(room.journal, room.journal.head(run_id), error)
+    view = room.journal.run(run_id)
+    assert (view.run.state, move(view)) == ("refused", ("refused", "CLUSTER_UNREACHABLE"))
+
+
+def test_a_run_that_an_older_version_queued_is_still_carried_out(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    run_id = room.queue(room.plan())
+    old = {"timeout_ms": 10_000, "partitions_per_request": 2, "requests_in_flight": 1,
+           "watch_for_ms": 0, "canary": False}  # fmt: skip
+    with room.journal.file.write() as db:
+        db.execute("DROP TABLE run_moves")
+        db.execute("UPDATE runs SET options=?", (json.dumps(old),))
+    room.journal.close()
+    room.journal = Journal(tmp_path / "journal.sqlite")
+    assert room.execution(run_id).execute() == "done"
+    view = room.journal.run(run_id)
+    assert (view.exit_code, view.moves, view.run.options.stop_on_isr_loss) == (0, (), True)
+    assert room.journal.verify().ok
+    room.journal.close()
 
 
 def test_many_partitions_move_in_requests_of_the_allowed_size(tmp_path: Path) -> None:

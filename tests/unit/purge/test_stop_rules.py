@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dashboard.errors import ClusterError
 from dashboard.model import PartitionState, TopicPartition
 from dashboard.purge.journal_rows import Options, PartitionRow, RunView
-from dashboard.purge.stop_rules import StopRules, outcome
+from dashboard.purge.stop_rules import ERROR_RATE, ISR_SHRANK, Stop, StopRules, outcome
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Clock, Room
 
@@ -143,6 +143,15 @@ def test_a_partition_whose_leader_died_is_followed_to_its_end(tmp_path: Path) ->
     assert [r.state for r in view.partitions] == ["done", "done", "not_done"]
     assert stopped(view, "STOPPED_ISR_SHRANK") == 1
     room.journal.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "attempts", "held"),
+    [(ISR_SHRANK, 0, True), (ISR_SHRANK, 1, False), (ERROR_RATE, 0, True), (ERROR_RATE, 1, True)],
+)
+def test_what_a_stop_holds_back(code: str, attempts: int, held: bool) -> None:
+    row = replace(SENT, state="pending", attempts=attempts)
+    assert Stop(code, "why").holds(row) is held
 
 
 def test_metadata_is_asked_for_about_once_a_second(tmp_path: Path) -> None:
