@@ -9,8 +9,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.clock import utc_now
+from dashboard.purge import journal_export
 from dashboard.purge.journal import Journal
-from dashboard.ui import context, formats, markup, states
+from dashboard.purge.journal_rows import RunRow
+from dashboard.ui import audit_runs, context, formats, markup, states
 from dashboard.ui.header import header
 from dashboard.ui.runs import open_journal
 from dashboard.ui.timeline import KINDS, Line, keep, lines
@@ -20,13 +22,15 @@ _ROW_HEIGHT = 30
 
 
 def show() -> None:
-    """The chain's verdict, the switch that stops every purge, the timeline."""
+    """The chain's verdict, exports, the switch that stops every purge; the runs and entries."""
     screen = context.load()
     header(screen)
     journal = open_journal()
     verdict = journal.verify()
-    left, right = st.columns([5, 2], vertical_alignment="center")
+    left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
     left.html(chain_html(verdict.entries, verdict.problems))
+    with middle:
+        show_exports(journal)
     with right:
         show_switch(journal)
     runs = journal.runs()
@@ -38,7 +42,7 @@ def show() -> None:
             "A purge starts on the page Purge, or with lowwater plan and apply.",
         )
         return
-    show_timeline(lines(newest, runs))
+    show_entries(lines(newest, runs), runs)
 
 
 def chain_html(entries: int, problems: Sequence[str]) -> str:
@@ -75,19 +79,69 @@ def show_switch(journal: Journal) -> None:
         st.caption("⏸ Every purge is switched off.")
 
 
-def show_timeline(found: Sequence[Line]) -> None:
-    """The newest entries with filters."""
-    columns = st.columns(4)
-    who = _one(columns[0], "Person", {line.who for line in found if line.who}, "who")
+def show_exports(journal: Journal) -> None:
+    """The whole journal as files, built when they are asked for."""
+    name = f"lowwater-journal-{utc_now():%Y%m%dT%H%M%SZ}"
+    with st.container(horizontal=True, horizontal_alignment="right"):
+        st.download_button(
+            "Export CSV",
+            lambda: journal_export.as_csv(journal),
+            file_name=f"{name}.csv",
+            mime="text/csv",
+            key="export-csv",
+            on_click="ignore",
+            help="One line per purged partition: who, when, from where, typed text, plan, outcome.",
+        )
+        st.download_button(
+            "Export JSON",
+            lambda: journal_export.as_json(journal),
+            file_name=f"{name}.json",
+            mime="application/json",
+            key="export-json",
+            on_click="ignore",
+            help="Every run with its plan and partitions, and the whole chain of entries.",
+        )
+
+
+def show_entries(found: Sequence[Line], runs: Sequence[RunRow]) -> None:
+    """Runs and the newest entries, both by the same filters."""
+    columns = st.columns(5)
+    who = _one(columns[0], "Person", {line.who for line in found}, "who")
     topic = _one(columns[1], "Topic", {t for line in found for t in line.topics}, "topic")
-    run_id = _one(
-        columns[2],
-        "Run",
-        {line.run_id for line in found if line.run_id},
-        "run",
+    state = _one(columns[2], "State of the run", {run.state for run in runs}, "state")
+    run_id = _one(columns[3], "Run", {run.run_id for run in runs}, "run")
+    kind = _one(columns[4], "Entry", {line.kind for line in found}, "kind")
+    topics = audit_runs.topics_by_run(found)
+    kept = [
+        run
+        for run in runs
+        if audit_runs.keep(
+            run,
+            topics.get(run.run_id, frozenset()),
+            who=who,
+            topic=topic,
+            state=state,
+            run_id=run_id,
+        )
+    ]
+    if runs:
+        st.html(f'<div class="lw"><h2>{formats.plural(len(kept), "run")}</h2></div>')
+        audit_runs.table(kept, topics, utc_now())
+    in_state = {run.run_id for run in runs if run.state == state}
+    show_timeline(
+        [
+            line
+            for line in found
+            if keep(line, who=who, topic=topic, run_id=run_id, kind=kind)
+            and (state is None or line.run_id in in_state)
+        ]
     )
-    kind = _one(columns[3], "Entry", {line.kind for line in found}, "kind")
-    rows = [line for line in found if keep(line, who=who, topic=topic, run_id=run_id, kind=kind)]
+
+
+def show_timeline(rows: Sequence[Line]) -> None:
+    """The entries, newest first."""
+    noun = "entry" if len(rows) == 1 else "entries"
+    st.html(f'<div class="lw"><h2>{formats.number(len(rows))} {noun}</h2></div>')
     now = utc_now()
     shown = pd.DataFrame(
         {

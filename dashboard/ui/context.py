@@ -21,7 +21,7 @@ STALE_AFTER_INTERVALS = 3
 _CLUSTER_KEY = "lw-cluster"
 _KEPT_KEY = "lw-kept"
 _PAGE_KEY = "lw-page"
-ADDRESS_KEYS = ("topic", "broker", "group", "guard", "who", "run", "kind")
+ADDRESS_KEYS = ("topic", "broker", "group", "guard", "who", "run", "kind", "state")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from dashboard.clock import utc_now
 from dashboard.purge.journal import Journal
 from tests.pages.conftest import Open, said
+from tests.pages.purges import SENTENCE, Requests, queued
 
 
 def switches(tmp_path: Path) -> Journal:
@@ -60,3 +61,44 @@ def test_the_switch_stops_every_purge(open_page: Open, tmp_path: Path) -> None:
     assert journal.read_only()
     assert "Every purge is switched off." in said(app)
     journal.close()
+
+
+def test_a_run_shows_who_from_where_by_which_plan_and_what_was_typed(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    run = journal.run(run_id).run
+    table = open_page("audit").dataframe[0].value
+
+    assert list(table["Run"]) == [f"purge?run={run_id}"]
+    assert list(table["Who"]) == ["ada"]
+    assert list(table["From"]) == [run.from_where]
+    assert run.from_where.startswith("dashboard on ")
+    assert list(table["Mode"]) == ["wait-all"]
+    assert list(table["Typed"]) == [SENTENCE]
+    assert list(table["Plan"]) == [run.plan_id]
+    assert list(table["Topics"]) == ["orders"]
+
+
+def test_runs_and_entries_follow_the_state_and_the_topic(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    first = queued(open_page, journal)
+    journal.set_run(first, "done", utc_now())
+    second = queued(open_page, journal)
+    app = open_page("audit")
+    assert len(app.dataframe[0].value) == 2
+
+    app.selectbox(key="state").select("done").run()
+    assert list(app.dataframe[0].value["Run"]) == [f"purge?run={first}"]
+    assert second not in " ".join(app.dataframe[1].value["Run"])
+
+    app.selectbox(key="topic").select("orders").run()
+    assert list(app.dataframe[0].value["Run"]) == [f"purge?run={first}"]
+
+
+def test_the_journal_can_be_exported(open_page: Open, tmp_path: Path) -> None:
+    switches(tmp_path).close()
+    labels = [button.proto.label for button in open_page("audit").get("download_button")]
+
+    assert labels == ["Export CSV", "Export JSON"]
