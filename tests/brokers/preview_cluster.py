@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,20 @@ class PreviewCluster:
     def fetches(self, broker_id: int) -> int:
         """Fetch requests that a broker holds back until there are records, or time is up."""
         return jmx.gauge(self.jars, self.jmx_ports[broker_id], "NumDelayedOperations", "Fetch")
+
+    def unregister(self, broker_id: int) -> None:
+        """Tell the controller that a dead broker is gone: it need not wait for its session's end.
+
+        The broker registers itself again when it starts.
+        """
+        subprocess.run(
+            [
+                self.jars.java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+                "-cp", self.jars.class_path, "org.apache.kafka.tools.ClusterTool", "unregister",
+                "--bootstrap-server", self.brokers.bootstrap, "--id", str(broker_id),
+            ],
+            capture_output=True, check=True, timeout=60,
+        )  # fmt: skip
 
 
 @contextmanager

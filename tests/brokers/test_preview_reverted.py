@@ -55,6 +55,7 @@ def test_an_elected_stale_follower_brings_the_records_back_and_the_run_says_so(
             assert (view.run.state, view.partitions[0].state) == ("done", "leader_done")
             assert view.to_json()["partitions"][0]["followers_behind"] == sorted(stale)
             brokers.kill_broker(leader)
+        preview_cluster.unregister(leader)
         bench.start(run_id)  # a worker that finds the run closed watches it
         until(lambda: bench.journal.run(run_id).run.state == "partial", 60)
         bench.kill_worker(run_id)
