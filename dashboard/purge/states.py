@@ -14,6 +14,7 @@ from dashboard.purge.readback import Seen
 NOTHING_MOVED = frozenset({1, 17, 29, 35, 44})
 _NONE, _TIMED_OUT = 0, 7  # after both the answering leader had truncated itself
 MOST_ATTEMPTS = 4
+_MOVES = "broker {} is moving its replica to another log dir, and the new one has not arrived"
 
 
 def answered(row: PartitionRow, result: DeleteRecordsPartitionResult) -> PartitionRow:
@@ -61,7 +62,12 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
     if start >= row.target_offset:
         if not _behind(seen):
             return replace(known, state="done", error=None, message=None)
-        return replace(known, state="leader_done", error=known.error if wait_all else None)
+        return replace(
+            known,
+            state="leader_done",
+            error=known.error if wait_all else None,
+            message=_MOVES.format(seen.leader_id) if seen.leader_moves else None,
+        )
     return _below(known, seen, may_resend)
 
 
@@ -97,7 +103,12 @@ def _behind(seen: Seen) -> bool:
 
 
 def _low_watermark(leader_start: int, seen: Seen) -> int | None:
-    """The minimum over replicas on alive brokers, as brokers compute it; None if one is unread."""
+    """The minimum over replicas on alive brokers, as brokers compute it; None if one is unread.
+
+    It counts the leader's future replica too, whose log start nobody can read.
+    """
+    if seen.leader_moves:
+        return None
     starts = [f.log_start_offset for f in seen.followers if f.alive]
     known = [s for s in starts if s is not None]
     return min([leader_start, *known]) if len(known) == len(starts) else None

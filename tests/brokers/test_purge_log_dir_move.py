@@ -94,6 +94,8 @@ def test_a_move_that_begins_as_the_request_leaves_keeps_the_run_from_done_until_
     row = view.partitions[0]
     assert (row.answer_error_code, row.leader_log_start_offset) == (7, 3500)
     assert (row.error, view.exit_code) == ("REQUEST_TIMED_OUT", 2)
+    assert row.low_watermark is None  # the future replica's log start counts, and cannot be read
+    assert f"broker {BROKER} is moving its replica to another log dir" in str(row.message)
     left = Left(topic, 0, "leader_done", range(3500, RECORDS))
     assert_proved(bench, view, "partial", left)
     assert moves_to(bench, topic) is not None
@@ -103,4 +105,6 @@ def test_a_move_that_begins_as_the_request_leaves_keeps_the_run_from_done_until_
     until(lambda: bench.journal.run(run_id).run.state == "done")
     assert moves_to(bench, topic) is None
     bench.kill_worker(run_id)
+    (row,) = bench.journal.run(run_id).partitions
+    assert (row.low_watermark, row.message) == (3500, None)
     assert_proved(bench, bench.journal.run(run_id), "done", left._replace(state="done"))

@@ -63,7 +63,9 @@ def test_a_follower_behind_makes_it_leader_done_and_is_named(behind: int | None)
 
 
 def test_a_log_dir_move_of_the_leader_is_a_replica_behind() -> None:
-    assert after(SENT, seen(60, 60, 60, leader_moves=True)).state == "leader_done"
+    moving = after(SENT, seen(60, 60, 60, leader_moves=True))
+    assert (moving.state, moving.low_watermark) == ("leader_done", None)
+    assert "another log dir" in str(moving.message)
 
 
 def test_a_dead_replica_does_not_hold_it_back_and_is_listed() -> None:
