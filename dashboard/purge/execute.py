@@ -6,7 +6,7 @@ stall travel in requests of their own: a request is answered when its slowest pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -233,9 +233,8 @@ class Execution:
         )
         return state
 
-    def _rows(self, states: Iterable[str] | None = None) -> list[PartitionRow]:
-        found = self.journal.partitions(self.run.run_id)
-        return [row for row in found if states is None or row.state in states]
+    def _rows(self, states: Sequence[str] | None = None) -> list[PartitionRow]:
+        return list(self.journal.partitions(self.run.run_id, states))
 
     def _record(self, kind: str, rows: list[PartitionRow], **details: str) -> None:
         if rows or details:

@@ -23,7 +23,6 @@ from dashboard.purge.journal_rows import (
     RunRow,
 )
 from dashboard.purge.journal_tables import (
-    body_of,
     put,
     put_moves,
     refuse_again,
@@ -152,10 +151,8 @@ class Journal(JournalReads):
         **details: Any,
     ) -> None:
         """Store new partition rows and one entry of `kind` with them: intent, answer, read …"""
-        changed = list(rows)
         with self.file.write() as db:
-            put(db, run_id, changed, new=False)
-            bodies = [body_of(row) for row in changed]
+            bodies = put(db, run_id, rows, new=False)
             append(db, run_id, kind, {"partitions": bodies, **details}, now)
 
     def note(self, run_id: str, rows: Iterable[PartitionRow]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -54,11 +55,13 @@ class JournalReads:
             )
         return run_row(found[0])
 
-    def partitions(self, run_id: str) -> tuple[PartitionRow, ...]:
-        """The partitions of one run, sorted."""
-        rows = self.file.rows(
-            "SELECT * FROM run_partitions WHERE run_id=? ORDER BY topic, partition", run_id
-        )
+    def partitions(
+        self, run_id: str, states: Sequence[str] | None = None
+    ) -> tuple[PartitionRow, ...]:
+        """The partitions of one run, sorted; only those in `states`, if given."""
+        among = "" if states is None else f" AND state IN ({','.join('?' * len(states))})"
+        sql = f"SELECT * FROM run_partitions WHERE run_id=?{among} ORDER BY topic, partition"
+        rows = self.file.rows(sql, run_id, *(states or ()))
         return tuple(partition_row(row) for row in rows)
 
     def moves(self, run_id: str) -> tuple[MoveRow, ...]:

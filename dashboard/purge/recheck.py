@@ -93,9 +93,10 @@ def _same_topics(
     result: Rechecked,
 ) -> list[TopicPartition]:
     same = []
+    there = {(s.topic, p.partition) for s in states.values() for p in s.partitions}
     for key, plan in sorted(planned.items()):
         state = states.get(key.topic)
-        known = state is not None and any(p.partition == key.partition for p in state.partitions)
+        known = key in there
         error = state.error if state else _GONE[0]
         if state is not None and not error and state.topic_id != plan.topic_id:
             _refuse_topic(result, plan, str(state.topic_id))
