@@ -62,6 +62,7 @@ class StopRules:
     mode: str
     now: Callable[[], datetime]
     _outcomes: dict[TopicPartition, str] = field(default_factory=dict)
+    _failed: Counter[str] = field(default_factory=Counter)  # of _outcomes, by error
     _in_sync: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     _applied: set[str] = field(default_factory=set)
     _stop: Stop | None = None
@@ -77,11 +78,13 @@ class StopRules:
         """Take in what answers and reads have shown of partitions."""
         with self._lock:
             for row in rows:
+                if before := self._outcomes.pop(row.key, None):
+                    self._failed[before] -= 1
                 found = outcome(row, self.mode)
-                if found is None:
-                    self._outcomes.pop(row.key, None)
-                else:
+                if found is not None:
                     self._outcomes[row.key] = found
+                if found:
+                    self._failed[found] += 1
 
     def placed(self, partitions: Mapping[TopicPartition, _Placed]) -> None:
         """Take in replicas as just read; each partition's first ISR is what it is held to."""
@@ -108,12 +111,13 @@ class StopRules:
             self._stop = None
 
     def _judge_errors(self) -> None:
-        failed = Counter(error for error in self._outcomes.values() if error)
-        answered, bad = len(self._outcomes), failed.total()
+        answered, bad = len(self._outcomes), self._failed.total()
         if answered < self.options.stop_at_least_answered or not bad:
             return
         if bad / answered > self.options.stop_at_error_share:
-            (commonest, count), *_ = sorted(failed.items(), key=lambda item: (-item[1], item[0]))
+            (commonest, count), *_ = sorted(
+                self._failed.items(), key=lambda item: (-item[1], item[0])
+            )
             self._trip(
                 ERROR_RATE,
                 f"{bad} of {answered} answered partitions failed, {count} of them with {commonest}",

@@ -248,7 +248,7 @@ def test_a_pause_holds_moves_until_it_ends(room: Room) -> None:
 
 def test_records_that_come_back_later_name_the_group_that_will_skip_them(room: Room) -> None:
     room.live.answers = [7]
-    view = carry_out(room)
+    view = carry_out(room, watch_for_ms=5_000)
     assert move(view) == ("moved", None)
     room.live.elect(2)
     after = room.watch(view)

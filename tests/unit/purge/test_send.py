@@ -14,12 +14,18 @@ from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 
 
+def led_by_two(folder: Path, partitions: int) -> Room:
+    """Broker 1 leads the even partitions, broker 2 the odd ones."""
+    made = Room(folder, partitions)
+    for key, part in made.live.parts.items():
+        part.leader_id = 1 + key.partition % 2
+    return made
+
+
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
     """Six partitions: 0, 2, 4 are led by broker 1 and 1, 3, 5 by broker 2."""
-    made = Room(tmp_path, partitions=6)
-    for key, part in made.live.parts.items():
-        part.leader_id = 1 + key.partition % 2
+    made = led_by_two(tmp_path, 6)
     yield made
     assert made.journal.verify().ok
     made.journal.close()
@@ -59,14 +65,14 @@ def test_leaders_are_asked_side_by_side(room: Room) -> None:
     assert gate.most == {1: 1, 2: 1}
 
 
-def test_a_broker_has_no_more_requests_in_flight_than_settings_allow(room: Room) -> None:
-    for part in room.live.parts.values():
-        part.leader_id = 1
+def test_a_broker_has_no_more_requests_in_flight_than_settings_allow(tmp_path: Path) -> None:
+    room = led_by_two(tmp_path, partitions=8)
     gate = Gate(room)
-    gate.together = threading.Barrier(2)
+    gate.together = threading.Barrier(4)
     view = room.carry_out(partitions_per_request=1, requests_in_flight=2)
-    assert (view.run.state, len(room.live.sent)) == ("done", 6)
-    assert gate.most == {1: 2}
+    assert (view.run.state, len(room.live.sent)) == ("done", 8)
+    assert gate.most == {1: 2, 2: 2}
+    room.journal.close()
 
 
 @pytest.mark.parametrize("mode", ["wait-all", "leader-only-verified"])
