@@ -40,17 +40,17 @@ class FolderSum:
         self._blocks: dict[int, int] = {}
         self._times: dict[int, int] = {}
         self._other_blocks = 0
-        self._newest = within_calendar(mtime_ns // 1000)  # of the folder and what is no segment
+        self._newest = mtime_ns // 1000  # of the folder and what is no segment
 
     def add(self, name: str, size: int, blocks: int, mtime_ns: int) -> None:
         """One regular file: its size in bytes and its 512-byte blocks."""
         found = segment_file(name)
         suffix = found[1] if found else ""
-        mtime = within_calendar(mtime_ns // 1000)
+        mtime = mtime_ns // 1000
         if found and suffix == ".log":
             self._logs[found[0]] = (size, mtime)
-        else:
-            self._newest = max(self._newest, mtime)
+        elif mtime > self._newest:
+            self._newest = mtime
         if found and (suffix == ".log" or suffix in INDEX_SUFFIXES):
             base_offset = found[0]
             self._blocks[base_offset] = self._blocks.get(base_offset, 0) + blocks
@@ -61,7 +61,7 @@ class FolderSum:
 
     def add_time(self, base_offset: int, milliseconds: int) -> None:
         """The last entry of a segment's time index."""
-        self._times[base_offset] = within_calendar(milliseconds * 1000)
+        self._times[base_offset] = milliseconds * 1000
 
     def rows(self) -> Iterator[Segment]:
         """One row per `.log` file, by base offset; index files without one count as other files."""
@@ -69,7 +69,7 @@ class FolderSum:
         other = self._other_blocks + sum(self._blocks[base_offset] for base_offset in lost)
         if not self._logs:
             size = sum(self._indexes.values())
-            yield Segment(None, 0, size, other * BLOCK_BYTES, self._newest)
+            yield Segment(None, 0, size, other * BLOCK_BYTES, within_calendar(self._newest))
         for base_offset in sorted(self._logs):
             size, mtime = self._logs[base_offset]
             yield Segment(
@@ -77,7 +77,7 @@ class FolderSum:
                 size,
                 self._indexes.get(base_offset, 0),
                 (self._blocks[base_offset] + other) * BLOCK_BYTES,
-                max(mtime, self._times.get(base_offset, mtime)),
+                within_calendar(max(mtime, self._times.get(base_offset, mtime))),
             )
             other = 0
 

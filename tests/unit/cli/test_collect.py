@@ -19,6 +19,7 @@ import dashboard.cluster.live
 import dashboard.collect
 import dashboard.watch
 from dashboard.cli import watch as watch_verb
+from dashboard.cli.collect import describe
 from dashboard.cli.main import main
 from dashboard.collect import Collected
 from dashboard.errors import ClusterError
@@ -77,6 +78,14 @@ def test_a_missing_broker_is_told_and_is_exit_0(
     assert "missing: broker 2: timed out" in out
     assert "groups may be incomplete: broker 2 did not answer" in out
     assert "not read: configs of topic a: TOPIC_AUTHORIZATION_FAILED" in out
+
+
+def test_the_age_of_each_inventory_is_told() -> None:
+    disk = {"broker_id": 1, "segments": 3, "age_seconds": 300.2, "newest_from": "mtime"}
+    ahead = {**disk, "broker_id": 2, "age_seconds": -4.0}
+    told = describe({**COLLECTED.to_json(), "inventories": [disk, ahead]})
+    assert "disk of broker 1: 3 segments, seen 300 s ago, ages by mtime" in told
+    assert "disk of broker 2: 3 segments, seen 4 s ahead of this clock" in told
 
 
 def test_how_a_cluster_was_reached_is_remembered_without_secrets(
