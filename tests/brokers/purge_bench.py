@@ -89,11 +89,23 @@ class Bench:
                     done.result(20)
         self.journal.close()
 
-    def topic(self, *counts: int, name: str | None = None, **config: str) -> str:
-        """A topic of three replicas with `counts` records per partition, 1,000 bytes each."""
+    def topic(
+        self,
+        *counts: int,
+        name: str | None = None,
+        placed: list[list[int]] | None = None,
+        **config: str,
+    ) -> str:
+        """A topic of three replicas with `counts` records per partition, 1,000 bytes each.
+
+        `placed` names the brokers of each partition, its first leader first.
+        """
         topic = name or f"purge-{uuid.uuid4().hex[:8]}"
         values = {"segment.bytes": "1048576", **{k.replace("_", "."): v for k, v in config.items()}}
-        new = NewTopic(topic, len(counts), self.replicas, config=values)
+        if placed is None:
+            new = NewTopic(topic, len(counts), self.replicas, config=values)
+        else:
+            new = NewTopic(topic, len(counts), replica_assignment=placed, config=values)
         self.admin.create_topics([new])[topic].result(20)
         self._topics.add(topic)
         for partition, count in enumerate(counts):

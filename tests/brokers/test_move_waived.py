@@ -125,6 +125,10 @@ def test_a_living_group_is_refused_at_planning_and_at_the_move(
     assert answer == {Key(topic, 0): "UNKNOWN_MEMBER_ID"}
     assert committed(bench, dead, topic) == {0: 10}
 
+    after = bench.apply(plan_moving(bench, topic, dead))  # its last member has left
+    assert (after.exit_code, after.moves[0].state) == (0, "moved")
+    assert committed(bench, dead, topic) == {0: 60}
+
 
 def test_a_group_that_moved_back_after_the_plan_stays_where_it_is(bench: Bench, dead: str) -> None:
     topic = bench.topic(100)
