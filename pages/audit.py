@@ -69,6 +69,7 @@ def show_switch(journal: Journal) -> None:
     st.button(
         label,
         key="read-only-switch",
+        width="stretch",
         help="Queued and running purges stop before their next request."
         if not stopped
         else "New purges can be queued again.",
@@ -162,9 +163,13 @@ def show_timeline(rows: Sequence[Line]) -> None:
         height=_ROW_HEIGHT * (min(max(len(rows), 3), 18) + 1) + 4,
         column_config={
             "Entry": st.column_config.NumberColumn(width=60),
-            "Ago": st.column_config.TextColumn(width=70),
-            "Said": st.column_config.TextColumn(width=370),
-            "Run": st.column_config.LinkColumn(display_text=r"run=(.*)", width=170),
+            "Time (UTC)": st.column_config.TextColumn(width=145),
+            "Ago": st.column_config.TextColumn(width=60),
+            "Who": st.column_config.TextColumn(width=70),
+            "What": st.column_config.TextColumn(width=120),
+            "Said": st.column_config.TextColumn(width=420),
+            "Topics": st.column_config.TextColumn(width=130),
+            "Run": st.column_config.LinkColumn(display_text=r"run=(.*)", width=165),
         },
         alt="Journal entries, newest first: time, person, what happened, topics and run",
     )

@@ -9,7 +9,6 @@ from typing import Any
 def describe(found: Mapping[str, Any]) -> str:
     """Text for the `forecast` object of `preview --live`."""
     lines = [f"read live in {found['seconds']:.1f} s: {found['said']}"]
-    lines += [f"- {holdup['said']}" for holdup in found["held_up_by"]]
-    lines += [f"- {note}" for note in found["notes"]]
+    lines += [f"- {detail}" for detail in found["details"]]
     lines += [f"{m['mode']}: {m['predicted']} {m['risk']}" for m in found["modes"]]
     return "\n".join(lines)

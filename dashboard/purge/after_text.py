@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dashboard.purge.words import behind, brokers, closing, plural
+from dashboard.purge.words import behind, brokers, closing, duration, plural
 
 Row = Mapping[str, Any]
 
@@ -34,9 +34,9 @@ def behind_said(partitions: Iterable[Row]) -> list[str]:
 
 
 def followers_said(row: Row) -> str:
-    """The followers of one partition that have not arrived, in short."""
+    """The followers of one partition that have not arrived, in a table's cell."""
     parts = [
-        f"broker {f['broker_id']}: {_lag(f)}"
+        f"broker {f['broker_id']}: {_short_lag(f)}"
         for f in row["followers"]
         if f["broker_id"] in row["followers_behind"]
     ]
@@ -79,6 +79,19 @@ def _lag(follower: Row) -> str:
         return "it has every record, and not yet deleted"
     rate = follower["closing_per_second"]
     return behind(follower["lag_records"], None) + closing(rate, follower["seconds_to_go"])
+
+
+def _short_lag(follower: Row) -> str:
+    lag, rate, to_go = (
+        follower[name] for name in ("lag_records", "closing_per_second", "seconds_to_go")
+    )
+    if not lag:
+        return "not read" if lag is None else "not yet deleted"
+    end = ""
+    if rate is not None:
+        still = "standing still" if abs(rate) < 1 else "falling back"
+        end = f", {still}" if to_go is None else f", {duration(to_go)} to go"
+    return f"{plural(lag, 'record')}{end}"
 
 
 def _elected(leader_ids: set[int]) -> str:

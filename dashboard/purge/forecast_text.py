@@ -61,7 +61,7 @@ def modes(forecast: Forecast) -> list[ModeForecast]:
         ModeForecast(
             "leader-only-verified",
             f"{requests}, then each leader is read back. Any broker version will do.",
-            _CAN_COME_BACK,
+            "The same risk as leader only.",
         ),
     ]
 
@@ -106,12 +106,21 @@ def notes(forecast: Forecast) -> list[str]:
             f"waited for: {'it deletes' if one else 'they delete'} after coming back; elected "
             f"uncleanly, {'it brings' if one else 'they bring'} records back."
         )
-    if forecast.moves_unknown:
+    silent = {s.broker_id for s in forecast.stalls if s.cause == "leader-silent"}
+    unlisted = [b for b in forecast.moves_unknown if b not in silent]
+    if unlisted:
         found.append(
-            f"{first_letter_up(brokers(forecast.moves_unknown))} did not list log dirs: a move "
-            "there, which waiting for all waits for, would not be seen."
+            f"{first_letter_up(brokers(unlisted))} did not list log dirs: a move there, which "
+            "waiting for all waits for, would not be seen."
         )
     return found
+
+
+def details(forecast: Forecast) -> list[str]:
+    """One line per holdup that the headline does not tell in full, then the notes."""
+    listed = holdups(forecast.stalls)
+    told = [h for h in listed[:1] if h.cause == "silent"]
+    return [h.said for h in listed if h not in told] + notes(forecast)
 
 
 def to_json(forecast: Forecast) -> dict[str, Any]:
@@ -147,6 +156,7 @@ def to_json(forecast: Forecast) -> dict[str, Any]:
             {"broker_id": b, "partitions": count} for b, count in forecast.not_alive.items()
         ],
         "notes": notes(forecast),
+        "details": details(forecast),
         "leaders": [
             {
                 "broker_id": b,

@@ -8,9 +8,9 @@ _THIN_SPACE = "\u202f"
 
 
 def duration(seconds: float) -> str:
-    """`0.5 s`, `41 s`, `12 min`, `3 h`."""
+    """`0.5 s`, `4 s`, `41 s`, `12 min`, `3 h`."""
     if seconds < 10:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
     for unit, name in ((3600, "h"), (60, "min")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"

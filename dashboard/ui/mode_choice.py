@@ -11,7 +11,6 @@ from dashboard.errors import LowwaterError
 from dashboard.purge import forecast as forecasts
 from dashboard.purge import forecast_text
 from dashboard.purge.forecast import Forecast
-from dashboard.purge.holdups import holdups
 from dashboard.purge.journal_rows import MODES
 from dashboard.ui import markup
 from dashboard.ui.context import Screen
@@ -67,7 +66,7 @@ def forecast_html(seen: Outcome, now: datetime) -> str:
             f"{text(seen.message)} ({text(seen.code)}).</p>"
             f"<p><b>Next:</b> {text(seen.next_step)}</p></div>"
         )
-    listed = [h.said for h in holdups(seen.stalls)] + forecast_text.notes(seen)
+    listed = forecast_text.details(seen)
     lines = "".join(f"<li>{text(said)}</li>" for said in listed[:_MOST_LINES])
     rest = len(listed) - _MOST_LINES
     lines += f"<li>and {rest} more; lowwater preview --live lists them</li>" if rest > 0 else ""

@@ -34,7 +34,7 @@ def downloads(plan: Plan) -> None:
     """The plan for `lowwater apply`, and its free targets for Kafka's own tool."""
     with st.container(horizontal=True):
         st.download_button(
-            "Targets (JSON of Kafka's delete-records tool)",
+            "↓ Targets (JSON of Kafka's delete-records tool)",
             plan.offsets_json,
             file_name=f"offsets-{plan.plan_id}.json",
             mime="application/json",
@@ -44,7 +44,7 @@ def downloads(plan: Plan) -> None:
             disabled=not plan.free_partitions,
         )
         st.download_button(
-            "Plan file (for lowwater apply)",
+            "↓ Plan file (for lowwater apply)",
             plan.to_json_text,
             file_name=f"plan-{plan.plan_id}.json",
             mime="application/json",

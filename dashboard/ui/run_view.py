@@ -128,13 +128,22 @@ def table(view: RunView) -> None:
             "Error": [row.error or "" for row in rows],
         }
     )
-    right = ("Target", "Low watermark", "Leader's log start")
+    column = st.column_config.TextColumn
+    config = {
+        name: column(alignment="right", width=115)
+        for name in ("Target", "Low watermark", "Leader's log start")
+    }
+    config["Followers behind"] = column(width=270)
     st.dataframe(
         shown,
         hide_index=True,
         row_height=_ROW_HEIGHT,
         height=_ROW_HEIGHT * (min(max(len(rows), 1), _MOST_ROWS) + 1) + 4,
-        column_config={name: st.column_config.TextColumn(alignment="right") for name in right},
+        column_config={
+            "Partition": st.column_config.NumberColumn(width=70),
+            "State": column(width=110),
+            **config,
+        },
         alt="Partitions of the run with state, target, low watermark and followers behind",
         key="run-table",
     )

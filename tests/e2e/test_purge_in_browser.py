@@ -64,6 +64,10 @@ def purge_the_safest(page: Page, url: str) -> None:
     page.get_by_role("button", name="Plan the safest").click(timeout=60_000)
     expect(page.get_by_text("Type this sentence to confirm")).to_be_visible(timeout=60_000)
     keep_screenshot(page, "purge-preview")
+    confirm(page)
+
+
+def confirm(page: Page) -> None:
     field = page.get_by_label("Confirmation", exact=True)
     field.click()
     page.keyboard.type("purge 1 topics on e2e", delay=15)
@@ -107,3 +111,27 @@ def test_from_overview_to_a_finished_purge_with_its_receipt(
         replicas = live.replica_offsets(keys)
     assert len(replicas) == 6
     assert {replica.log_start_offset for replica in replicas} == {COMMITTED}
+
+
+def test_leader_only_verified_is_chosen_by_what_the_brokers_say(
+    cluster: LocalCluster,
+    settings_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(settings_file))
+    assert main(["collect", "--bootstrap-server", cluster.bootstrap, "--name", "e2e"]) == 0
+
+    with dashboard_server({}) as url, browser_page() as page:
+        page.goto(f"{url}/purge?topics={TOPIC}")
+        expect(page.get_by_text("Every live replica keeps up")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("would be refused with UNSUPPORTED_VERSION")).to_be_visible()
+        page.get_by_text("Leader only, verified", exact=True).click()
+        confirm(page)
+        expect(page.get_by_text("✔ done · run")).to_be_visible(timeout=60_000)
+
+    journal = Journal(settings_file.parent / "state" / "journal.sqlite")
+    (run,) = journal.runs()
+    assert (run.state, run.mode) == ("done", "leader-only-verified")
+    assert {r.leader_log_start_offset for r in journal.partitions(run.run_id)} == {COMMITTED}
+    assert journal.verify().ok
+    journal.close()

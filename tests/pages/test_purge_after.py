@@ -32,7 +32,7 @@ def test_a_wait_all_run_that_timed_out_names_who_is_behind_and_until_when_it_wat
 
     assert (
         "Broker 2 is behind on 1 partition: 1\u202f200 records behind, closing at 300 records/s, "
-        "about 4.0 s to go."
+        "about 4 s to go."
     ) in text
     assert "Watched for" in text
     assert app.dataframe[0].value["Followers behind"][0].startswith("broker 2: 1\u202f200 records")
@@ -97,6 +97,6 @@ def test_a_plan_and_its_targets_can_be_taken_along(open_page: Open, requests: Re
     labels = [button.proto.label for button in app.get("download_button")]
 
     assert labels == [
-        "Targets (JSON of Kafka's delete-records tool)",
-        "Plan file (for lowwater apply)",
+        "↓ Targets (JSON of Kafka's delete-records tool)",
+        "↓ Plan file (for lowwater apply)",
     ]

@@ -48,7 +48,8 @@ def test_each_mode_has_its_time_and_its_risk(open_page: Open, seen: list[object]
     assert wait_all.startswith("1 partition in at most about 0.5 s. The safest")
     assert native.startswith("Broker 1 speaks v2: its partitions would be refused with UNSUPPORTED")
     assert "each leader is read back" in verified
-    assert "can bring records back" in verified
+    assert "can bring records back" in native
+    assert "The same risk as leader only." in verified
     assert "Every live replica keeps up" in said(app)
 
 

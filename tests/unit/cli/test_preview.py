@@ -103,7 +103,7 @@ def test_live_adds_who_would_hold_it_up_and_each_mode(
 
     assert main(["preview", "plan.json", "--live"]) == 0
     out = capsys.readouterr().out
-    assert "- Broker 3 does not answer: 1 partition would wait for it" in out
+    assert "Broker 3 does not answer; waiting for all replicas would time out" in out
     assert "wait-all: 1 would time out after 30 s." in out
     assert "leader-only: Broker 1 speaks v2:" in out
     assert len(asked) == 2

@@ -78,7 +78,7 @@ def test_a_follower_that_fetches_takes_a_deletion_with_its_next_fetch() -> None:
     assert (found.waiting, found.timing_out) == (1, 0)
     assert said(found) == (
         "Broker 3 is out of sync on 1 partition: 800 records behind, closing at 100 records/s, "
-        "about 8.0 s to go; it fetches, and a deletion reaches it with its next fetch."
+        "about 8 s to go; it fetches, and a deletion reaches it with its next fetch."
     )
     assert forecast_text.modes(found)[0].predicted == "1 with the next fetch of broker 3."
 
