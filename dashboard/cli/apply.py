@@ -141,6 +141,7 @@ def _refused(args: argparse.Namespace, journal: Journal, plan: Plan, error: Refu
             "mode": args.mode,
             "plan_id": plan.plan_id,
             "partitions": [_not_sent(p, error) for p in plan.partitions],
+            "moves": [],
             "receipt": None,
         }
     if args.json:

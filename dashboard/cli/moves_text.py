@@ -23,8 +23,8 @@ def planned(view: Mapping[str, Any]) -> list[str]:
             )
         elif group_id in losing and not waiver["move"]:
             lines.append(
-                f"group {group_id} may be moved to the targets, so that it resumes there: "
-                "plan again with --move-waived"
+                f"group {group_id} may be moved to the targets while it has no members, so that "
+                "it resumes there: plan again with --move-waived"
             )
     return lines
 
@@ -41,7 +41,7 @@ def made(moves: Iterable[Mapping[str, Any]]) -> list[str]:
         lines.append(f"offsets of group {group_id} on {topic}: {counts}")
     short = [move for move in found if move["error"]]
     lines += [
-        f"group {m['group_id']} on {m['topic']}-{m['partition']} stays {m['state']}: "
+        f"group {m['group_id']} on {m['topic']}-{m['partition']} is {m['state']}: "
         f"{m['error']}{': ' + m['message'] if m['message'] else ''}"
         for m in short[:_MOST_LISTED]
     ]

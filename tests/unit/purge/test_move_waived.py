@@ -156,6 +156,18 @@ def test_a_move_that_never_takes_is_given_up_by_name(room: Room, answer: str, er
     assert room.live.offsets_of["dead"][0] == 10
 
 
+def test_a_coordinator_that_moves_is_given_time_to_settle(room: Room) -> None:
+    commit, settled = room.live.commit_offsets, NOW + timedelta(seconds=3)
+
+    def commit_offsets(group_id: str, offsets: Any) -> Any:
+        if room.clock.now < settled:
+            return dict.fromkeys(offsets, "COORDINATOR_LOAD_IN_PROGRESS")
+        return commit(group_id, offsets)
+
+    room.live.commit_offsets = commit_offsets  # type: ignore[method-assign]
+    assert move(carry_out(room)) == ("moved", None)
+
+
 def test_a_missing_right_is_named_and_not_tried_again(room: Room) -> None:
     room.live.commit_answers = ["GROUP_AUTHORIZATION_FAILED"]
     assert move(carry_out(room)) == ("refused", "GROUP_AUTHORIZATION_FAILED")
