@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
+from dashboard.demo.brokers import LocalCluster
+from dashboard.model import TopicPartition
 from dashboard.purge.journal_rows import RunView
 from tests.brokers.purge_bench import Bench
 
@@ -44,3 +47,21 @@ def assert_kept(bench: Bench, left: Iterable[Left]) -> None:
 def assert_untouched(bench: Bench, topic: str, *counts: int) -> None:
     """Nothing was queued, or nothing sent: each partition has all of its records."""
     assert_kept(bench, [Left(topic, p, "", range(count)) for p, count in enumerate(counts)])
+
+
+def segments_below(
+    cluster: LocalCluster, broker_id: int, key: TopicPartition, target_offset: int
+) -> int:
+    """Bytes of the segments that a purge to the target makes deletable, as they lie on the disk."""
+    files = segments(cluster, broker_id, key)
+    bases = [int(file.stem) for file in files]
+    return sum(
+        file.stat().st_size
+        for file, successor in zip(files, bases[1:], strict=False)
+        if successor <= target_offset
+    )
+
+
+def segments(cluster: LocalCluster, broker_id: int, key: TopicPartition) -> list[Path]:
+    """The log segments of a replica, oldest first; `*.log.deleted` is none any more."""
+    return sorted((cluster.log_dir(broker_id) / f"{key.topic}-{key.partition}").glob("*.log"))

@@ -12,6 +12,7 @@ from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
 from dashboard.model import TopicPartition
 from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_proof import segments_below
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +33,6 @@ def grown_topic(bench: Bench) -> str:
     return topic
 
 
-def segments_below(cluster: LocalCluster, broker_id: int, topic: str, target: int) -> int:
-    """Bytes of the segments that a purge to `target` makes deletable, as they lie on the disk."""
-    files = sorted((cluster.log_dir(broker_id) / f"{topic}-0").glob("*.log"))
-    bases = [int(file.stem) for file in files]
-    return sum(
-        file.stat().st_size
-        for file, successor in zip(files, bases[1:], strict=False)
-        if successor <= target
-    )
-
-
 def test_what_is_promised_is_what_the_disk_holds_in_whole_segments(
     bench: Bench, cluster: LocalCluster
 ) -> None:
@@ -54,7 +44,7 @@ def test_what_is_promised_is_what_the_disk_holds_in_whole_segments(
     assert row.estimate.method == "sampled"
     assert set(row.estimate.replicas) == {1, 2, 3}
     for broker_id, promised in row.estimate.replicas.items():
-        on_disk = segments_below(cluster, broker_id, topic, 34_000)
+        on_disk = segments_below(cluster, broker_id, TopicPartition(topic, 0), 34_000)
         assert on_disk > 4 << 20
         assert abs(promised - on_disk) <= 1.2 * (1 << 20), (promised, on_disk)
 

@@ -1,0 +1,56 @@
+"""A receipt of a real cluster: to the byte what left each disk, though its watcher was killed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from confluent_kafka import TopicPartition as Part
+
+from dashboard.clock import utc_now
+from dashboard.demo.brokers import LocalCluster
+from dashboard.model import TopicPartition
+from dashboard.purge import queue
+from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_faults import kinds, until
+from tests.brokers.purge_proof import Left, assert_proved, segments, segments_below
+
+SEGMENT = 1 << 20
+
+
+def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher_was_killed(
+    bench: Bench, cluster: LocalCluster
+) -> None:
+    topic = bench.topic(3000, 300)
+    key = TopicPartition(topic, 0)
+    bench.commit("purge-g", topic, {0: 2900, 1: 200})
+    plan = bench.plan(topic, sample=True)
+    deletable = {b: segments_below(cluster, b, key, 2900) for b in cluster.broker_ids}
+    assert all(size > SEGMENT for size in deletable.values())
+    there = Part(topic, 1, 260)  # somebody else's purge: "already there" frees nothing
+    next(iter(bench.admin.delete_records([there]).values())).result(20)
+
+    view = bench.apply(plan, watch=True)
+    until(lambda: bench.journal.run(view.run.run_id).run.receipt is not None)
+    bench.kill_worker(view.run.run_id)
+    assert not bench.journal.run(view.run.run_id).run.receipt_final
+    later = utc_now() + timedelta(minutes=1)
+    assert view.run.run_id in queue.respawn_stale(bench.settings, bench.journal, now=later)
+    until(lambda: bench.journal.run(view.run.run_id).run.receipt_final, 60)
+
+    receipt = bench.journal.run(view.run.run_id).run.receipt
+    assert receipt is not None
+    assert [(r["topic"], r["partition"]) for r in receipt["replicas"]] == [key] * 3
+    for replica in receipt["replicas"]:
+        broker = replica["broker_id"]
+        assert replica["freed_bytes"] == deletable[broker]
+        on_disk = sum(file.stat().st_size for file in segments(cluster, broker, key))
+        assert replica["size_bytes"] == on_disk
+        assert replica["before_bytes"] == on_disk + deletable[broker]
+        assert abs(replica["predicted_bytes"] - deletable[broker]) < SEGMENT
+        assert segments_below(cluster, broker, key, 2900) == 0
+    assert receipt["freed_bytes"] == sum(deletable.values())
+    assert (receipt["retention_bytes"], receipt["produced_bytes"]) == (0, 0)
+    assert (receipt["gap"] is None) == (receipt["freed_bytes"] == receipt["predicted_bytes"])
+    assert kinds(bench, view.run.run_id).count("receipt") == 1
+    left = Left(topic, 0, "done", range(2900, 3000)), Left(topic, 1, "done", range(260, 300))
+    assert_proved(bench, view, "done", *left)
