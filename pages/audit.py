@@ -166,7 +166,7 @@ def show_timeline(rows: Sequence[Line]) -> None:
             "Time (UTC)": st.column_config.TextColumn(width=145),
             "Ago": st.column_config.TextColumn(width=60),
             "Who": st.column_config.TextColumn(width=70),
-            "What": st.column_config.TextColumn(width=120),
+            "What": st.column_config.TextColumn(width=125),
             "Said": st.column_config.TextColumn(width=420),
             "Topics": st.column_config.TextColumn(width=130),
             "Run": st.column_config.LinkColumn(display_text=r"run=(.*)", width=165),

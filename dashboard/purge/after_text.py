@@ -28,7 +28,8 @@ def behind_said(partitions: Iterable[Row]) -> list[str]:
                     waiting[follower["broker_id"]].append(follower)
     ordered = sorted(waiting.items(), key=lambda item: (-len(item[1]), item[0]))
     return [_behind(broker_id, followers) for broker_id, followers in ordered] + [
-        f"Broker {broker_id} is down: {plural(count, 'partition')} will follow when it is back."
+        f"Broker {broker_id} is down: its replicas of {plural(count, 'partition')} delete when it "
+        "is back."
         for broker_id, count in sorted(down.items())
     ]
 

@@ -51,7 +51,7 @@ def behind_html(view: RunView, partitions: Sequence[Mapping[str, Any]], now: dat
         return ""
     lines = "".join(f"<p>{text(line)}</p>" for line in said[:_MOST_LINES])
     until = view.run.watched_until
-    if until is not None and not view.run.open:
+    if until is not None and not view.run.open and "leader_done" in view.counts:
         lines += f"<p><small>{_watching(until, now)}</small></p>"
     return f'<div class="lw lw-state" role="status">{lines}</div>'
 

@@ -129,11 +129,6 @@ def table(view: RunView) -> None:
         }
     )
     column = st.column_config.TextColumn
-    config = {
-        name: column(alignment="right", width=115)
-        for name in ("Target", "Low watermark", "Leader's log start")
-    }
-    config["Followers behind"] = column(width=270)
     st.dataframe(
         shown,
         hide_index=True,
@@ -142,7 +137,11 @@ def table(view: RunView) -> None:
         column_config={
             "Partition": st.column_config.NumberColumn(width=70),
             "State": column(width=110),
-            **config,
+            "Target": column(alignment="right", width=100),
+            "Low watermark": column(alignment="right", width=115),
+            "Leader's log start": column(alignment="right", width=115),
+            "Followers behind": column(width=260),
+            "Error": column(width=180),
         },
         alt="Partitions of the run with state, target, low watermark and followers behind",
         key="run-table",

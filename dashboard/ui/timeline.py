@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,16 @@ KINDS = {
     "answer": "answered",
     "read": "read back",
     "unread": "could not be read",
+    "no-answer": "no answer came",
+    "unreached": "not reached",
+    "gave-up": "given up",
+    "stopped": "stopped",
+    "watched": "seen later",
+    "move-intent": "about to move",
+    "move-answer": "move answered",
+    "move-no-answer": "move unanswered",
+    "moves-read": "offsets read",
+    "moves-refused": "offsets left",
     "cancelled": "left out",
     "wish": "asked for",
     "receipt": "receipt",
@@ -73,7 +84,8 @@ def keep(
 
 def said(entry: Entry) -> str:
     """What an entry means, in one line."""
-    return _SAID.get(entry.kind, _partitions)(entry.body)
+    counted = _moves if entry.kind.startswith("move") else _partitions
+    return _SAID.get(entry.kind, counted)(entry.body)
 
 
 def _queued(body: Mapping[str, Any]) -> str:
@@ -117,11 +129,21 @@ def _declared(body: Mapping[str, Any]) -> str:
 def topics_of(body: Mapping[str, Any]) -> frozenset[str]:
     """The topics an entry names, whether its partitions are rows or triples."""
     named = {str(_topic(partition)) for partition in body.get("partitions") or ()}
-    return frozenset({*named, *map(str, body.get("topics") or ())})
+    moved = {str(m["topic"]) for m in body.get("moves") or () if isinstance(m, Mapping)}
+    return frozenset({*named, *moved, *map(str, body.get("topics") or ())})
 
 
 def _topic(partition: Any) -> Any:
     return partition["topic"] if isinstance(partition, Mapping) else partition[0]
+
+
+def _moves(body: Mapping[str, Any]) -> str:
+    counts = Counter((str(m["group_id"]), str(m["state"])) for m in body.get("moves") or ())
+    parts = [
+        f"{group}: {formats.plural(n, 'offset')} {state}"
+        for (group, state), n in sorted(counts.items())
+    ]
+    return "; ".join([*parts, *([str(body["code"])] if body.get("code") else [])])
 
 
 def _partitions(body: Mapping[str, Any]) -> str:

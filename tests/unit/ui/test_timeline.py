@@ -38,3 +38,13 @@ def test_a_declaration_tells_topics_window_and_reason() -> None:
         "orders, payments: its groups are all its readers, replay window 24h: asked every team"
     )
     assert "unknown" in line("declared", topics=["a"], readers="unknown", reason="r").said
+
+
+def test_moved_offsets_are_told_by_group_and_state() -> None:
+    moves = [
+        {"group_id": "dead", "topic": "orders", "partition": n, "state": "moved"} for n in (0, 1)
+    ]
+    found = line("move-answer", group_id="dead", moves=moves)
+
+    assert found.said == "dead: 2 offsets moved"
+    assert found.topics == {"orders"}
