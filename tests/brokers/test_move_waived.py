@@ -18,13 +18,17 @@ from confluent_kafka import Consumer, TopicPartition
 
 from dashboard.cli.main import main
 from dashboard.clock import utc_now
-from dashboard.cluster.live import connect
+from dashboard.cluster.connection import open_connection
+from dashboard.cluster.live import LiveCluster, connect
+from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
 from dashboard.errors import RefusedError
 from dashboard.model import TopicPartition as Key
 from dashboard.purge import queue
+from dashboard.purge.execute import Execution
 from dashboard.purge.plan import Plan
 from tests.brokers.purge_bench import UNDECLARED, Bench
+from tests.brokers.purge_faults import TIMEOUT
 
 
 @pytest.fixture
@@ -164,6 +168,49 @@ def test_a_worker_killed_around_the_move_is_followed_by_one_that_reads_first(
     kinds = [e.kind for e in bench.journal.entries(run_id)]
     assert kinds.count("move-intent") == (2 if moment == "before-sending" else 1)
     assert kinds.count("intent") == 1
+    assert bench.journal.verify().ok
+
+
+class Hanging(LiveCluster):
+    """A real cluster whose group coordinator hangs while the first move is on its way."""
+
+    def __init__(self, bench: Bench, cluster: LocalCluster, coordinator: int) -> None:
+        super().__init__(open_connection({"bootstrap.servers": bench.bootstrap}, timeout=TIMEOUT))
+        self._cluster = cluster
+        self._hangs = [coordinator]
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[Key, int]) -> dict[Key, str | None]:
+        if not self._hangs:
+            return super().commit_offsets(group_id, offsets)
+        coordinator = self._hangs.pop()
+        self._cluster.suspend(coordinator)
+        try:
+            return super().commit_offsets(group_id, offsets)
+        finally:
+            self._cluster.resume(coordinator)
+
+
+def test_a_coordinator_that_hangs_got_nothing_and_is_asked_again(
+    bench: Bench, cluster: LocalCluster, dead: str
+) -> None:
+    topic = bench.topic(100)
+    bench.commit("move-live", topic, {0: 60})
+    bench.commit(dead, topic, {0: 10})
+    found = bench.admin.describe_consumer_groups([dead])[dead].result(20)
+    run_id = bench.enqueue(plan_moving(bench, topic, dead), start=False)
+    with Hanging(bench, cluster, found.coordinator.id) as live:
+        execution = Execution(
+            live=live, journal=bench.journal, run=bench.journal.head(run_id),
+            plan=bench.journal.plan(run_id), now=utc_now, sleep=time.sleep,
+            read_only=lambda: False,
+        )  # fmt: skip
+        assert execution.execute() == "done"
+    lost = [e for e in bench.journal.entries(run_id) if e.kind == "move-no-answer"]
+    assert [(e.body["code"], e.body["moves"][0]["state"]) for e in lost] == [
+        ("BROKER_UNREACHABLE", "pending")  # it never greeted, so nothing was sent
+    ]
+    assert bench.journal.moves(run_id)[0].state == "moved"
+    assert committed(bench, dead, topic) == {0: 60}
     assert bench.journal.verify().ok
 
 

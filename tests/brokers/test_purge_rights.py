@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +106,29 @@ def test_a_topic_without_the_delete_right_is_not_done_and_the_others_are(bench: 
     purged = [Left(topic, 0, "done", range(12, 20)) for topic in topics[:2]]
     kept = Left(topics[2], 0, "not_done", range(20))
     assert_proved(bench, view, "partial", *purged, kept)
+
+
+def test_a_move_needs_read_on_the_group_and_the_topic(bench: Bench) -> None:
+    topic, dead = bench.topic(20), f"rights-{uuid.uuid4().hex[:8]}"
+    bench.commit("purge-rights", topic, {0: 12})
+    bench.commit(dead, topic, {0: 5})
+    known = [
+        rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
+        rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS),
+        rule(ResourceType.GROUP, "*", AclOperation.DESCRIBE),
+    ]
+    allow(bench, *known, *readable([topic]), rule(ResourceType.TOPIC, topic, AclOperation.DELETE))
+    found = []
+    try:
+        for kind, name in ((None, ""), (ResourceType.GROUP, dead), (ResourceType.TOPIC, topic)):
+            if kind is not None:
+                allow(bench, rule(kind, name, AclOperation.READ))
+            view = bench.apply(bench.plan(topic, waive=(f"{dead}=gone",), move_waived=True))
+            found.append((view.partitions[0].state, view.moves[0].state, view.moves[0].error))
+    finally:
+        take_back(bench, *known)
+    assert found == [
+        ("done", "refused", "GROUP_AUTHORIZATION_FAILED"),
+        ("done", "refused", "TOPIC_AUTHORIZATION_FAILED"),
+        ("done", "moved", None),
+    ]
