@@ -201,7 +201,7 @@ class Bench:
             "isolation.level": "read_uncommitted",
         }
         reader = Consumer(client(self.bootstrap, **settings))
-        low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        low, high = _watermarks(reader, TopicPartition(topic, partition))
         reader.assign([TopicPartition(topic, partition, low)])
         found: list[int] = []
         until = utc_now() + timedelta(seconds=20)
@@ -213,3 +213,15 @@ class Bench:
                 found.append(offset)
         reader.close()
         return found
+
+
+def _watermarks(reader: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """Low and high watermark; a leader just elected first has to learn the latter (KIP-207)."""
+    until = time.monotonic() + 20
+    while True:
+        try:
+            return reader.get_watermark_offsets(partition, timeout=10)
+        except KafkaException:  # OFFSET_NOT_AVAILABLE until then
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)

@@ -77,6 +77,8 @@ def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
         [purge]
         request_timeout = "5s"
         most_partitions = 7
+        stop_at_error_share = 0
+        stop_on_isr_loss = false
         liftable_guards = ["over-limit"]
         """,
     )
@@ -99,6 +101,8 @@ def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
     assert (other.glob, other.readers, other.reason) == ("*", "unknown", "")
     assert settings.purge.request_timeout == timedelta(seconds=5)
     assert settings.purge.most_partitions == 7
+    purge = settings.purge
+    assert (purge.stop_at_error_share, purge.stop_on_isr_loss) == (0.0, False)
     assert settings.purge.liftable_guards == ("over-limit",)
 
 
@@ -143,6 +147,10 @@ def test_an_unknown_key_is_named_with_the_nearest(
         ("purge = 5", "[purge]"),
         ("[purge]\nmost_partitions = 0", "most_partitions"),
         ("[purge]\nmost_partitions = true", "most_partitions"),
+        ("[purge]\nstop_at_error_share = 1.5", "stop_at_error_share"),
+        ("[purge]\nstop_at_error_share = true", "stop_at_error_share"),
+        ("[purge]\nstop_at_least_answered = 0", "stop_at_least_answered"),
+        ("[purge]\nstop_on_isr_loss = 3", "stop_on_isr_loss"),
         ("[purge]\nliftable_guards = ['cluster-mismatch']", "cluster-mismatch"),
         ("[purge]\nliftable_guards = 'over-limit'", "liftable_guards"),
     ],
