@@ -18,3 +18,23 @@ def test_the_wheel_names_every_package_of_the_clone() -> None:
     }
 
     assert set(project["tool"]["setuptools"]["packages"]) == found | {"dashboard.screens"}
+
+
+def test_the_wheel_carries_every_file_that_is_no_module() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    data = project["tool"]["setuptools"]["package-data"]
+    carried = {
+        file
+        for package, patterns in data.items()
+        for pattern in patterns
+        for file in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+
+    found = {
+        file
+        for top in ("dashboard", "analytics")
+        for file in (ROOT / top).rglob("*")
+        if file.is_file() and file.suffix != ".py" and "__pycache__" not in file.parts
+    }
+
+    assert found == carried
