@@ -35,7 +35,6 @@ _CONTENT = re.compile(rf"\./((?:[{PLAIN_CHARACTERS}]+/)?[{PLAIN_CHARACTERS}]+):(
 _GREETING_LINES = 1000  # what a login shell may print before the header
 _KILLED = 126  # find itself ends with 0 or 1; from here on a shell reports why it did not run
 _LONGEST = 8 * LONGEST_LINE
-_TOO_LONG = b"\0"  # in place of a line that none of ours can be
 
 
 class Lines:
@@ -52,11 +51,10 @@ class Lines:
         if not line:
             return None
         self.number += 1
-        whole = line
-        while len(line) == _LONGEST and not line.endswith(b"\n"):
-            line = self._file.readline(_LONGEST)
-            whole = _TOO_LONG
-        return whole.rstrip(b"\r\n")
+        rest = line
+        while len(rest) == _LONGEST and not rest.endswith(b"\n"):  # none of ours is so long
+            rest = self._file.readline(_LONGEST)
+        return line.rstrip(b"\r\n")
 
     def until_marker(self) -> Iterator[bytes]:
         """The lines before the next `#` line, which becomes `marker`; None at the end of all."""

@@ -183,6 +183,27 @@ def test_what_vanishes_meanwhile_is_no_gap(
     assert found.summary["gaps"] == []
 
 
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Disk(tmp_path / "elsewhere")
+    disk.segment(elsewhere.folder("a-0"), 0)
+    folder = disk.folder("a-0", topic_id=None)
+    honest = os.scandir
+
+    def scandir(path: Any) -> Any:
+        with honest(path) as entries:
+            found = _Entries(entries)
+        folder.rmdir()
+        folder.symlink_to(elsewhere.path / "a-0")
+        return found
+
+    monkeypatch.setattr(scan_module.os, "scandir", scandir)
+    found = scanned(tmp_path / "out", disk.path)
+    assert segments(found) == []
+    assert set(gaps(found)) == {"a-0"}
+
+
 class _Entries(list[Any]):
     def __enter__(self) -> _Entries:
         return self
