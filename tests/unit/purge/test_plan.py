@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from dashboard.errors import PlanError, RefusedError
@@ -18,10 +18,10 @@ from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.plan_json import canonical, digest
 from dashboard.purge.preview import preview
 from dashboard.purge.resolve import ResolvedTarget, resolve
-from dashboard.purge.targets import parse_target
+from dashboard.purge.targets import Target, parse_target
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
-OFFSETS = st.integers(0, 50)
+OFFSETS = st.integers(0, 8)
 
 
 def plan_of(found: Any, resolved: Any, **change: Any) -> Plan:
@@ -35,42 +35,70 @@ def plan_of(found: Any, resolved: Any, **change: Any) -> Plan:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[Any, Any, list[Waiver]]:
-    """Partitions with groups, a kind of target, and some waived groups."""
+    """Partitions with groups, a kind of target, and some waived groups.
+
+    Few offsets and few gaps, so that targets often meet commits and ends exactly.
+    """
+    names = sorted(draw(st.sets(st.sampled_from(["a", "b", "ü", "d"]), min_size=1)))
     partitions, claims = [], {}
-    for number in range(draw(st.integers(1, 4))):
+    for number in range(draw(st.integers(1, 3))):
         start, stable, high = sorted([draw(OFFSETS), draw(OFFSETS), draw(OFFSETS)])
         partitions.append(partition(start, stable, high, number))
-        names = draw(st.sets(st.sampled_from(["a", "b", "ü", "d"])))
-        claims[number] = {g: draw(OFFSETS) for g in sorted(names)}
-    assigned = draw(st.sets(st.sampled_from([p.key for p in partitions])))
-    member = Group("member", "consumer", "Stable", 1, tuple(sorted(assigned)))
-    found = facts(*partitions, claims=claims, groups=(member,))
-    waived = draw(st.sets(st.sampled_from(["a", "b", "ü", "member"])))
-    text = draw(st.sampled_from(["committed", "high-watermark", "offset"]))
-    target = parse_target(f"offset:{draw(OFFSETS)}" if text == "offset" else text)
+        without = draw(st.sampled_from([*names, None, None, None]))
+        claims[number] = {g: draw(OFFSETS) for g in names if g != without}
+    keys = [p.key for p in partitions]
+    members = Group("member", "consumer", "Stable", 1, tuple(draw(st.sampled_from([[], keys]))))
+    found = facts(*partitions, claims=claims, groups=(members,))
+    waived = draw(st.sets(st.sampled_from([*names, "member"])))
+    typed = draw(st.fixed_dictionaries({key: st.sampled_from([-1, *range(9)]) for key in keys}))
+    target = draw(
+        st.sampled_from([
+            parse_target("committed"), parse_target("high-watermark"),
+            parse_target(f"offset:{draw(OFFSETS)}"), Target("file", offsets=typed),
+        ])
+    )  # fmt: skip
     resolved = resolve(
         None,  # type: ignore[arg-type]
-        found, target, chosen_groups=(), waived=waived,
+        found, target, chosen_groups=draw(st.sampled_from([(), tuple(names[:1])])), waived=waived,
         declarations={TOPIC: declared()}, now=NOW,
     )  # fmt: skip
     return found, resolved, [Waiver(g, "gone", "ann", NOW) for g in sorted(waived)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(worlds())
 def test_no_free_partition_passes_a_group_an_open_transaction_or_the_log_start(
     world: tuple[Any, Any, list[Waiver]],
 ) -> None:
-    found, resolved, waivers = world
+    found, _, waivers = world
     waived = {w.group_id for w in waivers}
-    for p in plan_of(found, resolved, waivers=waivers).free_partitions:
+    for p in free_of(world):
         assert p.target_offset is not None
+        assert p.log_start_offset is not None
         assert p.target_offset >= p.log_start_offset
         if p.target_offset == p.log_start_offset:
             continue  # nothing is deleted
-        assert p.target_offset <= p.last_stable_offset
+        assert p.target_offset <= p.last_stable_offset <= p.high_watermark
         for claim in found.claims.get(p.key, ()):
             assert claim.group_id in waived or claim.committed_offset >= p.target_offset
+
+
+def free_of(world: tuple[Any, Any, list[Waiver]]) -> tuple[Any, ...]:
+    """The partitions that a plan of this world would send; without any override."""
+    found, resolved, waivers = world
+    return plan_of(found, resolved, waivers=waivers).free_partitions
+
+
+@pytest.mark.parametrize("edge", ["committed_offset", "last_stable_offset"])
+def test_such_worlds_hold_targets_at_the_very_edge(edge: str) -> None:
+    def at_the_edge(world: tuple[Any, Any, list[Waiver]]) -> bool:
+        return any(
+            p.target_offset in {getattr(p, edge, None), *(getattr(g, edge, None) for g in p.groups)}
+            for p in free_of(world)
+            if p.target_offset > p.log_start_offset
+        )
+
+    find(worlds(), at_the_edge)  # raises NoSuchExample
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,6 +128,7 @@ def test_the_hash_covers_everything_but_itself() -> None:
     document = json.loads(free_plan().to_json_text())
     found = document.pop("sha256")
     assert found == digest(document)
+    assert '"created_by":"ü"' in free_plan(created_by="ü").to_json_text()  # UTF-8 as it is
     assert ", " not in free_plan().to_json_text()
 
 
