@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from dashboard.metrics.topic_bytes import BYTES_OUT
-from dashboard.model import TopicPartition
 from dashboard.purge.unseen_readers import TopicReading
 from dashboard.snapshots import ClusterStore
 
 WINDOW = timedelta(hours=24)
 # Enough to see restarts and resets between; a day of watch keeps some eighty snapshots.
-_NEWEST, _SPREAD = 6, 12
+_NEWEST, _SPREAD = 4, 8
+_PARTITION = ["topic", "partition"]
+_CLAIM = ["group_id", *_PARTITION]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +29,16 @@ class Sample:
     """What one snapshot tells of the topics asked about.
 
     `bytes_out` maps a broker to topic -> its counter since its start; a broker that answered
-    stands there even without a topic. `commits` maps (group, partition) to the offset,
-    `starts` a partition to its leader's log start, `record_bytes` to the leader's bytes by offset
-    held, `hosts` a topic to the brokers of its replicas.
+    stands there even without a topic. `commits` has a row by group and partition with `offset`;
+    `leaders` one by partition with `start` (log start offset) and `record_bytes` (bytes by offset
+    held), null where unknown; `hosts` maps a topic to the brokers of its replicas.
     """
 
     taken_at: datetime
     bytes_out: Mapping[int, Mapping[str, float]]
-    commits: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
-    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
-    record_bytes: Mapping[TopicPartition, float] = field(default_factory=dict)
-    hosts: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    commits: pd.DataFrame
+    leaders: pd.DataFrame
+    hosts: Mapping[str, frozenset[int]]
 
 
 def topic_readings(
@@ -49,11 +53,11 @@ def topic_readings(
     ids = [name for name in store.ids("snapshots") if name >= oldest]
     picked = sorted({*ids[-_NEWEST:], *ids[:: max(1, len(ids) // _SPREAD)]})
     samples = [s for name in picked if (s := _sample(store, name, wanted)) is not None]
-    return {topic: reading(samples, topic) for topic in wanted} if samples else {}
+    return readings(samples, wanted) if samples else {}
 
 
-def reading(samples: list[Sample], topic: str) -> TopicReading:
-    """One topic's reading from samples, oldest first.
+def readings(samples: list[Sample], topics: Iterable[str]) -> dict[str, TopicReading]:
+    """Each topic's reading from samples, oldest first.
 
     Bytes out is the sum of counter differences per broker; a counter that fell began anew at 0
     (a restart, or the leadership that went and came). Explained is an estimate: the progress of
@@ -61,28 +65,40 @@ def reading(samples: list[Sample], topic: str) -> TopicReading:
     lowest of the window (after a purge the leader's size counts a segment that mostly went). A
     group's first commit counts from the log start.
     """
-    hosts = samples[-1].hosts.get(topic, frozenset())
-    counted = {b for b in hosts if sum(b in s.bytes_out for s in samples) > 1}
-    partitions = sum(key.topic == topic for key in samples[-1].starts)
-    if not counted:
-        none = "no broker of it has two samples of metrics within a day"
-        return TopicReading(topic, partitions=max(1, partitions), why=none)
+    newest = samples[-1]
+    partitions = newest.leaders.groupby("topic").size()
+    explained = _explained(samples)
     window = samples[-1].taken_at - samples[0].taken_at
+    answered = {b for s in samples for b in s.bytes_out}
+    counted = {b for b in answered if sum(b in s.bytes_out for s in samples) > 1}
+    return {
+        topic: _reading(
+            TopicReading(
+                topic,
+                round(sum(_sent(samples, broker, topic) for broker in counted)),
+                explained.get(topic, 0),
+                max(1, round(window.total_seconds() * 1000)),
+                int(partitions.get(topic, 1)),
+                None,
+            ),
+            newest.hosts.get(topic, frozenset()),
+            counted,
+        )
+        for topic in topics
+    }
+
+
+def _reading(found: TopicReading, hosts: frozenset[int], counted: set[int]) -> TopicReading:
+    """The reading, or what kept it from being one."""
+    if not hosts & counted:
+        why = "no broker of it has two samples of metrics within a day"
+        return TopicReading(found.topic, partitions=found.partitions, why=why)
+    if found.explained_bytes is None:
+        return replace(found, why="the size of its records is unknown")
     silent = ", ".join(str(b) for b in sorted(hosts - counted))
-    explained = _explained(samples, topic)
-    why: str | None = None
-    if explained is None:
-        why = "the size of its records is unknown"
-    elif silent:
-        why = f"broker {silent} has no two samples of metrics within a day"
-    return TopicReading(
-        topic,
-        round(sum(_sent(samples, broker, topic) for broker in counted)),
-        explained,
-        max(1, round(window.total_seconds() * 1000)),
-        max(1, partitions),
-        why,
-    )
+    if silent:
+        return replace(found, why=f"broker {silent} has no two samples of metrics within a day")
+    return found
 
 
 def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:
@@ -91,78 +107,96 @@ def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:
     return sum(after - before if after >= before else after for before, after in pairwise(seen))
 
 
-def _explained(samples: list[Sample], topic: str) -> int | None:
-    total = 0.0
-    for key, records in _progress(samples, topic).items():
-        sizes = [s.record_bytes[key] for s in samples if key in s.record_bytes]
-        if records and not sizes:
-            return None
-        total += records * min(sizes, default=0.0)
-    return round(total)
+def _explained(samples: list[Sample]) -> dict[str, int | None]:
+    """Topic -> bytes that its groups' progress explains; None where record sizes are unknown."""
+    leaders = _numbered([s.leaders for s in samples])
+    progress = _progress(_numbered([s.commits for s in samples]), leaders)
+    sizes = leaders.groupby(_PARTITION, as_index=False)["record_bytes"].min()
+    joined = progress[progress["records"] > 0].merge(sizes, on=_PARTITION, how="left")
+    joined["bytes"] = joined["records"] * joined["record_bytes"]
+    found: dict[str, int | None] = {
+        str(topic): round(size) for topic, size in joined.groupby("topic")["bytes"].sum().items()
+    }
+    unknown = joined.loc[joined["record_bytes"].isna(), "topic"]
+    return {**found, **dict.fromkeys(unknown)}
 
 
-def _progress(samples: list[Sample], topic: str) -> dict[TopicPartition, int]:
-    """Offsets that all groups together committed their way forward, by partition."""
-    last = dict(samples[0].commits)
-    found: dict[TopicPartition, int] = {}
-    for before, after in pairwise(samples):
-        for claim, offset in after.commits.items():
-            key = claim[1]
-            if key.topic == topic:
-                was = last.get(claim, before.starts.get(key, after.starts.get(key, offset)))
-                found[key] = found.get(key, 0) + max(0, offset - was)
-        last.update(after.commits)
-    return found
+def _progress(commits: pd.DataFrame, leaders: pd.DataFrame) -> pd.DataFrame:
+    """Offsets that all groups together committed their way forward, as `records` by partition."""
+    starts = leaders[[*_PARTITION, "sample", "start"]].assign(sample=leaders["sample"] + 1)
+    rows = commits.merge(starts, on=[*_PARTITION, "sample"], how="left")
+    rows = rows.sort_values([*_CLAIM, "sample"])
+    before = rows.groupby(_CLAIM)["offset"].shift().fillna(rows["start"]).fillna(rows["offset"])
+    rows["records"] = (rows["offset"] - before).clip(lower=0).where(rows["sample"] > 0, 0)
+    return rows.groupby(_PARTITION)[["records"]].sum().reset_index()
+
+
+def _numbered(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    return pd.concat([f.assign(sample=n) for n, f in enumerate(frames)], ignore_index=True)
 
 
 def _sample(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | None:
     manifest = store.manifest("snapshots", snapshot)
     if not manifest.tables.get("broker_metrics"):
         return None
-    import pyarrow.compute as pc  # slow to import; a purge without snapshots does without
-
-    columns = ["topic_no", "topic"]
-    names = store.read("snapshots", snapshot, "topics", columns).to_pylist()
-    numbers = {row["topic_no"]: row["topic"] for row in names if row["topic"] in topics}
-    chosen = pc.field("topic_no").isin(sorted(numbers))
-    replicas = store.read("snapshots", snapshot, "replicas").filter(chosen).to_pylist()
-    commits = store.read("snapshots", snapshot, "group_offsets").filter(chosen).to_pylist()
-    hosts: dict[str, set[int]] = {}
-    for row in replicas:
-        hosts.setdefault(numbers[row["topic_no"]], set()).add(row["broker_id"])
-    leaders = {_key(numbers, row): row for row in replicas if row["is_leader"]}
+    names = store.read("snapshots", snapshot, "topics", ["topic_no", "topic"])
+    names = names.filter(pc.field("topic").isin(topics))
+    wanted = ("is_leader", "broker_id", "log_start_offset", "log_end_offset", "size_bytes")
+    replicas = _named(store, snapshot, "replicas", names, *wanted)
+    commits = _named(store, snapshot, "group_offsets", names, "group_id", "committed_offset")
+    commits = commits.filter(commits["committed_offset"].is_valid())
     return Sample(
         manifest.taken_at,
         _counters(store, snapshot, topics),
-        {
-            (row["group_id"], _key(numbers, row)): row["committed_offset"]
-            for row in commits
-            if row["committed_offset"] is not None
-        },
-        {k: r["log_start_offset"] for k, r in leaders.items() if r["log_start_offset"] is not None},
-        {k: size for k, r in leaders.items() if (size := _record_bytes(r)) is not None},
-        {topic: frozenset(brokers) for topic, brokers in hosts.items()},
+        _pandas(commits).rename(columns={"committed_offset": "offset"}),
+        _leaders(_pandas(replicas.filter(replicas["is_leader"]))),
+        _hosts(replicas),
     )
 
 
-def _counters(store: ClusterStore, snapshot: str, topics: list[str]) -> dict[int, dict[str, float]]:
-    import pyarrow.compute as pc
+def _leaders(rows: pd.DataFrame) -> pd.DataFrame:
+    held = (rows["log_end_offset"] - rows["log_start_offset"]).astype("Float64")
+    return rows[_PARTITION].assign(
+        start=rows["log_start_offset"], record_bytes=rows["size_bytes"] / held.where(held > 0)
+    )
 
+
+def _hosts(replicas: pa.Table) -> dict[str, frozenset[int]]:
+    found: dict[str, set[int]] = {}
+    for row in replicas.group_by(["topic", "broker_id"]).aggregate([]).to_pylist():
+        found.setdefault(row["topic"], set()).add(row["broker_id"])
+    return {topic: frozenset(brokers) for topic, brokers in found.items()}
+
+
+def _named(
+    store: ClusterStore, snapshot: str, table: str, names: pa.Table, *columns: str
+) -> pa.Table:
+    """Rows of the chosen topics with `topic` and `partition`."""
+    rows = store.read("snapshots", snapshot, table, ["topic_no", "partition", *columns])
+    return rows.join(names, "topic_no", join_type="inner").drop_columns("topic_no")
+
+
+def _pandas(rows: pa.Table) -> pd.DataFrame:
+    """Nullable types, so that numbers keep every digit."""
+    found: pd.DataFrame = rows.to_pandas(types_mapper=_NULLABLE.get)
+    return found
+
+
+_NULLABLE: dict[Any, Any] = {
+    pa.int32(): pd.Int32Dtype(),
+    pa.int64(): pd.Int64Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
+
+
+def _counters(store: ClusterStore, snapshot: str, topics: list[str]) -> dict[int, dict[str, float]]:
     rows = store.read("snapshots", snapshot, "broker_metrics")
     counts = rows.filter(pc.field("name") == BYTES_OUT)
     found: dict[int, dict[str, float]] = {b: {} for b in pc.unique(rows["broker_id"]).to_pylist()}
     topic_of = {json.dumps({"topic": t}, separators=(",", ":")): t for t in topics}
-    for row in counts.filter(pc.field("labels").isin(list(topic_of))).to_pylist():
-        found[row["broker_id"]][topic_of[row["labels"]]] = row["value"]
+    chosen = counts.filter(pc.field("labels").isin(list(topic_of)))
+    for broker_id, labels, value in zip(
+        *(chosen[name].to_pylist() for name in ("broker_id", "labels", "value")), strict=True
+    ):
+        found[broker_id][topic_of[labels]] = value
     return found
-
-
-def _record_bytes(leader: Mapping[str, Any]) -> float | None:
-    start, end, size = (leader[n] for n in ("log_start_offset", "log_end_offset", "size_bytes"))
-    if start is None or end is None or size is None or end <= start:
-        return None
-    return int(size) / int(end - start)
-
-
-def _key(numbers: Mapping[int, str], row: Mapping[str, Any]) -> TopicPartition:
-    return TopicPartition(numbers[row["topic_no"]], row["partition"])

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from dashboard.collect_tables import to_arrow
@@ -15,7 +16,7 @@ from dashboard.metrics.topic_bytes import BYTES_OUT
 from dashboard.purge.guards import judge
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.preview import preview
-from dashboard.purge.readings import Sample, reading, topic_readings
+from dashboard.purge.readings import Sample, readings, topic_readings
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.unseen_readers import TopicReading
 from dashboard.settings import TopicDeclaration
@@ -26,16 +27,32 @@ MIB = 1 << 20
 MINUTE = timedelta(minutes=1)
 
 
-def sample(minute: int, bytes_out: Mapping[int, float | None], **commits: int) -> Sample:
-    """Two brokers may host the topic; a record of it has 1,000 bytes; None: no counter yet."""
+def sample(
+    minute: int,
+    bytes_out: Mapping[int, float | None],
+    record_bytes: float | None = 1000.0,
+    **commits: int,
+) -> Sample:
+    """Two brokers host the topic; None: no counter yet."""
     return Sample(
         NOW + minute * MINUTE,
         {b: {} if size is None else {TOPIC: size} for b, size in bytes_out.items()},
-        {(group, KEY): offset for group, offset in commits.items()},
-        {KEY: 100},
-        {KEY: 1000.0},
+        pd.DataFrame(
+            [(group, *KEY, offset) for group, offset in commits.items()],
+            columns=["group_id", "topic", "partition", "offset"],
+        ).astype({"offset": "Int64"}),
+        pd.DataFrame(
+            {
+                "topic": [TOPIC], "partition": [0], "start": pd.array([100], "Int64"),
+                "record_bytes": pd.array([record_bytes], "Float64"),
+            }
+        ),
         {TOPIC: frozenset({1, 2})},
-    )
+    )  # fmt: skip
+
+
+def reading(samples: list[Sample], topic: str) -> TopicReading:
+    return readings(samples, [topic])[topic]
 
 
 def test_bytes_out_are_counter_differences_and_a_restart_begins_at_0() -> None:
@@ -81,12 +98,13 @@ def test_a_broker_without_samples_is_named_and_the_rest_is_a_lower_bound() -> No
 
 def test_progress_in_records_of_unknown_size_explains_nothing_and_is_not_measured() -> None:
     bare = [
-        Sample(s.taken_at, s.bytes_out, s.commits, s.starts, {}, s.hosts)
-        for s in (sample(0, {1: 0, 2: 0}, g=100), sample(1, {1: 9 * MIB, 2: 0}, g=200))
+        sample(0, {1: 0, 2: 0}, None, g=100),
+        sample(1, {1: 9 * MIB, 2: 0}, None, g=200),
     ]
-    assert reading(bare, TOPIC).measured == "not measured"
-    without = [Sample(s.taken_at, s.bytes_out, {}, s.starts, {}, s.hosts) for s in bare]
-    assert reading(without, TOPIC).suspected
+    found = reading(bare, TOPIC)
+    assert (found.measured, found.why) == ("not measured", "the size of its records is unknown")
+    still = [sample(0, {1: 0, 2: 0}, None, g=100), sample(1, {1: 9 * MIB, 2: 0}, None, g=100)]
+    assert reading(still, TOPIC).suspected
 
 
 @pytest.mark.parametrize(
