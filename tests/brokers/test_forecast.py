@@ -21,6 +21,7 @@ from dashboard.model import PartitionState
 from dashboard.purge.forecast import Forecast, forecast
 from dashboard.purge.forecast_text import native_said
 from dashboard.purge.holdups import holdups
+from dashboard.purge.journal_rows import Follower
 from dashboard.purge.plan import Plan
 from tests.brokers.purge_bench import Bench
 
@@ -93,6 +94,7 @@ def test_a_follower_that_stands_still_is_told_with_its_lag(
             cluster.start_broker(behind)
         # A megabyte comes before the quota is noticed; the next one not for some ten seconds.
         found = eventually(lambda: foresee(bench, plan), lambda seen: seen.timing_out == 1)
+        rated = followed(bench, topic, behind)
 
     (stall,) = found.stalls
     assert (stall.broker_id, stall.cause, stall.fetching) == (behind, "behind", False)
@@ -100,6 +102,23 @@ def test_a_follower_that_stands_still_is_told_with_its_lag(
     assert stall.lag_records > 1000
     assert stall.lag_seconds is not None
     assert stall.lag_seconds > 0
+    # The same follower, seen by the watch of a run that did not wait for it.
+    assert rated.lag_records is not None
+    assert rated.closing_per_second is not None
+
+
+def followed(bench: Bench, topic: str, broker_id: int) -> Follower:
+    """Purge without waiting; the follower behind, once two reads of it gave a rate."""
+    plan = bench.plan(topic, override=("under-replicated=test",))
+    run_id = bench.enqueue(plan, mode="leader-only-verified", watch=True)
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline:
+        for row in bench.journal.partitions(run_id):
+            for follower in row.followers:
+                if follower.broker_id == broker_id and follower.closing_per_second is not None:
+                    return follower
+        time.sleep(0.1)
+    raise AssertionError(f"no rate for broker {broker_id}: {bench.journal.run(run_id)}")
 
 
 @contextmanager
