@@ -175,7 +175,8 @@ def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:
     value = {"run_id": body["run_id"], "state": body["state"], "partitions": rows}
     if "error" in body:
         value["error"] = body["error"]
-    output.emit(value, _text(rows), as_json=as_json)
+    text = _text(rows, leader_only=view.run.mode == "leader-only")
+    output.emit(value, text, as_json=as_json)
     all_sent = len(plan.free_partitions) == len(plan.partitions)
     return view.exit_code if all_sent else view.exit_code or 2
 
@@ -205,12 +206,18 @@ def _row(planned: Any, sent: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def _text(rows: list[dict[str, Any]]) -> str:
-    """The lines of Kafka's own tool, which scripts may look for."""
+def _text(rows: list[dict[str, Any]], *, leader_only: bool = False) -> str:
+    """The lines of Kafka's own tool, which scripts may look for.
+
+    The low watermark of a leader-only purge may still be the old one: its leader's start follows.
+    """
     lines = ["Records delete operation completed:"]
     for row in rows:
-        said = (
-            f"error: {row['error']}" if row["error"] else f"low_watermark: {row['low_watermark']}"
-        )
+        said = f"low_watermark: {output.cell(row['low_watermark'])}"
+        if leader_only:
+            start = output.cell(row["leader_log_start_offset"])
+            said += f"\tleader_log_start_offset: {start}"
+        if row["error"]:
+            said = f"error: {row['error']}"
         lines.append(f"partition: {row['topic']}-{row['partition']}\t{said}")
     return "\n".join(lines)
