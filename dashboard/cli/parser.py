@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Any, NoReturn
 
 from dashboard.errors import UsageError
@@ -50,10 +49,18 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}", f"See: {self.prog} --help")
 
 
+class _Version(argparse.Action):
+    """argparse's own `version`, but looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"lowwater {version()}")
+        parser.exit()
+
+
 def new_parser() -> tuple[Parser, Verbs]:
     """The parser of `lowwater` and the place where verbs add theirs."""
     parser = Parser(prog="lowwater", description=_DESCRIPTION, epilog=_EXAMPLES + EXIT_CODES)
-    parser.add_argument("--version", action="version", version=f"lowwater {version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print it and exit")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, title="verbs")
     return parser, verbs
 
@@ -138,6 +145,8 @@ def parse(parser: Parser, verbs: Verbs, argv: Sequence[str]) -> argparse.Namespa
 
 def version() -> str:
     """The installed version, or `unknown` in a tree that was never installed."""
+    from importlib import metadata
+
     try:
         return metadata.version("lowwater")
     except metadata.PackageNotFoundError:

@@ -37,6 +37,7 @@ class Judge:
     most_partitions: int
     planned_partitions: int
     topic_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    share_groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def findings(self, key: TopicPartition, target: ResolvedTarget) -> list[Finding]:
         """Every guard on one partition for its target, in a fixed order."""
@@ -103,11 +104,8 @@ class Judge:
     def _share_findings(
         self, seen: PartitionFacts, claims: Mapping[str, int | None]
     ) -> Iterator[Finding]:
-        for group_id, group in self.facts.groups.items():
-            if group.type != "share" or group_id in self.waived or group_id in claims:
-                continue
-            topics = {tp.topic for tp in group.assigned}
-            if not topics or seen.topic in topics:
+        for group_id, topics in self.share_groups.items():
+            if group_id not in claims and (not topics or seen.topic in topics):
                 why = "its members read this topic" if topics else "its topics cannot be read"
                 yield Finding(guard("share-group", group_id=group_id, why=why), group_id)
 
@@ -166,8 +164,19 @@ def judge(
     planned_partitions: int,
 ) -> Judge:
     """A judge over `facts`; `declarations` maps a topic to its declaration."""
-    groups = _topic_groups(facts, waived)
-    return Judge(facts, waived, declarations, most_partitions, planned_partitions, groups)
+    return Judge(
+        facts,
+        waived,
+        declarations,
+        most_partitions,
+        planned_partitions,
+        _topic_groups(facts, waived),
+        {
+            group_id: frozenset(key.topic for key in group.assigned)
+            for group_id, group in facts.groups.items()
+            if group.type == "share" and group_id not in waived
+        },
+    )
 
 
 @lru_cache(maxsize=4096)

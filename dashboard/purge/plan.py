@@ -96,9 +96,13 @@ class Plan:
     readings: tuple[TopicReading, ...] = ()
 
     @cached_property
+    def _sealed(self) -> tuple[str, str]:
+        return plan_json.seal(plan_json.encode(self))
+
+    @property
     def sha256(self) -> str:
         """Hex sha256 of the canonical JSON without its own `sha256` key."""
-        return plan_json.digest(plan_json.encode(self))
+        return self._sealed[0]
 
     @property
     def plan_id(self) -> str:
@@ -123,7 +127,7 @@ class Plan:
 
     def to_json_text(self) -> str:
         """Canonical JSON: sorted keys, no spaces, UTF-8, `sha256` over all but itself."""
-        return plan_json.canonical({**plan_json.encode(self), "sha256": self.sha256})
+        return self._sealed[1]
 
     def offsets_json(self) -> str:
         """The free partitions' targets as a file of Kafka's delete-records tool."""

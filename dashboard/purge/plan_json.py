@@ -33,6 +33,17 @@ def digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(document).encode()).hexdigest()
 
 
+def seal(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The `digest` of a document, and its canonical JSON with that as `sha256`: written once.
+
+    Keys are sorted, so `sha256` stands between two parts that are canonical themselves.
+    """
+    before = canonical({k: v for k, v in document.items() if k < "sha256"})[:-1]
+    after = canonical({k: v for k, v in document.items() if k > "sha256"})[1:]
+    found = hashlib.sha256(f"{before},{after}".encode()).hexdigest()
+    return found, f'{before},"sha256":"{found}",{after}'
+
+
 def encode(plan: Plan) -> dict[str, Any]:
     """The plan's document without `sha256`."""
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import gc
 import os
 import sys
 import threading
@@ -185,4 +186,5 @@ def _heartbeat(journal: Journal, run_id: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(100_000, 20, 100)  # as the command line, and for the same reason
     sys.exit(main())

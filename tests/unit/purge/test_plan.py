@@ -246,3 +246,10 @@ def test_partitions_are_sorted() -> None:
     found = facts(partition(number=1), partition(number=0), claims={0: {"a": 9}, 1: {"a": 9}})
     resolved = {TopicPartition(TOPIC, n): ResolvedTarget(9) for n in (1, 0)}
     assert [p.partition for p in plan_of(found, resolved).partitions] == [0, 1]
+
+
+def test_a_plans_text_is_canonical_with_its_own_hash_in_it() -> None:
+    plan = free_plan()
+    document = json.loads(plan.to_json_text())
+    assert plan.to_json_text() == canonical(document)
+    assert document.pop("sha256") == digest(document) == plan.sha256
