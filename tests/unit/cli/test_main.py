@@ -40,7 +40,7 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], int]], None]
             return act()
 
         module = SimpleNamespace(add_parser=add_parser, run=run)
-        monkeypatch.setattr(entry, "_modules", lambda: {"act": module})
+        monkeypatch.setattr(entry, "_modules", lambda *_: {"act": module})
 
     return place
 
