@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.purge import forecast as forecasts
 from dashboard.purge.forecast import Forecast, judge
-from dashboard.purge.plan import Plan
+from dashboard.purge.plan import Declared, Plan
+from dashboard.purge.unseen_readers import TopicReading
 from dashboard.settings import PurgeSettings
 from tests.unit.cli.plans import a_plan
 from tests.unit.purge.forecasts import reading
@@ -45,6 +47,26 @@ def test_people_read_totals_guards_losses_and_the_sentence(
     assert "group billing would lose 200 records if it resets to earliest" in out
     assert "waived old by alice: gone since May" in out
     assert out.splitlines()[-1] == 'confirm with: --confirm "purge 1 topics on prod"'
+
+
+def test_people_read_who_declared_readers_and_where_unseen_ones_were_not_looked_for(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    declared = Declared("orders", "shop", "groups", 0, "alice", "2026-03-01", "asked every team")
+    readings = (
+        TopicReading("orders"),
+        TopicReading("payments"),
+        TopicReading("seen", 10, 10, 1000, 1, None),
+        TopicReading("half", 10, 10, 1000, 1, "broker 2 has none"),
+    )
+    plan = replace(a_plan(), declarations=(declared,), readings=readings)
+    Path("plan.json").write_text(plan.to_json_text())
+    assert main(["preview", "plan.json"]) == 0
+    out = capsys.readouterr().out
+    assert "readers of orders declared by alice at 2026-03-01: asked every team" in out
+    assert "unseen readers of 2 topics: not measured (no broker metrics are kept)" in out
+    assert "unseen readers of half: partly measured (broker 2 has none)" in out
+    assert "of seen" not in out
 
 
 def test_an_expired_plan_says_so(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from dashboard import guard_texts
@@ -21,6 +24,15 @@ def test_every_guard_says_why_and_what_lifts_it(name: str) -> None:
     assert found.name == name
     assert "{" not in found.reason + found.lift
     assert found.lift.startswith("Not liftable") == (name in guard_texts.NEVER_LIFTABLE)
+
+
+def test_the_table_of_guards_names_every_guard_and_tests_that_exist() -> None:
+    tests = Path(__file__).parent.parent.parent
+    text = (tests.parent / "docs" / "guards.md").read_text()
+    listed = re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted(guard_texts.names())
+    known = {path.name for path in tests.rglob("test_*.py")}
+    assert set(re.findall(r"test_\w+\.py", text)) <= known
 
 
 def test_lift_of_an_unread_group_spells_the_override_for_that_group() -> None:
