@@ -1,7 +1,8 @@
 """Which guards stand on a partition and target: the purge's rules over whole columns.
 
 Rules mirror `dashboard/purge/guards.py`, which judges again from live facts before anything is
-sent; the texts are shared (`dashboard/guard_texts.py`).
+sent; the texts are shared (`dashboard/guard_texts.py`). `unseen-reader-suspected` and
+`over-limit` are left to planning: they need days of metrics, and a plan's size.
 """
 
 from __future__ import annotations

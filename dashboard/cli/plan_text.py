@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard.cli import moves_text, output
+from dashboard.purge import plan_words
 
 _COLUMNS = (
     "topic", "partition", "log_start_offset", "target_offset", "high_watermark", "records",
@@ -21,9 +22,9 @@ def describe(view: Mapping[str, Any]) -> str:
         output.table(rows, _COLUMNS),
         _totals(view["totals"]),
         *_reasons(view["partitions"]),
-        *_unseen_readers(view["unseen_readers"]),
+        *plan_words.unseen_readers(view["unseen_readers"]),
         *(_loss(group) for group in view["groups"] if group["loss_if_latest"]),
-        *(_declared(d) for d in view["declarations"] if d["readers"] == "groups"),
+        *plan_words.declared(view["declarations"]),
         *(f"waived {w['group_id']} by {w['by']}: {w['reason']}" for w in view["waivers"]),
         *moves_text.planned(view),
         *(f"lifted {_lifted(o)} by {o['by']}: {o['reason']}" for o in view["overrides"]),
@@ -56,29 +57,6 @@ def _reasons(partitions: list[Mapping[str, Any]]) -> list[str]:
         f"guard {name} ({count} partitions): {reason} {lift}"
         for (name, reason, lift), count in sorted(found.items())
     ]
-
-
-def _unseen_readers(readings: list[Mapping[str, Any]]) -> list[str]:
-    """Where nobody could look for readers that never commit, and why."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for reading in readings:
-        if reading["measured"] != "measured":
-            found.setdefault((reading["measured"], str(reading["why"])), []).append(
-                reading["topic"]
-            )
-    return [
-        f"unseen readers of {topics[0] if len(topics) == 1 else f'{len(topics)} topics'}: "
-        f"{measured} ({why})"
-        for (measured, why), topics in sorted(found.items())
-    ]
-
-
-def _declared(declared: Mapping[str, Any]) -> str:
-    reason = declared.get("reason")
-    return (
-        f"readers of {declared['topic']} declared by {declared['declared_by'] or 'nobody named'} "
-        f"at {declared['declared_at'] or 'an unknown time'}" + (f": {reason}" if reason else "")
-    )
 
 
 def _loss(group: Mapping[str, Any]) -> str:

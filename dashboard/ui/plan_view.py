@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.clock import utc_now
+from dashboard.purge import plan_words
 from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
 from dashboard.ui import formats, markup
@@ -150,7 +151,9 @@ def guards_html(partitions: Sequence[Row]) -> str:
 
 
 def decisions_html(view: Row) -> str:
-    """What was decided by name: waivers, lifted guards; and targets that were lowered."""
+    """What was decided by name: waivers, lifted guards, declared readers; whether anybody looked
+    for readers that never commit; and targets that were lowered.
+    """
     lines = [
         f"<p>Waived <b>{text(w['group_id'])}</b>: {text(w['reason'])} "
         f"({text(w['by'])}){', its offsets move to the target' if w['move'] else ''}</p>"
@@ -162,6 +165,9 @@ def decisions_html(view: Row) -> str:
         f"({text(o['by'])})</p>"
         for o in view["overrides"]
     ]
+    told = plan_words.declared(view["declarations"])
+    told += plan_words.unseen_readers(view["unseen_readers"])
+    lines += [f"<p>{text(sentence)}.</p>" for sentence in told]
     capped: dict[str, int] = {}
     for partition in view["partitions"]:
         if partition["capped_by"]:

@@ -27,6 +27,14 @@ def test_topics_in_the_address_are_previewed_at_once(open_page: Open, requests: 
     assert "no-committed-offset" in app.dataframe[0].value["Guards"][1]
 
 
+def test_the_preview_says_who_declared_readers_and_that_unseen_ones_were_not_measured(
+    open_page: Open, requests: Requests
+) -> None:
+    text = said(open_page("purge", topics="orders"))
+    assert "Readers of orders declared by ann at 2026-01-01, without a reason." in text
+    assert "Unseen readers of orders: not measured (no broker metrics are kept)." in text
+
+
 def test_no_plan_is_made_before_it_is_asked_for(open_page: Open, requests: Requests) -> None:
     app = open_page("purge")
     app.multiselect(key="plan-topics").set_value(["orders"]).run()

@@ -63,9 +63,9 @@ def test_people_read_who_declared_readers_and_where_unseen_ones_were_not_looked_
     Path("plan.json").write_text(plan.to_json_text())
     assert main(["preview", "plan.json"]) == 0
     out = capsys.readouterr().out
-    assert "readers of orders declared by alice at 2026-03-01: asked every team" in out
-    assert "unseen readers of 2 topics: not measured (no broker metrics are kept)" in out
-    assert "unseen readers of half: partly measured (broker 2 has none)" in out
+    assert "Readers of orders declared by alice at 2026-03-01: asked every team" in out
+    assert "Unseen readers of 2 topics: not measured (no broker metrics are kept)" in out
+    assert "Unseen readers of half: partly measured (broker 2 has none)" in out
     assert "of seen" not in out
 
 
