@@ -16,6 +16,7 @@ from dashboard.ui import (
     drafting,
     formats,
     plan_view,
+    refining,
     routes,
     run_view,
     runs,
@@ -54,13 +55,14 @@ def show() -> None:
             st.caption(
                 "Choose what to purge first. A preview reads the cluster and changes nothing."
             )
-    if draft is None:
+    if request is None or draft is None:
         runs.recent(screen)
         return
     with st.container(border=True):
         left = formats.duration(draft.plan.expires_at - utc_now())
         step(2, "Preview", f"plan {draft.plan.plan_id}, read from the cluster, valid for {left}")
         plan_view.show(draft.plan)
+        refining.offer(screen, request, draft)
     if not draft.plan.free_partitions:
         states.show(
             "Nothing of it can be purged",

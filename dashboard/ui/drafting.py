@@ -42,8 +42,11 @@ class Draft:
     token: str
 
 
-def draft(screen: Screen, request: Request) -> Draft:
-    """Read the cluster and build the plan; nothing is changed. Raises LowwaterError."""
+def draft(screen: Screen, request: Request, *, sample: bool = False) -> Draft:
+    """Read the cluster and build the plan; nothing is changed. Raises LowwaterError.
+
+    `sample` measures record sizes by reading a few batches.
+    """
     plan = drafts.draft(
         screen.settings,
         screen.settings.data,
@@ -54,6 +57,7 @@ def draft(screen: Screen, request: Request) -> Draft:
             waive=tuple(f"{group}={request.reason}" for group in request.waived),
             override=tuple(f"{name}={request.reason}" for name in request.lifted),
             move_waived=request.move_waived,
+            sample=sample,
             by=screen.settings.operator,
         ),
     )

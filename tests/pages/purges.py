@@ -35,6 +35,7 @@ def a_plan(request: PlanRequest) -> Plan:
         TopicPartition(TOPIC, 1): ResolvedTarget(None),
     }
     now = utc_now()
+    method = "sampled" if request.sample else "proportional"
     waivers = [parse_waiver(w, request.by, now, move=request.move_waived) for w in request.waive]
     return build(
         replace(seen, read_at=now, cluster_id=sample_store.CLUSTER_ID),
@@ -42,7 +43,7 @@ def a_plan(request: PlanRequest) -> Plan:
         target=request.target.text,
         waivers=waivers,
         declarations={TOPIC: declared()},
-        estimates={TopicPartition(TOPIC, 0): Estimate(3 * 2**20, "proportional", {1: 2**20})},
+        estimates={TopicPartition(TOPIC, 0): Estimate(3 * 2**20, method, {1: 2**20})},
         analysis_id="a",
         most_partitions=100,
         created_by=request.by,
