@@ -56,22 +56,25 @@ def prefer(bench: Bench, topic: str, replicas: Sequence[int]) -> None:
     until(lambda: bench.placed(topic).replicas == tuple(replicas))
 
 
-def elect_preferred(bench: Bench, topic: str, ask: int) -> None:
-    """Elect the preferred replica of partition 0, by way of broker `ask`."""
+def elect(bench: Bench, topic: str, heir: int, *, ask: int, unclean: bool = False) -> None:
+    """Elect the preferred replica of partition 0 by way of broker `ask`; it is to be `heir`.
+
+    An unclean election lets a replica lead that misses records: they are lost.
+    """
+    kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
     address = bench.bootstrap.split(",")[ask - 1]
 
     def elected() -> bool:
         # Any broker passes as the controller, one that hangs too: then another client is lucky.
         # (`elect_leaders` takes no time limit of its own: its binding counts arguments wrongly.)
         admin = AdminClient(client(address, **{"socket.timeout.ms": "1500"}))
-        done = admin.elect_leaders(ElectionType.PREFERRED, [Part(topic, 0)])
+        done = admin.elect_leaders(kind, [Part(topic, 0)])
         with suppress(KafkaException):
             done.result(20)
         with connect({"bootstrap.servers": address}, TIMEOUT) as live:
-            state = live.topics([topic])[topic].partitions[0]
-        return state.leader_id == state.replicas[0]
+            return live.topics([topic])[topic].partitions[0].leader_id == heir
 
-    until(elected)
+    until(elected, 40)
 
 
 def until(found: Callable[[], bool], seconds: float = 20) -> None:

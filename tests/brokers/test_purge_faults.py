@@ -14,7 +14,7 @@ from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import (
     TIMEOUT,
     carry_out,
-    elect_preferred,
+    elect,
     follower,
     followers,
     kinds,
@@ -66,7 +66,7 @@ def test_a_leader_deposed_as_the_request_leaves_is_read_before_anything_is_sent_
     leader, heir = bench.placed(topic).leader_id, follower(bench, topic)
     prefer(bench, topic, [heir, *(b for b in cluster.broker_ids if b != heir)])
     run_id = bench.enqueue(bench.plan(topic), start=False)
-    view = carry_out(bench, run_id, lambda: elect_preferred(bench, topic, ask=heir))
+    view = carry_out(bench, run_id, lambda: elect(bench, topic, heir, ask=heir))
     sent = [e.body for e in bench.journal.entries(run_id) if e.kind in ("intent", "answer")]
     assert [b["leader_id"] for b in sent] == [leader, leader, heir, heir]
     assert sent[1]["results"][0][-1] == 6  # NOT_LEADER_OR_FOLLOWER
@@ -91,7 +91,7 @@ def test_a_leader_that_moves_while_wait_all_hangs_is_read_before_anything_is_sen
     def move() -> None:
         with connect({"bootstrap.servers": bench.bootstrap}, TIMEOUT) as live:
             until(lambda: starts(live, topic, leader, heir) == [60, 60])
-        elect_preferred(bench, topic, ask=leader)
+        elect(bench, topic, heir, ask=leader)
 
     with resumed(cluster, hung), ThreadPoolExecutor(1) as mover:
         moving: list[Future[None]] = []
@@ -174,6 +174,32 @@ def test_a_leader_killed_before_the_request_stops_the_run_and_nothing_was_sent(
         assert (row.error, row.was_sent, view.exit_code) == ("STOPPED_ISR_SHRANK", False, 3)
         assert f"broker {leader}" in str(row.message)
         assert_proved(bench, view, "refused", Left(topic, 0, "not_done", range(100)))
+
+
+@pytest.mark.slow  # the election waits for the broker session to end
+def test_offsets_that_an_unclean_election_used_again_are_not_purged_by_an_older_plan(
+    bench: Bench, cluster: LocalCluster
+) -> None:
+    topic = bench.topic(50)
+    leader, heir = bench.placed(topic).leader_id, follower(bench, topic)
+    assert leader is not None
+    prefer(bench, topic, [leader, heir])
+    with resumed(cluster, leader, heir):
+        cluster.stop_broker(heir)
+        bench.produce(topic, 0, 50)
+        bench.commit("purge-g", topic, {0: 90})
+        plan = bench.plan(topic, override=("under-replicated=a test",))
+        assert (plan.partitions[0].target_offset, plan.partitions[0].free) == (90, True)
+        cluster.kill_broker(leader)
+        cluster.start_broker(heir)
+        elect(bench, topic, heir, ask=heir, unclean=True)
+        bench.produce(topic, 0, 60)  # offsets 50 to 109: 50 to 99 mean other records than planned
+        cluster.start_broker(leader)
+        view = bench.apply(plan)
+    row = view.partitions[0]
+    assert (row.error, row.was_sent, view.exit_code) == ("offsets-reused", False, 3)
+    assert "ended at 50" in str(row.message)
+    assert_proved(bench, view, "refused", Left(topic, 0, "not_done", range(110)))
 
 
 def watched_to_its_end(bench: Bench, run_id: str, topic: str) -> None:
