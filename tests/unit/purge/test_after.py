@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from dashboard.model import ReplicaOffsets
+from dashboard.model import ReplicaOffsets, TopicPartition
 from dashboard.purge.after_text import behind_said, followers_said, reverted_said
 from dashboard.purge.alerts import reverted
 from dashboard.purge.closing import Closing
@@ -20,6 +20,7 @@ from dashboard.purge.journal_tables import body_of, partition_row
 from dashboard.purge.readback import read_back
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
+from tests.unit.purge.room import Room
 from tests.unit.purge.test_journal import insert
 from tests.unit.purge.test_plan import free_plan
 
@@ -134,6 +135,30 @@ def test_what_came_back_names_topic_partitions_and_the_elected_broker() -> None:
         f"{TOPIC}, 2 partitions: broker 3 was elected leader, and records below the target are "
         "back."
     ]
+
+
+def test_the_watch_of_a_run_rates_who_is_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Room(tmp_path)
+    room.live.answers = [7]  # the leader alone has deleted
+    view = room.carry_out(watch_for_ms=3000)
+    began = room.clock.now
+
+    def closing(keys: Iterable[TopicPartition], _brokers: object) -> tuple[ReplicaOffsets, ...]:
+        behind = 1000 - 100 * int((room.clock.now - began).total_seconds())
+        return tuple(
+            ReplicaOffsets(b, *key, start, 5000 - (0 if b == 1 else behind), NOW)
+            for key in keys
+            for b, start in room.live.parts[key].starts.items()
+        )
+
+    monkeypatch.setattr(room.live, "replica_offsets", closing)
+    (after,) = room.watch(view).partitions
+    room.journal.close()
+
+    assert (after.state, after.leader_id) == ("leader_done", 1)
+    assert [f.closing_per_second for f in after.followers] == [100, 100]
 
 
 @pytest.fixture
