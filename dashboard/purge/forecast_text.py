@@ -182,6 +182,7 @@ def _wait_all(forecast: Forecast) -> str:
         parts.append(
             f"{number(forecast.timing_out)} would time out after "
             f"{duration(forecast.timeout_seconds)}"
+            + (", in requests of their own" if forecast.quick or forecast.waiting else "")
         )
     if forecast.unusable:
         parts.append(f"{number(forecast.unusable)} have no leader that answers")

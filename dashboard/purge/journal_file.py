@@ -37,6 +37,8 @@ CREATE TABLE IF NOT EXISTS run_partitions (
   run_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, state TEXT NOT NULL,
   body TEXT NOT NULL, PRIMARY KEY (run_id, topic, partition)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS reverted_partitions
+  ON run_partitions (run_id) WHERE state = 'reverted';
 CREATE TABLE IF NOT EXISTS run_moves (
   run_id TEXT NOT NULL, group_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
   body TEXT NOT NULL, PRIMARY KEY (run_id, group_id, topic, partition)

@@ -47,6 +47,8 @@ def alert_html(said: Sequence[str]) -> str:
 def behind_html(view: RunView, partitions: Sequence[Mapping[str, Any]], now: datetime) -> str:
     """Who is behind and how fast it closes; until when that is watched."""
     said = behind_said(partitions)
+    messages = {row["message"] for row in partitions if row["state"] == "leader_done"} - {None}
+    said += sorted(f"{message[:1].upper()}{message[1:]}." for message in messages)
     if not said:
         return ""
     lines = "".join(f"<p>{text(line)}</p>" for line in said[:_MOST_LINES])
