@@ -14,6 +14,7 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect import collect
 from dashboard.demo.brokers import LocalCluster
 from dashboard.inventory import loading
+from dashboard.model import PartitionState
 from dashboard.snapshots import ClusterStore, Store
 from tests.brokers.workload import Workload, until
 from tests.unit.inventory.disks import comparable, listed, read, scanned, segments
@@ -45,10 +46,10 @@ def take(request: pytest.FixtureRequest, cluster: LocalCluster, tmp_path: Path) 
     """The inventory of a broker, taken either way."""
 
     def taken(broker: int) -> loading.Inventory:
-        out, log_dir = tmp_path / f"{broker}.inventory", cluster.log_dir(broker)
+        out, log_dirs = tmp_path / f"{broker}.inventory", cluster.log_dirs(broker)
         if request.param == "scan":
-            return scanned(out, log_dir, broker=broker)
-        return read(out, listed([log_dir]), broker=broker)
+            return scanned(out, *log_dirs, broker=broker)
+        return read(out, listed(log_dirs), broker=broker)
 
     return taken
 
@@ -97,11 +98,11 @@ def test_the_shell_line_says_what_a_scan_says(
     cluster: LocalCluster, live: LiveCluster, topic: str, tmp_path: Path
 ) -> None:
     replicas(live, topic)
-    log_dir = cluster.log_dir(1)
+    log_dirs = cluster.log_dirs(1)
 
     def equal() -> bool:  # other tests' topics may still be on their way out
-        here = scanned(tmp_path / "scan", log_dir)
-        there = read(tmp_path / "read", listed([log_dir]))
+        here = scanned(tmp_path / "scan", *log_dirs)
+        there = read(tmp_path / "read", listed(log_dirs))
         return comparable(here) == comparable(there)
 
     until(equal, 30)
@@ -113,7 +114,7 @@ def test_a_snapshot_joins_disks_and_replicas(
     replicas(live, topic)
     store = ClusterStore(Store(str(tmp_path / "store")), cluster.cluster_id)
     disks = [
-        scanned(tmp_path / str(broker), cluster.log_dir(broker), broker=broker)
+        scanned(tmp_path / str(broker), *cluster.log_dirs(broker), broker=broker)
         for broker in cluster.broker_ids
     ]
     got = collect(live, store, now=utc_now, progress=lambda _: None, inventories=disks)
@@ -134,3 +135,53 @@ def test_a_snapshot_joins_disks_and_replicas(
             key = (row["broker_id"], row["log_dir"], row["topic_id"], row["partition"])
             sums[key] += row["log_bytes"]
     assert sums == sizes
+
+
+@pytest.mark.slow
+def test_the_folder_of_a_topic_deleted_meanwhile_is_a_stray(
+    cluster: LocalCluster, live: LiveCluster, tmp_path: Path
+) -> None:
+    """DescribeLogDirs does not list it; both ways find it, with the old topic id and all bytes."""
+    workload = Workload({"bootstrap.servers": cluster.bootstrap})
+    topic = workload.topic()
+    workload.produce(topic, 0, 30, 20_000)
+    size = replicas_of_broker(live, topic, 2)
+    topic_id = live.topics([topic])[topic].topic_id
+    cluster.stop_broker(2)
+    try:
+        addresses = cluster.bootstrap.split(",")
+        remaining = Workload({"bootstrap.servers": f"{addresses[0]},{addresses[2]}"})
+        remaining.admin.delete_topics([topic], request_timeout=60)[topic].result(60)
+    finally:
+        cluster.start_broker(2)
+    until(lambda: not any(p.under_replicated for p in partitions(live)), 60)
+    log_dirs = cluster.log_dirs(2)
+
+    def strays() -> list[dict[str, Any]]:
+        return of_topic(scanned(tmp_path / "scan", *log_dirs, broker=2), topic)
+
+    until(lambda: [row["kind"] for row in strays()] == ["stray"], 60)
+    assert [(row["topic_id"], row["log_bytes"]) for row in strays()] == [(topic_id, size)]
+    there = of_topic(read(tmp_path / "read", listed(log_dirs), broker=2), topic)
+    assert [(row["kind"], row["topic_id"], row["log_bytes"]) for row in there] == [
+        ("stray", topic_id, size)
+    ]
+    assert not [r for r in live.log_dirs().replicas if r.topic == topic]
+
+
+def partitions(live: LiveCluster) -> list[PartitionState]:
+    return [p for state in live.topics(None).values() for p in state.partitions]
+
+
+def replicas_of_broker(live: LiveCluster, topic: str, broker: int) -> int:
+    """The bytes of partition 0 on a broker, once all three replicas have the same."""
+    sizes: dict[int, int] = {}
+
+    def settled() -> bool:
+        sizes.update(
+            {r.broker_id: r.size_bytes for r in live.log_dirs().replicas if r.topic == topic}
+        )
+        return len(sizes) == 3 and len(set(sizes.values())) == 1
+
+    until(settled, 30)
+    return sizes[broker]
