@@ -1,0 +1,126 @@
+"""A cluster of 100,000 partitions behind the seam, made from arithmetic: what planning costs us."""
+
+# ruff: noqa: ARG002  (the seam's arguments, of which a stand-in needs few)
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from dashboard.model import (
+    ConfigEntry,
+    DeleteRecordsResult,
+    EpochEnd,
+    Group,
+    GroupListing,
+    GroupOffset,
+    LeaderLogStart,
+    LogDirsAnswer,
+    OffsetAtTime,
+    PartitionOffsets,
+    PartitionState,
+    Reassignment,
+    ReplicaOffsets,
+    ReplicaSize,
+    TopicPartition,
+    TopicState,
+)
+
+CLUSTER_ID = "large"
+BROKERS = (1, 2, 3)
+GROUPS = 200
+GROUPS_PER_TOPIC = 3
+START, COMMITTED, END = 1_000, 50_000, 90_000
+
+
+class LargeCluster:
+    """`partitions` in topics of 100, three replicas each; three groups read each topic whole.
+
+    Values are made before any clock runs; each method hands them out as the live cluster does.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        names = [f"topic-{n:05d}" for n in range(partitions // 100)]
+        self.keys = [TopicPartition(name, p) for name in names for p in range(100)]
+        self._topics = {
+            name: TopicState(name, f"id-{name}", False, tuple(_state(name, p) for p in range(100)))
+            for name in names
+        }
+        self._offsets = {k: PartitionOffsets(*k, START, END, END) for k in self.keys}
+        self._log_dirs = LogDirsAnswer(
+            (),
+            tuple(ReplicaSize(b, "/d", *k, 1 << 30, 0, False) for k in self.keys for b in BROKERS),
+            {},
+        )
+        self._groups = self._listing()
+
+    def _listing(self) -> GroupListing:
+        offsets = [
+            GroupOffset(f"group-{(number // 100 + n) % GROUPS:03d}", *key, COMMITTED + n)
+            for number, key in enumerate(self.keys)
+            for n in range(GROUPS_PER_TOPIC)
+        ]
+        groups = tuple(Group(f"group-{n:03d}", "classic", "Empty", 0, ()) for n in range(GROUPS))
+        return GroupListing(groups, tuple(sorted(offsets, key=lambda o: o.group_id)))
+
+    def cluster_id(self) -> str:
+        return CLUSTER_ID
+
+    def alive_brokers(self) -> tuple[int, ...]:
+        return BROKERS
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        return {n: self._topics[n] for n in (self._topics if names is None else names)}
+
+    def configs(
+        self, topics: Iterable[str], brokers: Iterable[int] = ()
+    ) -> tuple[ConfigEntry, ...]:
+        return tuple(
+            ConfigEntry("topic", topic, "cleanup.policy", "delete", "DEFAULT_CONFIG")
+            for topic in topics
+        )
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        return {key: self._offsets[key] for key in partitions}
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        return {key: OffsetAtTime(*key, COMMITTED) for key in partitions}
+
+    def replica_offsets(
+        self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
+    ) -> tuple[ReplicaOffsets, ...]:
+        raise NotImplementedError
+
+    def leader_log_starts(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, LeaderLogStart]:
+        raise NotImplementedError
+
+    def log_dirs(self) -> LogDirsAnswer:
+        return self._log_dirs
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        return ()
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        return self._groups
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        return {key: EpochEnd(*key, epoch, END) for key, epoch in epochs.items()}
+
+    def delete_records(
+        self,
+        leader_id: int,
+        targets: Mapping[TopicPartition, int],
+        *,
+        timeout_ms: int,
+        leader_only: bool = False,
+    ) -> DeleteRecordsResult:
+        raise NotImplementedError
+
+
+def _state(topic: str, partition: int) -> PartitionState:
+    return PartitionState(topic, partition, BROKERS[partition % 3], 3, BROKERS, BROKERS)
