@@ -91,11 +91,17 @@ def kinds(bench: Bench, run_id: str) -> list[str]:
 
 
 class Faulty(LiveCluster):
-    """A real cluster to which something happens just before a request leaves."""
+    """A real cluster to which something happens just before a request leaves, or after it."""
 
-    def __init__(self, bench: Bench, before: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        before: Callable[[], object],
+        after: Callable[[], object] | None = None,
+    ) -> None:
         super().__init__(open_connection({"bootstrap.servers": bench.bootstrap}, timeout=TIMEOUT))
         self._before = [before]
+        self._after = [after] if after else []
 
     def delete_records(
         self,
@@ -107,18 +113,26 @@ class Faulty(LiveCluster):
     ) -> DeleteRecordsResult:
         if self._before:
             self._before.pop()()
-        return super().delete_records(
+        result = super().delete_records(
             leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
         )
+        if self._after:
+            self._after.pop()()
+        return result
 
 
-def carry_out(bench: Bench, run_id: str, before: Callable[[], object]) -> RunView:
-    """Carry a queued run out in this process, with a fault at its first request.
+def carry_out(
+    bench: Bench,
+    run_id: str,
+    before: Callable[[], object],
+    after: Callable[[], object] | None = None,
+) -> RunView:
+    """Carry a queued run out in this process, with faults around its first request.
 
     A broker suspended earlier would take the groups that it coordinates with it: the list of
     groups is then incomplete, and nothing is sent.
     """
-    with Faulty(bench, before) as live:
+    with Faulty(bench, before, after) as live:
         Execution(
             live=live,
             journal=bench.journal,

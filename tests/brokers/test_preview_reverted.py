@@ -9,7 +9,7 @@ import pytest
 from dashboard.cli.main import main
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.purge_bench import Bench
-from tests.brokers.purge_faults import carry_out, followers, resumed, until
+from tests.brokers.purge_faults import carry_out, followers, kinds, resumed, until
 
 
 @pytest.fixture
@@ -27,6 +27,25 @@ def lowwater(
     return call
 
 
+def planned(bench: Bench) -> tuple[str, int, list[int]]:
+    """A topic whose records below 60 are read by its group; its leader and its followers."""
+    topic = bench.topic(100)
+    bench.commit("preview-g", topic, {0: 60})
+    leader = bench.placed(topic).leader_id
+    assert leader is not None
+    return topic, leader, followers(bench, topic)
+
+
+def stop_fetching(cluster: PreviewCluster, leader: int, stale: list[int]) -> None:
+    """Suspend the followers, and wait until nothing is on its way to them.
+
+    A fetch that the leader still holds would carry the new log start to its follower.
+    """
+    for broker_id in stale:
+        cluster.brokers.suspend(broker_id)
+    until(lambda: cluster.fetches(leader) == 0)
+
+
 @pytest.mark.parametrize(
     "mode", ["leader-only", pytest.param("leader-only-verified", marks=pytest.mark.slow)]
 )
@@ -37,21 +56,11 @@ def test_an_elected_stale_follower_brings_the_records_back_and_the_run_says_so(
     lowwater: Callable[..., tuple[int, str]],
 ) -> None:
     bench, brokers = preview_bench, preview_cluster.brokers
-    topic = bench.topic(100)
-    bench.commit("preview-g", topic, {0: 60})
-    leader, stale = bench.placed(topic).leader_id, followers(bench, topic)
-    assert leader is not None
-
-    def stop_fetching() -> None:
-        for broker_id in stale:
-            brokers.suspend(broker_id)
-        # A fetch that the leader still holds would carry the new log start to its follower.
-        until(lambda: preview_cluster.fetches(leader) == 0)
-
+    topic, leader, stale = planned(bench)
     run_id = bench.enqueue(bench.plan(topic), mode=mode, start=False, watch=True)
     try:
         with resumed(brokers, *stale):
-            view = carry_out(bench, run_id, stop_fetching)
+            view = carry_out(bench, run_id, lambda: stop_fetching(preview_cluster, leader, stale))
             assert (view.run.state, view.partitions[0].state) == ("done", "leader_done")
             assert view.to_json()["partitions"][0]["followers_behind"] == sorted(stale)
             brokers.kill_broker(leader)
@@ -79,4 +88,33 @@ def test_an_elected_stale_follower_brings_the_records_back_and_the_run_says_so(
     again = bench.apply(bench.plan(topic), mode=mode)
     assert again.run.state == "done"
     assert bench.offsets(topic, 0) == list(range(60, 100))
+    assert bench.journal.verify().ok
+
+
+def test_a_leader_that_dies_before_it_is_read_leaves_no_doubt_and_nothing_is_sent_again(
+    preview_bench: Bench, preview_cluster: PreviewCluster
+) -> None:
+    bench, brokers = preview_bench, preview_cluster.brokers
+    topic, leader, stale = planned(bench)
+
+    def hand_over() -> None:
+        brokers.kill_broker(leader)
+        for broker_id in stale:
+            brokers.resume(broker_id)
+        preview_cluster.unregister(leader)
+
+    run_id = bench.enqueue(bench.plan(topic), mode="leader-only", start=False)
+    try:
+        with resumed(brokers, *stale):
+            view = carry_out(
+                bench, run_id, lambda: stop_fetching(preview_cluster, leader, stale), hand_over
+            )
+    finally:
+        brokers.start_broker(leader)
+
+    row = view.partitions[0]
+    assert (view.run.state, view.exit_code) == ("partial", 2)
+    assert (row.state, row.error) == ("reverted", "RECORDS_CAME_BACK")
+    assert kinds(bench, run_id).count("intent") == 1
+    assert bench.offsets(topic, 0) == list(range(100))
     assert bench.journal.verify().ok
