@@ -37,7 +37,7 @@ def line(view: Mapping[str, Any]) -> str:
 
 def after(view: Mapping[str, Any]) -> list[str]:
     """What came back, who is behind and how fast it closes, until when that is watched."""
-    partitions = [row for row in view["partitions"] if "followers" in row]
+    partitions = view["partitions"]
     back = reverted_said(partitions)
     lines = [f"ALERT, reverted: {said}" for said in back]
     if back:
