@@ -18,9 +18,9 @@ from dashboard.purge.facts import PlanFacts, read_facts
 from dashboard.purge.lifting import Override, Waiver, parse_override, parse_waiver
 from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Estimate, Plan, build
-from dashboard.purge.readings import topic_readings
 from dashboard.purge.resolve import ResolvedTarget, resolve
 from dashboard.purge.targets import Target
+from dashboard.purge.unseen_readers import TopicReading
 from dashboard.settings import Settings, TopicDeclaration
 from dashboard.snapshots import ClusterStore, Store
 
@@ -147,7 +147,7 @@ def read_live(
         cluster_name=store.name,
         remembered=memory.remembered(store, topics),
         now=now,
-        readings=topic_readings(store, topics, now),
+        readings=_readings(store, topics, now),
     )
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})
@@ -167,6 +167,17 @@ def read_live(
     if request.sample:
         estimates |= sampled.estimates(live, facts, resolved)
     return Read(settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates)
+
+
+def _readings(
+    store: ClusterStore, topics: Collection[str], now: datetime
+) -> dict[str, TopicReading]:
+    kept = (store.manifest("snapshots", name) for name in reversed(store.ids("snapshots")))
+    if not any(manifest.tables.get("broker_metrics") for manifest in kept):
+        return {}
+    from dashboard.purge.readings import topic_readings  # loads pandas: half a second
+
+    return topic_readings(store, topics, now)
 
 
 def _overrides(
