@@ -19,7 +19,7 @@ from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
-from dashboard.model import PartitionState
+from dashboard.model import PartitionState, TopicPartition
 from dashboard.purge.forecast import Forecast, forecast
 from dashboard.purge.forecast_text import native_said
 from dashboard.purge.holdups import holdups
@@ -90,12 +90,8 @@ def test_a_follower_that_stands_still_is_told_with_its_lag(
     behind = next(b for b in state.replicas if b != state.leader_id)
     assert main(["collect", "--bootstrap-server", cluster.bootstrap, "--data",
                  bench.settings.data, "--name", "test"]) == 0  # fmt: skip
-    with throttled(bench, behind):
-        cluster.stop_broker(behind)
-        try:
-            bench.produce(topic, 0, 5000)
-        finally:
-            cluster.start_broker(behind)
+    with throttled(bench, behind, 1):
+        left_behind(bench, cluster, behind, topic, 5000)
         # A megabyte comes before the quota is noticed; the next one not for some ten seconds.
         found = eventually(lambda: foresee(bench, plan), lambda seen: seen.timing_out == 1)
         rated = followed(bench, topic, behind)
@@ -109,6 +105,42 @@ def test_a_follower_that_stands_still_is_told_with_its_lag(
     # The same follower, seen by the watch of a run that did not wait for it.
     assert rated.lag_records is not None
     assert rated.closing_per_second is not None
+
+
+@pytest.mark.slow
+def test_a_follower_that_is_behind_but_fetches_does_not_hold_wait_all_up(
+    bench: Bench, cluster: LocalCluster
+) -> None:
+    topic = bench.topic(100, follower_replication_throttled_replicas="*")
+    plan, state = planned(bench, topic)
+    behind = next(b for b in state.replicas if b != state.leader_id)
+    key = TopicPartition(topic, 0)
+    with throttled(bench, behind, 1_000_000):
+        left_behind(bench, cluster, behind, topic, 15_000)
+        found = eventually(lambda: foresee(bench, plan), lambda seen: seen.waiting == 1)
+        with connect({"bootstrap.servers": bench.bootstrap}) as live:
+            answer = live.delete_records(
+                int(state.leader_id or 0), {key: 14_000}, timeout_ms=20_000
+            )
+
+    (stall,) = found.stalls
+    assert (stall.broker_id, stall.fetching) == (behind, True)
+    # It was below the target, and jumped there.
+    assert stall.lag_records is not None
+    assert stall.lag_records > 15_100 - 14_000
+    assert answer.partition_results[0].error is None
+    assert answer.partition_results[0].low_watermark == 14_000
+
+
+def left_behind(
+    bench: Bench, cluster: LocalCluster, broker_id: int, topic: str, count: int
+) -> None:
+    """Records that a broker has missed while it was stopped."""
+    cluster.stop_broker(broker_id)
+    try:
+        bench.produce(topic, 0, count)
+    finally:
+        cluster.start_broker(broker_id)
 
 
 def followed(bench: Bench, topic: str, broker_id: int) -> Follower:
@@ -126,18 +158,18 @@ def followed(bench: Bench, topic: str, broker_id: int) -> Follower:
 
 
 @contextmanager
-def throttled(bench: Bench, broker_id: int) -> Iterator[None]:
-    """A block in which a follower may fetch one byte a second of throttled topics."""
-    _set_rate(bench, broker_id, AlterConfigOpType.SET)
+def throttled(bench: Bench, broker_id: int, rate: int) -> Iterator[None]:
+    """A block in which a follower may fetch so many bytes a second of throttled topics."""
+    _set_rate(bench, broker_id, rate, AlterConfigOpType.SET)
     try:
         yield
     finally:
-        _set_rate(bench, broker_id, AlterConfigOpType.DELETE)
+        _set_rate(bench, broker_id, rate, AlterConfigOpType.DELETE)
 
 
-def _set_rate(bench: Bench, broker_id: int, operation: AlterConfigOpType) -> None:
+def _set_rate(bench: Bench, broker_id: int, rate: int, operation: AlterConfigOpType) -> None:
     """Only the broker itself takes it: a client that knew it hanging may not reach it at first."""
-    entry = ConfigEntry(_RATE, "1", incremental_operation=operation)
+    entry = ConfigEntry(_RATE, str(rate), incremental_operation=operation)
     wanted = ConfigResource(ConfigResource.Type.BROKER, str(broker_id), incremental_configs=[entry])
     for attempt in range(5):
         admin = AdminClient(client(bench.bootstrap))
