@@ -111,10 +111,11 @@ FINDING_TABLES: dict[str, TableSpec] = {
             "holds", "topic partition group_id", **_NAMED_PARTITION, topic_id=_TEXT, group_id=_TEXT,
             committed_offset=_I64, last_seen_at=_TIME, last_commit_at=_TIME,
         ),
-        # Per replica: bytes of log below an offset (0 at the log start), for interpolation.
+        # Per replica: bytes of log below an offset, how they were measured, and known segments.
         _spec(
             "curves", "topic partition broker_id log_dir offset", **_NAMED_PARTITION,
-            broker_id=_I32, log_dir=_TEXT, offset=_I64, bytes_below=_I64,
+            broker_id=_I32, log_dir=_TEXT, offset=_I64, bytes_below=_I64, topic_id=_TEXT,
+            is_base=_FLAG, method=_TEXT, segment_bytes=_I64,
         ),
         _spec(
             "blockers", "group_id topic", group_id=_TEXT, topic=_TEXT, bytes_held_alone=_I64,

@@ -1,0 +1,84 @@
+"""The findings table `curves` and `dashboard.curves.Curves`: one into the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.curves import DEFAULT_SEGMENT_BYTES, METHODS, PROPORTIONAL, Curves, Ints
+
+PLACE = ["topic", "partition", "broker_id", "log_dir"]
+
+
+@dataclass(frozen=True)
+class ReplicaCurves:
+    """Curves and whose they are: one row of `places` (PLACE and topic_id) per replica."""
+
+    places: pa.Table
+    curves: Curves
+
+    def with_segment_bytes(self, segment_bytes: Ints) -> ReplicaCurves:
+        """The same curves read with other segment sizes, one per replica."""
+        return ReplicaCurves(self.places, replace(self.curves, segment_bytes=segment_bytes))
+
+
+def from_table(table: pa.Table) -> ReplicaCurves:
+    """The curves in a table sorted by its key.
+
+    Columns that an older minor did not have are null: those curves are proportional.
+    """
+    new = np.ones(table.num_rows, dtype=bool)
+    if table.num_rows:
+        new[1:] = np.logical_or.reduce([_changes(table[name]) for name in PLACE])
+    first = np.flatnonzero(new)
+    methods = pc.index_in(table["method"], value_set=pa.array(METHODS))
+    places = table.select([*PLACE, "topic_id", "segment_bytes"]).take(pa.array(first))
+    return ReplicaCurves(
+        places.drop_columns("segment_bytes"),
+        Curves(
+            first=first.astype(np.int64),
+            offset=integers(table["offset"], 0),
+            below=integers(table["bytes_below"], 0),
+            base=pc.fill_null(table["is_base"], False).to_numpy(),
+            method=integers(methods, PROPORTIONAL),
+            segment_bytes=integers(places["segment_bytes"], DEFAULT_SEGMENT_BYTES),
+        ),
+    )
+
+
+def to_table(found: ReplicaCurves) -> pa.Table:
+    """The columns of the findings table, without snapshot_id and taken_at; in `places`' order."""
+    curves = found.curves
+    lengths = curves.last - curves.first + 1
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    table = found.places.select([*PLACE, "topic_id"]).take(pa.array(row))
+    columns = {
+        "offset": curves.offset,
+        "bytes_below": curves.below,
+        "is_base": curves.base,
+        "method": pa.array(METHODS).take(pa.array(curves.method)),
+        "segment_bytes": curves.segment_bytes[row],
+    }
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    return table
+
+
+def integers(column: pa.ChunkedArray, missing: int) -> Ints:
+    """A column as 64-bit integers, null as `missing`."""
+    return np.asarray(pc.fill_null(column, missing).to_numpy(), dtype=np.int64)
+
+
+def _changes(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Where a value differs from the one before it."""
+    one = column.combine_chunks()
+    if isinstance(one, pa.ChunkedArray):
+        one = pa.concat_arrays(one.chunks)
+    if not pa.types.is_integer(one.type):
+        one = one.dictionary_encode().indices
+    values = pc.fill_null(one, -1).to_numpy(zero_copy_only=False)
+    return np.asarray(values[1:] != values[:-1])

@@ -1,0 +1,144 @@
+"""Reading curves: intervals, whole segments, and what must hold of every curve and target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dashboard.curve_tables import ReplicaCurves, from_table, to_table
+from dashboard.curves import HISTORY, PROPORTIONAL, SAMPLED, SEGMENTS, Curves, Freed, curves_of
+from dashboard.tables import FINDING_TABLES, build, conform
+
+FIELDS = ("low", "likely", "high", "once_low", "once", "once_high")
+
+
+def ints(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(values, dtype=np.int64)
+
+
+def row(found: Freed) -> dict[str, int]:
+    return {name: int(getattr(found, name)[0]) for name in FIELDS}
+
+
+def segments(bases: list[int], sizes: list[int], end: int, segment_bytes: int = 1000) -> Curves:
+    """What an inventory draws: knots at the segments' bases, then the log end."""
+    below = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    knots = [*zip(bases, below[:-1], strict=True), (end, below[-1])]
+    plain = curves_of([knots], [segment_bytes], SEGMENTS)
+    return replace(plain, base=np.array([True] * len(bases) + [False]))
+
+
+@pytest.mark.parametrize(
+    ("target", "once"),
+    [(5, 0), (9, 0), (10, 900), (29, 900), (30, 1700), (99, 1700), (100, 1700)],
+)
+def test_a_segment_goes_when_its_successor_begins_at_or_below_the_target(
+    target: int, once: int
+) -> None:
+    found = row(segments([0, 10, 30], [900, 800, 500], 100).freed(ints(0), ints(target)))
+    assert (found["once_low"], found["once"], found["once_high"]) == (once, once, once)
+    assert found["once"] <= found["low"] <= found["likely"] <= found["high"]
+
+
+def test_an_empty_active_segment_lets_all_others_go() -> None:
+    rolled = segments([0, 10], [900, 0], 10)
+    rolled = Curves(ints(0), ints(0, 10), ints(0, 900), np.array([True, True]),
+                    rolled.method[:2], rolled.segment_bytes)  # fmt: skip
+    assert row(rolled.freed(ints(0), ints(10)))["once"] == 900
+
+
+def test_segments_that_a_first_purge_took_are_not_promised_again() -> None:
+    curve = segments([0, 10, 30], [900, 800, 500], 100)
+    again = row(curve.freed(ints(12), ints(30)))
+    assert (again["once"], again["likely"]) == (800, 800)
+    assert set(row(curve.freed(ints(30), ints(30))).values()) == {0}
+
+
+def test_what_lies_in_the_log_starts_segment_leaves_with_it() -> None:
+    # The log start is 50; 300 bytes of its segment lie below. Segments hold 1,000.
+    curve = curves_of([[(50, 300), (150, 4300)]], [1000], HISTORY)
+    found = row(curve.freed(ints(50), ints(70)))
+    assert (found["once"], found["likely"]) == (1000, 1100)
+
+
+def test_a_log_of_one_segment_gives_nothing_at_once_but_may_have_rolled_by_time() -> None:
+    found = row(curves_of([[(0, 0), (100, 500)]], [1000], PROPORTIONAL).freed(ints(0), ints(50)))
+    assert (found["once_low"], found["once"], found["once_high"]) == (0, 0, found["high"])
+
+
+def test_proportional_covers_a_topic_whose_records_grew_fifteenfold() -> None:
+    # 30,000 records of 100 bytes, then 10,000 of 1,500.
+    size = 3_000_000 + 15_000_000
+    curve = curves_of([[(0, 0), (40_000, size)]], [1 << 20], PROPORTIONAL)
+    found = row(curve.freed(ints(0), ints(30_000)))
+    assert found["low"] <= 3_000_000 <= found["high"]
+    assert found["likely"] > 4 * 3_000_000
+
+
+@st.composite
+def curves(draw: st.DrawFn) -> Curves:
+    """Some replicas of any shape: rising offsets, bytes that never fall, bases anywhere."""
+    parts = []
+    for _ in range(draw(st.integers(1, 4))):
+        steps = draw(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 5000)),
+                              min_size=1, max_size=8))  # fmt: skip
+        knots = [(draw(st.integers(0, 2**53)), draw(st.integers(0, 3000)))]
+        for offsets, size in steps:
+            knots.append((knots[-1][0] + offsets, knots[-1][1] + size))
+        parts.append(knots)
+    segment = draw(st.integers(1, 4000))
+    plain = curves_of(parts, [segment] * len(parts), draw(st.sampled_from([SEGMENTS, SAMPLED])))
+    flags = draw(st.lists(st.booleans(), min_size=len(plain.base), max_size=len(plain.base)))
+    base = np.array(flags)
+    if (plain.method == SEGMENTS).any():  # an inventory's curve begins at a base, with nothing
+        base[plain.first] = True
+        below = plain.below - np.repeat(plain.below[plain.first], plain.last - plain.first + 1)
+        plain = replace(plain, below=below)
+    return replace(plain, base=base)
+
+
+@settings(deadline=None)
+@given(curves(), st.integers(-5, 500), st.integers(-5, 500), st.integers(0, 500))
+def test_bytes_are_ordered_bounded_and_never_fewer_for_a_later_target(
+    curve: Curves, one: int, other: int, start: int
+) -> None:
+    begin = curve.offset[curve.first]
+    size = curve.below[curve.last]
+    low, high = (curve.freed(begin + start, begin + at) for at in sorted((one, other)))
+    for name in FIELDS:
+        assert (getattr(low, name) <= getattr(high, name)).all()
+    for found in (low, high):
+        assert (found.low <= found.likely).all() and (found.likely <= found.high).all()
+        assert (found.once_low <= found.once).all() and (found.once <= found.once_high).all()
+        assert (found.once <= found.likely).all() and (found.once_low <= found.low).all()
+        assert (found.once_high <= found.high).all() and (found.high <= size).all()
+        assert (found.once_low >= 0).all() and (found.low >= 0).all()
+
+
+@settings(deadline=None)
+@given(curves())
+def test_a_curve_survives_its_table(curve: Curves) -> None:
+    count = len(curve.first)
+    whose = {"topic": ["t"] * count, "partition": list(range(count)), "broker_id": [1] * count,
+             "log_dir": ["/d"] * count, "topic_id": [None] * count}  # fmt: skip
+    spec = FINDING_TABLES["curves"]
+    places = build(spec, whose).select(list(whose))
+    again = from_table(conform(spec, to_table(ReplicaCurves(places, curve))))
+    assert again.places.equals(places)
+    for name in ("first", "offset", "below", "base", "method", "segment_bytes"):
+        assert (getattr(again.curves, name) == getattr(curve, name)).all(), name
+
+
+def test_an_older_table_is_proportional_in_default_segments() -> None:
+    spec = FINDING_TABLES["curves"]
+    older = {"topic": ["t"] * 2, "partition": [0] * 2, "broker_id": [1] * 2, "log_dir": ["/d"] * 2,
+             "offset": [0, 10], "bytes_below": [0, 100]}  # fmt: skip
+    found = from_table(build(spec, older)).curves
+    assert found.method.tolist() == [PROPORTIONAL] * 2
+    assert found.segment_bytes.tolist() == [1 << 30]
+    empty = from_table(spec.schema.empty_table()).curves
+    assert len(empty.freed(ints(), ints()).likely) == 0
