@@ -35,7 +35,7 @@ class _Three(NamedTuple):
 
     @property
     def error(self) -> str | None:
-        return next((found.error for found in self if found.error), None)
+        return self.log_start.error or self.last_stable.error or self.high_watermark.error
 
 
 def read_offsets(
@@ -65,10 +65,12 @@ def _three(
 def _partition_offsets(key: TopicPartition, found: _Three | str) -> PartitionOffsets:
     if isinstance(found, str):
         return PartitionOffsets(key.topic, key.partition, None, None, None, found)
-    if found.error:
-        return PartitionOffsets(key.topic, key.partition, None, None, None, found.error)
-    start, stable, high = (_known(value.offset) for value in found)
-    return PartitionOffsets(key.topic, key.partition, start, stable, high)
+    error = found.error
+    if error:
+        return PartitionOffsets(key.topic, key.partition, None, None, None, error)
+    start, stable, high = found.log_start, found.last_stable, found.high_watermark
+    offsets = _known(start.offset), _known(stable.offset), _known(high.offset)
+    return PartitionOffsets(key.topic, key.partition, *offsets)
 
 
 def _known(offset: int) -> int | None:
