@@ -23,11 +23,13 @@ from dashboard.purge import queue
 from dashboard.purge.drafts import PlanRequest, draft_live
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal import open_default
-from dashboard.purge.targets import Target, parse_target
+from dashboard.purge.targets import parse_target
 from dashboard.snapshots import ClusterStore, Store
 from tests.bench.purge_lab import Lab, in_turn, seconds
 
 TOPIC = "modes"
+RUN_TOPIC = "hung"  # one partition: the broker that stops leads none that is purged
+BROKER_TIMEOUT = timedelta(seconds=2)
 MODES = ("wait-all", "leader-only")
 TIMEOUT_MS = 1500  # three of them stay below the broker session's end, 9 s, which frees wait-all
 _ACCEPTED = ("readers-undeclared=bench", "no-committed-offset=bench")
@@ -51,7 +53,7 @@ def measure_requests(lab: Lab) -> dict[str, dict[str, float]]:
 
 def measure_runs(lab: Lab) -> dict[str, float]:
     """Seconds of one whole run of each mode whose follower stops as its request leaves."""
-    _all_back(lab)
+    lab.topic(RUN_TOPIC, 1)
     return {mode: _run(lab, mode) for mode in MODES}
 
 
@@ -77,13 +79,13 @@ def _run(lab: Lab, mode: str) -> float:
         settings_file.load(environ=lab.environment()),
         data=str(Path(lab.folder) / "modes"),
         state_dir=Path(lab.folder) / "modes-state",
-        broker_timeout=timedelta(seconds=2),
+        broker_timeout=BROKER_TIMEOUT,
     )
     with _connected(lab) as live:
-        place = live.topics([TOPIC])[TOPIC].partitions[0]
+        place = live.topics([RUN_TOPIC])[RUN_TOPIC].partitions[0]
         store = ClusterStore(Store(chosen.data), live.cluster_id())
-        target = _target(lab)
-        request = PlanRequest((TOPIC,), target, override=_ACCEPTED, by="bench")
+        target = parse_target(f"offset:{lab.next_offset(RUN_TOPIC)}")
+        request = PlanRequest((RUN_TOPIC,), target, override=_ACCEPTED, by="bench")
         plan = draft_live(live, chosen, store, request, now=utc_now())
     journal = open_default(chosen)
     run_id = queue.enqueue(
@@ -106,18 +108,12 @@ def _run(lab: Lab, mode: str) -> float:
         _all_back(lab)
 
 
-def _target(lab: Lab) -> Target:
-    return parse_target(f"offset:{lab.next_offset(TOPIC)}")
-
-
 class _StopsAFollower(LiveCluster):
     """A live cluster whose first request finds a follower suspended a moment before."""
 
     def __init__(self, lab: Lab, broker_id: int) -> None:
         super().__init__(
-            open_connection(
-                {"bootstrap.servers": lab.brokers.bootstrap}, timeout=timedelta(seconds=2)
-            )
+            open_connection({"bootstrap.servers": lab.brokers.bootstrap}, timeout=BROKER_TIMEOUT)
         )
         self._lab, self._stop = lab, [broker_id]
 
@@ -183,6 +179,6 @@ def _all_back(lab: Lab) -> None:
     """Until every replica is in sync again: a follower that lags is a guard."""
     with _connected(lab) as live:
         until = time.monotonic() + 30
-        while any(p.under_replicated for p in live.topics([TOPIC])[TOPIC].partitions):
+        while any(p.under_replicated for p in live.topics([RUN_TOPIC])[RUN_TOPIC].partitions):
             assert time.monotonic() < until, "a follower did not come back"
             time.sleep(0.2)
