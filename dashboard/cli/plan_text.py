@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard.cli import moves_text, output
-from dashboard.purge import plan_words
+from dashboard.purge import plan_words, words
 
 _COLUMNS = (
     "topic", "partition", "log_start_offset", "target_offset", "high_watermark", "records",
-    "bytes_at_once", "guards",
+    "bytes_at_once", "method", "guards",
 )  # fmt: skip
 
 
@@ -40,8 +40,8 @@ def _totals(totals: Mapping[str, Any]) -> str:
     unmeasured = totals["unmeasured_partitions"]
     return (
         f"{totals['free_partitions']} of {totals['partitions']} partitions are free: "
-        f"at most {totals['records']} records, {output.size(totals['bytes_at_once'])} at once"
-        + "".join(f", {count} {method}" for method, count in totals["methods"].items())
+        f"at most {totals['records']} records, {words.freed(totals)}"
+        + "".join(f" · {count} {method}" for method, count in totals["methods"].items())
         + (f" ({unmeasured} partitions not measured)" if unmeasured else "")
     )
 

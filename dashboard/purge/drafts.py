@@ -165,7 +165,7 @@ def read_live(
     )
     analysis_id, estimates = memory.estimates(store, facts, resolved)
     if request.sample:
-        estimates |= sampled.estimates(live, facts, resolved)
+        estimates |= sampled.estimates(live, facts, _not_exact(resolved, estimates))
     return Read(settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates)
 
 
@@ -178,6 +178,15 @@ def _readings(
     from dashboard.purge.readings import topic_readings  # loads pandas: half a second
 
     return topic_readings(store, topics, now)
+
+
+def _not_exact(
+    resolved: Mapping[TopicPartition, ResolvedTarget],
+    estimates: Mapping[TopicPartition, Estimate],
+) -> dict[TopicPartition, ResolvedTarget]:
+    """What an inventory measured exactly needs no sample."""
+    exact = {key for key, found in estimates.items() if found.method == "segments"}
+    return {key: target for key, target in resolved.items() if key not in exact}
 
 
 def _overrides(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Any
 
 from dashboard.model import GroupOffset, TopicPartition
+from dashboard.purge.estimates import of_curves
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import Settings, TopicDeclaration, declaration
 from dashboard.snapshots import ClusterStore
-
-_METHOD = "proportional"
-_DEFAULT_SEGMENT_BYTES = 1 << 30
 
 
 def remembered(store: ClusterStore, topics: Iterable[str]) -> list[GroupOffset]:
@@ -42,55 +39,18 @@ def remembered(store: ClusterStore, topics: Iterable[str]) -> list[GroupOffset]:
 def estimates(
     store: ClusterStore, facts: PlanFacts, resolved: Mapping[TopicPartition, ResolvedTarget]
 ) -> tuple[str | None, dict[TopicPartition, Estimate]]:
-    """The newest analysis' id, and bytes freed at once per partition from its `curves`.
+    """The newest analysis' id, and what each partition frees, from its `curves`.
 
     A partition without a curve has no estimate: not measurable, never zero.
     """
     analysis = store.latest("findings")
     if analysis is None:
         return None, {}
+    from dashboard.curve_tables import from_table
+
     topics = sorted({key.topic for key in resolved})
-    table = store.read("findings", analysis, "curves")
-    knots: dict[TopicPartition, dict[int, list[tuple[int, int]]]] = {}
-    for row in table.filter(_among("topic", topics)).to_pylist():
-        key = TopicPartition(row["topic"], row["partition"])
-        by_broker = knots.setdefault(key, {})
-        by_broker.setdefault(row["broker_id"], []).append((row["offset"], row["bytes_below"]))
-    found = {}
-    for key, target in resolved.items():
-        start = facts.partitions[key].log_start_offset
-        if target.offset is not None and start is not None and key in knots:
-            segment = _segment_bytes(facts, key.topic)
-            found[key] = estimate(knots[key], start, target.offset, segment)
-    return analysis, found
-
-
-def estimate(
-    knots: Mapping[int, list[tuple[int, int]]], start: int, target: int, segment_bytes: int
-) -> Estimate:
-    """Whole segments of each replica between `start` and `target`, by its curve's knots.
-
-    Segments are taken to be full; of a replica's log at least one, the active one, stays.
-    """
-    replicas = {}
-    for broker_id, curve in knots.items():
-        points = sorted(curve)
-        below = bytes_below(points, target) - bytes_below(points, start)
-        left = points[-1][1] - bytes_below(points, start)
-        closed = max(0, -(-left // segment_bytes) - 1)
-        replicas[broker_id] = min(below // segment_bytes, closed) * segment_bytes
-    return Estimate(sum(replicas.values()), _METHOD, replicas)
-
-
-def bytes_below(points: list[tuple[int, int]], offset: int) -> int:
-    """Bytes of a replica below an offset: a straight line between the knots around it."""
-    if offset <= points[0][0]:
-        return points[0][1]
-    for (left, below), (right, above) in pairwise(points):
-        if offset <= right:
-            share = (offset - left) / (right - left) if right > left else 1.0
-            return below + int((above - below) * share)
-    return points[-1][1]
+    table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
+    return analysis, of_curves(from_table(table), facts, resolved)
 
 
 def declarations(
@@ -136,8 +96,3 @@ def _keep(found: dict[tuple[str, str, int], GroupOffset], row: Mapping[str, Any]
     if row["committed_offset"] is not None:
         key = (row["group_id"], row["topic"], row["partition"])
         found[key] = GroupOffset(*key, row["committed_offset"])
-
-
-def _segment_bytes(facts: PlanFacts, topic: str) -> int:
-    value = facts.configs.get(topic, {}).get("segment.bytes")
-    return max(1, int(value)) if value else _DEFAULT_SEGMENT_BYTES

@@ -22,12 +22,19 @@ from dashboard.settings import TopicDeclaration
 class Estimate:
     """Bytes over all replicas that the purge frees at once (whole segments); None: unmeasured.
 
-    `replicas` splits it by broker id; `method` names how it was measured.
+    `replicas` splits it by broker id; `method` names how it was measured. Bytes later lie below
+    the target too, and leave when the segment around it does. Plans of older journals have
+    neither intervals nor bytes later.
     """
 
     bytes_at_once: int | None
     method: str
     replicas: Mapping[int, int] = field(default_factory=dict)
+    bytes_at_once_low: int | None = None
+    bytes_at_once_high: int | None = None
+    bytes_later_low: int | None = None
+    bytes_later: int | None = None
+    bytes_later_high: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dashboard.purge.plan import Declared, Estimate, Plan, PlannedPartition
 
 FORMAT_VERSION = 1
+INTERVAL = (
+    "bytes_at_once_low", "bytes_at_once_high", "bytes_later_low", "bytes_later", "bytes_later_high",
+)  # fmt: skip
 
 
 def canonical(document: Mapping[str, Any]) -> str:
@@ -185,6 +188,8 @@ def _encode_estimate(estimate: Estimate | None) -> dict[str, Any] | None:
         "bytes_at_once": estimate.bytes_at_once,
         "method": estimate.method,
         "replicas": {str(b): size for b, size in sorted(estimate.replicas.items())},
+        # Plans that older journals keep have no such keys.
+        **{name: size for name in INTERVAL if (size := getattr(estimate, name)) is not None},
     }
 
 
@@ -209,6 +214,7 @@ def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
                 estimate["bytes_at_once"],
                 estimate["method"],
                 {int(b): size for b, size in estimate["replicas"].items()},
+                **{name: estimate[name] for name in INTERVAL if name in estimate},
             ),
         }
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.purge.moves import planned_moves
 from dashboard.purge.plan import Plan, PlannedPartition
-from dashboard.purge.plan_json import decisions
+from dashboard.purge.plan_json import INTERVAL, decisions
+
+_BYTES = ("bytes_at_once", *INTERVAL)
 
 
 def preview(plan: Plan, now: datetime) -> dict[str, Any]:
@@ -56,7 +59,7 @@ def _row(p: PlannedPartition) -> dict[str, Any]:
         "last_stable_offset": p.last_stable_offset,
         "high_watermark": p.high_watermark,
         "records": p.records,
-        "bytes_at_once": p.estimate.bytes_at_once if p.estimate else None,
+        **{name: getattr(p.estimate, name, None) for name in _BYTES},
         "method": p.estimate.method if p.estimate else None,
         "capped_by": p.capped_by,
         "guards": [g.to_json() for g in p.guards],
@@ -67,6 +70,7 @@ def _totals(plan: Plan) -> dict[str, Any]:
     free = plan.free_partitions
     measured = [p.estimate.bytes_at_once for p in free if p.estimate]
     known = [size for size in measured if size is not None]
+    sums = {name: _sum(getattr(p.estimate, name) for p in free if p.estimate) for name in INTERVAL}
     methods = Counter(p.estimate.method for p in free if p.estimate)
     return {
         "topics": len({p.topic for p in free}),
@@ -75,9 +79,17 @@ def _totals(plan: Plan) -> dict[str, Any]:
         "guarded_partitions": len(plan.partitions) - len(free),
         "records": sum(p.records or 0 for p in free),
         "bytes_at_once": sum(known) if known else None,
+        **sums,
         "unmeasured_partitions": len(free) - len(known),
         "methods": dict(sorted(methods.items())),
     }
+
+
+def _sum(sizes: Iterable[int | None]) -> int | None:
+    """None where one is unknown, as in plans of older journals: a part of a range is no range."""
+    listed = list(sizes)
+    known = [size for size in listed if size is not None]
+    return sum(known) if known and len(known) == len(listed) else None
 
 
 def _groups(plan: Plan) -> list[dict[str, Any]]:

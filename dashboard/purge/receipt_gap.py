@@ -9,6 +9,14 @@ from typing import Any
 from dashboard.purge.journal_rows import PartitionRow
 
 _MOST_TOPICS = 3
+# Of several estimators the least sure one explains the gap.
+_WHY = {
+    "proportional": "the estimate spreads a replica's bytes evenly over its offsets, but record "
+    "sizes change, and the segment that holds the log start and the active one stay whole",
+    "sampled": "segments are taken to be full, but some were rolled before",
+    "history": "segments are taken to be full, but some were rolled before",
+    "segments": "segments were written, rolled or deleted after the inventory was made",
+}
 
 
 def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
@@ -43,10 +51,6 @@ def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -
         for topic in off[:_MOST_TOPICS]
         if freed[topic] != predicted[topic]
     ]
-    why = (
-        "the estimate spreads a replica's bytes evenly over its offsets, but record sizes "
-        "change, and the segment that holds the log start and the active one stay whole"
-        if "proportional" in methods
-        else "segments are taken to be full, but some were rolled before"
-    )
+    known = (found for name, found in _WHY.items() if name in methods)
+    why = next(known, _WHY["sampled"])
     return f"{'; '.join(named)}: {why}" if named else why

@@ -2,12 +2,9 @@
 
 A topic whose records grew makes size x share of offsets wrong by any factor; its batches show it.
 Between sampled batches the bytes per offset follow a straight line; where two neighbours differ
-much, the middle between them is sampled too. What of a replica's size the
-sum over its offsets leaves over lies below the log start, in the segment that holds it: that
-segment began so many bytes earlier. From there segments are taken to be full (`segment.bytes`),
-and one goes when its successor begins at or below the target
-(UnifiedLog.deleteLogStartOffsetBreachedSegments): the active one stays. Where segments roll by
-time, less is promised than leaves.
+much, the middle between them is sampled too. What of a replica's size the sum over its offsets
+leaves over lies below the log start, in the segment that holds it, as far as one segment goes;
+the rest is the samples' error and is spread over them. `dashboard.curves` reads the curve.
 """
 
 from __future__ import annotations
@@ -17,17 +14,19 @@ from itertools import pairwise
 
 from dashboard.model import Batch, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.estimates import estimates as of_replicas
+from dashboard.purge.estimates import segment_bytes
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
 
 METHOD = "sampled"
+_ONE = TopicPartition("", 0)
 _EVENLY = 12
 _ROUNDS, _A_ROUND = 4, 3
 _UNSURE = 0.005  # of a partition's bytes between two samples: then their middle is read
 # At most 24 Fetches of one batch each, some 50 ms a partition: the largest are worth them.
 MOST_PARTITIONS = 500
-_DEFAULT_SEGMENT_BYTES = 1 << 30
 
 
 def estimates(
@@ -52,10 +51,9 @@ def estimates(
         seen, target = facts.partitions[key], resolved[key].offset
         start, end = seen.log_start_offset, seen.high_watermark
         if batches and start is not None and end is not None and target is not None:
-            segment = facts.configs.get(key.topic, {}).get("segment.bytes")
             found[key] = estimate(
                 batches, sizes[key], start=start, end=end, target=target,
-                segment_bytes=int(segment) if segment else _DEFAULT_SEGMENT_BYTES,
+                segment_bytes=segment_bytes(facts, key.topic),
             )  # fmt: skip
     return found
 
@@ -69,15 +67,24 @@ def estimate(
     target: int,
     segment_bytes: int,
 ) -> Estimate:
-    """Whole segments below `target` of each replica (broker id -> bytes of its log)."""
-    below, total = (bytes_between(batches, start, upto) for upto in (target, end))
+    """What goes below `target` of each replica (broker id -> bytes of its log)."""
+    from dashboard.curves import SAMPLED, curves_of
+
     segment = max(1, segment_bytes)
-    replicas = {}
-    for broker_id, size in sizes.items():
-        before_start = max(0, size - total)
-        closed = max(0, -(-size // segment) - 1)
-        replicas[broker_id] = min((before_start + below) // segment, closed) * segment
-    return Estimate(sum(replicas.values()), METHOD, replicas)
+    middles = (round(b.base_offset + b.offsets / 2) for b in batches)
+    offsets = sorted({start, end, *(o for o in middles if start < o < end)})
+    below = [bytes_between(batches, start, upto) for upto in offsets]
+    curves = []
+    for size in sizes.values():
+        before_start = min(max(0, size - below[-1]), segment - 1)
+        scale = (size - before_start) / below[-1] if below[-1] else 1.0
+        curves.append(
+            [(o, before_start + int(b * scale)) for o, b in zip(offsets, below, strict=True)]
+        )
+    count = len(sizes)
+    drawn = curves_of(curves, [segment] * count, SAMPLED)
+    replicas = [(_ONE, broker_id) for broker_id in sizes]
+    return of_replicas(drawn, replicas, [start] * count, [target] * count)[_ONE]
 
 
 def bytes_between(batches: Sequence[Batch], start: int, upto: int) -> int:

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.clock import utc_now
-from dashboard.purge import plan_words
+from dashboard.purge import plan_words, words
 from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
 from dashboard.ui import formats, markup
@@ -59,9 +59,11 @@ def totals_html(view: Row) -> str:
     """The totals over the free partitions."""
     totals = view["totals"]
     unmeasured = totals["unmeasured_partitions"]
-    later = f", {unmeasured} not measured" if unmeasured else ""
+    missing = f", {unmeasured} not measured" if unmeasured else ""
+    # The figure stands above: what is left says how sure it is, and what leaves later.
+    told = words.freed(totals).partition(" at once")[2]
     cells = (
-        (markup.size(totals["bytes_at_once"]), f"at once, over all replicas{later}"),
+        (markup.size(totals["bytes_at_once"]), f"at once{told}, over all replicas{missing}"),
         (formats.number(totals["records"]), "records at most, below the targets"),
         (formats.number(totals["free_partitions"]), f"partitions of {totals['topics']} topics"),
         (formats.number(totals["guarded_partitions"]), "partitions guarded: nothing sent there"),
@@ -85,6 +87,7 @@ def table(partitions: Sequence[Row]) -> None:
             f"At once ({unit})": [
                 None if p["bytes_at_once"] is None else p["bytes_at_once"] / divisor for p in rows
             ],
+            "Measured by": [p["method"] or formats.MISSING for p in rows],
             "Guards": [_guards(p) for p in rows],
         }
     )

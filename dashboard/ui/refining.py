@@ -15,6 +15,7 @@ from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Draft, Request
 
 _ERROR = "refine-error"
+_MEASURED = (METHOD, "segments")
 
 
 def offer(screen: Screen, request: Request, draft: Draft) -> None:
@@ -24,7 +25,7 @@ def offer(screen: Screen, request: Request, draft: Draft) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(said(free))
-        if any(p.estimate is None or p.estimate.method != METHOD for p in free):
+        if any(p.estimate is None or p.estimate.method not in _MEASURED for p in free):
             st.button(
                 "Measure record sizes",
                 key="refine",

@@ -49,7 +49,7 @@ def _partition(number: int, *, guarded: bool) -> PlannedPartition:
         capped_by=None,
         guards=(guard,) if guarded else (),
         groups=(GroupClaim("billing", 500),),
-        estimate=Estimate(2048, "curve", {1: 2048}),
+        estimate=Estimate(2048, "history", {1: 2048}, 1024, 3072, 0, 512, 2048),
     )
 
 

@@ -43,6 +43,7 @@ def test_people_read_totals_guards_losses_and_the_sentence(
     assert main(["preview", "plan.json"]) == 0
     out = capsys.readouterr().out
     assert "2 of 3 partitions are free: at most 1000 records, 4.0 KiB at once" in out
+    assert "4.0 KiB at once (2.0 KiB to 6.0 KiB), 1.0 KiB later · 2 history" in out
     assert "guard under-replicated (1 partitions): one of three is gone" in out
     assert "group billing would lose 200 records if it resets to earliest" in out
     assert "waived old by alice: gone since May" in out

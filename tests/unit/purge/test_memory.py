@@ -81,6 +81,29 @@ def test_bytes_come_from_the_curves_in_whole_segments(tmp_path: Path) -> None:
     # 800 of 1,000 bytes below the target: two full segments; 1,600 of 2,000: five.
     assert estimates[KEY].replicas == {1: 600, 2: 1500}
     assert estimates[KEY].bytes_at_once == 2100
+    assert estimates[KEY].method == "proportional"
+    assert estimates[KEY].bytes_later == 300
+    low, high = estimates[KEY].bytes_at_once_low, estimates[KEY].bytes_at_once_high
+    assert low is not None and high is not None and low < 2100 < high < 3000
+
+
+def test_an_inventory_makes_the_estimate_exact(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    writer = store.begin("findings", NOW)
+    bases = [0, 40, 90, 100]
+    curve = {
+        "topic": [TOPIC] * 4, "partition": [0] * 4, "broker_id": [1] * 4, "log_dir": ["/d"] * 4,
+        "offset": bases, "bytes_below": [0, 250, 900, 1000], "is_base": [True, True, True, False],
+        "method": ["segments"] * 4,
+    }  # fmt: skip
+    writer.write("curves", build(FINDING_TABLES["curves"], curve))
+    writer.commit(0.1, {"snapshot_id": "s"})
+    store.set_latest(writer.id)
+    found = facts(partition(), configs={"segment.bytes": "300"})
+    estimate = memory.estimates(store, found, {KEY: ResolvedTarget(80)})[1][KEY]
+    assert (estimate.method, estimate.replicas) == ("segments", {1: 250})
+    assert estimate.bytes_at_once_low == estimate.bytes_at_once_high == 250
+    assert estimate.bytes_later == 520
 
 
 def test_the_active_segment_stays(tmp_path: Path) -> None:

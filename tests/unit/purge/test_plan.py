@@ -102,13 +102,18 @@ def test_such_worlds_hold_targets_at_the_very_edge(edge: str) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(worlds(), st.text(max_size=20), st.one_of(st.none(), st.integers(0, 2**60)))
+@given(
+    worlds(),
+    st.text(max_size=20),
+    st.one_of(st.none(), st.integers(0, 2**60)),
+    st.lists(st.one_of(st.none(), st.integers(0, 2**60)), max_size=5),
+)
 def test_a_plan_survives_its_file_and_keeps_its_hash(
-    world: tuple[Any, Any, list[Waiver]], reason: str, size: int | None
+    world: tuple[Any, Any, list[Waiver]], reason: str, size: int | None, interval: list[int | None]
 ) -> None:
     found, resolved, waivers = world
     override = Override("unread-by-group", None, reason, "ann", NOW)
-    estimates = {key: Estimate(size, "proportional", {1: size or 0}) for key in resolved}
+    estimates = {key: Estimate(size, "proportional", {1: size or 0}, *interval) for key in resolved}
     plan = plan_of(found, resolved, waivers=waivers, overrides=[override], estimates=estimates)
     text = plan.to_json_text()
     again = Plan.from_json_text(text, "plan.json")
