@@ -12,10 +12,11 @@ from tests.bench.simulated_cluster import (
     LOG_DIRS,
     OFFSETS_TOPIC,
     USABLE_BYTES,
+    Ints,
     SimulatedCluster,
 )
 
-EARLIEST = -2
+EARLIEST, ANY_REPLICA = -2, -2
 _ASKED = np.dtype([("partition", ">i4"), ("epoch", ">i4"), ("timestamp", ">i8")])
 _OFFSET = np.dtype(
     [("partition", ">i4"), ("error", ">i2"), ("at", ">i8"), ("offset", ">i8"), ("epoch", ">i4")]
@@ -126,32 +127,40 @@ def list_offsets(truth: SimulatedCluster, broker: int, body: memoryview[int]) ->
         (count,) = struct.unpack_from(">i", body, at + 2 + length)
         rows = np.frombuffer(body, _ASKED, count, at + 6 + length)
         parts.append(bytes(body[at : at + 6 + length]))
-        parts.append(
-            _offsets(truth, broker, truth.number[name.decode()], rows, replica_id, isolation)
-        )
+        partitions = truth.first[truth.number[name.decode()]] + rows["partition"].astype(np.int64)
+        if replica_id == ANY_REPLICA:
+            found = _of_replicas(truth, broker, partitions)
+        else:
+            found = _of_leaders(truth, broker, partitions, isolation)
+        parts.append(_offsets(truth, rows, partitions, found))
         at += 6 + length + count * _ASKED.itemsize
     return b"".join(parts)
 
 
-def _offsets(
-    truth: SimulatedCluster, broker: int, topic: int, asked: Any, replica_id: int, isolation: int
-) -> bytes:
-    partitions = truth.first[topic] + asked["partition"].astype(np.int64)
+def _of_replicas(truth: SimulatedCluster, broker: int, partitions: Ints) -> tuple[Any, Any, Any]:
+    """Start, end and whether the broker may answer, of each partition."""
     here = truth.replicas[partitions] == broker
-    if replica_id == -2:
-        start, end = truth.replica_offsets(partitions, here.argmax(axis=1))
-        answers = here.any(axis=1)
-    else:
-        start = truth.log_start[partitions]
-        end = (truth.last_stable if isolation else truth.high_watermark)[partitions]
-        answers = here[:, 0]
-    found = np.zeros(len(asked), _OFFSET)
-    found["partition"], found["at"] = asked["partition"], -1
-    found["error"] = np.where(answers, 0, NOT_LEADER)
-    offsets = np.where(asked["timestamp"] == EARLIEST, start, end)
-    found["offset"] = np.where(answers, offsets, -1)
-    found["epoch"] = truth.leader_epoch[partitions]
-    return found.tobytes()
+    return *truth.replica_offsets(partitions, here.argmax(axis=1)), here.any(axis=1)
+
+
+def _of_leaders(
+    truth: SimulatedCluster, broker: int, partitions: Ints, isolation: int
+) -> tuple[Any, Any, Any]:
+    ends = truth.last_stable if isolation else truth.high_watermark
+    leads = truth.replicas[partitions, 0] == broker
+    return truth.log_start[partitions], ends[partitions], leads
+
+
+def _offsets(
+    truth: SimulatedCluster, asked: Any, partitions: Ints, found: tuple[Any, Any, Any]
+) -> bytes:
+    start, end, answers = found
+    rows = np.zeros(len(asked), _OFFSET)
+    rows["partition"], rows["at"] = asked["partition"], -1
+    rows["error"] = np.where(answers, 0, NOT_LEADER)
+    rows["offset"] = np.where(answers, np.where(asked["timestamp"] == EARLIEST, start, end), -1)
+    rows["epoch"] = truth.leader_epoch[partitions]
+    return rows.tobytes()
 
 
 def log_dirs(truth: SimulatedCluster, broker: int) -> bytes:
