@@ -118,7 +118,8 @@ class Connection:
         """The first answer of any alive broker, then of the bootstrap addresses.
 
         The next one is asked as soon as one fails, or has been silent for half a second: a
-        suspended broker must not hold up what every other one can answer.
+        suspended broker must not hold up what every other one can answer. One whose answer has
+        begun to come is not silent: a million partitions are read once, not from every broker.
         """
         known = [a for a in self._addresses.values() if not self._is_silent(a)]
         rest = [a for a in self.security.bootstrap if a not in known]
@@ -130,10 +131,11 @@ class Connection:
         running: set[Future[Any]] = set()
         errors: list[ClusterError] = []
         waiting = list(addresses)
+        asked: list[tuple[str, int]] = []
         while waiting or running:
-            if waiting:
-                address = waiting.pop(0)
-                running.add(self._pool.submit(self._ask_as, address, question))
+            if waiting and not (running and self._is_answering(asked)):
+                asked.append(waiting.pop(0))
+                running.add(self._pool.submit(self._ask_as, asked[-1], question))
             done, running = wait(
                 running, _STAGGER_SECONDS if waiting else None, return_when=FIRST_COMPLETED
             )
@@ -143,6 +145,10 @@ class Connection:
                     return answer
                 errors.append(settled)
         raise self._all_failed(errors)
+
+    def _is_answering(self, addresses: Sequence[tuple[str, int]]) -> bool:
+        with self._lock:
+            return any(w.answering and (w.host, w.port) in addresses for w in self._busy)
 
     def _ask_as(self, address: tuple[str, int], question: Ask) -> tuple[tuple[str, int], Any]:
         return address, self._ask_address(address, question, self.timeout_seconds)

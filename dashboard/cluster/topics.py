@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
+from dashboard.cluster import metadata_rows
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import DescribeClusterRequest, MetadataRequest
+from dashboard.cluster.metadata_rows import Addresses, topic_id
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import Broker, PartitionState, TopicState
@@ -30,7 +30,6 @@ APIS_OF_INTEREST = {
 }
 _DESCRIBE = 1 << 8  # AclOperation.DESCRIBE is bit 8 of authorized operations (KIP-430)
 _NOT_TOLD = -(1 << 31)
-_NO_ID = UUID(int=0)
 
 
 def read_topics(connection: Connection, names: Iterable[str] | None) -> dict[str, TopicState]:
@@ -43,22 +42,30 @@ def read_topics(connection: Connection, names: Iterable[str] | None) -> dict[str
     if wanted == []:
         return {}
 
-    def request(wire: Wire) -> Any:
-        version = wire.version(MetadataRequest, 12)
+    def request(version: int) -> Any:
         one = MetadataRequest.MetadataRequestTopic
         topics = None if wanted is None else [one(name=name, version=version) for name in wanted]
         return MetadataRequest(version=version, topics=topics, allow_auto_topic_creation=False)
 
-    answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
-    connection.remember({b.node_id: (b.host, b.port) for b in answer.brokers})
-    return {t.name: _topic(t) for t in sorted(answer.topics, key=lambda topic: topic.name)}
+    def ask(wire: Wire, deadline: float) -> tuple[Addresses, dict[str, TopicState]]:
+        version = wire.version(MetadataRequest, metadata_rows.VERSION)
+        if version == metadata_rows.VERSION:
+            return wire.ask_rows(lambda _: request(version), metadata_rows.decode, deadline)
+        answer = wire.ask(lambda _: request(version), deadline)
+        addresses = {b.node_id: (b.host, b.port) for b in answer.brokers}
+        topics = sorted(answer.topics, key=lambda topic: topic.name)
+        return addresses, {t.name: _topic(t) for t in topics}
+
+    found: tuple[Addresses, dict[str, TopicState]] = connection.ask_any(ask)
+    connection.remember(found[0])
+    return found[1]
 
 
 def _topic(found: Any) -> TopicState:
     partitions = sorted(found.partitions, key=lambda p: p.partition_index)
     return TopicState(
         topic=found.name,
-        topic_id=_topic_id(found.topic_id),
+        topic_id=topic_id(found.topic_id.bytes) if found.topic_id else None,
         is_internal=bool(found.is_internal),
         partitions=tuple(_partition(found.name, p) for p in partitions),
         error=error_name(found.error_code),
@@ -75,13 +82,6 @@ def _partition(topic: str, found: Any) -> PartitionState:
         tuple(found.isr_nodes),
         error_name(found.error_code),
     )
-
-
-def _topic_id(raw: UUID | None) -> str | None:
-    """Kafka's spelling of a topic id (org.apache.kafka.common.Uuid): base64url, no padding."""
-    if raw is None or raw == _NO_ID:
-        return None
-    return base64.urlsafe_b64encode(raw.bytes).decode().rstrip("=")
 
 
 def read_brokers(connection: Connection, assigned: Iterable[int] = ()) -> tuple[Broker, ...]:

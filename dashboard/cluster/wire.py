@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from dashboard.cluster.compact import skip_tags
 from dashboard.cluster.kafka_errors import UNSUPPORTED_VERSION, error_name
 from dashboard.cluster.messages import (
     ApiVersionsRequest,
@@ -39,6 +40,7 @@ class Wire:
         self.address = f"{host}:{port}"
         self.versions: dict[int, tuple[int, int]] = {}
         self.closed = False
+        self.answering = False  # an answer has begun to come and is not decoded yet
         self._security = security
         self._correlation = 0
         self._socket: socket.socket | None = None
@@ -65,6 +67,19 @@ class Wire:
         nothing was sent, ANSWER_LOST when the request may have been carried out.
         """
         return self._exchange(make(self), deadline)
+
+    def ask_rows(
+        self,
+        make: Callable[[Wire], Any],
+        decode: Callable[[memoryview[int]], T],
+        deadline: float,
+    ) -> T:
+        """The same for a flexible version whose answer the caller decodes, from its body on."""
+
+        def body(answer: memoryview[int]) -> T:
+            return decode(answer[skip_tags(answer, 4) :])
+
+        return self._round_trip(self._encoded(make(self)), body, deadline)
 
     def ask_raw(
         self,
@@ -177,13 +192,15 @@ class Wire:
                 raise _refused(self.address, mechanism, str(error)) from error
 
     def _exchange(self, request: Any, deadline: float) -> Any:
-        self._correlation += 1
-        request.with_header(correlation_id=self._correlation, client_id=self._security.client_id)
-        frame = request.encode(framed=True, header=True)
         response = response_to(request)
         return self._round_trip(
-            frame, lambda answer: response.decode(answer, header=True), deadline
+            self._encoded(request), lambda answer: response.decode(answer, header=True), deadline
         )
+
+    def _encoded(self, request: Any) -> bytes:
+        self._correlation += 1
+        request.with_header(correlation_id=self._correlation, client_id=self._security.client_id)
+        return bytes(request.encode(framed=True, header=True))
 
     def _round_trip(
         self, frame: bytes, decode: Callable[[memoryview[int]], T], deadline: float
@@ -203,9 +220,12 @@ class Wire:
         except (OSError, ValueError, IndexError, struct.error) as error:
             self.close()
             raise _lost(self.address, str(error) or type(error).__name__) from error
+        finally:
+            self.answering = False
 
     def _receive(self, deadline: float) -> bytes:
         size = int.from_bytes(self._exactly(4, deadline), "big", signed=True)
+        self.answering = True
         if not 4 <= size <= _LARGEST_ANSWER_BYTES:
             raise ValueError("the answer is not Kafka's")
         return self._exactly(size, deadline)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.cluster import metadata_rows
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.errors import ClusterError
 from dashboard.model import TopicPartition
@@ -41,6 +42,23 @@ def test_a_suspended_bootstrap_broker_does_not_hold_up_the_others(
     with open_live(one, other, seconds=5) as live:
         assert live.cluster_id() == "fake"
     assert time.monotonic() - begun < 3
+
+
+def test_a_long_answer_is_asked_of_one_broker_only(
+    two: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata of a million partitions takes longer than a broker may be silent."""
+    decode = metadata_rows.decode
+
+    def slow(body: memoryview[int]) -> Any:
+        time.sleep(1.2)
+        return decode(body)
+
+    with open_live(*two, seconds=5) as live:
+        monkeypatch.setattr(metadata_rows, "decode", slow)
+        assert list(live.topics(None)) == ["orders"]
+    asked = [r for broker in two for r in broker.requests if getattr(r, "topics", 1) is None]
+    assert len(asked) == 1
 
 
 def test_a_wrong_address_is_named(free_port: int) -> None:
