@@ -6,9 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.arrow import column, field, looked_up, unfolded
+from dashboard.guard_texts import share_why
 
-# knows_topic: its members read this topic; else it is not known what they read.
-SHARES = pa.list_(pa.struct([("group_id", pa.string()), ("knows_topic", pa.bool_())]))
+SHARES = pa.list_(
+    pa.struct([("group_id", pa.string()), ("why", pa.string()), ("known", pa.bool_())])
+)
 _MEMBERS = pa.schema(
     [
         ("topic_no", pa.int32()),
@@ -42,25 +44,36 @@ def members(reading: pa.Table, topics: pa.Table) -> pa.Table:
     return found.rename_columns(_MEMBERS.names).cast(_MEMBERS)
 
 
-def share_groups(groups: pa.Table, topics: pa.Table) -> pa.Array:
+def share_groups(share: pa.Table, starts: pa.Table, topics: pa.Table) -> pa.Array:
     """Per row of `topics` the share groups that may want its records, as SHARES.
 
-    A share group keeps no committed offset, and records past its start offset are still wanted.
-    One whose topics cannot be read counts for every topic.
+    `share` are those of `share_only`. `starts` (topic_no, group_id) names where they have a start
+    offset or are about to get one: a `known` group blocks where it has none yet. One whose topics
+    cannot be read counts for every topic.
     """
-    by_topic: dict[str, set[str]] = {}
-    anywhere: set[str] = set()
-    for group in groups.filter(pc.equal(groups["type"], "share")).to_pylist():
-        names = {at["topic"] for at in group["assigned"] or ()}
-        for name in names:
-            by_topic.setdefault(name, set()).add(group["group_id"])
-        if not names:
-            anywhere.add(group["group_id"])
-    rest = [{"group_id": name, "knows_topic": False} for name in sorted(anywhere)]
+    names = dict(zip(topics["topic_no"].to_pylist(), topics["topic"].to_pylist(), strict=True))
+    shared: dict[str, set[str]] = {}
+    for row in starts.group_by(["group_id", "topic_no"]).aggregate([]).to_pylist():
+        if row["topic_no"] in names:
+            shared.setdefault(row["group_id"], set()).add(names[row["topic_no"]])
+    by_topic: dict[str, list[dict[str, object]]] = {}
+    anywhere = []
+    for group in share.sort_by("group_id").to_pylist():
+        reads = shared.get(group["group_id"], set()) | {
+            at["topic"] for at in group["assigned"] or ()
+        }
+        known = bool(reads) and not group["error"]
+        why = share_why(reads_topic=known, error=group["error"])
+        found = {"group_id": group["group_id"], "why": why, "known": known}
+        if not known:
+            anywhere.append(found)
+        for name in reads if known else ():
+            by_topic.setdefault(name, []).append(found)
     return pa.array(
-        [
-            [{"group_id": g, "knows_topic": True} for g in sorted(by_topic.get(topic, ()))] + rest
-            for topic in topics["topic"].to_pylist()
-        ],
-        type=SHARES,
+        [[*by_topic.get(name, ()), *anywhere] for name in topics["topic"].to_pylist()], type=SHARES
     )
+
+
+def share_only(groups: pa.Table) -> pa.Table:
+    """The share groups: a start offset per partition stands for their commits."""
+    return groups.filter(pc.equal(groups["type"], "share"))

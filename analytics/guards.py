@@ -114,11 +114,25 @@ def _add_reader_guards(found: _Found) -> None:
     at, group = unfolded(column(rows, "silent_groups"))
     who = pc.binary_join_element_wise("Group", group, " ")
     found.add_at("no-committed-offset", at, who=who)
-    at, share = unfolded(column(rows, "share_groups"))
-    why = pc.if_else(
-        field(share, "knows_topic"), "its members read this topic", "its topics cannot be read"
-    )
-    found.add_at("share-group", at, group_id=field(share, "group_id"), why=why)
+    _add_share_groups(found)
+
+
+def _add_share_groups(found: _Found) -> None:
+    at, share = unfolded(column(found.rows, "share_groups"))
+    if not len(at):
+        return
+    names = pc.unique(field(share, "group_id"))
+    owner, position = unfolded(column(found.rows, "positions"))
+    begun = _pairs(owner, field(position, "group_id"), names).drop_null()
+    started = pc.is_in(_pairs(at, field(share, "group_id"), names), value_set=begun)
+    standing = pc.invert(pc.and_(field(share, "known"), started))
+    at, share = at.filter(standing), share.filter(standing)
+    found.add_at("share-group", at, group_id=field(share, "group_id"), why=field(share, "why"))
+
+
+def _pairs(at: pa.Array, group: pa.Array, names: pa.Array) -> pa.Array:
+    """One number per row and group; null for a group that is not in `names`."""
+    return pc.add(pc.multiply(at.cast(pa.int64()), len(names)), pc.index_in(group, names))
 
 
 def _add_unread(found: _Found) -> None:

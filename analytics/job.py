@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -107,7 +108,8 @@ def _findings(
     named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
     held = holds.fold(tables, snapshot, named, base)
     reading = groups.assigned(read["groups"])
-    named = topics.with_groups(named, held, reading)
+    share = groups.share_only(read["groups"])
+    named = topics.with_groups(named, held, reading, share["group_id"])
     found = partitions.partitions(
         tables,
         snapshot,
@@ -116,9 +118,24 @@ def _findings(
         members=groups.members(reading, named),
         windows=windows.window_starts(cluster, snapshot, named),
     )
-    named = named.append_column("share_groups", groups.share_groups(read["groups"], named))
+    starts = _share_starts(cluster, snapshot, share)
+    named = named.append_column("share_groups", groups.share_groups(share, starts, named))
     known = reclaimable.described(found, named, read["reassignments"])
     return _told(known, held, read, list(snapshot.details.get("groups_incomplete", ())))
+
+
+def _share_starts(cluster: ClusterStore, snapshot: Manifest, share: pa.Table) -> pa.Table:
+    """topic_no, group_id of each partition that a share group has, or will get, a start offset on.
+
+    The long table is read only where there are share groups.
+    """
+    places = ["topic_no", "group_id"]
+    if not share.num_rows:
+        return pa.table(
+            {"topic_no": pa.array([], pa.int32()), "group_id": pa.array([], pa.string())}
+        )
+    rows = cluster.read("snapshots", snapshot.id, "group_offsets", places)
+    return rows.filter(pc.is_in(rows["group_id"], value_set=share["group_id"]))
 
 
 def _told(

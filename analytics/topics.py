@@ -95,13 +95,16 @@ def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
     )
 
 
-def with_groups(topics: pa.Table, holds: pa.Table, assigned: pa.Table) -> pa.Table:
+def with_groups(
+    topics: pa.Table, holds: pa.Table, assigned: pa.Table, share: pa.ChunkedArray
+) -> pa.Table:
     """`topics` with topic_groups: every group that holds an offset anywhere on the topic, and
     those whose members read it now (`groups.assigned`), so that one which skipped a partition
-    can be named.
+    can be named. Those in `share` are left out: they have a guard of their own.
     """
     pairs = ["topic", "group_id"]
     both = pa.concat_tables([holds.select(pairs), assigned.select(pairs)])
+    both = both.filter(pc.invert(pc.is_in(both["group_id"], value_set=share)))
     found = both.group_by("topic").aggregate([("group_id", "distinct")])
     groups = looked_up(
         column(topics, "topic"), column(found, "topic"), column(found, "group_id_distinct")

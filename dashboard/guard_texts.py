@@ -155,6 +155,13 @@ def guard(name: str, **facts: Any) -> Guard:
     return Guard(name, text.reason.format_map(facts), text.lift.format_map(facts))
 
 
+def share_why(*, reads_topic: bool, error: str | None) -> str:
+    """Why a share group is unknown: the `why` of guard share-group. `error` is Kafka's name."""
+    if reads_topic and not error:
+        return "it reads this topic, and its start offset here is not known"
+    return f"its topics cannot be read{f', {error}' if error else ''}"
+
+
 def names() -> tuple[str, ...]:
     """Every guard's name: the never liftable ones first, then the liftable ones."""
     return NEVER_LIFTABLE + LIFTABLE_GUARDS

@@ -13,6 +13,7 @@ from dashboard.cluster.group_members import Described, read_members
 from dashboard.cluster.group_offsets import read_group_offsets
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.messages import ListGroupsRequest
+from dashboard.cluster.share_offsets import read_share_offsets
 from dashboard.cluster.topics import may_describe_cluster, read_topics
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
@@ -50,8 +51,9 @@ def read_groups(connection: Connection, *, with_offsets: bool = True) -> GroupLi
     Reasons: no DESCRIBE on the cluster (ListGroups then leaves groups out without an error); no
     answer from a broker that leads a `__consumer_offsets` partition (one that leads none holds
     no group); a coordinator that is loading; an OffsetFetch error; an unstable offset. What a
-    moment cures is read again, at most three times. Never raises for one broker; raises
-    ClusterError when none answers.
+    moment cures is read again, at most three times. A share group's start offsets stand among
+    the committed ones; where they are not known its `error` says why. Never raises for one
+    broker; raises ClusterError when none answers.
     """
     rights = may_describe_cluster(connection)
     for pause in (*_PAUSES_SECONDS, None):
@@ -82,6 +84,7 @@ def _one_pass(connection: Connection, with_offsets: bool) -> _Found:
         found.groups.pop(group_id, None)
     if with_offsets:
         _take_offsets(connection, found)
+        _take_share_offsets(connection, found)
     return found
 
 
@@ -144,12 +147,7 @@ def _missing(
 
 
 def _take_offsets(connection: Connection, found: _Found) -> None:
-    by_coordinator: dict[int, list[str]] = defaultdict(list)
-    for group in found.groups.values():
-        # Share groups keep start offsets elsewhere (KIP-932); they commit none here.
-        if _type(group) != "share":
-            by_coordinator[group.coordinator].append(group.group_id)
-    answer = read_group_offsets(connection, by_coordinator)
+    answer = read_group_offsets(connection, _by_coordinator(found, share=False))
     for group_id in answer.vanished:
         found.groups.pop(group_id, None)
     found.offsets = answer.offsets
@@ -164,6 +162,32 @@ def _take_offsets(connection: Connection, found: _Found) -> None:
             )
     errors = {*answer.errors.values(), *(o.error for o in answer.offsets if o.error)}
     found.transient |= not errors.isdisjoint(RETRIABLE_READ_ERRORS)
+
+
+def _take_share_offsets(connection: Connection, found: _Found) -> None:
+    """Share groups keep start offsets (KIP-932) in place of commits.
+
+    One that cannot be read is no gap of the list: its own error says that it may want anything.
+    """
+    answer = read_share_offsets(connection, _by_coordinator(found, share=True))
+    for group_id in answer.vanished:
+        found.groups.pop(group_id, None)
+    if answer.offsets:
+        found.offsets = tuple(sorted([*found.offsets, *answer.offsets], key=_place))
+    found.group_errors |= answer.errors
+    found.transient |= not RETRIABLE_READ_ERRORS.isdisjoint(answer.errors.values())
+
+
+def _by_coordinator(found: _Found, *, share: bool) -> dict[int, list[str]]:
+    by_coordinator: dict[int, list[str]] = defaultdict(list)
+    for group in found.groups.values():
+        if (_type(group) == "share") == share:
+            by_coordinator[group.coordinator].append(group.group_id)
+    return by_coordinator
+
+
+def _place(offset: GroupOffset) -> tuple[str, str, int]:
+    return offset.group_id, offset.topic, offset.partition
 
 
 def _groups(found: _Found) -> tuple[Group, ...]:

@@ -212,6 +212,14 @@ class ShareGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore
     """Members and assignments of share groups."""
 
 
+class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=schemas):  # type: ignore[misc,call-arg]
+    """Start offsets of share groups (KIP-932); v1's lag is not asked for."""
+
+
+class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=schemas):  # type: ignore[misc,call-arg]
+    """A start offset per group, topic and partition; -1 where none was set yet."""
+
+
 _RESPONSES: dict[int, Any] = {
     message.API_KEY: message
     for message in (
@@ -227,6 +235,7 @@ _RESPONSES: dict[int, Any] = {
         DescribeGroupsResponse,
         ConsumerGroupDescribeResponse,
         ShareGroupDescribeResponse,
+        DescribeShareGroupOffsetsResponse,
         OffsetFetchResponse,
         FindCoordinatorResponse,
         OffsetCommitResponse,

@@ -57,7 +57,10 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class GroupClaim:
-    """A group's offset on one partition; `remembered` when only a kept snapshot shows it."""
+    """A group's offset on one partition; `remembered` when only a kept snapshot shows it.
+
+    Of a share group it is its start offset, None where the group has not begun.
+    """
 
     group_id: str
     committed_offset: int | None
@@ -162,8 +165,10 @@ def claims_of(
     """Every group's offset per partition: the live one, else the last one remembered.
 
     A live group without a commit on a partition it once committed counts at the remembered
-    offset too: an expired offset is not a read record.
+    offset too: an expired offset is not a read record. A share group that has not begun on a
+    partition stands there with None, whatever is remembered.
     """
+    share = {g.group_id for g in listing.groups if g.type == "share"}
     found: dict[TopicPartition, dict[str, GroupClaim]] = {}
     for offset in remembered:
         if offset.topic in topics and offset.committed_offset is not None:
@@ -171,7 +176,9 @@ def claims_of(
             claim = GroupClaim(offset.group_id, offset.committed_offset, remembered=True)
             found.setdefault(key, {})[offset.group_id] = claim
     for offset in listing.offsets:
-        if offset.topic in topics and offset.committed_offset is not None and not offset.error:
+        if offset.topic not in topics or offset.error:
+            continue
+        if offset.committed_offset is not None or offset.group_id in share:
             key = TopicPartition(offset.topic, offset.partition)
             found.setdefault(key, {})[offset.group_id] = GroupClaim(
                 offset.group_id, offset.committed_offset

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dashboard.guard_texts import guard, is_system_topic
+from dashboard.guard_texts import guard, is_system_topic, share_why
 from dashboard.model import Guard, TopicPartition
 from dashboard.purge.facts import PartitionFacts, PlanFacts
 from dashboard.purge.resolve import ResolvedTarget
@@ -28,6 +28,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareReach:
+    """The topics that a share group reads; unknown where there is none, or with an `error`."""
+
+    topics: frozenset[str]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Judge:
     """Facts prepared once, so that 100,000 partitions are judged in seconds."""
 
@@ -37,7 +45,7 @@ class Judge:
     most_partitions: int
     planned_partitions: int
     topic_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    share_groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    share_groups: Mapping[str, ShareReach] = field(default_factory=dict)
 
     def findings(self, key: TopicPartition, target: ResolvedTarget) -> list[Finding]:
         """Every guard on one partition for its target, in a fixed order."""
@@ -91,7 +99,7 @@ class Judge:
         if not groups:
             yield Finding(guard("no-committed-offset", who="No group"))
         for group_id in groups:
-            if group_id not in claims:
+            if group_id not in claims and group_id not in self.share_groups:
                 yield self._without_commit(seen.key, group_id)
         yield from self._share_findings(seen, claims)
 
@@ -104,10 +112,12 @@ class Judge:
     def _share_findings(
         self, seen: PartitionFacts, claims: Mapping[str, int | None]
     ) -> Iterator[Finding]:
-        for group_id, topics in self.share_groups.items():
-            if group_id not in claims and (not topics or seen.topic in topics):
-                why = "its members read this topic" if topics else "its topics cannot be read"
-                yield Finding(guard("share-group", group_id=group_id, why=why), group_id)
+        for group_id, reach in self.share_groups.items():
+            known = bool(reach.topics) and not reach.error
+            if known and (seen.topic not in reach.topics or claims.get(group_id) is not None):
+                continue
+            why = share_why(reads_topic=known, error=reach.error)
+            yield Finding(guard("share-group", group_id=group_id, why=why), group_id)
 
     def _moment_findings(self, seen: PartitionFacts, target: ResolvedTarget) -> Iterator[Finding]:
         if target.offset is None or target.offset <= (seen.log_start_offset or 0):
@@ -171,11 +181,7 @@ def judge(
         most_partitions,
         planned_partitions,
         _topic_groups(facts, waived),
-        {
-            group_id: frozenset(key.topic for key in group.assigned)
-            for group_id, group in facts.groups.items()
-            if group.type == "share" and group_id not in waived
-        },
+        _share_groups(facts, waived),
     )
 
 
@@ -199,10 +205,26 @@ def _topic_groups(facts: PlanFacts, waived: Collection[str]) -> dict[str, tuple[
     for key, claims in facts.claims.items():
         found.setdefault(key.topic, set()).update(c.group_id for c in claims)
     for group in facts.groups.values():
-        if group.type != "share":
-            for key in group.assigned:
-                found.setdefault(key.topic, set()).add(group.group_id)
+        for key in group.assigned:
+            found.setdefault(key.topic, set()).add(group.group_id)
     return {topic: tuple(sorted(ids - set(waived))) for topic, ids in found.items()}
+
+
+def _share_groups(facts: PlanFacts, waived: Collection[str]) -> dict[str, ShareReach]:
+    """Where each share group may want records: where it has a start offset, or a member reads.
+
+    Those without members keep their start offsets.
+    """
+    share = {i: g for i, g in facts.groups.items() if g.type == "share" and i not in waived}
+    topics = {group_id: {key.topic for key in g.assigned} for group_id, g in share.items()}
+    for key, claims in facts.claims.items() if share else ():
+        for claim in claims:
+            if claim.group_id in share:
+                topics[claim.group_id].add(key.topic)
+    return {
+        group_id: ShareReach(frozenset(topics[group_id]), group.error)
+        for group_id, group in share.items()
+    }
 
 
 def _without_target(target: ResolvedTarget) -> Finding:

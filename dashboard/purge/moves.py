@@ -93,9 +93,18 @@ def planned_moves(plan: Plan) -> tuple[MoveRow, ...]:
 
 
 def refuse_alive(groups: Mapping[str, Group], waived: Collection[str]) -> None:
-    """Nobody but its members moves a living group. Raises RefusedError MOVE_GROUP_ALIVE."""
+    """Nobody but its members moves a living group, and a share group commits no offsets.
+
+    Raises RefusedError MOVE_GROUP_ALIVE or MOVE_SHARE_GROUP.
+    """
     for group_id in sorted(waived):
         group = groups.get(group_id)
+        if group is not None and group.type == "share":
+            raise RefusedError(
+                f"{group_id} is a share group: its start offset cannot be moved by a commit",
+                "Move it with Kafka's kafka-share-groups tool, or leave --move-waived out.",
+                code="MOVE_SHARE_GROUP",
+            )
         if group is None or group.members == 0:
             continue
         known = (

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ShareConsumer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from dashboard import settings
 from dashboard.clock import utc_now
@@ -22,7 +22,6 @@ from dashboard.metrics.sources import Sources
 from dashboard.purge.preview import preview
 from tests.brokers import exporter
 from tests.brokers.purge_bench import Bench
-from tests.brokers.workload import until
 
 RECORDS = 4000
 GUARD = "unseen-reader-suspected"
@@ -100,41 +99,3 @@ def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
     assert lifted.partitions[0].free
     override = next(o for o in lifted.overrides if o.name == GUARD)
     assert (override.by, override.reason) == ("test", "the backup job, it keeps its own offsets")
-
-
-def test_a_share_group_may_still_want_what_it_took_without_committing(bench: Bench) -> None:
-    """On this cluster of its own: a share group without members blocks every topic."""
-    if not _has_share_groups(bench):
-        pytest.skip("share groups are a matter of Kafka 4.2 and newer")
-    topic, other, group = bench.topic(50), bench.topic(50), "unseen-share"
-    for each in (topic, other):
-        bench.commit("unseen-g", each, {0: 30})
-    consumer = ShareConsumer(client(bench.bootstrap, **{"group.id": group}))
-    consumer.subscribe([topic])
-    try:
-        until(lambda: _joined(bench, consumer, group), 30)
-        (guard,) = bench.plan(topic).partitions[0].guards
-        assert guard.name == "share-group"
-        assert group in guard.reason and "its members read this topic" in guard.reason
-        assert bench.plan(other).partitions[0].free
-        plan = bench.plan(topic, override=(f"share-group:{group}=its team is done with them",))
-        kept = next(o for o in plan.overrides if o.name == "share-group")
-        assert (kept.group_id, kept.by) == (group, "test")
-        assert kept.reason == "its team is done with them"
-        assert bench.apply(plan).run.state == "done"
-    finally:
-        consumer.close()
-    assert bench.offsets(topic, 0) == list(range(30, 50))
-    (left,) = bench.plan(other).partitions[0].guards
-    assert left.name == "share-group" and "its topics cannot be read" in left.reason
-
-
-def _has_share_groups(bench: Bench) -> bool:
-    with connect({"bootstrap.servers": bench.bootstrap}) as live:
-        return live.brokers()[0].api_versions.get("ShareGroupDescribe", -1) >= 1
-
-
-def _joined(bench: Bench, consumer: ShareConsumer, group: str) -> bool:
-    consumer.poll(0.2)
-    with connect({"bootstrap.servers": bench.bootstrap}) as live:
-        return any(g.group_id == group and g.assigned for g in live.groups().groups)

@@ -41,7 +41,9 @@ def test_moves_and_readers_without_commits_are_told(lab: Lab) -> None:
     assert "broker 1, is moving the partition to /d2" in moved["reason"]
     assert found["moving"]["replicas"] == 2, "a copy under way is no replica yet"
     assert names(found["shared"]) == ["share-group"]
-    assert "its members read this topic" in found["shared"]["guards"][0]["reason"]
+    assert (
+        "it reads this topic, and its start offset here" in found["shared"]["guards"][0]["reason"]
+    )
     assert names(found["watched"]) == ["members-without-commits"]
     assert names(found["table-changelog"]) == ["changelog-source"]
     assert names(found["risky"]) == ["unclean-election-enabled"]
@@ -52,3 +54,27 @@ def test_moves_and_readers_without_commits_are_told(lab: Lab) -> None:
     assert full["error"] == "replicas add up to 49000 bytes more than the disk's used bytes"
     assert (second["future_bytes"], second["live_bytes"]) == (70, 0)
     assert (second["unexplained_bytes"], second["measured"]) == (30, True)
+
+
+def test_share_groups_count_with_their_start_offsets(lab: Lab) -> None:
+    snapshot = (
+        Snapshot()
+        .topic("taken", groups={"g": 50, "sharing": 30})
+        .topic("begins", groups={"g": 50})
+        .topic("other", groups={"g": 50})
+        .group("sharing", type="share")
+    )
+    begins = {"group_id": "sharing", "topic_no": 1, "partition": 0}  # -1 in Kafka's answer
+    snapshot.tables["group_offsets"].append({**begins, "committed_offset": None})
+    lab.write(snapshot)
+
+    lab.analyze()
+
+    found, end = lab.targets(), lab.targets("high-watermark")
+    assert {topic: row["target_offset"] for topic, row in found.items()} == {
+        "taken": 30, "begins": 50, "other": 50,
+    }  # fmt: skip
+    assert {topic: names(row) for topic, row in found.items()} == {
+        "taken": [], "begins": ["share-group"], "other": [],
+    }  # fmt: skip
+    assert names(end["taken"]) == ["unread-by-group", "unread-by-group"]

@@ -11,6 +11,8 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchResponse
 
+from dashboard.cluster.messages import DescribeShareGroupOffsetsResponse
+
 
 def offsets_answer(request: Any, version: int, *, error: int = 0, offset: int | None = None) -> Any:
     """EARLIEST is 10, LATEST is 90, unless told otherwise."""
@@ -111,6 +113,31 @@ def committed_answer(
             )
         )
     return OffsetFetchResponse(version=version, groups=groups)
+
+
+def share_answer(
+    request: Any, version: int, *, start: int = 50, partition_error: int = 0, group_error: int = 0
+) -> Any:
+    """DescribeShareGroupOffsets: every group asked for begins at `start` on orders-0."""
+    one = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
+    one_topic = one.DescribeShareGroupOffsetsResponseTopic
+    part = one_topic.DescribeShareGroupOffsetsResponsePartition
+    partition = part(
+        partition_index=0, start_offset=start, leader_epoch=3, error_code=partition_error,
+        error_message=None, version=version,
+    )  # fmt: skip
+    topic = one_topic(topic_name="orders", partitions=[partition], version=version)
+    groups = [
+        one(
+            group_id=group.group_id,
+            topics=[] if group_error else [topic],
+            error_code=group_error,
+            error_message=None,
+            version=version,
+        )
+        for group in request.groups
+    ]
+    return DescribeShareGroupOffsetsResponse(version=version, groups=groups)
 
 
 def log_dirs_answer(version: int, *, error: int = 0, empty: bool = False) -> Any:

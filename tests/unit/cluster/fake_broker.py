@@ -36,6 +36,8 @@ from kafka.protocol.metadata import (
 from dashboard.cluster.messages import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     OffsetCommitRequest,
@@ -56,6 +58,7 @@ PAIRS = {
         (DeleteRecordsRequest, DeleteRecordsResponse),
         (FindCoordinatorRequest, FindCoordinatorResponse),
         (OffsetCommitRequest, OffsetCommitResponse),
+        (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse),
     )
 }
 VERSIONS = {3: 12, 2: 9, 9: 9, 16: 5, 15: 5, 35: 4, 60: 1, 21: 2, 10: 6, 8: 9}

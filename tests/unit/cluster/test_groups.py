@@ -12,7 +12,12 @@ from kafka.protocol.admin import DescribeClusterResponse
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import connect
 from dashboard.model import GroupListing
-from tests.unit.cluster.answers import committed_answer, groups_answer, members_answer
+from tests.unit.cluster.answers import (
+    committed_answer,
+    groups_answer,
+    members_answer,
+    share_answer,
+)
 from tests.unit.cluster.fake_broker import HANG, FakeBroker, topic
 
 
@@ -204,12 +209,89 @@ def test_coordinators_that_move_while_listing_are_listed_again(
 def test_share_groups_are_listed_but_not_asked_for_commits(
     brokers: tuple[FakeBroker, FakeBroker],
 ) -> None:
-    brokers[0].answers[16] = lambda _, version: groups_answer(
-        version, ("sharing", "share", "Empty"), ("streaming", "streams", "Stable")
-    )
+    sharing(brokers, share_answer)
     listing = read(*brokers)
     assert [(g.group_id, g.type, g.members) for g in listing.groups] == [
         ("sharing", "share", 0),
         ("streaming", "streams", None),
     ]
-    assert {o.group_id for o in listing.offsets} == {"streaming"}
+    committed = [r for r in brokers[0].requests if r.API_KEY == 9]
+    assert [g.group_id for r in committed for g in r.groups] == ["streaming"]
+
+
+def sharing(brokers: tuple[FakeBroker, FakeBroker], answer: Any) -> None:
+    """A share group and a streams group; broker 1 speaks DescribeShareGroupOffsets."""
+    brokers[0].answers[16] = lambda _, version: groups_answer(
+        version, ("sharing", "share", "Empty"), ("streaming", "streams", "Stable")
+    )
+    brokers[0].versions[90] = 0
+    brokers[0].answers[90] = answer
+
+
+def share_of(listing: GroupListing) -> list[int | None]:
+    return [o.committed_offset for o in listing.offsets if o.group_id == "sharing"]
+
+
+def test_start_offsets_of_share_groups_stand_among_the_committed_ones(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    sharing(brokers, lambda request, version: share_answer(request, version, start=7))
+    listing = read(*brokers)
+    assert [(o.group_id, o.topic, o.committed_offset) for o in listing.offsets] == [
+        ("sharing", "orders", 7),
+        ("streaming", "orders", 50),
+    ]
+    assert listing.groups[0].error is None
+    (asked,) = [r for r in brokers[0].requests if r.API_KEY == 90]
+    assert [(g.group_id, g.topics) for g in asked.groups] == [("sharing", None)]
+
+
+def test_a_start_offset_that_was_never_set_is_unknown(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    sharing(brokers, lambda request, version: share_answer(request, version, start=-1))
+    listing = read(*brokers)
+    assert share_of(listing) == [None]
+    assert (listing.groups[0].error, listing.incomplete) == (None, ())
+
+
+@pytest.mark.parametrize("where", ["group_error", "partition_error"])
+def test_start_offsets_that_cannot_be_read_are_the_groups_own_error(
+    brokers: tuple[FakeBroker, FakeBroker], where: str
+) -> None:
+    """One group's error blocks what it may read (guard share-group), not the whole list."""
+    sharing(brokers, lambda request, version: share_answer(request, version, **{where: 30}))
+    listing = read(*brokers)
+    assert share_of(listing) == []
+    assert listing.groups[0].error == "GROUP_AUTHORIZATION_FAILED"
+    assert listing.incomplete == ()
+
+
+def test_a_broker_that_does_not_know_start_offsets_leaves_them_unknown(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    sharing(brokers, share_answer)
+    del brokers[0].versions[90]
+    listing = read(*brokers)
+    assert listing.groups[0].error == "API_UNSUPPORTED"
+    assert listing.incomplete == ()
+
+
+def test_start_offsets_of_a_loading_coordinator_are_read_again(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    errors = [14]
+
+    def loading_once(request: Any, version: int) -> Any:
+        return share_answer(request, version, group_error=errors.pop() if errors else 0)
+
+    sharing(brokers, loading_once)
+    listing = read(*brokers)
+    assert (share_of(listing), listing.groups[0].error) == ([50], None)
+
+
+def test_a_share_group_that_ended_meanwhile_is_left_out(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    sharing(brokers, lambda request, version: share_answer(request, version, group_error=69))
+    assert [g.group_id for g in read(*brokers).groups] == ["streaming"]

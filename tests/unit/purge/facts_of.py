@@ -29,7 +29,7 @@ def partition(
 
 def facts(
     *partitions: PartitionFacts,
-    claims: Mapping[int, Mapping[str, int]] | None = None,
+    claims: Mapping[int, Mapping[str, int | None]] | None = None,
     groups: tuple[Group, ...] = (),
     incomplete: tuple[str, ...] = (),
     configs: Mapping[str, str] | None = None,

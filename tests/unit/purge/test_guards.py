@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dashboard.errors import UsageError
-from dashboard.model import Group, TopicPartition
+from dashboard.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.purge.facts import GroupClaim, claims_of
 from dashboard.purge.guards import changelog_reason, judge
 from dashboard.purge.lifting import Override, lift, parse_override, parse_waiver
 from dashboard.purge.resolve import ResolvedTarget
@@ -96,11 +98,63 @@ def test_a_member_that_reads_here_without_commits_blocks() -> None:
 
 
 @pytest.mark.parametrize(("topic", "blocks"), [(TOPIC, True), ("other", False), (None, True)])
-def test_a_share_group_blocks_the_topics_it_may_read(topic: str | None, blocks: bool) -> None:
+def test_a_share_group_without_start_offsets_blocks_the_topics_it_may_read(
+    topic: str | None, blocks: bool
+) -> None:
     assigned = (TopicPartition(topic, 0),) if topic else ()
     share = Group("share", "share", "Stable", 1, assigned)
     expected = ["share-group"] if blocks else []
     assert names(facts(claims=CLAIMS, groups=(share,))) == expected
+
+
+SHARE = Group("share", "share", "Empty", 0)
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [(50, []), (80, []), (49, ["unread-by-group"]), (None, ["share-group"])],
+)
+def test_a_share_group_holds_what_lies_past_its_start_offset(
+    start: int | None, expected: list[str]
+) -> None:
+    """Records at or past it are still wanted; None: it has not begun, so that is unknown."""
+    found = facts(claims={0: {"a": 80, "share": start}}, groups=(SHARE,))
+    assert names(found) == expected
+    assert names(found, waived={"share"}) == []
+
+
+def test_a_share_group_that_has_begun_elsewhere_on_the_topic_is_unknown_here() -> None:
+    two = (partition(), partition(number=1))
+    found = facts(*two, claims={0: {"a": 80}, 1: {"share": 60}}, groups=(SHARE,))
+    assert names(found) == ["share-group"]
+
+
+def test_a_share_group_that_reads_other_topics_alone_blocks_nothing_here() -> None:
+    other = {TopicPartition("other", 0): (GroupClaim("share", 1),)}
+    found = facts(claims=CLAIMS, groups=(SHARE,))
+    assert names(replace(found, claims={**found.claims, **other})) == []
+
+
+def test_a_share_group_whose_start_offsets_cannot_be_read_blocks_whatever_is_remembered() -> None:
+    hidden = replace(SHARE, error="GROUP_AUTHORIZATION_FAILED")
+    found = facts(claims={0: {"a": 80, "share": 90}}, groups=(hidden,))
+    assert names(found) == ["share-group"]
+
+
+def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
+    listing = GroupListing(
+        (SHARE, Group("a", "consumer", "Empty", 0)),
+        (
+            GroupOffset("share", TOPIC, 0, 7),
+            GroupOffset("share", TOPIC, 1, None),
+            GroupOffset("a", TOPIC, 1, None),
+        ),
+    )
+    remembered = [GroupOffset("share", TOPIC, 1, 3), GroupOffset("a", TOPIC, 1, 4)]
+    assert claims_of(listing, remembered, {TOPIC}) == {
+        TopicPartition(TOPIC, 0): (GroupClaim("share", 7),),
+        TopicPartition(TOPIC, 1): (GroupClaim("a", 4, remembered=True), GroupClaim("share", None)),
+    }
 
 
 def test_where_nothing_is_left_to_delete_nobody_loses_anything() -> None:

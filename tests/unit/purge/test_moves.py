@@ -147,3 +147,9 @@ def test_records_that_came_back_name_the_groups_that_will_skip_them() -> None:
     moved = MoveRow("dead", TOPIC, 0, 10, 60, "moved", attempts=1)
     assert skipped_records([moved], KEY) == "group dead was moved to 60 and will skip them"
     assert skipped_records([MOVE], KEY) is None
+
+
+def test_a_share_group_is_not_moved_by_a_commit() -> None:
+    with pytest.raises(RefusedError) as refused:
+        refuse_alive({"s": Group("s", "share", "Empty", 0)}, {"s"})
+    assert (refused.value.code, refused.value.exit_code) == ("MOVE_SHARE_GROUP", 3)
