@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from dashboard.cluster.batches import read_batches
 from dashboard.cluster.commit_offsets import commit_offsets
@@ -34,6 +35,9 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
+
+if TYPE_CHECKING:
+    from dashboard.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
 
 
 class LiveCluster:
@@ -112,6 +116,18 @@ class LiveCluster:
         known = topics if topics is not None else self.topics({p.topic for p in wanted})
         return read_replica_offsets(self._connection, wanted, known, brokers)
 
+    def leader_offsets(self, placement: Placement) -> LeaderOffsets:
+        """The leader's offsets of every partition, as columns."""
+        from dashboard.cluster.offset_columns import read_leader_offsets  # it loads numpy
+
+        return read_leader_offsets(self._connection, placement)
+
+    def own_offsets(self, placement: Placement) -> OwnOffsets:
+        """Every replica's own log start and end, as columns."""
+        from dashboard.cluster.offset_columns import read_own_offsets
+
+        return read_own_offsets(self._connection, placement)
+
     def leader_log_starts(
         self, epochs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LeaderLogStart]:
@@ -124,9 +140,15 @@ class LiveCluster:
         """The record batch at each offset, from its leader; needs READ on the topic."""
         return read_batches(self._connection, offsets)
 
-    def log_dirs(self) -> LogDirsAnswer:
-        """Log dirs and replica sizes in bytes of every alive broker."""
-        return read_log_dirs(self._connection)
+    def log_dirs(self, partitions: Iterable[TopicPartition] | None = None) -> LogDirsAnswer:
+        """Log dirs of every alive broker and sizes in bytes of all replicas, or of `partitions`."""
+        return read_log_dirs(self._connection, partitions)
+
+    def sizes(self) -> Sizes:
+        """The log dirs and sizes of every alive broker, as columns."""
+        from dashboard.cluster.log_dir_columns import read_sizes
+
+        return read_sizes(self._connection)
 
     def reassignments(self) -> tuple[Reassignment, ...]:
         """Partitions that are being moved. Raises ClusterError when that is refused."""

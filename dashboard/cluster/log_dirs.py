@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dashboard.cluster.connection import Connection
@@ -9,17 +11,21 @@ from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import DescribeLogDirsRequest
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
-from dashboard.model import LogDir, LogDirsAnswer, ReplicaSize
+from dashboard.model import LogDir, LogDirsAnswer, ReplicaSize, TopicPartition
 
 
-def read_log_dirs(connection: Connection) -> LogDirsAnswer:
+def read_log_dirs(
+    connection: Connection, partitions: Iterable[TopicPartition] | None = None
+) -> LogDirsAnswer:
     """Log dirs and replica sizes of all alive brokers; a broker that refused stands in `errors`.
 
-    Topics are asked for as null: every replica the broker reports, in the metadata or not.
-    Needs DESCRIBE on the cluster. v1 and v2 have no top-level error (it came with v3), so an
-    answer without any log dir is taken for the refusal it is.
+    Without `partitions` topics are asked for as null: every replica the broker reports, in the
+    metadata or not; a purge that follows a few asks for those alone. Needs DESCRIBE on the
+    cluster. v1 and v2 have no top-level error (it came with v3), so an answer without any log dir
+    is taken for the refusal it is.
     """
-    answers = connection.ask_each(dict.fromkeys(connection.broker_ids(), _ask))
+    question = _question(None if partitions is None else sorted(set(partitions)))
+    answers = connection.ask_each(dict.fromkeys(connection.broker_ids(), question))
     dirs: list[LogDir] = []
     replicas: list[ReplicaSize] = []
     errors: dict[int, str] = {}
@@ -36,11 +42,22 @@ def read_log_dirs(connection: Connection) -> LogDirsAnswer:
     )
 
 
-def _ask(wire: Wire, deadline: float) -> Any:
-    return wire.ask(
-        lambda at: DescribeLogDirsRequest(version=at.version(DescribeLogDirsRequest), topics=None),
-        deadline,
-    )
+def _question(partitions: list[TopicPartition] | None) -> Callable[[Wire, float], Any]:
+    def request(at: Wire) -> Any:
+        version = at.version(DescribeLogDirsRequest)
+        return DescribeLogDirsRequest(version=version, topics=_topics(partitions, version))
+
+    return lambda wire, deadline: wire.ask(request, deadline)
+
+
+def _topics(partitions: list[TopicPartition] | None, version: int) -> list[Any] | None:
+    if partitions is None:
+        return None
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for key in partitions:
+        by_topic[key.topic].append(key.partition)
+    one = DescribeLogDirsRequest.DescribableLogDirTopic
+    return [one(topic=t, partitions=found, version=version) for t, found in by_topic.items()]
 
 
 def _refusal(answer: Any) -> str | None:

@@ -7,8 +7,10 @@ stall travel in requests of their own: a request is answered when its slowest pa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from dashboard.errors import ClusterError
 from dashboard.model import TopicPartition
@@ -120,7 +122,7 @@ class Execution:
             self.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE.total_seconds() * 2**tried))
         checked_at = self.now()
         try:
-            checked = recheck(self.live, self.plan, pending, checked_at)
+            checked, baseline = self._look(pending, checked_at)
         except ClusterError as error:
             self._unreadable(error)
             return False
@@ -133,18 +135,31 @@ class Execution:
         arrived = self._read_and_settle("arrived", [by_key[k] for k in sorted(checked.arrived)])
         sent = False
         if checked.allowed:
-            self._keep_sizes()
+            if baseline is not None:
+                self.journal.write_baseline(self.run.run_id, baseline, self.now())
             first = not any(row.was_sent for row in self._rows())
             canary = first and self.run.options.canary
             self.rules.placed(checked.allowed)
             sender = Sender(
                 self.live, self.journal, self.run, self.now, self._may_send, self.rules.saw
             )
-            sent = sender.send(by_key, checked.allowed, checked_at, only_one=canary)
+            silent = receipt.unread(baseline, checked.allowed) if baseline else None
+            sent = sender.send(by_key, checked.allowed, checked_at, only_one=canary, silent=silent)
             self._close_what_was_sent()
             if canary:
                 self._judge_canary()
         return bool(checked.refused) or arrived or sent
+
+    def _look(
+        self, pending: Sequence[PartitionRow], at: datetime
+    ) -> tuple[Rechecked, Mapping[str, Any] | None]:
+        """The recheck and, until they are kept, all replicas' sizes: read side by side."""
+        if self.journal.baseline(self.run.run_id) is not None:
+            return recheck(self.live, self.plan, pending, at), None
+        keys = [row.key for row in self._rows()]
+        with ThreadPoolExecutor(1, thread_name_prefix="sizes") as pool:
+            sizes = pool.submit(receipt.measure, self.live, keys, at)
+            return recheck(self.live, self.plan, pending, at), sizes.result()
 
     def _note_unreadable(
         self, rows: Mapping[TopicPartition, PartitionRow], checked: Rechecked
@@ -181,12 +196,6 @@ class Execution:
         self._record(kind, changed)
         self.rules.saw(changed)
         return any(new.state != old.state for old, new in zip(rows, after, strict=True))
-
-    def _keep_sizes(self) -> None:
-        if self.journal.baseline(self.run.run_id) is None:
-            keys = [row.key for row in self._rows()]
-            baseline = receipt.measure(self.live, keys, self.now())
-            self.journal.write_baseline(self.run.run_id, baseline, self.now())
 
     def _judge_canary(self) -> None:
         good = {"done"} if self.run.mode == "wait-all" else {"done", "leader_done"}

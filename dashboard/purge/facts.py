@@ -21,9 +21,11 @@ from dashboard.model import (
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.unseen_readers import TopicReading
 
-# What guards, forecasts and the receipt need of a topic's configs.
+# What targets, guards, forecasts and the receipt need of a topic's configs.
 TOPIC_CONFIGS = (
     "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
     "remote.storage.enable",
     "unclean.leader.election.enable",
     "segment.bytes",
@@ -111,7 +113,7 @@ def read_facts(
         cluster_name=cluster_name,
         read_at=now,
         partitions=partition_facts(
-            states, live.offsets(wanted), _reassignments(live), live.log_dirs()
+            states, live.offsets(wanted), _reassignments(live), live.log_dirs(wanted)
         ),
         configs=configs,
         groups={g.group_id: g for g in listing.groups},

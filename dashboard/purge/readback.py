@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
@@ -37,11 +38,15 @@ def read_back(live: Cluster, targets: Mapping[TopicPartition, int]) -> dict[Topi
     names = sorted({key.topic for key in keys})
     before = _partitions(live, names)
     epochs = {k: p.leader_epoch for k in keys if (p := before.get(k)) and _has_leader(p)}
-    leaders = live.leader_log_starts({k: e for k, e in epochs.items() if e is not None})
-    replicas = _by_partition(live.replica_offsets([k for k in keys if k in before], None))
+    with ThreadPoolExecutor(3, thread_name_prefix="read-back") as pool:
+        known = {k: e for k, e in epochs.items() if e is not None}
+        starts = pool.submit(live.leader_log_starts, known)
+        offsets = pool.submit(live.replica_offsets, [k for k in keys if k in before], None)
+        dirs = pool.submit(live.log_dirs, keys)
+    leaders, replicas = starts.result(), _by_partition(offsets.result())
     moving = {
         (r.broker_id, TopicPartition(r.topic, r.partition))
-        for r in live.log_dirs().replicas
+        for r in dirs.result().replicas
         if r.is_future
     }
     after = _partitions(live, names)

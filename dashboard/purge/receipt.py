@@ -14,6 +14,7 @@ from typing import Any
 from dashboard.clock import format_time, parse_time
 from dashboard.model import ConfigEntry, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.receipt_gap import cause
@@ -28,7 +29,7 @@ _DEFAULTS_MS = {
 def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dict[str, Any]:
     """Size, log start and log end of every replica of `keys`, future ones left out."""
     wanted = set(keys)
-    answer = live.log_dirs()
+    answer = live.log_dirs(wanted)
     offsets = {
         (r.broker_id, r.topic, r.partition): r for r in live.replica_offsets(sorted(wanted), None)
     }
@@ -48,6 +49,22 @@ def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dic
             }
         )
     return {"taken_at": format_time(now), "replicas": replicas}
+
+
+def unread(
+    sample: Mapping[str, Any], partitions: Mapping[TopicPartition, PartitionFacts]
+) -> set[TopicPartition] | None:
+    """Partitions with a replica whose offsets a sample of `measure` lacks.
+
+    None where sizes cannot be read at all: then the sample tells nothing of replicas either.
+    """
+    if not sample["replicas"]:
+        return None
+    known: dict[TopicPartition, set[int]] = {}
+    for r in sample["replicas"]:
+        if r["log_start_offset"] is not None:
+            known.setdefault(TopicPartition(r["topic"], r["partition"]), set()).add(r["broker_id"])
+    return {key for key, seen in partitions.items() if set(seen.replicas) - known.get(key, set())}
 
 
 def settle_time(entries: Iterable[ConfigEntry]) -> timedelta:

@@ -38,7 +38,7 @@ def estimates(
     batches cannot be read is left out too, and keeps the estimate that it had.
     """
     sizes: dict[TopicPartition, dict[int, int]] = {}
-    for r in live.log_dirs().replicas:
+    for r in live.log_dirs(resolved).replicas:
         if not r.is_future:
             sizes.setdefault(TopicPartition(r.topic, r.partition), {})[r.broker_id] = r.size_bytes
     wanted = sorted(

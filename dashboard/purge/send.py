@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -47,11 +47,14 @@ class Sender:
         checked_at: datetime,
         *,
         only_one: bool = False,
+        silent: Collection[TopicPartition] | None = None,
     ) -> bool:
-        """Send what is still fresh; whether a request left. JournalError ends everything."""
-        queues = batches(
-            rows, allowed, self._stalled(allowed), self.run.options.partitions_per_request
-        )
+        """Send what is still fresh; whether a request left. JournalError ends everything.
+
+        `silent` are partitions with a replica that did not answer just now; None: not read yet.
+        """
+        stalled = self._stalled(allowed, silent)
+        queues = batches(rows, allowed, stalled, self.run.options.partitions_per_request)
         if only_one:
             leader, queue = next(iter(sorted(queues.items())))
             queues = {leader: [queue[0][:1]]}
@@ -155,16 +158,19 @@ class Sender:
         )
         self.saw(rows)
 
-    def _stalled(self, allowed: Mapping[TopicPartition, PartitionFacts]) -> set[TopicPartition]:
+    def _stalled(
+        self,
+        allowed: Mapping[TopicPartition, PartitionFacts],
+        silent: Collection[TopicPartition] | None,
+    ) -> set[TopicPartition]:
         """Partitions whose followers would keep a wait-all request waiting."""
         if self.run.mode != "wait-all":
             return set()
-        silent = {
-            TopicPartition(r.topic, r.partition)
-            for r in self.live.replica_offsets(sorted(allowed), None)
-            if r.error
-        }
-        return silent | {key for key, seen in allowed.items() if set(seen.replicas) - set(seen.isr)}
+        if silent is None:
+            rows = self.live.replica_offsets(sorted(allowed), None)
+            silent = {TopicPartition(r.topic, r.partition) for r in rows if r.error}
+        behind = {key for key, seen in allowed.items() if set(seen.replicas) - set(seen.isr)}
+        return behind | set(silent)
 
 
 def batches(

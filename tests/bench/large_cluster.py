@@ -99,7 +99,7 @@ class LargeCluster:
     ) -> dict[TopicPartition, LeaderLogStart]:
         raise NotImplementedError
 
-    def log_dirs(self) -> LogDirsAnswer:
+    def log_dirs(self, partitions: Iterable[TopicPartition] | None = None) -> LogDirsAnswer:
         return self._log_dirs
 
     def reassignments(self) -> tuple[Reassignment, ...]:

@@ -54,6 +54,8 @@ def test_offsets_sizes_and_purge_agree_on_every_replica(
         0, 300, 300,
     )  # fmt: skip
     sizes = [r for r in live.log_dirs().replicas if r.topic == topic]
+    first = [r for r in sizes if r.partition == 0]
+    assert live.log_dirs([TopicPartition(topic, 0)]).replicas == tuple(first)
     assert [r.broker_id for r in sizes] == [1, 2, 3]
     assert all(r.size_bytes > 3_000_000 and not r.is_future for r in sizes)
 

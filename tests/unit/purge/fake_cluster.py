@@ -135,10 +135,12 @@ class FakeCluster:
             for k, found in offsets.items()
         }
 
-    def log_dirs(self) -> LogDirsAnswer:
+    def log_dirs(self, partitions: Iterable[TopicPartition] | None = None) -> LogDirsAnswer:
+        wanted = self.parts.keys() if partitions is None else set(partitions)
         sizes = tuple(
             ReplicaSize(b, "/d", *k, 1000 * (100 - start), 0, False)
             for k, p in self.parts.items()
+            if k in wanted
             for b, start in p.starts.items()
         )
         return LogDirsAnswer((), sizes, {})

@@ -11,7 +11,7 @@ from dashboard.purge import receipt
 from dashboard.purge.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
-from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_plan import plan_of
 
 SETTLE = timedelta(seconds=60)
@@ -104,6 +104,16 @@ def test_a_broker_without_an_answer_keeps_its_last_size() -> None:
     empty = {"taken_at": format_time(NOW), "replicas": []}
     body = advance(started(), sample(6_000, 40), empty)
     assert body["freed_bytes"] == 4_000
+
+
+def test_a_replica_that_a_sample_lacks_is_unread_unless_no_size_is_known() -> None:
+    one = {KEY: partition(replicas=(1,))}
+    assert receipt.unread(sample(10_000, 0), one) == set()
+    assert receipt.unread(sample(10_000, 0), {KEY: partition(replicas=(1, 2))}) == {KEY}
+    silent = sample(10_000, 0)
+    silent["replicas"][0]["log_start_offset"] = None
+    assert receipt.unread(silent, one) == {KEY}
+    assert receipt.unread({"replicas": []}, one) is None
 
 
 def test_the_settle_time_is_read_from_configs_and_else_kafkas_default() -> None:
