@@ -1,34 +1,80 @@
-"""Per replica: bytes of log below an offset, so that other offsets can be read without Spark."""
+"""Per replica: bytes of log below an offset, by the surest estimator at hand.
+
+Each snapshot's replicas go on from the curves of the snapshot before, so the newest analysis'
+`curves` are all that is needed of the past; folding every kept snapshot again gives the same.
+Done on the driver, all replicas at once: a step costs no more than reading the snapshot.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from analytics.arrow import column, unfolded
+from analytics import history, segments
+from analytics.arrow import column, looked_up
+from analytics.points import Points, measured, with_records
+from dashboard.curve_tables import ReplicaCurves, from_table, integers
+from dashboard.curves import Curves, Ints
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
+from dashboard.tables import FINDING_TABLES
 
 
-def curves(partitions: pa.Table) -> pa.Table:
-    """Two knots per replica, offset to bytes below it: the log start (0) and the log end (size).
+def fold(
+    cluster: ClusterStore,
+    snapshot: Manifest,
+    base: Manifest | None,
+    replicas: pa.Table,
+    topics: pa.Table,
+) -> ReplicaCurves:
+    """The curves of `replicas`, the snapshot's `points.measured`, those without records left out.
 
-    `partitions` are those of `reclaimable.described`. Reading between the knots in a straight
-    line gives `bytes_likely` of the same replica. A replica without records has no curve.
+    Goes on from the curves of `base`, an earlier analysis, over every snapshot since then: an
+    inventory's segments where the snapshot has them and they fit, else history, else
+    proportional (two knots: the log start and the log end). `topics`: topic and segment_bytes.
     """
-    at, measured = unfolded(column(partitions, "measured"))
-    replicas = pa.Table.from_struct_array(measured)
-    for name in ("topic", "partition"):
-        replicas = replicas.append_column(name, column(partitions, name).take(at))
-    with_records = pc.greater(replicas["end_offset"], replicas["start_offset"])
-    replicas = replicas.filter(with_records)
-    nothing = pa.repeat(pa.scalar(0, pa.int64()), replicas.num_rows)
-    return pa.concat_tables(
-        [
-            _knots(replicas, replicas["start_offset"], nothing),
-            _knots(replicas, replicas["end_offset"], replicas["size_bytes"]),
-        ]
+    found = from_table(
+        cluster.read("findings", base.id, "curves")
+        if base
+        else FINDING_TABLES["curves"].schema.empty_table()
     )
+    known_to = str(base.details["snapshot_id"]) if base else ""
+    for between in cluster.ids("snapshots"):
+        if known_to < between < snapshot.id:
+            found = _step(cluster, between, found, with_records(measured(cluster, between)))
+    found = _step(cluster, snapshot.id, found, with_records(replicas))
+    names = column(found.places, "topic")
+    sizes = looked_up(names, column(topics, "topic"), column(topics, "segment_bytes"))
+    return found.with_segment_bytes(integers(pa.chunked_array([sizes]), 0))
 
 
-def _knots(replicas: pa.Table, offset: pa.ChunkedArray, below: pa.Array) -> pa.Table:
-    place = replicas.select(["topic", "partition", "broker_id", "log_dir"])
-    return place.append_column("offset", offset).append_column("bytes_below", below)
+def _step(
+    cluster: ClusterStore, snapshot_id: str, before: ReplicaCurves, points: Points
+) -> ReplicaCurves:
+    grown = history.extended(before, points)
+    inventory = cluster.read("snapshots", snapshot_id, "segments", segments.COLUMNS)
+    if not inventory.num_rows:
+        return ReplicaCurves(points.places, grown)
+    replica, exact = segments.drawn(inventory, points)
+    return ReplicaCurves(points.places, _instead(grown, replica, exact))
+
+
+def _instead(curves: Curves, replica: Ints, better: Curves) -> Curves:
+    """`curves`, but those of the named replicas are the ones in `better`."""
+    start = curves.first.copy()
+    length = curves.last - curves.first + 1
+    start[replica] = len(curves.offset) + better.first
+    length[replica] = better.last - better.first + 1
+    first = np.cumsum(length) - length
+    total = int(length.sum())
+    at = np.repeat(start - first, length) + np.arange(total)
+    return replace(
+        curves,
+        first=first.astype(np.int64),
+        offset=np.concatenate([curves.offset, better.offset])[at],
+        below=np.concatenate([curves.below, better.below])[at],
+        base=np.concatenate([curves.base, better.base])[at],
+        method=np.concatenate([curves.method, better.method])[at],
+    )

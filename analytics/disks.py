@@ -28,8 +28,9 @@ def free(committed: pa.Table) -> pa.Array:
     return pc.invert(pc.is_in(pa.array(np.arange(committed.num_rows)), blocked))
 
 
-def disks(log_dirs: pa.Table, replicas: pa.Table, measured: pa.Array) -> pa.Table:
-    """The `disks` table: one row per log dir. `measured` are the lists of `free` partitions.
+def disks(log_dirs: pa.Table, replicas: pa.Table, measured: pa.Table) -> pa.Table:
+    """The `disks` table: one row per log dir. `measured` are the replicas of `free` partitions, as
+    `freed.with_bytes` has them.
 
     reclaimable_bytes: whole segments below their committed target; held_bytes: above it;
     live_bytes: every other replica byte, needed or unknown. unexplained_bytes = total - usable -
@@ -39,9 +40,7 @@ def disks(log_dirs: pa.Table, replicas: pa.Table, measured: pa.Array) -> pa.Tabl
     """
     everything = _sums(replicas, "size_bytes")
     future = _sums(replicas.filter(replicas["is_future"]), "size_bytes")
-    of_free = _sums(
-        pa.Table.from_struct_array(pc.list_flatten(measured)), "committed_at_once", "held_bytes"
-    )
+    of_free = _sums(measured, "committed_at_once", "held_bytes")
     rows = [_row(log_dir, everything, future, of_free) for log_dir in log_dirs.to_pylist()]
     return pa.Table.from_pylist(rows, schema=FINDING_TABLES["disks"].schema).drop_columns(_STAMP)
 

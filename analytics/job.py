@@ -18,15 +18,19 @@ from analytics import (
     blockers,
     curves,
     disks,
+    freed,
     groups,
     holds,
     partitions,
+    points,
     quality,
     reclaimable,
     topics,
     windows,
 )
+from analytics.arrow import column
 from analytics.tables import Tables, kept_analyses, stamped, write_all
+from dashboard.curve_tables import to_table
 from dashboard.errors import AnalysisError, StoreError
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
@@ -62,7 +66,7 @@ def analyze(
 ) -> Analyzed:
     """Analyze one snapshot (the newest by default) and commit its findings.
 
-    `full` folds the holds over all kept snapshots instead of going on from the last analysis.
+    `full` folds holds and curves over all kept snapshots, instead of going on from the last one.
     LATEST moves only forward: an older snapshot's analysis does not replace a newer one's.
     Raises StoreError (no snapshot, unreadable, newer schema, disk full) and AnalysisError.
     """
@@ -120,8 +124,12 @@ def _findings(
     )
     starts = _share_starts(cluster, snapshot, share)
     named = named.append_column("share_groups", groups.share_groups(share, starts, named))
+    replicas = points.measured(cluster, snapshot.id)
+    drawn = curves.fold(cluster, snapshot, base, replicas, named)
+    found, replicas = freed.with_bytes(found, replicas, drawn)
     known = reclaimable.described(found, named, read["reassignments"])
-    return _told(known, held, read, list(snapshot.details.get("groups_incomplete", ())))
+    incomplete = list(snapshot.details.get("groups_incomplete", ()))
+    return _told(known, held, read, incomplete, replicas) | {"curves": to_table(drawn)}
 
 
 def _share_starts(cluster: ClusterStore, snapshot: Manifest, share: pa.Table) -> pa.Table:
@@ -139,18 +147,21 @@ def _share_starts(cluster: ClusterStore, snapshot: Manifest, share: pa.Table) ->
 
 
 def _told(
-    known: pa.Table, held: pa.Table, read: Mapping[str, pa.Table], incomplete: Sequence[str]
+    known: pa.Table,
+    held: pa.Table,
+    read: Mapping[str, pa.Table],
+    incomplete: Sequence[str],
+    replicas: pa.Table,
 ) -> dict[str, pa.Table]:
-    """Every findings table from described partitions, holds and the snapshot's small tables."""
+    """Findings from described partitions, holds, replicas and the snapshot's small tables."""
     committed, end = (
         reclaimable.reclaimable(known, target, sums, incomplete)
         for target, sums in (("committed", "committed"), ("high-watermark", "end"))
     )
-    free = known["measured"].filter(disks.free(committed))
+    free = replicas.filter(disks.free(committed).take(column(replicas, "at")))
     return {
         "reclaimable": pa.concat_tables([committed, end]),
         "holds": held,
-        "curves": curves.curves(known),
         "blockers": blockers.blockers(held, read["groups"], known),
         "disks": disks.disks(read["log_dirs"], read["replicas"], free),
         "quality": quality.quality(read, incomplete),
@@ -172,7 +183,7 @@ _COLUMNS: dict[str, list[str] | None] = {
 
 
 def _base(cluster: ClusterStore, snapshot: Manifest) -> Manifest | None:
-    """The newest analysis of this snapshot or an older one, whose holds can be carried on."""
+    """The newest analysis of this snapshot or an older one; holds and curves go on from it."""
     for analysis_id in reversed(cluster.ids("findings")):
         try:
             found = cluster.manifest("findings", analysis_id)

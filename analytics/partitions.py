@@ -1,25 +1,20 @@
-"""Per partition: who reads it, how far every group got, the targets, and bytes of its replicas."""
+"""Per partition: who reads it, how far every group got, the targets, and its replicas' size."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from analytics import estimate
 from analytics.arrow import column, looked_up
 from analytics.tables import Tables
 from dashboard.snapshot_files import Manifest
 
-_TARGETS = ("committed", "end", "without")
-_SUMS = [f"{n}_{e}" for n in ("committed", "end") for e in ("low", "likely", "high", "at_once")]
-_SUMS += ["without_likely", "without_at_once", "size_bytes", "held_bytes"]
-
 # One statement, because planning one costs less than planning its parts. Joins with tables that
 # turn out empty cost nothing. least() skips nulls: hence conditions where unknown is the answer.
-_STATEMENT = f"""
+_STATEMENT = """
 with positions as (
     select topic_no, partition,
         sort_array(collect_list(struct(committed_offset, group_id))) as positions
-    from {{holds}} group by topic_no, partition
+    from {holds} group by topic_no, partition
 ),
 known as (
     select topic_no, partition, leader_id, log_start_offset, last_stable_offset, high_watermark,
@@ -31,10 +26,10 @@ known as (
         case when high_watermark is not null
             and (replay_window_ms = 0 or window_offset is not null)
             then least(high_watermark, last_stable_offset, window_offset) end as limit_offset
-    from {{partitions}} join {{topics}} using (topic_no)
+    from {partitions} join {topics} using (topic_no)
         left join positions using (topic_no, partition)
-        left join {{members}} using (topic_no, partition)
-        left join {{windows}} using (topic_no, partition)
+        left join {members} using (topic_no, partition)
+        left join {windows} using (topic_no, partition)
 ),
 held as (
     select *, transform(positions, p -> p.group_id) as committed_groups,
@@ -51,40 +46,25 @@ targets as (
             least(second_offset, limit_offset)) as without_target
     from held
 ),
-replicas as (
-    select topic_no, partition, broker_id, log_dir, coalesce(is_future, false) as is_future,
-        size_bytes, log_start_offset as own_start, log_end_offset as own_end
-    from {{replicas}}
+spread as (
+    select targets.*, broker_id, log_dir, coalesce(is_future, false) as is_future,
+        if(is_future, null, size_bytes) as replica_bytes
+    from targets left join (
+        select topic_no, partition, broker_id, log_dir, is_future, size_bytes from {replicas}
+    ) using (topic_no, partition)
 ),
-spans as (
-    select targets.*, broker_id, log_dir, is_future,
-        if(is_future, null, size_bytes) as size_bytes,
-        coalesce(own_start, log_start_offset) as start_offset,
-        coalesce(own_end, high_watermark) as end_offset
-    from targets left join replicas using (topic_no, partition)
-),
-shares as (select *, {", ".join(map(estimate.share, _TARGETS))} from spans),
-likely as (
-    select *, {", ".join(map(estimate.interval, _TARGETS))},
-        size_bytes - committed_likely as held_bytes
-    from shares
-),
-bytes as (select *, {", ".join(map(estimate.at_once, _TARGETS))} from likely),
 summed as (
     select topic_no, partition,
         any_value(struct(
             leader_id, log_start_offset, last_stable_offset, high_watermark, assigned,
-            behind_brokers, positions, first_group, committed_target, end_target,
+            behind_brokers, positions, first_group, committed_target, end_target, without_target,
             sort_array(array_except(members_here, committed_groups)) as silent_members,
             sort_array(array_except(array_except(topic_groups, committed_groups), members_here))
                 as silent_groups)) as partition_facts,
-        {", ".join(f"sum({name}) as {name}" for name in _SUMS)},
-        cast(count(size_bytes) as int) as replicas,
-        max(if(is_future and broker_id = leader_id, log_dir, null)) as leader_moves_to,
-        collect_list(if(size_bytes is null, null, struct(
-            broker_id, log_dir, start_offset, end_offset, size_bytes, committed_at_once,
-            held_bytes))) as measured
-    from bytes group by topic_no, partition
+        sum(replica_bytes) as size_bytes,
+        cast(count(replica_bytes) as int) as replicas,
+        max(if(is_future and broker_id = leader_id, log_dir, null)) as leader_moves_to
+    from spread group by topic_no, partition
 )
 select partition_facts.*, summed.* except (partition_facts) from summed
 """
@@ -99,7 +79,7 @@ def partitions(
     members: pa.Table,
     windows: pa.Table,
 ) -> pa.Table:
-    """Every partition of the snapshot with its facts, targets and sums over its replicas.
+    """Every partition of the snapshot with its facts, targets and size over its replicas.
 
     `topics`: `topics.known`; `holds`: the findings table; `members`: topic_no, partition,
     members_here; `windows`: topic_no, partition, window_offset, the log end at a time at least
@@ -111,12 +91,9 @@ def partitions(
     read the partition but never committed there), silent_groups (other groups of the topic
     without a commit there), leader_moves_to (a log dir). Targets are null where unknown:
     committed_target is the lowest offset over all groups, at most the last stable offset and
-    window_offset; end_target the high watermark. Sums as `estimate` names them, for `committed`,
-    `end` and `without` (the committed target if the group furthest behind did not count; where it
-    is the only one, as far as the last stable offset and the window allow); held_bytes lie at or
-    above the committed target; `replicas` is how many were measured, and `measured` lists them:
-    {broker_id, log_dir, start_offset, end_offset, size_bytes, committed_at_once, held_bytes},
-    offsets being the replica's own where it told them, else the leader's.
+    window_offset; end_target the high watermark; without_target the committed target if the group
+    furthest behind did not count (where it is the only one, as far as the last stable offset and
+    the window allow). size_bytes is summed over the `replicas` that were measured.
     """
     numbers = looked_up(column(holds, "topic"), column(topics, "topic"), column(topics, "topic_no"))
     numbered = holds.select(["partition", "group_id", "committed_offset"]).append_column(

@@ -8,11 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.arrow import column, looked_up, places
-from analytics.estimate import METHOD
 from analytics.guards import guards
 from dashboard.tables import FINDING_TABLES
 
-_BYTES = ("low", "likely", "high", "at_once")
+_BYTES = ("low", "likely", "high", "at_once", "at_once_low", "at_once_high")
 _COLUMNS = [
     name
     for name in FINDING_TABLES["reclaimable"].schema.names
@@ -21,7 +20,7 @@ _COLUMNS = [
 
 
 def described(partitions: pa.Table, topics: pa.Table, reassignments: pa.Table) -> pa.Table:
-    """`partitions.partitions` with the facts of their topics, and adding and removing (null
+    """`freed.with_bytes` partitions with the facts of their topics, and adding and removing (null
     where no reassignment is under way).
     """
     numbers = column(partitions, "topic_no")
@@ -53,7 +52,7 @@ def reclaimable(
         "target": pa.repeat(target, rows.num_rows),
         "records": pc.max_element_wise(span, 0, skip_nulls=False),
         "held_by": pc.if_else(pc.greater(rows["held_bytes"], 0), rows["first_group"], None),
-        "method": _method(rows),
+        "method": _method(rows, rows[f"{sums}_method"]),
         "guards": guards(rows, incomplete),
     }
     for name, values in added.items():
@@ -61,12 +60,13 @@ def reclaimable(
     return rows.select(_COLUMNS)
 
 
-def _method(rows: pa.Table) -> pa.ChunkedArray:
+def _method(rows: pa.Table, method: pa.ChunkedArray) -> pa.ChunkedArray:
     """How the bytes were found, or why they are unknown; names replicas that did not answer."""
     answered, expected = rows["replicas"], rows["assigned"]
     some = pc.binary_join_element_wise(
-        f"{METHOD}, ", answered.cast(pa.string()), " of ", expected.cast(pa.string()),
-        " replicas", "",
+        method, ", ", answered.cast(pa.string()), " of ", expected.cast(pa.string()),
+        " replicas",
+        "",
     )  # fmt: skip
     unknown = rows["target_offset"].is_null()
     conditions = (
@@ -83,5 +83,5 @@ def _method(rows: pa.Table) -> pa.ChunkedArray:
         "unknown: no kept snapshot is as old as the replay window",
         "not measurable",
         some,
-        METHOD,
+        method,
     )

@@ -33,7 +33,7 @@ def from_table(table: pa.Table) -> ReplicaCurves:
     """
     new = np.ones(table.num_rows, dtype=bool)
     if table.num_rows:
-        new[1:] = np.logical_or.reduce([_changes(table[name]) for name in PLACE])
+        new[1:] = np.logical_or.reduce([changes(table[name]) for name in PLACE])
     first = np.flatnonzero(new)
     methods = pc.index_in(table["method"], value_set=pa.array(METHODS))
     places = table.select([*PLACE, "topic_id", "segment_bytes"]).take(pa.array(first))
@@ -73,7 +73,7 @@ def integers(column: pa.ChunkedArray, missing: int) -> Ints:
     return np.asarray(pc.fill_null(column, missing).to_numpy(), dtype=np.int64)
 
 
-def _changes(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+def changes(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     """Where a value differs from the one before it."""
     one = column.combine_chunks()
     if isinstance(one, pa.ChunkedArray):

@@ -103,7 +103,8 @@ FINDING_TABLES: dict[str, TableSpec] = {
             "reclaimable", "topic partition target", **_NAMED_PARTITION, target=_TEXT,
             target_offset=_I64, log_start_offset=_I64, high_watermark=_I64, records=_I64,
             bytes_low=_I64, bytes_likely=_I64, bytes_high=_I64, bytes_at_once=_I64,
-            size_bytes=_I64, held_bytes=_I64, held_by=_TEXT, method=_TEXT, replicas=_I32,
+            bytes_at_once_low=_I64, bytes_at_once_high=_I64, size_bytes=_I64, held_bytes=_I64,
+            held_by=_TEXT, method=_TEXT, replicas=_I32,
             readers_declared=_FLAG, owner=_TEXT, guards=_GUARDS,
         ),
         # Every group's last known committed offset, from this snapshot or an earlier one.

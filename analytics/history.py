@@ -1,0 +1,186 @@
+"""Estimator `history`: the curve that end offset and size draw from snapshot to snapshot.
+
+Between two snapshots with the same log start the growth of size is exactly the bytes of the new
+offsets. Where the log start moved, segments may have left: growth is taken from the last interval's
+bytes per offset, and what the size then lacks, but no more than lay below the new log start, is
+what left. Sizes that shrank otherwise (the cleaner, lower bounds of an estimate) scale the curve.
+A recreated topic, or a log end that went back (an unclean election), begins a new one: two knots,
+`proportional`. So does a replica that was absent from a snapshot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.arrow import column
+from analytics.points import Points, matched
+from dashboard.curve_tables import ReplicaCurves
+from dashboard.curves import HISTORY, PROPORTIONAL, SEGMENTS, Curves, Flags, Ints
+
+KNOTS = 16  # per replica: 300,000 replicas are 5 million rows
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Dense:
+    """Curves as rows of equal width; only the first `count` knots of a row are any."""
+
+    offset: Ints
+    below: Ints
+    method: Ints
+    count: Ints
+
+    def at(self, index: Ints) -> tuple[Ints, Ints]:
+        rows = np.arange(len(self.count))
+        return self.offset[rows, index], self.below[rows, index]
+
+
+def extended(before: ReplicaCurves, points: Points) -> Curves:
+    """The curves of `points`' replicas, in their order, going on from those of `before`."""
+    row = matched(points.places, before.places)
+    old = _dense(before.curves, row)
+    fresh = _fresh(old, points) | _other_topic(before.places, points.places, row)
+    grown = _grown(old, points)
+    begun = _begun(points)
+    either = fresh[:, np.newaxis]
+    return _flat(
+        _pruned(
+            _Dense(
+                np.where(either, begun.offset, grown.offset),
+                np.where(either, begun.below, grown.below),
+                np.where(either, begun.method, grown.method),
+                np.where(fresh, begun.count, grown.count),
+            )
+        )
+    )
+
+
+def _dense(curves: Curves, row: Ints) -> _Dense:
+    """At most KNOTS of each replica's knots, its first and last among them; none for row -1."""
+    if not len(curves.offset):
+        nothing = np.zeros((len(row), KNOTS), dtype=np.int64)
+        return _Dense(nothing, nothing, nothing, np.zeros(len(row), dtype=np.int64))
+    length = np.where(row < 0, 0, (curves.last - curves.first + 1)[row])
+    step = np.arange(KNOTS)
+    few = np.minimum(step, np.maximum(length - 1, 0)[:, np.newaxis])
+    evenly = step * np.maximum(length - 1, 0)[:, np.newaxis] // (KNOTS - 1)
+    chosen = np.where(length[:, np.newaxis] <= KNOTS, few, evenly)
+    at = curves.first[np.maximum(row, 0)][:, np.newaxis] + chosen
+    method = np.where(curves.method[at] == SEGMENTS, HISTORY, curves.method[at])
+    return _Dense(curves.offset[at], curves.below[at], method, np.minimum(length, KNOTS))
+
+
+def _fresh(old: _Dense, points: Points) -> Flags:
+    end, _ = old.at(np.maximum(old.count - 1, 0))
+    start = old.offset[:, 0]
+    gone = (points.end < end) | (points.start < start) | (points.start >= end)
+    return np.asarray((old.count < 2) | gone)
+
+
+def _other_topic(before: pa.Table, now: pa.Table, row: Ints) -> Flags:
+    """Recreated under its name; where an id is not known the name has to do."""
+    was = column(before, "topic_id").take(pa.array(row, mask=row < 0))
+    other = pc.fill_null(pc.not_equal(was, column(now, "topic_id")), False)
+    return np.asarray(other.to_numpy(zero_copy_only=False))
+
+
+def _begun(points: Points) -> _Dense:
+    """Log start and log end: all that one snapshot tells."""
+    width = KNOTS + 1
+    offset = np.repeat(points.end[:, np.newaxis], width, axis=1)
+    below = np.repeat(points.size[:, np.newaxis], width, axis=1)
+    offset[:, 0], below[:, 0] = points.start, 0
+    method = np.full_like(offset, PROPORTIONAL)
+    return _Dense(offset, below, method, np.full(len(points.end), 2, dtype=np.int64))
+
+
+def _grown(old: _Dense, points: Points) -> _Dense:
+    """The old curve without what left, and one more knot where the log end moved."""
+    rows = np.arange(len(old.count))
+    last = np.maximum(old.count - 1, 0)
+    end, size = old.at(last)
+    growth = np.rint(_slope(old, last) * (points.end - end)).astype(np.int64)
+    moved = points.start > old.offset[:, 0]
+    kept = np.arange(KNOTS) < old.count[:, np.newaxis]
+    passed = ((old.offset <= points.start[:, np.newaxis]) & kept).sum(axis=1)
+    left = np.maximum(passed - 1, 0)
+    below_start = _below(old, left, np.minimum(left + 1, last), points.start)
+    gone = np.where(moved, np.clip(size + growth - points.size, 0, below_start), 0)
+    total = size - gone + growth
+    same_end = points.end == end
+    shrank = np.where(same_end, points.size != total, points.size < np.where(moved, total, size))
+    scale = np.where(shrank, points.size / np.maximum(total, 1), 1.0)
+
+    step = np.arange(KNOTS + 1)
+    at = np.minimum(left[:, np.newaxis] + step, KNOTS - 1)
+    wide = rows[:, np.newaxis]
+    offset, below, method = old.offset[wide, at], old.below[wide, at], old.method[wide, at]
+    offset[:, 0], below[:, 0] = points.start, below_start
+    below = np.rint((below - gone[:, np.newaxis]) * scale[:, np.newaxis]).astype(np.int64)
+    below = np.clip(below, 0, points.size[:, np.newaxis])
+    count = np.maximum(old.count - left + ~same_end, 1)
+    method[rows, count - 1] = np.where(same_end, method[rows, count - 1], HISTORY)
+    method[:, 0] = method[:, 1]
+    past = step >= (count - 1)[:, np.newaxis]
+    return _Dense(
+        np.where(past, points.end[:, np.newaxis], offset),
+        np.where(past, points.size[:, np.newaxis], below),
+        method,
+        count,
+    )
+
+
+def _slope(old: _Dense, last: Ints) -> Floats:
+    """Bytes per offset of the newest interval."""
+    (end, size), (before, less) = old.at(last), old.at(np.maximum(last - 1, 0))
+    return np.asarray((size - less) / np.maximum(end - before, 1))
+
+
+def _below(old: _Dense, left: Ints, right: Ints, offset: Ints) -> Ints:
+    """A straight line between two knots."""
+    (from_offset, low), (to_offset, high) = old.at(left), old.at(right)
+    share = np.clip((offset - from_offset) / np.maximum(to_offset - from_offset, 1), 0.0, 1.0)
+    return np.asarray(low + np.rint((high - low) * share).astype(np.int64))
+
+
+def _pruned(wide: _Dense) -> _Dense:
+    """At most KNOTS: of more, the one without which least becomes unsure goes.
+
+    Between two knots the truth lies anywhere in their rectangle of offsets and bytes; without the
+    knot between two rectangles that area grows by offsets x bytes of one and the other.
+    """
+    over = np.flatnonzero(wide.count > KNOTS)
+    step = np.arange(KNOTS)
+    shift = np.zeros((len(wide.count), KNOTS), dtype=np.int64)
+    method = wide.method.copy()
+    if len(over):
+        offsets = np.diff(wide.offset[over], axis=1).astype(np.float64)
+        sizes = np.diff(wide.below[over], axis=1).astype(np.float64)
+        unsure = offsets[:, :-1] * sizes[:, 1:] + offsets[:, 1:] * sizes[:, :-1]
+        dropped = 1 + unsure.argmin(axis=1)
+        shift[over] = step >= dropped[:, np.newaxis]
+        # What stays covers both intervals, and is no surer than either.
+        method[over, dropped + 1] = np.maximum(method[over, dropped], method[over, dropped + 1])
+    rows, at = np.arange(len(wide.count))[:, np.newaxis], step + shift
+    return _Dense(
+        wide.offset[rows, at], wide.below[rows, at], method[rows, at],
+        np.minimum(wide.count, KNOTS),
+    )  # fmt: skip
+
+
+def _flat(dense: _Dense) -> Curves:
+    kept = np.arange(KNOTS) < dense.count[:, np.newaxis]
+    first = np.append(0, np.cumsum(dense.count))[:-1].astype(np.int64)
+    return Curves(
+        first=first,
+        offset=dense.offset[kept],
+        below=dense.below[kept],
+        base=np.zeros(int(kept.sum()), dtype=bool),
+        method=dense.method[kept],
+        segment_bytes=np.zeros(len(first), dtype=np.int64),
+    )

@@ -1,0 +1,88 @@
+"""Where each replica's log began and ended in a snapshot, and how large it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.arrow import column, looked_up, places
+from dashboard.curve_tables import PLACE, integers
+from dashboard.curves import Ints
+from dashboard.snapshots import ClusterStore
+
+_READ = [
+    "topic_no", "partition", "broker_id", "log_dir", "size_bytes", "is_future",
+    "log_start_offset", "log_end_offset",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Points:
+    """Replicas with records: `places` (PLACE and topic_id, sorted), offsets and bytes, one each."""
+
+    places: pa.Table
+    start: Ints
+    end: Ints
+    size: Ints
+
+
+def measured(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
+    """PLACE, topic_no, topic_id, size_bytes, start and end of each replica whose size was told.
+
+    Offsets are the replica's own where it told them, else the leader's; null where neither is
+    known. Future copies are left out. Sorted by PLACE.
+    """
+    rows = cluster.read("snapshots", snapshot_id, "replicas", _READ)
+    live = pc.invert(pc.fill_null(rows["is_future"], False))
+    rows = rows.filter(pc.and_(live, rows["size_bytes"].is_valid()))
+    topics = cluster.read("snapshots", snapshot_id, "topics", ["topic_no", "topic", "topic_id"])
+    leaders = cluster.read("snapshots", snapshot_id, "partitions", _LEADERS)
+    where = places(column(rows, "topic_no"), column(rows, "partition"))
+    there = places(column(leaders, "topic_no"), column(leaders, "partition"))
+    numbers, known = column(rows, "topic_no"), column(topics, "topic_no")
+    found = rows.select(["topic_no", "partition", "broker_id", "log_dir", "size_bytes"])
+    for name in ("topic", "topic_id"):
+        found = found.append_column(name, looked_up(numbers, known, column(topics, name)))
+    for name, own, leader in (
+        ("start", "log_start_offset", "log_start_offset"),
+        ("end", "log_end_offset", "high_watermark"),
+    ):
+        by_leader = looked_up(where, there, column(leaders, leader))
+        found = found.append_column(name, pc.coalesce(column(rows, own), by_leader))
+    return found.filter(found["topic"].is_valid()).sort_by([(n, "ascending") for n in PLACE])
+
+
+_LEADERS = ["topic_no", "partition", "log_start_offset", "high_watermark"]
+
+
+def with_records(replicas: pa.Table) -> Points:
+    """Those of `measured` whose log holds offsets: the others have no curve."""
+    rows = replicas.filter(pc.greater(replicas["end"], replicas["start"]))
+    start, end, size = (integers(rows[name], 0) for name in ("start", "end", "size_bytes"))
+    return Points(rows.select([*PLACE, "topic_id"]), start, end, size)
+
+
+def matched(of: pa.Table, among: pa.Table) -> Ints:
+    """For each row of `of` the row of `among` with the same PLACE; -1 where there is none."""
+    domains = {name: pc.unique(column(among, name)) for name in PLACE if name != "partition"}
+    keys = pa.array(_keys(among, domains))
+    found = pc.index_in(pa.array(_keys(of, domains)), value_set=keys)
+    return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _keys(table: pa.Table, domains: dict[str, pa.Array]) -> Ints:
+    """One integer per PLACE; rows with a value that is in no domain share -1."""
+    key = np.zeros(table.num_rows, dtype=np.int64)
+    unknown = np.zeros(table.num_rows, dtype=bool)
+    for name in PLACE:
+        if name == "partition":
+            key = (key << 20) | integers(table[name], 0)  # Kafka's own limit is far below a million
+        else:
+            code = pc.index_in(column(table, name), value_set=domains[name])
+            unknown |= code.is_null().to_numpy(zero_copy_only=False)
+            codes = np.asarray(pc.fill_null(code, 0).to_numpy(zero_copy_only=False))
+            key = key * max(1, len(domains[name])) + codes
+    return np.where(unknown, -1, key)

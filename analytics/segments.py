@@ -1,0 +1,99 @@
+"""Estimator `segments`: knots exactly where an inventory of the broker's disk found segments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.arrow import column
+from analytics.points import Points, matched
+from dashboard.curve_tables import PLACE, changes, integers
+from dashboard.curves import SEGMENTS, Curves, Flags, Ints
+
+COLUMNS = [
+    "broker_id", "log_dir", "directory", "base_offset", "topic", "partition", "topic_id", "kind",
+    "log_bytes",
+]  # fmt: skip
+_NONE_AFTER = np.iinfo(np.int64).max
+
+
+def drawn(segments: pa.Table, points: Points) -> tuple[Ints, Curves]:
+    """The rows of `points` whose replica the inventory fits, and their curves in that order.
+
+    `segments` are COLUMNS of the snapshot's table. An inventory may be older than the snapshot.
+    It fits when it saw this topic id, its oldest segment holds the log start, its newest base is
+    not past the log end, and the sizes of closed segments, which do not change any more, are not
+    above the replica's size (the cleaner was there, or another disk). What the size holds
+    beyond them lies after the newest base. Segments wholly below the log start are on their way out
+    (UnifiedLog.deleteLogStartOffsetBreachedSegments) and do not count.
+    """
+    live = pc.and_(pc.equal(segments["kind"], "live"), segments["base_offset"].is_valid())
+    rows = segments.filter(live)
+    run = np.cumsum(_new_run(rows)) - 1
+    heads = rows.take(pa.array(np.flatnonzero(_new_run(rows))))
+    replica = _replicas(heads, points)[run] if len(run) else run
+    base, size = integers(rows["base_offset"], 0), integers(rows["log_bytes"], 0)
+    next_base = np.append(base[1:], _NONE_AFTER)
+    next_base[np.append(run[1:] != run[:-1], True)[: len(run)]] = _NONE_AFTER
+    kept = (replica >= 0) & (next_base > points.start[np.maximum(replica, 0)])
+    return _fitting(points, replica[kept], base[kept], size[kept])
+
+
+def _new_run(rows: pa.Table) -> Flags:
+    """Where another folder begins; the table is sorted by its key."""
+    new = np.ones(rows.num_rows, dtype=bool)
+    if rows.num_rows:
+        names = ("broker_id", "log_dir", "directory")
+        new[1:] = np.logical_or.reduce([changes(rows[name]) for name in names])
+    return new
+
+
+def _replicas(heads: pa.Table, points: Points) -> Ints:
+    """The row of `points` of each folder; -1: none, or the folder is another topic id's."""
+    row = matched(heads.select(PLACE), points.places)
+    now = column(points.places, "topic_id").take(pa.array(row, mask=row < 0))
+    other = pc.fill_null(pc.not_equal(column(heads, "topic_id"), now), False)
+    return np.where(other.to_numpy(zero_copy_only=False), -1, row)
+
+
+def _fitting(points: Points, replica: Ints, base: Ints, size: Ints) -> tuple[Ints, Curves]:
+    """Curves of the replicas whose segments fit; `replica` says whose each segment is."""
+    new = np.ones(len(replica), dtype=bool)
+    new[1:] = replica[1:] != replica[:-1]
+    first, run = np.flatnonzero(new), np.cumsum(new) - 1
+    last = np.append(first, len(replica))[1:] - 1
+    before = np.cumsum(size) - size
+    below = before - before[first][run] if len(run) else before
+    whose = replica[first]
+    fits = (
+        (base[last] <= points.end[whose])
+        & (base[first] <= points.start[whose])
+        & (below[last] <= points.size[whose])
+    )
+    segments = fits[run] if len(run) else np.zeros(0, dtype=bool)
+    count = (last - first + 1)[fits]
+    return whose[fits], _with_ends(points, whose[fits], count, base[segments], below[segments])
+
+
+def _with_ends(points: Points, whose: Ints, count: Ints, base: Ints, below: Ints) -> Curves:
+    """Each replica's bases, then its log end, unless its active segment is empty."""
+    newest = np.cumsum(count) - 1
+    ends = base[newest] < points.end[whose]
+    at = np.repeat(np.cumsum(ends) - ends, count) + np.arange(len(base))
+    end_at = (newest + np.cumsum(ends))[ends]
+    total = len(base) + int(ends.sum())
+    offset, bytes_below = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    is_base = np.ones(total, dtype=bool)
+    offset[at], bytes_below[at] = base, below
+    offset[end_at], bytes_below[end_at] = points.end[whose][ends], points.size[whose][ends]
+    is_base[end_at] = False
+    length = count + ends
+    return Curves(
+        first=(np.cumsum(length) - length).astype(np.int64),
+        offset=offset,
+        below=bytes_below,
+        base=is_base,
+        method=np.full(total, SEGMENTS, dtype=np.int64),
+        segment_bytes=np.zeros(len(length), dtype=np.int64),
+    )

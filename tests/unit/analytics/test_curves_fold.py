@@ -1,0 +1,114 @@
+"""Curves over a store: carried on or folded again they are equal, and the surest one is chosen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from analytics import curves, freed, points
+from analytics.tables import stamped
+from dashboard.curve_tables import from_table, to_table
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import SNAPSHOT_TABLES
+from tests.spark.conftest import START, Snapshot
+from tests.support.sample_partitions import table_of
+from tests.unit.analytics.logs import Log
+
+TOPICS = pa.table({"topic": ["a", "b"], "segment_bytes": [1000, 500]})
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> ClusterStore:
+    return ClusterStore(Store(str(tmp_path)), "c1")
+
+
+def write(cluster: ClusterStore, snapshot: Snapshot) -> Manifest:
+    taken_at = START + timedelta(minutes=len(cluster.ids("snapshots")))
+    writer = cluster.begin("snapshots", taken_at)
+    for name, rows in snapshot.tables.items():
+        writer.write(name, table_of(SNAPSHOT_TABLES[name], rows, writer.id, taken_at))
+    writer.commit(1.0, {})
+    return cluster.manifest("snapshots", writer.id)
+
+
+def fold(cluster: ClusterStore, snapshot: Manifest, base: Manifest | None) -> pa.Table:
+    replicas = points.measured(cluster, snapshot.id)
+    found = curves.fold(cluster, snapshot, base, replicas, TOPICS)
+    return stamped("curves", to_table(found), snapshot)
+
+
+def analyzed(cluster: ClusterStore, snapshot: Manifest, base: Manifest | None) -> Manifest:
+    writer = cluster.begin("findings", snapshot.taken_at)
+    writer.write("curves", fold(cluster, snapshot, base))
+    writer.commit(1.0, {"snapshot_id": snapshot.id})
+    return cluster.manifest("findings", writer.id)
+
+
+def inventoried(snapshot: Snapshot, log: Log, topic: str, broker: int) -> Snapshot:
+    rows = [{**row, "topic": topic, "topic_id": f"id-{topic}", "broker_id": broker,
+             "directory": f"{topic}-0"} for row in log.rows()]  # fmt: skip
+    snapshot.tables.setdefault("segments", []).extend(rows)
+    return snapshot
+
+
+def test_carried_on_or_folded_again_the_curves_are_equal(cluster: ClusterStore) -> None:
+    base, log = None, Log()
+    for step in range(24):
+        log.append([40 + step] * 10)
+        snapshot = Snapshot().topic("a", start=step // 8 * 20, end=log.end, size=log.size)
+        if step != 9:
+            snapshot.topic("b", end=10 + step, size=500 * step, topic_id="new" if step > 5 else "")
+        if step in (12, 13):
+            inventoried(snapshot, log, "a", 2)
+        written = write(cluster, snapshot)
+        if step not in (3, 4):  # these are only seen by the next analysis
+            base = analyzed(cluster, written, base)
+    assert base is not None
+    carried = cluster.read("findings", base.id, "curves")
+    again = fold(cluster, written, None)
+    assert carried.select(again.column_names).equals(again)
+    found = from_table(carried)
+    assert found.places["topic"].to_pylist() == ["a", "a", "b", "b"]
+    assert found.curves.segment_bytes.tolist() == [1000, 1000, 500, 500]
+    assert set(carried["method"].to_pylist()) == {"history", "proportional"}
+
+
+def test_the_surest_estimator_of_each_replica_is_chosen_and_a_sum_is_called_by_the_least_sure(
+    cluster: ClusterStore,
+) -> None:
+    log = Log()
+    log.append([100] * 35)
+    snapshot = (
+        Snapshot()
+        .topic("a", end=35, size=log.size)
+        .topic("b", end=35, size=log.size)
+        .topic("c", end=0, size=0)
+    )
+    inventoried(snapshot, log, "a", 1)
+    for broker in (1, 2):
+        inventoried(snapshot, log, "b", broker)
+    written = write(cluster, snapshot)
+    replicas = points.measured(cluster, written.id)
+    drawn = curves.fold(cluster, written, None, replicas, TOPICS)
+    partitions = pa.table(
+        {
+            "topic_no": pa.array([2, 1, 0], pa.int32()),
+            "partition": pa.array([0, 0, 0], pa.int32()),
+            **{f"{name}_target": pa.array([0, 25, None if name == "end" else 25])
+               for name in freed.TARGETS},
+        }
+    )  # fmt: skip
+    found, of_replicas = freed.with_bytes(partitions, replicas, drawn)
+    empty, exact, mixed = found.to_pylist()
+    assert (exact["committed_method"], mixed["committed_method"]) == ("segments", "proportional")
+    assert exact["committed_at_once"] == exact["committed_at_once_high"] == 2 * 2000
+    assert (exact["committed_likely"], exact["held_bytes"]) == (5000, 2000)
+    assert mixed["committed_at_once_low"] < mixed["committed_at_once_high"]
+    assert (mixed["end_likely"], mixed["end_at_once"]) == (None, None)
+    assert (empty["committed_likely"], empty["held_bytes"]) == (0, 0)
+    assert of_replicas["at"].to_pylist() == [2, 2, 1, 1, 0, 0]
+    assert of_replicas["committed_at_once"].to_pylist()[2:4] == [2000, 2000]

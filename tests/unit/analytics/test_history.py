@@ -1,0 +1,113 @@
+"""The curve that snapshots draw: growth, deletions, compaction, what begins a new one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analytics.history import KNOTS, extended
+from analytics.points import Points
+from dashboard.curve_tables import ReplicaCurves
+from dashboard.curves import HISTORY, PROPORTIONAL, Curves
+from tests.unit.analytics.logs import Log, freed, nothing, places, points
+
+
+def snapshots(*seen: tuple[int, int, int], ids: tuple[str | None, ...] = ()) -> Curves:
+    """One replica's curve after snapshots of (log start, log end, size)."""
+    found = nothing()
+    for number, (start, end, size) in enumerate(seen):
+        whose = places("t", topic_id=ids[number] if ids else "id")
+        at = Points(whose, *(np.array([v], dtype=np.int64) for v in (start, end, size)))
+        found = ReplicaCurves(whose, extended(found, at))
+    return found.curves
+
+
+def knots(curves: Curves) -> list[tuple[int, int]]:
+    return list(zip(curves.offset.tolist(), curves.below.tolist(), strict=True))
+
+
+def test_growth_is_a_knot_and_one_snapshot_alone_is_proportional() -> None:
+    assert snapshots((5, 10, 100)).method.tolist() == [PROPORTIONAL] * 2
+    grown = snapshots((0, 10, 100), (0, 20, 1000), (0, 20, 1000), (0, 30, 1100))
+    assert knots(grown) == [(0, 0), (10, 100), (20, 1000), (30, 1100)]
+    assert grown.method.tolist() == [PROPORTIONAL, PROPORTIONAL, HISTORY, HISTORY]
+    assert freed(grown, 0, 10).method.tolist() == [HISTORY]
+    assert freed(grown, 0, 9).method.tolist() == [PROPORTIONAL]
+
+
+def test_what_retention_took_is_taken_out_and_growth_goes_on() -> None:
+    # 100 bytes an offset; retention takes 10 offsets while 10 more come.
+    moved = snapshots((0, 10, 1000), (0, 20, 2000), (10, 30, 2000))
+    assert knots(moved) == [(10, 0), (20, 1000), (30, 2000)]
+    # 5 offsets were deleted by a purge, and their segment is still there.
+    stays = snapshots((0, 10, 1000), (0, 20, 2000), (5, 30, 3000))
+    assert knots(stays) == [(5, 500), (10, 1000), (20, 2000), (30, 3000)]
+
+
+def test_a_log_that_shrank_by_itself_is_scaled_and_never_negative() -> None:
+    assert knots(snapshots((0, 10, 1000), (0, 20, 2000), (0, 20, 500))) == [
+        (0, 0), (10, 250), (20, 500),
+    ]  # fmt: skip
+    assert knots(snapshots((0, 10, 1000), (0, 20, 2000), (0, 30, 0)))[-1] == (30, 0)
+
+
+@pytest.mark.parametrize(
+    "new", [(0, 15, 100), (3, 40, 100), (20, 40, 100)], ids=["end back", "start back", "all gone"]
+)
+def test_a_log_that_went_back_or_left_whole_begins_anew(new: tuple[int, int, int]) -> None:
+    curve = snapshots((4, 10, 1000), (4, 20, 2000), new)
+    assert knots(curve) == [(new[0], 0), (new[1], new[2])]
+
+
+def test_a_recreated_topic_begins_anew_and_an_unknown_id_goes_by_name() -> None:
+    seen = (0, 10, 100), (0, 20, 200)
+    assert len(snapshots(*seen, ids=("a", "b")).offset) == 2
+    assert len(snapshots(*seen, ids=("a", None)).offset) == 3
+
+
+def test_records_that_grow_are_followed_within_fifteen_per_cent() -> None:
+    log, found = Log(segment_bytes=20_000), nothing()
+    for step in range(60):
+        log.append([100 + 25 * step] * 20)
+        if step > 40 and step % 5 == 0:
+            log.truncate(log.bases[2])
+        found = ReplicaCurves(places("t"), extended(found, points(log)))
+    for target in range(log.start + 100, log.end, 37):
+        told = freed(found.curves, log.start, target)
+        truth = log.below(target)
+        assert told.likely[0] == pytest.approx(truth, rel=0.15)
+        assert told.low[0] * 0.9 <= truth <= told.high[0] * 1.1
+
+
+def test_many_snapshots_keep_few_knots_where_they_tell_most() -> None:
+    seen = [(0, 10 * n, 100 * n if n < 50 else 5000 + 1500 * (n - 50)) for n in range(1, 101)]
+    curve = snapshots(*seen)
+    assert len(curve.offset) == KNOTS
+    at = np.array([500])
+    assert curve.freed(np.array([0]), at).likely[0] == pytest.approx(5000, rel=0.1)
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 60), st.integers(0, 5000)), min_size=1, max_size=40
+)
+
+
+@settings(deadline=None)
+@given(steps)
+def test_a_curve_rises_from_the_log_start_to_the_log_end(
+    moves: list[tuple[int, int, int]],
+) -> None:
+    """Whatever sizes are told, also impossible ones."""
+    start, end, seen = 0, 1, []
+    for forward, more, size in moves:
+        end += more
+        start = min(start + forward, end - 1)
+        seen.append((start, end, size))
+    curve = snapshots(*seen)
+    assert (curve.offset[0], curve.offset[-1]) == (start, end)
+    assert curve.below[-1] == seen[-1][2]
+    assert (np.diff(curve.offset) > 0).all()
+    assert (np.diff(curve.below) >= 0).all() and curve.below[0] >= 0
+    assert len(curve.offset) <= KNOTS
