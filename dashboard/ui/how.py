@@ -12,10 +12,10 @@ from dashboard.ui.facts import total
 from dashboard.ui.markup import text
 
 _METHODS = {
+    "segments": "whole segments below the target, from an inventory of the log dirs: exact",
+    "history": "the curve of offsets to bytes that past snapshots of each replica draw",
     "proportional": "size times the share of offsets below the target, per replica: right while "
     "records keep their size; the interval allows sizes that changed",
-    "curve": "bytes below the target on each replica's measured curve of offsets to bytes",
-    "segments": "the sum of whole segments below the target, from a listing of the log dirs",
 }
 
 
@@ -30,7 +30,7 @@ def how_html(screen: Screen, facts: pa.Table, flag: str) -> str:
     rows = facts.filter(facts[flag])
     low, high = total(rows, "bytes_low"), total(rows, "bytes_high")
     methods = sorted(m for m in pc.unique(rows["method"]).to_pylist() if m)
-    estimators = "; ".join(f"{m}: {_METHODS.get(m, 'see docs')}" for m in methods) or "none needed"
+    estimators = "; ".join(f"{m}: {_said(m)}" for m in methods) or "none needed"
     analysis = screen.findings.id if screen.findings else "none"
     pairs = (
         ("Interval", f"{formats.size(low)} to {formats.size(high)}, all replicas together"),
@@ -43,3 +43,8 @@ def how_html(screen: Screen, facts: pa.Table, flag: str) -> str:
     )
     lines = "".join(f"<p><b>{name}</b>: {text(value)}</p>" for name, value in pairs)
     return f'<div class="lw">{lines}</div>'
+
+
+def _said(method: str) -> str:
+    """What an estimator does; its name may say behind a comma how many replicas answered."""
+    return _METHODS.get(method.partition(",")[0], "see docs/estimators.md")

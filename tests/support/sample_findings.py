@@ -42,7 +42,7 @@ def write(
         ],
         "curves": [
             {**p.key, "broker_id": b, "log_dir": "/d1", "offset": o,
-             "bytes_below": p.bytes_below(o)}
+             "bytes_below": p.bytes_below(o), "method": "history", "segment_bytes": 64 * 2**20}
             for p in parts for b in answered for o in _knots(p)
         ],
         "blockers": _blockers(parts, taken_at, len(answered)),
@@ -96,7 +96,7 @@ def _reclaimable(part: SamplePartition, target: str, answered: list[int]) -> dic
         "bytes_at_once": None if likely is None else likely - likely % (64 * 2**20),
         "size_bytes": part.size_bytes * copies,
         "held_bytes": None if likely is None else part.size_bytes * copies - likely,
-        "held_by": lowest, "method": "curve", "replicas": copies,
+        "held_by": lowest, "method": "history", "replicas": copies,
         "readers_declared": part.topic.owner is not None, "owner": part.topic.owner,
         "guards": [guard.to_json() for guard in _guards(part, target)],
     }  # fmt: skip

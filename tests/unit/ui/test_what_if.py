@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dashboard.curve_tables import from_table
 from dashboard.tables import FINDING_TABLES, build
 from dashboard.ui.facts import partition_facts
 from dashboard.ui.what_if import waive
@@ -69,7 +70,7 @@ def what_if(
         partition_facts(reclaimable),
         partition_facts(reclaimable, "high-watermark"),
         table("holds", *holds),
-        table("curves", *curves),
+        from_table(table("curves", *curves)),
         waived,
     ).to_pylist()
 
@@ -142,6 +143,19 @@ def test_bytes_follow_each_replica_by_its_own_curve() -> None:
     (row,) = what_if(partition(100), HOLDS, curves, "slow", "middle")
 
     assert row["bytes_likely"] == (1000 + 8000 * 400 // 500) + 4000 * 700 // 800
+
+
+def test_whole_segments_of_a_moved_target_are_those_of_the_analysis() -> None:
+    (row,) = what_if(partition(100), HOLDS, three_replicas(), "slow")
+    assert (row["method"], row["bytes_at_once"]) == ("proportional", 0), "one GiB to a segment"
+    small = [{**knot, "segment_bytes": 3000} for knot in three_replicas()]
+    (row,) = what_if(partition(100), HOLDS, small, "slow")
+    assert row["bytes_at_once"] == 3 * 3000
+    assert row["bytes_low"] < row["bytes_likely"] == 12_000 < row["bytes_high"]
+
+
+def test_curves_of_partitions_that_are_gone_do_no_harm() -> None:
+    assert what_if([], HOLDS, three_replicas(), "slow") == []
 
 
 def test_a_missing_curve_means_unknown_bytes_not_zero() -> None:
