@@ -15,10 +15,11 @@ from dashboard.clock import format_time
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect_tables import Answers, build_tables, to_arrow
+from dashboard.columns import Names, Sizes, place
 from dashboard.errors import ClusterError, LowwaterError
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
 from dashboard.metrics.sources import Sources
-from dashboard.model import Broker, GroupListing, LogDirsAnswer, TopicPartition
+from dashboard.model import Broker, GroupListing
 from dashboard.snapshot_retention import snapshots_to_keep
 from dashboard.snapshots import ClusterStore
 
@@ -87,7 +88,7 @@ def collect(
     _same_cluster(live, cluster)
     check_cluster(inventories, cluster.cluster_id)
     answers = _read(live, reading, progress, metrics)
-    for subject, error in shortfalls(inventories, answers.log_dirs.log_dirs):
+    for subject, error in shortfalls(inventories, answers.sizes.log_dirs):
         reading.fail("inventory", subject, error)
     seen = tuple(inventory.to_json(taken_at) for inventory in inventories)
     counted = _metrics_json(answers)
@@ -151,16 +152,14 @@ def _read(
         if topic.error:
             reading.fail("topics", f"topic {name}", topic.error)
     reading.durations["topics"] = time.monotonic() - begun
-    partitions = [
-        TopicPartition(p.topic, p.partition) for t in topics.values() for p in t.partitions
-    ]
-    assigned = {b for t in topics.values() for p in t.partitions for b in p.replicas}
-    progress(f"{len(topics)} topics, {len(partitions)} partitions")
+    placement = place(topics)
+    assigned = placement.brokers()
+    progress(f"{len(topics)} topics, {len(placement.partition)} partitions")
     parts: dict[str, Callable[[], Any]] = {
         "brokers": lambda: live.brokers(assigned),
-        "offsets": lambda: live.offsets(partitions, topics),
-        "replicas": lambda: live.replica_offsets(partitions, topics=topics),
-        "log_dirs": live.log_dirs,
+        "offsets": lambda: live.leader_offsets(placement),
+        "replicas": lambda: live.own_offsets(placement),
+        "log_dirs": live.sizes,
         "groups": live.groups,
         "configs": lambda: live.configs_answer(topics, assigned),
         "reassignments": live.reassignments,
@@ -173,9 +172,10 @@ def _read(
     answers = Answers(
         brokers=brokers,
         topics=topics,
-        offsets=found["offsets"] or {},
-        replicas=found["replicas"] or (),
-        log_dirs=found["log_dirs"] or LogDirsAnswer((), (), {}),
+        placement=placement,
+        offsets=found["offsets"],
+        replicas=found["replicas"],
+        sizes=found["log_dirs"] or Sizes((), {}, {}),
         groups=found["groups"] or _no_groups(reading),
         configs=configs.entries,
         reassignments=found["reassignments"] or (),
@@ -223,13 +223,11 @@ def _no_groups(reading: _Reading) -> GroupListing:
     return GroupListing((), (), tuple(f"groups could not be listed: {r}" for r in reasons))
 
 
-def _mark_unreached(
-    brokers: Sequence[Broker], log_dirs: LogDirsAnswer | None
-) -> tuple[Broker, ...]:
+def _mark_unreached(brokers: Sequence[Broker], sizes: Sizes | None) -> tuple[Broker, ...]:
     """A broker that fell silent after its greeting is unreachable in this snapshot as well."""
     silent = {
         broker: error
-        for broker, error in (log_dirs.errors if log_dirs else {}).items()
+        for broker, error in (sizes.errors if sizes else {}).items()
         if error in _UNREACHED
     }
     return tuple(
@@ -241,9 +239,9 @@ def _mark_unreached(
 
 
 def _note_errors(answers: Answers, configs: ConfigsAnswer, reading: _Reading) -> None:
-    for broker_id, error in sorted(answers.log_dirs.errors.items()):
+    for broker_id, error in sorted(answers.sizes.errors.items()):
         reading.fail("log_dirs", f"broker {broker_id}", error)
-    for log_dir in answers.log_dirs.log_dirs:
+    for log_dir in answers.sizes.log_dirs:
         if log_dir.error:
             reading.fail("log_dirs", f"broker {log_dir.broker_id} {log_dir.log_dir}", log_dir.error)
     for broker in _metrics_json(answers):
@@ -251,12 +249,18 @@ def _note_errors(answers: Answers, configs: ConfigsAnswer, reading: _Reading) ->
             reading.fail("metrics", f"broker {broker['broker_id']}", broker["error"])
     for subject, error in sorted(configs.errors.items()):
         reading.fail("configs", subject, error)
-    counted = Counter(o.error for o in answers.offsets.values() if o.error)
-    for error, count in sorted(counted.items()):
-        reading.fail("offsets", f"{count} partitions", error)
-    by_broker = Counter((r.broker_id, r.error) for r in answers.replicas if r.error)
-    for (broker_id, error), count in sorted(by_broker.items()):
-        reading.fail("replicas", f"broker {broker_id}, {count} replicas", str(error))
+    if answers.offsets is not None:
+        for error, count in sorted(_counted(answers.offsets.errors).items()):
+            reading.fail("offsets", f"{count} partitions", error)
+    if answers.replicas is not None:
+        for broker_id in answers.placement.brokers():
+            mine = answers.replicas.errors[answers.placement.at_broker(broker_id)]
+            for error, count in sorted(_counted(mine).items()):
+                reading.fail("replicas", f"broker {broker_id}, {count} replicas", error)
+
+
+def _counted(errors: Names) -> Counter[str]:
+    return Counter(error for error in errors.tolist() if error)
 
 
 def _broker_json(broker: Broker) -> dict[str, Any]:

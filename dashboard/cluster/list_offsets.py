@@ -22,7 +22,7 @@ ANY_REPLICA = -2  # the "debugging consumer": followers answer it with their own
 CONSUMER = -1  # only the current leader answers it
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _PAUSES_SECONDS = (0.15, 0.35, 0.7)
-_ERRORS_OF_BROKERS = ("BROKER_UNREACHABLE", "ANSWER_LOST")
+BROKER_ERRORS = frozenset({"BROKER_UNREACHABLE", "ANSWER_LOST"})
 
 
 class FoundOffset(NamedTuple):
@@ -132,7 +132,7 @@ def from_leaders(
 
 def _again(found: Any, keep: Callable[[Any], str | None]) -> bool:
     error = found if isinstance(found, str) else keep(found)
-    return error in RETRIABLE_READ_ERRORS or error in _ERRORS_OF_BROKERS
+    return error in RETRIABLE_READ_ERRORS or error in BROKER_ERRORS
 
 
 def _one_round(

@@ -4,11 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from dashboard.cluster.configs import ConfigsAnswer
+from dashboard.columns import (
+    BrokerSizes,
+    LeaderOffsets,
+    OwnOffsets,
+    Placement,
+    Sizes,
+    no_names,
+)
 from dashboard.errors import ClusterError
 from dashboard.model import (
     Broker,
@@ -17,12 +27,8 @@ from dashboard.model import (
     GroupListing,
     GroupOffset,
     LogDir,
-    LogDirsAnswer,
-    PartitionOffsets,
     PartitionState,
     Reassignment,
-    ReplicaOffsets,
-    ReplicaSize,
     TopicPartition,
     TopicState,
 )
@@ -56,33 +62,25 @@ class FakeLive:
         self._fail("topics")
         return {name: _topic(name) for name in ("orders", "payments")}
 
-    def offsets(
-        self, partitions: Iterable[TopicPartition], topics: Mapping[str, TopicState] | None = None
-    ) -> dict[TopicPartition, PartitionOffsets]:
+    def leader_offsets(self, placement: Placement) -> LeaderOffsets:
         self._fail("offsets")
-        return {p: PartitionOffsets(p.topic, p.partition, 5, 80, 90) for p in partitions}
+        rows = len(placement.topic)
+        start, stable, high = (np.full(rows, n) for n in (5, 80, 90))
+        return LeaderOffsets(start, stable, high, no_names(rows))
 
-    def replica_offsets(
-        self,
-        partitions: Iterable[TopicPartition],
-        brokers: Iterable[int] | None = None,
-        topics: Mapping[str, TopicState] | None = None,
-    ) -> tuple[ReplicaOffsets, ...]:
+    def own_offsets(self, placement: Placement) -> OwnOffsets:
         self._fail("replicas")
-        return tuple(
-            ReplicaOffsets(broker, p.topic, p.partition, 5, 90, OBSERVED_AT)
-            for broker in REPLICAS
-            for p in partitions
-        )
+        rows = len(placement.replica_of)
+        observed_us = int(OBSERVED_AT.timestamp()) * 1_000_000
+        start, end, observed = (np.full(rows, n) for n in (5, 90, observed_us))
+        return OwnOffsets(start, end, observed, no_names(rows))
 
-    def log_dirs(self) -> LogDirsAnswer:
+    def sizes(self) -> Sizes:
         self._fail("log_dirs")
         answering = [b for b in REPLICAS if b not in self.log_dir_errors]
-        return LogDirsAnswer(
+        return Sizes(
             tuple(LogDir(b, "/data", 1000, 400) for b in answering),
-            tuple(ReplicaSize(b, "/data", "orders", 0, 300, 0, False) for b in answering)
-            + tuple(ReplicaSize(b, "/data", "stray", 7, 11, 0, False) for b in answering)
-            + tuple(ReplicaSize(b, "/data2", "orders", 0, 20, 0, True) for b in answering),
+            dict.fromkeys(answering, _sizes()),
             dict(self.log_dir_errors),
         )
 
@@ -116,3 +114,16 @@ def unreachable(**kwargs: Any) -> ClusterError:
 def _topic(name: str) -> TopicState:
     partition = PartitionState(name, 0, 1, 4, REPLICAS, (1,))
     return TopicState(name, f"id-of-{name}", False, (partition,))
+
+
+def _sizes() -> BrokerSizes:
+    """orders-0 in one log dir and on its way to another, and a replica the metadata denies."""
+    return BrokerSizes(
+        names=("orders", "stray", "orders"),
+        log_dirs=("/data", "/data2"),
+        topic=np.array([0, 1, 2]),
+        log_dir=np.array([0, 0, 1]),
+        partition=np.array([0, 7, 0]),
+        size_bytes=np.array([300, 11, 20]),
+        is_future=np.array([False, False, True]),
+    )
