@@ -1,4 +1,4 @@
-"""Offsets as columns: each partition has its own value, in any order of the answer, or its error."""
+"""Offsets as columns: each partition has its own value in any order of answers, or its error."""
 
 from __future__ import annotations
 
