@@ -1,0 +1,140 @@
+"""Estimates against real disks: records that grew fifteenfold, and what a purge frees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from analytics.job import analyze
+from analytics.session import open_session
+from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
+from dashboard.collect import collect
+from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.clients import client
+from dashboard.inventory.loading import Inventory
+from dashboard.model import TopicPartition
+from dashboard.purge.plan import Estimate
+from dashboard.settings import Settings
+from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_faults import until
+from tests.brokers.purge_proof import segments_below
+from tests.unit.inventory.disks import scanned
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+TARGET = 38_000
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = open_session(Settings())
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def bench(cluster: LocalCluster, tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(cluster.bootstrap, cluster.cluster_id, tmp_path)
+    yield made
+    made.close()
+
+
+def produce(bench: Bench, topic: str, count: int, size: int) -> None:
+    producer = Producer(client(bench.bootstrap, acks="all", **{"linger.ms": "20"}))
+    for _ in range(count):
+        producer.produce(topic, b"x" * size, partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def snapshot(bench: Bench, *inventories: Inventory) -> None:
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        collect(live, bench.store, now=utc_now, progress=lambda _: None, inventories=inventories)
+
+
+def inventories(cluster: LocalCluster, folder: Path) -> list[Inventory]:
+    return [
+        scanned(folder / f"{broker}.inventory", *cluster.log_dirs(broker), broker=broker)
+        for broker in cluster.broker_ids
+    ]
+
+
+def settle(bench: Bench, topic: str) -> None:
+    """Wait until the followers have all of it."""
+
+    def same() -> bool:
+        with connect({"bootstrap.servers": bench.bootstrap}) as live:
+            found = {r.size_bytes for r in live.log_dirs().replicas if r.topic == topic}
+        return len(found) == 1 and 0 not in found
+
+    until(same, 30)
+
+
+def estimate(bench: Bench, topic: str) -> Estimate:
+    bench.commit("estimators-g", topic, {0: TARGET})
+    (row,) = bench.plan(topic).partitions
+    assert row.target_offset == TARGET
+    assert row.estimate is not None
+    return row.estimate
+
+
+def on_disk(cluster: LocalCluster, topic: str) -> dict[int, int]:
+    key = TopicPartition(topic, 0)
+    return {b: segments_below(cluster, b, key, TARGET) for b in cluster.broker_ids}
+
+
+def test_an_inventory_promises_what_the_purge_frees_to_the_byte(
+    bench: Bench, cluster: LocalCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = bench.topic(0)
+    produce(bench, topic, 30_000, 100)
+    produce(bench, topic, 10_000, 1500)
+    settle(bench, topic)
+    snapshot(bench, *inventories(cluster, tmp_path))
+    analyze(spark, bench.store, bench.settings, now=utc_now)
+    found, truth = estimate(bench, topic), on_disk(cluster, topic)
+    assert found.method == "segments"
+    assert found.replicas == truth
+    exact = sum(truth.values())
+    assert exact > 3 * (8 << 20)
+    once = found.bytes_at_once_low, found.bytes_at_once, found.bytes_at_once_high
+    assert once == (exact,) * 3
+    rows = bench.store.read("findings", bench.store.latest_analysis(), "curves").to_pylist()
+    assert {r["method"] for r in rows if r["topic"] == topic} == {"segments"}
+
+    view = bench.apply(bench.plan(topic), watch=True)
+    until(lambda: bench.journal.run(view.run.run_id).run.receipt_final, 90)
+    receipt = bench.journal.run(view.run.run_id).run.receipt
+    assert receipt is not None
+    assert receipt["predicted_bytes"] == receipt["freed_bytes"] == exact
+    assert receipt["gap"] is None
+
+
+def test_history_comes_close_and_proportional_covers_the_truth(
+    bench: Bench, cluster: LocalCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = bench.topic(0)
+    for count, size in [(10_000, 100)] * 3 + [(2_500, 1500)] * 4:
+        produce(bench, topic, count, size)
+        settle(bench, topic)
+        snapshot(bench)
+    analyze(spark, bench.store, bench.settings, now=utc_now)
+    found, truth = estimate(bench, topic), sum(on_disk(cluster, topic).values())
+    assert found.method == "history"
+    assert found.bytes_at_once == pytest.approx(truth, rel=0.15)
+    assert found.bytes_at_once_low is not None and found.bytes_at_once_high is not None
+    assert found.bytes_at_once_low <= truth <= found.bytes_at_once_high
+
+    (tmp_path / "alone").mkdir()
+    alone = Bench(cluster.bootstrap, cluster.cluster_id, tmp_path / "alone")
+    snapshot(alone)  # one snapshot tells no more than where the log begins and ends
+    analyze(spark, alone.store, alone.settings, now=utc_now)
+    first = estimate(alone, topic)
+    alone.close()
+    assert first.method == "proportional"
+    assert first.bytes_at_once_low is not None and first.bytes_at_once_high is not None
+    assert first.bytes_at_once_low <= truth <= first.bytes_at_once_high
