@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from dashboard.errors import UsageError
 
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 
 def utc_now() -> datetime:
@@ -22,12 +22,19 @@ def parse_duration(text: str) -> timedelta:
     match = _DURATION.fullmatch(text.strip())
     with suppress(OverflowError):  # more days than a timedelta holds
         if match is not None:
-            return timedelta(seconds=int(match.group(1)) * _SECONDS[match.group(2)])
+            return timedelta(milliseconds=1) * (int(match.group(1)) * _MS[match.group(2)])
     raise UsageError(
         f"'{text}' is not a duration",
         "Write a whole number and a unit: 500ms, 30s, 5m, 24h or 7d.",
         code="DURATION_INVALID",
     )
+
+
+def format_duration(length: timedelta) -> str:
+    """The largest unit that loses nothing, as `parse_duration` reads it: `24h`, `90m`, `500ms`."""
+    ms = length // timedelta(milliseconds=1)
+    unit = next(name for name, size in _MS.items() if ms % size == 0)
+    return f"{ms // _MS[unit]}{unit}"
 
 
 def parse_time(text: str) -> datetime:

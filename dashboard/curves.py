@@ -95,6 +95,18 @@ class Curves:
             method=found.method,
         )
 
+    def keeping(self, size_bytes: Ints) -> Ints:
+        """The highest offset of each replica at or above which `size_bytes` of its log surely lie.
+
+        Surely: by the most that may lie below an offset. The first knot where it has fewer bytes.
+        """
+        low, high = self.offset[self.first], self.offset[self.last]
+        while (low < high).any():
+            middle = low + (high - low + 1) // 2
+            enough = self.below[self.last] - self._read(middle).high >= size_bytes
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
+        return low
+
     def _read(self, target: Ints) -> Freed:
         left = self._left(target)
         right = np.minimum(left + 1, self.last)

@@ -29,6 +29,7 @@ def add_parser(verbs: Verbs) -> None:
         examples=(
             "lowwater plan --topic orders --to committed --out plan.json",
             "lowwater plan --topic orders --to timestamp:2026-03-01T04:00:00Z --out plan.json",
+            "lowwater plan --topic orders --to keep:24h --out plan.json   # or keep:10GiB",
             'lowwater plan --topic orders --to committed --waive "old-app=gone since May" \\',
             '    --override "readers-undeclared=asked every team" --out plan.json',
             'lowwater plan --topic orders --to committed --waive "old-app=gone since May" \\',
@@ -40,7 +41,8 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--to",
         metavar="TARGET",
-        help="committed, timestamp:ISO8601Z, offset:N or high-watermark",
+        help="committed, timestamp:ISO8601Z, keep:24h, keep:10GiB, retention, offset:N or "
+        "high-watermark",
     )
     parser.add_argument("--from-file", metavar="FILE", help="offsets JSON, instead of the above")
     parser.add_argument(

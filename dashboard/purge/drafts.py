@@ -162,6 +162,7 @@ def read_live(
         waived=waived,
         declarations=declared,
         now=now,
+        keeping=lambda sizes: memory.offsets_keeping(store, facts, sizes),
     )
     analysis_id, estimates = memory.estimates(store, facts, resolved)
     if request.sample:

@@ -42,6 +42,26 @@ def of_curves(
     return estimates(curves, wanted, start, [to or 0 for to in target])
 
 
+def leaders_keeping(
+    found: ReplicaCurves, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Where `Curves.keeping` says so of each partition's leader; missing where it has no curve."""
+    import numpy as np
+
+    rows = found.places.select(["topic", "partition", "broker_id", "topic_id"]).to_pylist()
+    keys = [TopicPartition(row["topic"], row["partition"]) for row in rows]
+    wanted = np.array([sizes.get(key, 0) for key in keys], dtype=np.int64)
+    kept: dict[TopicPartition, int] = {}
+    for key, row, offset in zip(keys, rows, found.curves.keeping(wanted).tolist(), strict=True):
+        if key not in sizes:
+            continue
+        seen = facts.partitions[key]
+        # Curves of older minors carry no topic id: then the name has to do.
+        if row["broker_id"] == seen.leader_id and row["topic_id"] in (None, seen.topic_id):
+            kept[key] = min(offset, kept.get(key, offset))
+    return kept
+
+
 def estimates(
     curves: Curves,
     replicas: Sequence[Replica | None],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dashboard.model import GroupOffset, TopicPartition
-from dashboard.purge.estimates import of_curves
+from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
@@ -51,6 +51,24 @@ def estimates(
     topics = sorted({key.topic for key in resolved})
     table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
     return analysis, of_curves(from_table(table), facts, resolved)
+
+
+def offsets_keeping(
+    store: ClusterStore, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Per partition an offset at or above which surely as many bytes of the leader's log lie.
+
+    From the newest analysis' `curves`: what was written since then is kept besides. A partition
+    is missing where no curve of its leader is known, or its topic was recreated since.
+    """
+    analysis = store.latest("findings")
+    if analysis is None:
+        return {}
+    from dashboard.curve_tables import from_table
+
+    topics = sorted({key.topic for key in sizes})
+    table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
+    return leaders_keeping(from_table(table), facts, sizes)
 
 
 def declarations(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,6 +10,7 @@ from dashboard.errors import PlanError
 from dashboard.model import OffsetAtTime, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts, PlanFacts
+from dashboard.purge.retained import Kept, kept
 from dashboard.purge.targets import HIGH_WATERMARK, Target
 from dashboard.settings import TopicDeclaration
 
@@ -26,6 +27,10 @@ class ResolvedTarget:
     problem: str | None = None
 
 
+def _no_curves(_: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    return {}
+
+
 def resolve(
     live: Cluster,
     facts: PlanFacts,
@@ -35,23 +40,28 @@ def resolve(
     waived: Collection[str],
     declarations: Mapping[str, TopicDeclaration],
     now: datetime,
+    keeping: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = _no_curves,
 ) -> dict[TopicPartition, ResolvedTarget]:
     """The target offset of each partition, sorted; a partition that has none says why.
 
     `chosen_groups` empty means all groups but the waived ones. `declarations` maps a topic to
-    its declaration; each replay window caps the target at the first offset inside it. Raises
-    PlanError PARTITION_NOT_FOUND for an offsets file that names one the cluster has not.
+    its declaration; each replay window caps the target at the first offset inside it. `keeping`
+    is `memory.offsets_keeping`, asked where a target keeps bytes. Raises PlanError
+    PARTITION_NOT_FOUND for an offsets file that names one the cluster has not.
     """
     keys = _keys(facts, target)
-    at_time = _offsets_at(live, facts, keys, target.at) if target.at is not None else {}
+    stays = kept(facts, keys, target, now)
+    at_time = _each_at(live, facts, {k: s.since for k, s in stays.items() if s.since is not None})
+    sizes = {k: s.size_bytes for k, s in stays.items() if s.size_bytes is not None}
+    by_size = keeping(sizes) if sizes else {}
     windows = _window_starts(live, facts, keys, declarations, now)
     found: dict[TopicPartition, ResolvedTarget] = {}
     for key in keys:
         seen = facts.partitions[key]
         if target.kind == "committed":
             wanted = _committed(facts, seen, chosen_groups, waived)
-        elif target.kind == "timestamp":
-            wanted = _at_time(seen, at_time.get(key))
+        elif key in stays:
+            wanted = _before(seen, stays[key], at_time.get(key), by_size.get(key))
         else:
             wanted = _typed(target, seen)
         found[key] = _capped(seen, wanted, windows.get(key))
@@ -90,6 +100,30 @@ def _committed(
     if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
         return ResolvedTarget(seen.log_start_offset)
     return ResolvedTarget(None)
+
+
+def _before(
+    seen: PartitionFacts, stays: Kept, at_time: OffsetAtTime | None, by_size: int | None
+) -> ResolvedTarget:
+    """All that is too old, and all that is too much: the higher of the two, if both are known."""
+    found = []
+    if stays.problem:
+        found.append(ResolvedTarget(None, problem=stays.problem))
+    if stays.since is not None:
+        found.append(_at_time(seen, at_time))
+    if stays.size_bytes is not None:
+        found.append(_by_size(seen, by_size))
+    unknown = next((f for f in found if f.problem), None)
+    offsets = [f.offset for f in found if f.offset is not None]
+    return unknown or ResolvedTarget(max(offsets, default=seen.log_start_offset))
+
+
+def _by_size(seen: PartitionFacts, offset: int | None) -> ResolvedTarget:
+    if offset is not None:
+        return ResolvedTarget(offset)
+    if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
+        return ResolvedTarget(seen.log_start_offset)
+    return ResolvedTarget(None, problem="the bytes of its leader's log are not known")
 
 
 def _at_time(seen: PartitionFacts, answer: OffsetAtTime | None) -> ResolvedTarget:
@@ -136,14 +170,25 @@ def _window_starts(
     declarations: Mapping[str, TopicDeclaration],
     now: datetime,
 ) -> dict[TopicPartition, OffsetAtTime]:
-    by_window: dict[timedelta, list[TopicPartition]] = {}
-    for key in keys:
-        declared = declarations.get(key.topic)
-        if declared is not None and declared.replay_window > timedelta(0):
-            by_window.setdefault(declared.replay_window, []).append(key)
+    starts = {
+        key: now - declared.replay_window
+        for key in keys
+        if (declared := declarations.get(key.topic)) is not None
+        and declared.replay_window > timedelta(0)
+    }
+    return _each_at(live, facts, starts)
+
+
+def _each_at(
+    live: Cluster, facts: PlanFacts, times: Mapping[TopicPartition, datetime]
+) -> dict[TopicPartition, OffsetAtTime]:
+    """The first offset at or after each partition's own time."""
+    by_time: dict[datetime, list[TopicPartition]] = {}
+    for key, at in times.items():
+        by_time.setdefault(at, []).append(key)
     found: dict[TopicPartition, OffsetAtTime] = {}
-    for window, members in sorted(by_window.items()):
-        found.update(_offsets_at(live, facts, members, now - window))
+    for at, members in sorted(by_time.items()):
+        found.update(_offsets_at(live, facts, members, at))
     return found
 
 

@@ -1,8 +1,8 @@
 """What an operator may ask for as a target, and Kafka's offsets JSON in and out.
 
-A target is spelt `committed`, `timestamp:ISO8601Z`, `offset:N` or `high-watermark`; an offsets
-file names one offset per partition. -1 is accepted only where the operator typed it; it means
-"the high watermark seen" and is never sent.
+A target is spelt `committed`, `timestamp:ISO8601Z`, `offset:N`, `high-watermark`, `keep:24h`,
+`keep:10GiB` or `retention`; an offsets file names one offset per partition. -1 is accepted only
+where the operator typed it; it means "the high watermark seen" and is never sent.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, NoReturn
 
-from dashboard.clock import format_time, parse_time
+from dashboard.clock import format_duration, format_time, parse_duration, parse_time
 from dashboard.errors import PlanError, UsageError
 from dashboard.model import TopicPartition
+from dashboard.sizes import exact, parse_size
 
-Kind = Literal["committed", "timestamp", "offset", "high-watermark", "file"]
+Kind = Literal["committed", "timestamp", "offset", "high-watermark", "keep", "retention", "file"]
 HIGH_WATERMARK = -1  # as typed in an offsets file: "to the high watermark"
 
 
@@ -25,13 +26,16 @@ HIGH_WATERMARK = -1  # as typed in an offsets file: "to the high watermark"
 class Target:
     """One choice for all partitions; `offset` or `at` is set for the kinds that need it.
 
-    `offsets` holds the offset of each partition for the kind `file`, with -1 as typed.
+    `offsets` holds the offset of each partition for the kind `file`, with -1 as typed. Kind `keep`
+    has `keep_for` (what is younger stays) or `keep_bytes` (as many of each leader's log stay).
     """
 
     kind: Kind
     offset: int | None = None
     at: datetime | None = None
     offsets: Mapping[TopicPartition, int] | None = None
+    keep_for: timedelta | None = None
+    keep_bytes: int | None = None
 
     @property
     def text(self) -> str:
@@ -40,25 +44,50 @@ class Target:
             return f"offset:{self.offset}"
         if self.kind == "timestamp" and self.at is not None:
             return f"timestamp:{format_time(self.at)}"
+        if self.keep_for is not None:
+            return f"keep:{format_duration(self.keep_for)}"
+        if self.keep_bytes is not None:
+            return f"keep:{exact(self.keep_bytes)}"
         return self.kind
 
 
 def parse_target(text: str) -> Target:
-    """`committed | timestamp:ISO8601Z | offset:N | high-watermark`. Raises UsageError."""
+    """A target as `--to` spells it. Raises UsageError."""
     kind, _, value = text.strip().partition(":")
-    if kind in ("committed", "high-watermark") and not value:
-        return Target("committed" if kind == "committed" else "high-watermark")
+    if kind in ("committed", "high-watermark", "retention") and not value:
+        return Target(kind)  # type: ignore[arg-type]  # one of three kinds
     if kind == "timestamp" and value:
         return Target("timestamp", at=parse_time(value))
     if kind == "offset" and value.isascii() and value.isdigit():
         return Target("offset", offset=int(value))
     if kind == "offset" and value == "-1":
         return Target("high-watermark")
+    if kind == "keep" and value:
+        return parse_keep(value)
     raise UsageError(
         f"'{text}' is not a target",
-        "Write committed, timestamp:2026-03-01T04:00:00Z, offset:5000 or high-watermark.",
+        "Write committed, timestamp:2026-03-01T04:00:00Z, offset:5000, high-watermark, keep:24h, "
+        "keep:10GiB or retention.",
         code="TARGET_INVALID",
     )
+
+
+def parse_keep(text: str) -> Target:
+    """`24h` or `10GiB`: how much of each partition stays. Raises UsageError KEEP_INVALID."""
+    size = parse_size(text)
+    if size:
+        return Target("keep", keep_bytes=size)
+    try:
+        age = parse_duration(text)
+    except UsageError:
+        age = timedelta(0)
+    if age <= timedelta(0):
+        raise UsageError(
+            f"'{text}' is neither a time nor a size to keep",
+            "Write hours such as 24h or 7d, or bytes such as 500MiB or 10GiB; more than 0.",
+            code="KEEP_INVALID",
+        )
+    return Target("keep", keep_for=age)
 
 
 def read_offsets_json(text: str, where: str) -> Target:

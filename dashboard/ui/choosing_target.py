@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -12,14 +12,16 @@ import streamlit as st
 from dashboard.clock import parse_time
 from dashboard.errors import LowwaterError, UsageError
 from dashboard.guard_texts import is_system_topic
-from dashboard.purge.targets import Target, read_offsets_json
+from dashboard.purge.targets import Target, parse_keep, read_offsets_json
 from dashboard.ui import routes
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Request
 
-COMMITTED, TIME, OFFSET, WATERMARK, FILE = (
+COMMITTED, TIME, KEEP, RETENTION, OFFSET, WATERMARK, FILE = (
     "Committed by all",
     "A time",
+    "Keep the newest",
+    "Retention",
     "An offset",
     "High watermark",
     "Offsets file",
@@ -28,6 +30,10 @@ _MEANS = {
     COMMITTED: "Per partition the lowest committed offset of every known group, or the start of "
     "the replay window if that is lower.",
     TIME: "The first record at or after this time stays; all before it goes.",
+    KEEP: "What is younger than this, or the last bytes of each partition's log, stays; all before "
+    "it goes. Bytes are those of the leader's log when it was last analyzed.",
+    RETENTION: "What is too old or too much by the topic's own retention.ms and retention.bytes: "
+    "the higher of the two per partition, nothing where both are unlimited.",
     OFFSET: "The same offset on every partition; the record at the offset stays.",
     WATERMARK: "Everything that is written and stable now. Groups behind it guard it.",
     FILE: "The JSON of Kafka's delete-records tool, an offset per partition; -1 means the high "
@@ -71,21 +77,29 @@ def _topics(screen: Screen) -> list[str]:
 
 def _target(kind: str) -> Target | None:
     if kind == TIME:
-        return _at_time()
+        return _typed("Time in UTC", "target-time", "2026-03-01T04:00:00Z", _at_time)
     if kind == OFFSET:
         offset = st.number_input("Offset", min_value=0, step=1, value=None, key="target-offset")
         return None if offset is None else Target("offset", offset=int(offset))
     if kind == FILE:
         return _file()
+    if kind == KEEP:
+        return _typed("Hours or bytes to keep", "target-keep", "24h or 10GiB", parse_keep)
+    if kind == RETENTION:
+        return Target("retention")
     return Target("high-watermark" if kind == WATERMARK else "committed")
 
 
-def _at_time() -> Target | None:
-    typed = st.text_input("Time in UTC", key="target-time", placeholder="2026-03-01T04:00:00Z")
+def _at_time(text: str) -> Target:
+    return Target("timestamp", at=parse_time(text))
+
+
+def _typed(label: str, key: str, example: str, read: Callable[[str], Target]) -> Target | None:
+    typed = st.text_input(label, key=key, placeholder=example)
     if not typed:
         return None
     try:
-        return Target("timestamp", at=parse_time(typed))
+        return read(typed)
     except UsageError as error:
         st.caption(f"⚠ {error.message}. {error.next_step}")
         return None

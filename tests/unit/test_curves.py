@@ -142,3 +142,35 @@ def test_an_older_table_is_proportional_in_default_segments() -> None:
     assert found.segment_bytes.tolist() == [1 << 30]
     empty = from_table(spec.schema.empty_table()).curves
     assert len(empty.freed(ints(), ints()).likely) == 0
+
+
+@pytest.mark.parametrize(
+    ("keep", "offset"),
+    [(1, 98), (499, 30), (500, 30), (501, 29), (1300, 10), (1301, 9), (2199, 0), (2201, 0)],
+)
+def test_the_last_bytes_are_kept_by_the_most_that_may_lie_below(keep: int, offset: int) -> None:
+    curve = segments([0, 10, 30], [900, 800, 500], 100)
+    assert curve.keeping(ints(keep)).tolist() == [offset]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 500), st.integers(1, 5000)), min_size=1, max_size=6),
+    st.integers(1, 40_000),
+    st.integers(0, 1000),
+)
+def test_no_byte_inside_the_kept_ones_lies_below_the_offset(
+    parts: list[tuple[int, int]], keep: int, start: int
+) -> None:
+    knots = [(start, 0)]
+    for offsets, size in parts:
+        knots.append((knots[-1][0] + offsets, knots[-1][1] + size))
+    curve = curves_of([knots], [1000], HISTORY)
+    found = int(curve.keeping(ints(keep))[0])
+    total = knots[-1][1]
+    assert start <= found <= knots[-1][0]
+    if total < keep:
+        assert found == start
+        return
+    read = [int(curve._read(ints(o)).high[0]) for o in (found, min(found + 1, knots[-1][0]))]
+    assert total - read[0] >= keep
+    assert found == knots[-1][0] or total - read[1] < keep, "and no more is kept than that"

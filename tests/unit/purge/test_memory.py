@@ -28,7 +28,9 @@ def snapshot(store: ClusterStore, offsets: dict[str, int], minutes: int) -> str:
     return writer.id
 
 
-def analysis(store: ClusterStore, snapshot_id: str, holds: dict[str, int]) -> str:
+def analysis(
+    store: ClusterStore, snapshot_id: str, holds: dict[str, int], topic_id: str | None = None
+) -> str:
     writer = store.begin("findings", NOW)
     rows = {
         "topic": [TOPIC] * len(holds), "partition": [0] * len(holds),
@@ -38,6 +40,7 @@ def analysis(store: ClusterStore, snapshot_id: str, holds: dict[str, int]) -> st
     curve = {
         "topic": [TOPIC] * 4, "partition": [0] * 4, "broker_id": [1, 1, 2, 2],
         "log_dir": ["/d"] * 4, "offset": [0, 100, 0, 100], "bytes_below": [0, 1000, 0, 2000],
+        "topic_id": [topic_id] * 4,
     }  # fmt: skip
     writer.write("curves", build(FINDING_TABLES["curves"], curve))
     writer.commit(0.1, {"snapshot_id": snapshot_id})
@@ -131,3 +134,22 @@ def test_the_settings_declaration_comes_before_the_pages(tmp_path: Path) -> None
     own = memory.declarations(Settings(), store, [TOPIC])[TOPIC]
     assert own.replay_window == timedelta(hours=1)
     assert memory.declarations(Settings(topics=(own,)), store, ["other"]) == {}
+
+
+def test_bytes_are_kept_by_the_leaders_own_curve(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    assert memory.offsets_keeping(store, facts(), {KEY: 1}) == {}, "nothing was analyzed yet"
+    analysis(store, snapshot(store, {}, 0), {})
+    larger = partition(leader_id=2)  # 2,000 bytes there, 1,000 on broker 1
+    assert memory.offsets_keeping(store, facts(), {KEY: 1001}) == {KEY: 0}
+    assert memory.offsets_keeping(store, facts(larger), {KEY: 1001})[KEY] > 0
+    unknown = partition(leader_id=3)
+    assert memory.offsets_keeping(store, facts(unknown), {KEY: 1}) == {}
+
+
+def test_a_curve_of_a_topic_that_was_recreated_tells_nothing(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {}, 0), {}, topic_id="id-0")
+    assert memory.offsets_keeping(store, facts(), {KEY: 1}) == {}
+    analysis(store, snapshot(store, {}, 1), {}, topic_id="id-1")
+    assert KEY in memory.offsets_keeping(store, facts(), {KEY: 1})

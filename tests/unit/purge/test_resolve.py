@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dashboard.clock import parse_duration
 from dashboard.errors import PlanError
 from dashboard.model import OffsetAtTime, TopicPartition
 from dashboard.purge.facts import PlanFacts
@@ -112,3 +116,105 @@ def test_unreadable_offsets_give_no_target() -> None:
         found = one(facts(seen, claims=CLAIMS), kind)
         assert found.offset is None
         assert "NOT_LEADER" in found.problem
+
+
+@pytest.mark.parametrize("age", ["24h", "500ms"])
+def test_the_last_hours_are_kept_by_a_look_up_by_time(age: str) -> None:
+    times = Times(70)
+    assert one(facts(claims=CLAIMS), f"keep:{age}", times) == ResolvedTarget(70)
+    assert times.asked == [NOW - parse_duration(age)]
+
+
+@pytest.mark.parametrize(
+    "answer", [Times(None), Times(-1), Times(None, "NOT_LEADER"), Times(5, "X")]
+)
+@pytest.mark.parametrize("target", ["keep:24h", "retention"])
+def test_a_look_up_that_finds_nothing_gives_no_target(answer: Times, target: str) -> None:
+    found = one(facts(claims=CLAIMS, configs=RETENTION), target, answer)
+    assert found.offset is None and found.problem
+
+
+def test_an_age_before_the_first_timestamp_keeps_all() -> None:
+    times = Times(70)
+    assert one(facts(partition(7), claims=CLAIMS), "keep:900000d", times) == ResolvedTarget(7)
+    assert times.asked == []
+
+
+class Keeping:
+    """Where bytes are kept from; remembers how many were to stay."""
+
+    def __init__(self, offset: int | None) -> None:
+        self.offset = offset
+        self.asked: dict[TopicPartition, int] = {}
+
+    def __call__(self, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self.asked = dict(sizes)
+        return {} if self.offset is None else dict.fromkeys(sizes, self.offset)
+
+
+def test_the_last_bytes_are_kept_where_the_curves_say() -> None:
+    keeping = Keeping(40)
+    assert one(facts(claims=CLAIMS), "keep:10GiB", keeping=keeping) == ResolvedTarget(40)
+    assert keeping.asked == {KEY: 10 << 30}
+
+
+def test_bytes_that_nobody_measured_give_no_target_unless_the_log_is_empty() -> None:
+    found = one(facts(claims=CLAIMS), "keep:1KiB", keeping=Keeping(None))
+    assert found.offset is None and "bytes" in found.problem
+    assert one(facts(claims=CLAIMS), "keep:1KiB").offset is None
+    assert one(facts(partition(7, 7, 7)), "keep:1KiB", keeping=Keeping(None)).offset == 7
+
+
+def test_an_old_curve_never_lowers_the_log_start() -> None:
+    assert one(facts(partition(50)), "keep:1KiB", keeping=Keeping(20)) == ResolvedTarget(50)
+
+
+RETENTION = {"retention.ms": "3600000", "retention.bytes": "2048"}
+
+
+@pytest.mark.parametrize(("by_time", "by_size", "target"), [(70, 40, 70), (30, 40, 40)])
+def test_retention_takes_the_higher_of_time_and_size(
+    by_time: int, by_size: int, target: int
+) -> None:
+    times, keeping = Times(by_time), Keeping(by_size)
+    found = one(facts(claims=CLAIMS, configs=RETENTION), "retention", times, keeping=keeping)
+    assert found == ResolvedTarget(target)
+    assert times.asked == [NOW - timedelta(hours=1)]
+    assert keeping.asked == {KEY: 2048}
+
+
+def test_unlimited_retention_deletes_nothing() -> None:
+    times = Times(70)
+    for_ever = {"retention.ms": "-1", "retention.bytes": "-1"}
+    assert one(facts(partition(7), configs=for_ever), "retention", times) == ResolvedTarget(7)
+    huge = {**for_ever, "retention.ms": str(2**63 - 1)}
+    assert one(facts(partition(7), configs=huge), "retention", times) == ResolvedTarget(7)
+    assert times.asked == []
+
+
+@pytest.mark.parametrize("missing", ["retention.ms", "retention.bytes"])
+def test_retention_that_cannot_be_read_gives_no_target(missing: str) -> None:
+    configs = {k: v for k, v in RETENTION.items() if k != missing}
+    found = one(facts(configs=configs), "retention", Times(70), keeping=Keeping(40))
+    assert found.offset is None and missing in found.problem
+
+
+def test_retention_needs_both_answers_where_both_limit() -> None:
+    found = one(facts(configs=RETENTION), "retention", Times(70), keeping=Keeping(None))
+    assert found.offset is None and "bytes" in found.problem
+
+
+@given(
+    st.sampled_from(["committed", "keep:24h", "keep:1KiB", "retention", "high-watermark"]),
+    st.integers(-1, 120), st.one_of(st.none(), st.integers(0, 120)), st.integers(0, 100),
+)  # fmt: skip
+def test_a_target_is_an_offset_at_or_past_the_log_start_or_a_reason(
+    target: str, by_time: int, by_size: int | None, start: int
+) -> None:
+    """-1 never leaks, whatever a look-up answers."""
+    found = one(
+        facts(partition(start), claims=CLAIMS, configs=RETENTION), target, Times(by_time),
+        keeping=Keeping(by_size),
+    )  # fmt: skip
+    assert (found.offset is None) == bool(found.problem)
+    assert found.offset is None or found.offset >= start

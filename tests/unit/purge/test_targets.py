@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dashboard.errors import LowwaterError
 from dashboard.model import TopicPartition
-from dashboard.purge.targets import parse_target, read_offsets_json, write_offsets_json
+from dashboard.purge.targets import Target, parse_target, read_offsets_json, write_offsets_json
 
 
 @pytest.mark.parametrize(
-    "text", ["committed", "offset:0", "offset:5000", "high-watermark",
+    "text", ["committed", "offset:0", "offset:5000", "high-watermark", "retention",
+             "keep:36h", "keep:7d", "keep:500ms", "keep:10GiB", "keep:1500B", "keep:8PiB",
              "timestamp:2026-03-01T04:00:00.000Z"],
 )  # fmt: skip
 def test_a_target_is_spelt_as_it_was_typed(text: str) -> None:
@@ -21,10 +26,23 @@ def test_a_typed_minus_one_means_the_high_watermark() -> None:
     assert parse_target("offset:-1").kind == "high-watermark"
 
 
+@given(st.integers(1, 2**63 - 1))
+def test_a_size_survives_the_way_out_and_back(size: int) -> None:
+    assert parse_target(Target("keep", keep_bytes=size).text).keep_bytes == size
+
+
+@given(st.timedeltas(min_value=timedelta(milliseconds=1), max_value=timedelta(days=10**6)))
+def test_an_age_survives_the_way_out_and_back(age: timedelta) -> None:
+    whole = timedelta(milliseconds=age // timedelta(milliseconds=1))
+    assert parse_target(Target("keep", keep_for=whole).text).keep_for == whole
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "commited", "offset:", "offset:-2", "offset:1.5", "offset:٣", "high-watermark:3",
-     "timestamp:2026-03-01T04:00:00", "timestamp:", "timestamp:yesterday"],
+     "timestamp:2026-03-01T04:00:00", "timestamp:", "timestamp:yesterday", "retention:24h",
+     "keep", "keep:", "keep:0h", "keep:0GiB", "keep:10GB", "keep:10", "keep:-1h", "keep:1.5h",
+     "keep:9999999PiB", "keep:99999999999d"],
 )  # fmt: skip
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(LowwaterError) as refused:
