@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
+from dashboard.cluster import group_offset_rows
 from dashboard.cluster.connection import Connection, chunks
+from dashboard.cluster.group_offset_rows import GroupRows
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import OffsetFetchRequest
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import GroupOffset
 
-_MANY_GROUPS_SINCE = 8  # KIP-709
-_NAMES_UNTIL = 9  # v10 names topics by id alone (KIP-848)
 _STABLE_SINCE = 7  # KIP-447
 _GROUPS_PER_REQUEST = 200
 
@@ -45,30 +46,32 @@ def read_group_offsets(
         if isinstance(reply, ClusterError):
             errors.update(dict.fromkeys(groups[broker_id], reply.code))
             continue
-        for group_id, found in reply:
-            error = error_name(found.error_code)
-            if error == "GROUP_ID_NOT_FOUND":
-                vanished.append(group_id)
-            elif error:
-                errors[group_id] = error
+        for group in reply:
+            if group.error == "GROUP_ID_NOT_FOUND":
+                vanished.append(group.group_id)
+            elif group.error:
+                errors[group.group_id] = group.error
             else:
-                offsets += _offsets(group_id, found)
-    ordered = sorted(offsets, key=lambda o: (o.group_id, o.topic, o.partition))
-    return GroupOffsetsAnswer(tuple(ordered), errors, tuple(vanished))
+                offsets += group.offsets
+    offsets.sort(key=attrgetter("group_id", "topic", "partition"))
+    return GroupOffsetsAnswer(tuple(offsets), errors, tuple(vanished))
 
 
-def _question(names: list[str]) -> Callable[[Wire, float], list[tuple[str, Any]]]:
-    def ask(wire: Wire, deadline: float) -> list[tuple[str, Any]]:
-        version = wire.version(OffsetFetchRequest, _NAMES_UNTIL)
+def _question(names: list[str]) -> Callable[[Wire, float], list[GroupRows]]:
+    def ask(wire: Wire, deadline: float) -> list[GroupRows]:
+        version = wire.version(OffsetFetchRequest, max(group_offset_rows.VERSIONS))
         patience = deadline - time.monotonic()
         # Of tens of thousands of groups each batch, not all of them, has the broker's time.
-        if version < _MANY_GROUPS_SINCE:
-            return [(n, wire.ask(_one(version, n), time.monotonic() + patience)) for n in names]
-        answers = [
-            wire.ask(_many(version, batch), time.monotonic() + patience)
+        if version not in group_offset_rows.VERSIONS:
+            answers = [wire.ask(_one(version, n), time.monotonic() + patience) for n in names]
+            return [_from_schema(n, answer) for n, answer in zip(names, answers, strict=True)]
+        return [
+            group
             for batch in chunks(names, _GROUPS_PER_REQUEST)
+            for group in wire.ask_rows(
+                _many(version, batch), group_offset_rows.decode, time.monotonic() + patience
+            )
         ]
-        return [(group.group_id, group) for answer in answers for group in answer.groups]
 
     return ask
 
@@ -86,8 +89,8 @@ def _one(version: int, name: str) -> Callable[[Wire], Any]:
     return lambda _: request
 
 
-def _offsets(group_id: str, found: Any) -> list[GroupOffset]:
-    return [
+def _from_schema(group_id: str, found: Any) -> GroupRows:
+    offsets = [
         GroupOffset(
             group_id,
             topic.name,
@@ -98,3 +101,4 @@ def _offsets(group_id: str, found: Any) -> list[GroupOffset]:
         for topic in found.topics
         for p in topic.partitions
     ]
+    return GroupRows(group_id, error_name(found.error_code), offsets)
