@@ -6,20 +6,26 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from dashboard.cluster.connection import Connection, open_connection
+from dashboard.cluster.messages import MetadataRequest
+from dashboard.cluster.topics import read_brokers
+from dashboard.cluster.wire import Wire
 
 
 class Workload:
     """Acts on one cluster with plain clients; every topic is deleted by `close`."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
+        self._plain = dict(client)
         # Silent: these clients outlive the brokers that a test stops.
         self.client = {**client, "log_level": "0"}
         self.admin = AdminClient(self.client)
-        addresses = self.client["bootstrap.servers"].split(",")
-        self._each = [AdminClient({**self.client, "bootstrap.servers": a}) for a in addresses]
         self._topics: list[str] = []
 
     def close(self) -> None:
@@ -48,8 +54,9 @@ class Workload:
         self.admin.create_topics([new])[name].result(30)
         self._topics.append(name)
         # Created means known to the controller: each broker hears of it a moment later.
-        for admin in self._each:
-            until(lambda admin=admin: not admin.list_topics(name, 5).topics[name].error, 10)
+        with open_connection(self._plain, timeout=timedelta(seconds=5)) as connection:
+            alive = [b.broker_id for b in read_brokers(connection) if b.reachable]
+            until(lambda: all(known(connection, broker, name) for broker in alive), 20)
         return name
 
     def produce(self, topic: str, partition: int, count: int, size: int = 100) -> None:
@@ -78,6 +85,18 @@ class Workload:
             yield consumer
         finally:
             consumer.close()
+
+
+def known(connection: Connection, broker_id: int, topic: str) -> bool:
+    """Whether this very broker lists the topic; a client would ask whichever it likes."""
+
+    def request(wire: Wire) -> Any:
+        version = wire.version(MetadataRequest, 12)
+        one = MetadataRequest.MetadataRequestTopic(name=topic, version=version)
+        return MetadataRequest(version=version, topics=[one], allow_auto_topic_creation=False)
+
+    answer = connection.ask(broker_id, lambda wire, deadline: wire.ask(request, deadline))
+    return not answer.topics[0].error_code
 
 
 def until(condition: Callable[[], bool], seconds: float) -> None:
