@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench requirements install clean
+.PHONY: help demo test test-all lint bench bench-large requirements install clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,10 @@ lint: ## ruff, mypy --strict and the arrows between rooms
 bench: ## Measure speed against peers in one run and print tables (docs/benchmarks.md)
 	@tools/install.sh java
 	@$(BIN)/python -m tests.bench
+
+bench-large: ## Collect a million partitions of simulated brokers (some minutes, 6 GB)
+	@tools/install.sh
+	@$(BIN)/python -m tests.bench.bench_collect_scale --large
 
 requirements: ## Compile requirements.txt from pyproject.toml
 	@tools/install.sh

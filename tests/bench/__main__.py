@@ -5,7 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHES = ("bench_collect", "bench_analyze", "bench_inventory", "bench_pages", "bench_purge")
+BENCHES = (
+    "bench_collect",
+    "bench_collect_scale",
+    "bench_analyze",
+    "bench_inventory",
+    "bench_pages",
+    "bench_purge",
+)
 
 
 def main() -> int:
