@@ -22,6 +22,7 @@ def describe(view: Mapping[str, Any]) -> str:
         output.table(rows, _COLUMNS),
         _totals(view["totals"]),
         *_reasons(view["partitions"]),
+        *plan_words.coverage(view["coverage"]),
         *plan_words.unseen_readers(view["unseen_readers"]),
         *(_loss(group) for group in view["groups"] if group["loss_if_latest"]),
         *plan_words.declared(view["declarations"]),

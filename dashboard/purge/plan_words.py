@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dashboard.purge.words import number, plural
+
 
 def declared(declarations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Who declared that groups are all readers of which topics, when and why."""
@@ -30,6 +32,49 @@ def unseen_readers(readings: Sequence[Mapping[str, Any]]) -> list[str]:
         f"Unseen readers of {_named(topics)}: {measured} ({why})"
         for (measured, why), topics in sorted(found.items())
     ]
+
+
+def coverage(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What no group's offset covers, a line per topic; of many topics the first ones."""
+    gaps = [
+        (row["topic"], said)
+        for row in rows
+        if (said := "; ".join([*_without_group(row), *_never(row), *_remembered(row)]))
+    ]
+    lines = [f"Groups of {topic}: {said}" for topic, said in gaps[:_MOST_TOPICS]]
+    rest = len(gaps) - len(lines)
+    return [*lines, f"Groups of {plural(rest, 'more topic')} have such gaps"] if rest else lines
+
+
+_MOST_TOPICS = 8
+_MOST_NAMED = 5
+
+
+def _without_group(row: Mapping[str, Any]) -> list[str]:
+    count = len(row["without_group"])
+    said = f"{number(count)} of {plural(row['partitions'], 'partition')} without any, so unknown"
+    return [said] if count else []
+
+
+def _never(row: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{group['group_id']} never committed on {_partitions(group)}, so unknown"
+        for group in row["never_committed"]
+    ]
+
+
+def _remembered(row: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{group['group_id']} only remembered from kept snapshots on {_partitions(group)}"
+        for group in row["remembered"]
+    ]
+
+
+def _partitions(group: Mapping[str, Any]) -> str:
+    ids = group["partitions"]
+    if len(ids) > _MOST_NAMED:
+        return plural(len(ids), "partition")
+    return f"partition{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"
 
 
 def _named(topics: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.clock import format_time
+from dashboard.purge.coverage import coverage
 from dashboard.purge.moves import planned_moves
 from dashboard.purge.plan import Plan, PlannedPartition
 from dashboard.purge.plan_json import INTERVAL, decisions
@@ -29,6 +30,7 @@ def preview(plan: Plan, now: datetime) -> dict[str, Any]:
         "target": plan.target,
         "partitions": [_row(p) for p in plan.partitions],
         "groups": _groups(plan),
+        "coverage": coverage(plan.partitions),
         "totals": _totals(plan),
         "waivers": [
             {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at),

@@ -154,8 +154,8 @@ def guards_html(partitions: Sequence[Row]) -> str:
 
 
 def decisions_html(view: Row) -> str:
-    """What was decided by name: waivers, lifted guards, declared readers; whether anybody looked
-    for readers that never commit; and targets that were lowered.
+    """What was decided by name: waivers, lifted guards, declared readers; what no group's offset
+    covers; whether anybody looked for readers that never commit; and targets that were lowered.
     """
     lines = [
         f"<p>Waived <b>{text(w['group_id'])}</b>: {text(w['reason'])} "
@@ -168,7 +168,8 @@ def decisions_html(view: Row) -> str:
         f"({text(o['by'])})</p>"
         for o in view["overrides"]
     ]
-    told = plan_words.declared(view["declarations"])
+    told = plan_words.coverage(view["coverage"])
+    told += plan_words.declared(view["declarations"])
     told += plan_words.unseen_readers(view["unseen_readers"])
     lines += [f"<p>{text(sentence)}.</p>" for sentence in told]
     capped: dict[str, int] = {}

@@ -1,0 +1,93 @@
+"""What no group's offset covers is stated as unknown: no group, never committed, remembered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboard.purge import plan_words
+from dashboard.purge.preview import preview
+from dashboard.purge.resolve import ResolvedTarget
+from tests.unit.purge.facts_of import NOW, TOPIC, facts, partition
+from tests.unit.purge.test_plan import plan_of
+
+
+def coverage_of(
+    claims: dict[int, dict[str, int | None]], partitions: int, remembered: frozenset[str]
+) -> Any:
+    found = facts(
+        *(partition(number=n) for n in range(partitions)), claims=claims, remembered=remembered
+    )
+    resolved = {key: ResolvedTarget(10) for key in found.partitions}
+    (row,) = preview(plan_of(found, resolved), NOW)["coverage"]
+    return row
+
+
+def test_gaps_are_told_by_partition_and_group() -> None:
+    claims: dict[int, dict[str, int | None]] = {
+        0: {"a": 5, "gone": 3},
+        1: {"a": 6, "share": None},
+        2: {"share": None},
+    }
+    row = coverage_of(claims, 4, frozenset({"gone"}))
+    assert row == {
+        "topic": TOPIC,
+        "partitions": 4,
+        "without_group": [2, 3],
+        "never_committed": [
+            {"group_id": "a", "partitions": [2, 3]},
+            {"group_id": "gone", "partitions": [1, 2, 3]},
+            {"group_id": "share", "partitions": [0, 1, 2, 3]},
+        ],
+        "remembered": [{"group_id": "gone", "partitions": [0]}],
+    }
+    (said,) = plan_words.coverage([row])
+    assert said == (
+        f"Groups of {TOPIC}: 2 of 4 partitions without any, so unknown; "
+        "a never committed on partitions 2, 3, so unknown; "
+        "gone never committed on partitions 1, 2, 3, so unknown; "
+        "share never committed on partitions 0, 1, 2, 3, so unknown; "
+        "gone only remembered from kept snapshots on partition 0"
+    )
+
+
+def test_full_coverage_needs_no_words() -> None:
+    row = coverage_of({0: {"a": 5}, 1: {"a": 0}}, 2, frozenset())
+    assert (row["without_group"], row["never_committed"], row["remembered"]) == ([], [], [])
+    assert plan_words.coverage([row]) == []
+
+
+def test_of_many_topics_and_partitions_the_line_stays_short() -> None:
+    row = coverage_of({0: {"a": 5}}, 9, frozenset())
+    said = plan_words.coverage([{**row, "topic": f"t{n}"} for n in range(12)])
+    assert len(said) == 9
+    assert said[0].endswith("a never committed on 8 partitions, so unknown")
+    assert said[-1] == "Groups of 4 more topics have such gaps"
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 4),
+        st.dictionaries(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 100))),
+    ),
+    st.frozensets(st.sampled_from("abc")),
+)
+def test_each_group_and_partition_is_covered_or_named(
+    claims: dict[int, dict[str, int | None]], remembered: frozenset[str]
+) -> None:
+    """An offset of 0 is a commit; no offset is none."""
+    row = coverage_of(claims, 5, remembered)
+    groups = {g for by in claims.values() for g in by}
+    named = {
+        kind: {(g["group_id"], p) for g in row[kind] for p in g["partitions"]}
+        for kind in ("never_committed", "remembered")
+    }
+    for number in range(5):
+        by = claims.get(number, {})
+        assert (number in row["without_group"]) == all(by.get(g) is None for g in groups)
+        for group in groups:
+            assert ((group, number) in named["never_committed"]) == (by.get(group) is None)
+            seen = by.get(group) is not None and group in remembered
+            assert ((group, number) in named["remembered"]) == seen
