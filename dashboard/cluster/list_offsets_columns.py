@@ -66,19 +66,21 @@ class Question:
         """
         number = {self.names[self.topic[first]]: int(self.topic[first]) for first in self._first}
         topics: list[int] = []
-        parts = [np.empty(0, _FOUND)]
+        parts: list[memoryview] = []
         (count,) = struct.unpack_from(">i", body, 4)  # behind the throttle time
         at = 8
         for _ in range(count):
             (length,) = struct.unpack_from(">h", body, at)
             topics.append(number.get(str(body[at + 2 : at + 2 + length], "utf-8"), -1))
             (rows,) = struct.unpack_from(">i", body, at + 2 + length)
-            parts.append(np.frombuffer(body, _FOUND, rows, at + 6 + length))
-            at += 6 + length + rows * _FOUND.itemsize
+            first = at + 6 + length
+            at = first + rows * _FOUND.itemsize
+            parts.append(body[first:at])
         if at != len(body):
             raise ValueError("the answer is not as long as its rows")
-        found = np.concatenate(parts)
-        topic = np.repeat(np.asarray(topics, np.int64), [len(part) for part in parts[1:]])
+        found = np.frombuffer(b"".join(parts), _FOUND)
+        counts = [len(part) // _FOUND.itemsize for part in parts]
+        topic = np.repeat(np.asarray(topics, np.int64), counts)
         return self._in_order(keys(topic, found["partition"].astype(np.int64)), found)
 
     def _in_order(self, given: Ints, found: np.ndarray) -> tuple[Ints, Names]:

@@ -146,7 +146,7 @@ def _log_dir(broker_id: int, found: _Dir) -> LogDir:
 def _sizes(dirs: list[_Dir]) -> BrokerSizes:
     topics = [(index, name, rows) for index, d in enumerate(dirs) for name, rows in d.topics]
     counts = [len(rows) for _, _, rows in topics]
-    rows = np.concatenate([np.empty(0, _ROW), *(rows for _, _, rows in topics)])
+    rows = np.frombuffer(b"".join(rows.tobytes() for _, _, rows in topics), _ROW)
     return BrokerSizes(
         names=tuple(name for _, name, _ in topics),
         log_dirs=tuple(found.path for found in dirs),
