@@ -152,14 +152,20 @@ def known(values: Ints) -> pa.Array:
     return pa.array(values, mask=values < 0)
 
 
-def groups(listing: GroupListing) -> dict[str, list[Any]]:
+def groups(listing: GroupListing) -> dict[str, Any]:
     """One row per group; `assigned` as structs of topic name and partition."""
+    assigned = [tp for group in listing.groups for tp in group.assigned]
+    structs = pa.StructArray.from_arrays(
+        [
+            pa.array([tp.topic for tp in assigned], pa.string()),
+            pa.array([tp.partition for tp in assigned], pa.int32()),
+        ],
+        names=["topic", "partition"],
+    )
+    ends = np.cumsum([0, *(len(group.assigned) for group in listing.groups)])
     return {
         **columns(
             listing.groups, "group_id", "type", "state", "members", "coordinator_answered", "error"
         ),
-        "assigned": [
-            [{"topic": tp.topic, "partition": tp.partition} for tp in g.assigned]
-            for g in listing.groups
-        ],
+        "assigned": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs),
     }
