@@ -30,13 +30,6 @@ def parse_duration(text: str) -> timedelta:
     )
 
 
-def format_duration(length: timedelta) -> str:
-    """The largest unit that loses nothing, as `parse_duration` reads it: `24h`, `90m`, `500ms`."""
-    ms = length // timedelta(milliseconds=1)
-    unit = next(name for name, size in _MS.items() if ms % size == 0)
-    return f"{ms // _MS[unit]}{unit}"
-
-
 def parse_time(text: str) -> datetime:
     """An ISO 8601 time with a zone as aware UTC; a time without zone is refused."""
     with suppress(ValueError, OverflowError):  # overflow: year 1 or 9999 moved to UTC

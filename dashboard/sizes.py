@@ -17,19 +17,9 @@ def binary(size_bytes: float) -> str:
     return f"{int(amount)} B" if name == "B" else f"{amount:.1f} {name}"
 
 
-def exact(size_bytes: int) -> str:
-    """`10GiB`, `1500B`: the largest unit that loses nothing, as `parse_size` reads it."""
-    amount, name = size_bytes, "B"
-    for unit in _UNITS:
-        if not amount or amount % 1024:
-            break
-        amount, name = amount // 1024, unit
-    return f"{amount}{name}"
-
-
 def parse_size(text: str) -> int | None:
     """`1500B`, `500MiB`, `10GiB` in bytes; None for anything else, or more than 64 bits hold."""
-    found = re.fullmatch(r"([0-9]{1,19})(B|[KMGTP]iB)", text.strip())
+    found = re.fullmatch(r"([0-9]{1,19})(B|[KMGTP]iB)", text)
     if found is None:
         return None
     size = int(found[1]) * 1024 ** ("B", *_UNITS).index(found[2])

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, NoReturn
 
-from dashboard.clock import format_duration, format_time, parse_duration, parse_time
+from dashboard.clock import format_time, parse_duration, parse_time
 from dashboard.errors import PlanError, UsageError
 from dashboard.model import TopicPartition
-from dashboard.sizes import exact, parse_size
+from dashboard.sizes import parse_size
 
 Kind = Literal["committed", "timestamp", "offset", "high-watermark", "keep", "retention", "file"]
 HIGH_WATERMARK = -1  # as typed in an offsets file: "to the high watermark"
@@ -27,13 +27,15 @@ class Target:
     """One choice for all partitions; `offset` or `at` is set for the kinds that need it.
 
     `offsets` holds the offset of each partition for the kind `file`, with -1 as typed. Kind `keep`
-    has `keep_for` (what is younger stays) or `keep_bytes` (as many of each leader's log stay).
+    has `keep_for` (what is younger stays) or `keep_bytes` (as many of each leader's log stay), and
+    `keep` as it was typed.
     """
 
     kind: Kind
     offset: int | None = None
     at: datetime | None = None
     offsets: Mapping[TopicPartition, int] | None = None
+    keep: str = ""
     keep_for: timedelta | None = None
     keep_bytes: int | None = None
 
@@ -44,11 +46,7 @@ class Target:
             return f"offset:{self.offset}"
         if self.kind == "timestamp" and self.at is not None:
             return f"timestamp:{format_time(self.at)}"
-        if self.keep_for is not None:
-            return f"keep:{format_duration(self.keep_for)}"
-        if self.keep_bytes is not None:
-            return f"keep:{exact(self.keep_bytes)}"
-        return self.kind
+        return f"keep:{self.keep}" if self.kind == "keep" else self.kind
 
 
 def parse_target(text: str) -> Target:
@@ -74,11 +72,12 @@ def parse_target(text: str) -> Target:
 
 def parse_keep(text: str) -> Target:
     """`24h` or `10GiB`: how much of each partition stays. Raises UsageError KEEP_INVALID."""
-    size = parse_size(text)
+    typed = text.strip()
+    size = parse_size(typed)
     if size:
-        return Target("keep", keep_bytes=size)
+        return Target("keep", keep=typed, keep_bytes=size)
     try:
-        age = parse_duration(text)
+        age = parse_duration(typed)
     except UsageError:
         age = timedelta(0)
     if age <= timedelta(0):
@@ -87,7 +86,7 @@ def parse_keep(text: str) -> Target:
             "Write hours such as 24h or 7d, or bytes such as 500MiB or 10GiB; more than 0.",
             code="KEEP_INVALID",
         )
-    return Target("keep", keep_for=age)
+    return Target("keep", keep=typed, keep_for=age)
 
 
 def read_offsets_json(text: str, where: str) -> Target:

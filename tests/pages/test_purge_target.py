@@ -1,0 +1,49 @@
+"""Purge, step 1: every kind of target that the page offers reaches the plan as it was chosen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pages.conftest import Open, said
+from tests.pages.purges import Requests
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "target"),
+    [
+        ("Committed by all", None, "committed"),
+        ("High watermark", None, "high-watermark"),
+        ("Retention", None, "retention"),
+        ("Keep the newest", ("target-keep", "24h"), "keep:24h"),
+        ("Keep the newest", ("target-keep", " 10GiB "), "keep:10GiB"),
+        ("A time", ("target-time", "2026-03-01T04:00Z"), "timestamp:2026-03-01T04:00:00.000Z"),
+    ],
+)
+def test_a_chosen_target_is_planned(
+    open_page: Open, requests: Requests, kind: str, typed: tuple[str, str] | None, target: str
+) -> None:
+    app = open_page("purge")
+    app.multiselect(key="plan-topics").set_value(["orders"]).run()
+    app.radio(key="target-kind").set_value(kind).run()
+    if typed:
+        app.text_input(key=typed[0]).set_value(typed[1]).run()
+    app.button(key="preview").click().run()
+    assert [request.target.text for request in requests] == [target]
+
+
+@pytest.mark.parametrize("typed", ["10GB", "0h", "-1", "yesterday"])
+def test_what_cannot_be_kept_is_told_and_nothing_is_planned(
+    open_page: Open, requests: Requests, typed: str
+) -> None:
+    app = open_page("purge", topics="orders")
+    requests.clear()
+    app.radio(key="target-kind").set_value("Keep the newest").run()
+    app.text_input(key="target-keep").set_value(typed).run()
+    assert f"'{typed}' is neither a time nor a size to keep" in said(app)
+    assert requests == []
+
+
+def test_the_preview_says_what_no_group_covers(open_page: Open, requests: Requests) -> None:
+    text = said(open_page("purge", topics="orders"))
+    assert "Groups of orders: 1 of 2 partitions without any, so unknown" in text
+    assert "billing never committed on partition 1, so unknown" in text
