@@ -13,6 +13,7 @@ import pytest
 
 from dashboard import collect as collect_module
 from dashboard.collect import Collected, collect
+from dashboard.columns import LeaderOffsets, OwnOffsets, Placement
 from dashboard.errors import ClusterError, StoreError
 from dashboard.metrics.sources import Sources
 from dashboard.metrics.topic_bytes import BYTES_OUT
@@ -119,6 +120,40 @@ def test_a_broker_that_fell_silent_is_named(live: FakeLive, store: ClusterStore)
     assert [(b["broker_id"], b["reachable"]) for b in got.brokers] == [(1, True), (2, False)]
     manifest = store.manifest("snapshots", got.snapshot_id)
     assert manifest.details["brokers"] == [dict(b) for b in got.brokers]
+
+
+class _Unanswered(FakeLive):
+    """Broker 2 lists its sizes and answers no question for offsets; orders has no leader."""
+
+    def leader_offsets(self, placement: Placement) -> LeaderOffsets:
+        found = super().leader_offsets(placement)
+        found.errors[0], found.log_start[0] = "LEADER_NOT_AVAILABLE", -1
+        found.last_stable[0], found.high_watermark[0] = -1, -1
+        return found
+
+    def own_offsets(self, placement: Placement) -> OwnOffsets:
+        found, mine = super().own_offsets(placement), placement.at_broker(2)
+        found.errors[mine], found.log_start[mine], found.log_end[mine] = "ANSWER_LOST", -1, -1
+        return found
+
+
+def test_offsets_that_were_not_read_are_null_and_counted(store: ClusterStore) -> None:
+    got = run(_Unanswered(), store)
+    replicas = rows(store, got.snapshot_id, "replicas")
+    lost = [r for r in replicas if r["broker_id"] == 2 and r["topic_no"] < 2 and not r["is_future"]]
+    assert [(r["log_start_offset"], r["log_end_offset"], r["error"]) for r in lost] == [
+        (None, None, "ANSWER_LOST")
+    ] * 2
+    assert {r["size_bytes"] for r in lost} == {300, None}
+    partitions = rows(store, got.snapshot_id, "partitions")
+    assert [(p["log_start_offset"], p["high_watermark"], p["error"]) for p in partitions] == [
+        (None, None, "LEADER_NOT_AVAILABLE"), (5, 90, None),
+    ]  # fmt: skip
+    for part, subject, error in (
+        ("offsets", "1 partitions", "LEADER_NOT_AVAILABLE"),
+        ("replicas", "broker 2, 2 replicas", "ANSWER_LOST"),
+    ):
+        assert {"part": part, "object": subject, "error": error} in got.errors
 
 
 @pytest.mark.parametrize(
