@@ -33,7 +33,9 @@ class Cluster(Protocol):
         self, topics: Iterable[str], brokers: Iterable[int] = ()
     ) -> tuple[ConfigEntry, ...]: ...
     def offsets(
-        self, partitions: Iterable[TopicPartition]
+        self,
+        partitions: Iterable[TopicPartition],
+        topics: Mapping[str, TopicState] | None = None,
     ) -> dict[TopicPartition, PartitionOffsets]: ...
     def offsets_at(
         self, partitions: Iterable[TopicPartition], at: datetime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -94,7 +95,7 @@ def read_facts(
     now: datetime,
     readings: Mapping[str, TopicReading] | None = None,
 ) -> PlanFacts:
-    """Read everything a plan over `topics` needs.
+    """Read everything a plan over `topics` needs, side by side once the topics are known.
 
     `remembered` is from `memory.remembered`, `readings` from `readings.topic_readings`.
 
@@ -104,17 +105,22 @@ def read_facts(
     names = sorted(set(topics))
     states = live.topics(names)
     _all_found(states, names)
-    configs = config_values(live.configs(names))
-    _configs_known(configs, names)
     wanted = [TopicPartition(s.topic, p.partition) for s in states.values() for p in s.partitions]
-    listing = live.groups(with_offsets=True)
+    with ThreadPoolExecutor(6, thread_name_prefix="facts") as pool:
+        cluster_id = pool.submit(live.cluster_id)
+        entries = pool.submit(live.configs, names)
+        offsets = pool.submit(live.offsets, wanted, states)
+        groups = pool.submit(live.groups, with_offsets=True)
+        moving = pool.submit(_reassignments, live)
+        log_dirs = pool.submit(live.log_dirs, wanted)
+    configs = config_values(entries.result())
+    _configs_known(configs, names)
+    listing = groups.result()
     return PlanFacts(
-        cluster_id=live.cluster_id(),
+        cluster_id=cluster_id.result(),
         cluster_name=cluster_name,
         read_at=now,
-        partitions=partition_facts(
-            states, live.offsets(wanted), _reassignments(live), live.log_dirs(wanted)
-        ),
+        partitions=partition_facts(states, offsets.result(), moving.result(), log_dirs.result()),
         configs=configs,
         groups={g.group_id: g for g in listing.groups},
         claims=claims_of(listing, remembered, set(names)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -125,8 +126,7 @@ def _facts(
     now: datetime,
 ) -> PlanFacts:
     names = {key.topic for key in keys}
-    offsets: dict[TopicPartition, PartitionOffsets] = live.offsets(keys) if keys else {}
-    listing = live.groups(with_offsets=True) if keys else GroupListing((), ())
+    offsets, listing, configs = _read(live, states, keys, sorted(names))
     partitions = partition_facts(
         {n: s for n, s in states.items() if n in names}, offsets, (), LogDirsAnswer((), (), {})
     )
@@ -136,12 +136,32 @@ def _facts(
         cluster_name=plan.cluster_name,
         read_at=now,
         partitions={k: p for k, p in partitions.items() if k in wanted},
-        configs=config_values(live.configs(sorted(names))) if names else {},
+        configs=configs,
         groups={g.group_id: g for g in listing.groups},
         claims=claims_of(listing, _remembered(plan), names),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
     )
+
+
+def _read(
+    live: Cluster,
+    states: Mapping[str, TopicState],
+    keys: list[TopicPartition],
+    names: list[str],
+) -> tuple[
+    Mapping[TopicPartition, PartitionOffsets],
+    GroupListing,
+    Mapping[str, Mapping[str, str | None]],
+]:
+    """Offsets, groups and configs, side by side; nothing is asked for no partition."""
+    if not keys:
+        return {}, GroupListing((), ()), {}
+    with ThreadPoolExecutor(3, thread_name_prefix="recheck") as pool:
+        offsets = pool.submit(live.offsets, keys, states)
+        groups = pool.submit(live.groups, with_offsets=True)
+        configs = pool.submit(live.configs, names)
+    return offsets.result(), groups.result(), config_values(configs.result())
 
 
 def _remembered(plan: Plan) -> list[GroupOffset]:

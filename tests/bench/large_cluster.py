@@ -80,7 +80,9 @@ class LargeCluster:
         )
 
     def offsets(
-        self, partitions: Iterable[TopicPartition]
+        self,
+        partitions: Iterable[TopicPartition],
+        topics: Mapping[str, TopicState] | None = None,
     ) -> dict[TopicPartition, PartitionOffsets]:
         return {key: self._offsets[key] for key in partitions}
 

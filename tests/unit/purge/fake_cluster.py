@@ -92,7 +92,9 @@ class FakeCluster:
         return (ConfigEntry("topic", TOPIC, "cleanup.policy", "delete", "DEFAULT_CONFIG"),)
 
     def offsets(
-        self, partitions: Iterable[TopicPartition]
+        self,
+        partitions: Iterable[TopicPartition],
+        topics: Mapping[str, TopicState] | None = None,
     ) -> dict[TopicPartition, PartitionOffsets]:
         return {k: self._offsets(k) for k in partitions}
 
