@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from dashboard.cluster.configs import BROKER_KEYS, TOPIC_KEYS
 from dashboard.cluster.live import connect
 from dashboard.collect import Collected, collect
 from dashboard.snapshots import ClusterStore, Store
-from tests.bench.broker_simulator import serving
+from tests.bench.broker_simulator import serving, simulation
 from tests.bench.simulated_cluster import DIR_BYTES, LOG_DIRS, USABLE_BYTES, SimulatedCluster
 from tests.bench.simulated_details import config_value
 
@@ -151,3 +152,15 @@ def test_groups_and_their_offsets(taken: tuple[ClusterStore, Collected]) -> None
         for partition in range(TRUTH.counts[topic])
     ]
     assert rows(taken, "group_offsets") == expected
+
+
+def test_a_simulator_in_processes_of_its_own_ends_with_who_started_it() -> None:
+    with simulation(TRUTH) as brokers:
+        before = brokers.cpu_seconds()
+        with connect({"bootstrap.servers": brokers.bootstrap}) as live:
+            assert live.cluster_id() == brokers.cluster_id
+            assert live.alive_brokers() == tuple(TRUTH.broker_ids)
+        assert brokers.cpu_seconds() >= before
+        there = [Path(f"/proc/{process}") for process in brokers.processes]
+        assert all(path.exists() for path in there)
+    assert not any(path.exists() for path in there)
