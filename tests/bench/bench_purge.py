@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -20,7 +20,14 @@ from dashboard import settings
 from dashboard.clock import parse_time
 from dashboard.demo import jars, preview
 from dashboard.errors import DemoError
-from tests.bench.purge_lab import Lab, in_turn, open_lab, seconds
+from tests.bench.purge_lab import (
+    LEAN_FLAGS,
+    SCRIPT_FLAGS,
+    Lab,
+    in_turn,
+    open_lab,
+    seconds,
+)
 from tests.bench.purge_modes import MODES, measure_requests, measure_runs
 
 SIZES = (10, 1000)
@@ -99,12 +106,16 @@ def _processes(lab: Lab, topic: str, size: int, native: bool) -> dict[str, Calla
 
         return call
 
-    def kafkas() -> float:
-        file = lab.next_file(topic, size)
-        return seconds(lambda: lab.kafkas_tool(file))
+    def kafkas(flags: Sequence[str]) -> Callable[[], float]:
+        def call() -> float:
+            file = lab.next_file(topic, size)
+            return seconds(lambda: lab.kafkas_tool(file, flags))
+
+        return call
 
     found: dict[str, Callable[[], float]] = {
-        "Kafka's DeleteRecordsCommand": kafkas,
+        "Kafka's DeleteRecordsCommand": kafkas(SCRIPT_FLAGS),
+        "… with Java flags that start faster": kafkas(LEAN_FLAGS),
         "lowwater delete-records --yes": ours(),
     }
     if native:
