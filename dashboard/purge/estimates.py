@@ -20,12 +20,15 @@ Replica = tuple[TopicPartition, int]  # and its broker
 def of_curves(
     found: ReplicaCurves, facts: PlanFacts, resolved: Mapping[TopicPartition, ResolvedTarget]
 ) -> dict[TopicPartition, Estimate]:
-    """Estimates by the curves of a findings table, in segments as they are configured now."""
+    """Estimates by the curves of a findings table, in segments as they are configured now.
+
+    A topic that was recreated since has none.
+    """
     import numpy as np
 
     places = found.places
-    names, partitions, brokers = (
-        places[name].to_pylist() for name in ("topic", "partition", "broker_id")
+    names, partitions, brokers, ids = (
+        places[name].to_pylist() for name in ("topic", "partition", "broker_id", "topic_id")
     )
     keys = list(map(TopicPartition, names, partitions))
     bounds = {key: _bounds(facts, key, resolved[key]) for key in set(keys) if key in resolved}
@@ -36,8 +39,8 @@ def of_curves(
     sizes = {topic: segment_bytes(facts, topic) for topic in set(names)}
     curves = found.with_segment_bytes(np.array([sizes[n] for n in names], dtype=np.int64)).curves
     wanted = [
-        None if to is None else (key, broker)
-        for key, broker, to in zip(keys, brokers, target, strict=True)
+        (key, broker) if to is not None and _same_topic(facts, key, topic_id) else None
+        for key, broker, topic_id, to in zip(keys, brokers, ids, target, strict=True)
     ]
     return estimates(curves, wanted, start, [to or 0 for to in target])
 
@@ -55,9 +58,8 @@ def leaders_keeping(
     for key, row, offset in zip(keys, rows, found.curves.keeping(wanted).tolist(), strict=True):
         if key not in sizes:
             continue
-        seen = facts.partitions[key]
-        # Curves of older minors carry no topic id: then the name has to do.
-        if row["broker_id"] == seen.leader_id and row["topic_id"] in (None, seen.topic_id):
+        is_leader = row["broker_id"] == facts.partitions[key].leader_id
+        if is_leader and _same_topic(facts, key, row["topic_id"]):
             kept[key] = min(offset, kept.get(key, offset))
     return kept
 
@@ -107,6 +109,11 @@ def segment_bytes(facts: PlanFacts, topic: str) -> int:
     """The topic's `segment.bytes`, the broker's default where it is not known."""
     value = facts.configs.get(topic, {}).get("segment.bytes")
     return max(1, int(value)) if value else 1 << 30
+
+
+def _same_topic(facts: PlanFacts, key: TopicPartition, topic_id: str | None) -> bool:
+    """Curves of older minors, or of older brokers, carry no topic id: the name has to do."""
+    return topic_id is None or facts.partitions[key].topic_id in (None, topic_id)
 
 
 def _bounds(

@@ -109,6 +109,19 @@ def test_an_inventory_makes_the_estimate_exact(tmp_path: Path) -> None:
     assert estimate.bytes_later == 520
 
 
+def test_curves_of_a_topic_that_was_recreated_since_say_nothing(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    writer = store.begin("findings", NOW)
+    curve = {
+        "topic": [TOPIC] * 2, "partition": [0] * 2, "broker_id": [1] * 2, "log_dir": ["/d"] * 2,
+        "offset": [0, 100], "bytes_below": [0, 1000], "topic_id": ["id-0"] * 2,
+    }  # fmt: skip
+    writer.write("curves", build(FINDING_TABLES["curves"], curve))
+    writer.commit(0.1, {"snapshot_id": "s"})
+    store.set_latest(writer.id)
+    assert memory.estimates(store, facts(partition()), {KEY: ResolvedTarget(80)})[1] == {}
+
+
 def test_the_active_segment_stays(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     analysis(store, snapshot(store, {}, 0), {})
