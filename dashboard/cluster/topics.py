@@ -27,7 +27,6 @@ APIS_OF_INTEREST = {
     69: "ConsumerGroupDescribe",
     77: "ShareGroupDescribe",
     90: "DescribeShareGroupOffsets",
-    90: "DescribeShareGroupOffsets",
 }
 _DESCRIBE = 1 << 8  # AclOperation.DESCRIBE is bit 8 of authorized operations (KIP-430)
 _NOT_TOLD = -(1 << 31)
