@@ -10,6 +10,7 @@ A recreated topic, or a log end that went back (an unclean election), begins a n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.arrow import column
-from analytics.points import Points, matched
+from analytics.points import Offsets, Points, matched
 from dashboard.curve_tables import ReplicaCurves
-from dashboard.curves import HISTORY, PROPORTIONAL, SEGMENTS, Curves, Flags, Ints
+from dashboard.curves import HISTORY, PROPORTIONAL, SEGMENTS, Curves, Flags, Ints, curves_of
 
 KNOTS = 16  # per replica: 300,000 replicas are 5 million rows
+_AT_A_TIME = 8192  # replicas whose rows of knots stay in the processor's cache
 Floats = npt.NDArray[np.float64]
 
 
@@ -43,19 +45,26 @@ class _Dense:
 def extended(before: ReplicaCurves, points: Points) -> Curves:
     """The curves of `points`' replicas, in their order, going on from those of `before`."""
     row = matched(points.places, before.places)
-    old = _dense(before.curves, row)
-    fresh = _fresh(old, points) | _other_topic(before.places, points.places, row)
-    grown = _grown(old, points)
-    begun = _begun(points)
+    other = _other_topic(before.places, points.places, row)
+    parts = [
+        _extended(before.curves, row[some], other[some], points.offsets(some))
+        for some in (slice(at, at + _AT_A_TIME) for at in range(0, len(row), _AT_A_TIME))
+    ]
+    return _flat(parts) if parts else curves_of([], [], PROPORTIONAL)
+
+
+def _extended(curves: Curves, row: Ints, other: Flags, now: Offsets) -> _Dense:
+    """Some replicas, few enough for the processor's cache; `row` is their place in `curves`."""
+    old = _dense(curves, row)
+    fresh = _fresh(old, now) | other
+    grown, begun = _grown(old, now), _begun(now)
     either = fresh[:, np.newaxis]
-    return _flat(
-        _pruned(
-            _Dense(
-                np.where(either, begun.offset, grown.offset),
-                np.where(either, begun.below, grown.below),
-                np.where(either, begun.method, grown.method),
-                np.where(fresh, begun.count, grown.count),
-            )
+    return _pruned(
+        _Dense(
+            np.where(either, begun.offset, grown.offset),
+            np.where(either, begun.below, grown.below),
+            np.where(either, begun.method, grown.method),
+            np.where(fresh, begun.count, grown.count),
         )
     )
 
@@ -75,7 +84,7 @@ def _dense(curves: Curves, row: Ints) -> _Dense:
     return _Dense(curves.offset[at], curves.below[at], method, np.minimum(length, KNOTS))
 
 
-def _fresh(old: _Dense, points: Points) -> Flags:
+def _fresh(old: _Dense, points: Offsets) -> Flags:
     end, _ = old.at(np.maximum(old.count - 1, 0))
     start = old.offset[:, 0]
     gone = (points.end < end) | (points.start < start) | (points.start >= end)
@@ -89,7 +98,7 @@ def _other_topic(before: pa.Table, now: pa.Table, row: Ints) -> Flags:
     return np.asarray(other.to_numpy(zero_copy_only=False))
 
 
-def _begun(points: Points) -> _Dense:
+def _begun(points: Offsets) -> _Dense:
     """Log start and log end: all that one snapshot tells."""
     width = KNOTS + 1
     offset = np.repeat(points.end[:, np.newaxis], width, axis=1)
@@ -99,7 +108,7 @@ def _begun(points: Points) -> _Dense:
     return _Dense(offset, below, method, np.full(len(points.end), 2, dtype=np.int64))
 
 
-def _grown(old: _Dense, points: Points) -> _Dense:
+def _grown(old: _Dense, points: Offsets) -> _Dense:
     """The old curve without what left, and one more knot where the log end moved."""
     rows = np.arange(len(old.count))
     last = np.maximum(old.count - 1, 0)
@@ -173,14 +182,22 @@ def _pruned(wide: _Dense) -> _Dense:
     )  # fmt: skip
 
 
-def _flat(dense: _Dense) -> Curves:
-    kept = np.arange(KNOTS) < dense.count[:, np.newaxis]
-    first = np.append(0, np.cumsum(dense.count))[:-1].astype(np.int64)
+def _flat(parts: Sequence[_Dense]) -> Curves:
+    kept = [np.arange(KNOTS) < dense.count[:, np.newaxis] for dense in parts]
+    count = np.concatenate([dense.count for dense in parts])
+    offset, below, method = (
+        np.concatenate([values[mask] for values, mask in zip(columns, kept, strict=True)])
+        for columns in (
+            [dense.offset for dense in parts],
+            [dense.below for dense in parts],
+            [dense.method for dense in parts],
+        )
+    )
     return Curves(
-        first=first,
-        offset=dense.offset[kept],
-        below=dense.below[kept],
-        base=np.zeros(int(kept.sum()), dtype=bool),
-        method=dense.method[kept],
-        segment_bytes=np.zeros(len(first), dtype=np.int64),
+        first=(np.cumsum(count) - count).astype(np.int64),
+        offset=offset,
+        below=below,
+        base=np.zeros(len(offset), dtype=bool),
+        method=method,
+        segment_bytes=np.zeros(len(count), dtype=np.int64),
     )

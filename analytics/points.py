@@ -20,13 +20,23 @@ _READ = [
 
 
 @dataclass(frozen=True)
-class Points:
-    """Replicas with records: `places` (PLACE and topic_id, sorted), offsets and bytes, one each."""
+class Offsets:
+    """Log start, log end and bytes of replicas, one each."""
 
-    places: pa.Table
     start: Ints
     end: Ints
     size: Ints
+
+
+@dataclass(frozen=True)
+class Points(Offsets):
+    """Replicas with records, and whose they are: `places` (PLACE and topic_id, sorted)."""
+
+    places: pa.Table
+
+    def offsets(self, some: slice) -> Offsets:
+        """Those of some replicas."""
+        return Offsets(self.start[some], self.end[some], self.size[some])
 
 
 def measured(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
@@ -62,7 +72,7 @@ def with_records(replicas: pa.Table) -> Points:
     """Those of `measured` whose log holds offsets: the others have no curve."""
     rows = replicas.filter(pc.greater(replicas["end"], replicas["start"]))
     start, end, size = (integers(rows[name], 0) for name in ("start", "end", "size_bytes"))
-    return Points(rows.select([*PLACE, "topic_id"]), start, end, size)
+    return Points(start, end, size, rows.select([*PLACE, "topic_id"]))
 
 
 def matched(of: pa.Table, among: pa.Table) -> Ints:

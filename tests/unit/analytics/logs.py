@@ -76,7 +76,9 @@ def places(*topics: str, topic_id: str | None = "id") -> pa.Table:
 
 def points(*logs: Log, topics: Sequence[str] = ("t",), topic_id: str | None = "id") -> Points:
     columns = ([log.start for log in logs], [log.end for log in logs], [log.size for log in logs])
-    return Points(places(*topics, topic_id=topic_id), *(np.array(c, np.int64) for c in columns))
+    return Points(
+        *(np.array(c, np.int64) for c in columns), places=places(*topics, topic_id=topic_id)
+    )
 
 
 def nothing() -> ReplicaCurves:

@@ -13,7 +13,7 @@ from analytics.tables import stamped
 from dashboard.curve_tables import from_table, to_table
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.spark.conftest import START, Snapshot
 from tests.support.sample_partitions import table_of
 from tests.unit.analytics.logs import Log
@@ -71,6 +71,8 @@ def test_carried_on_or_folded_again_the_curves_are_equal(cluster: ClusterStore) 
     carried = cluster.read("findings", base.id, "curves")
     again = fold(cluster, written, None)
     assert carried.select(again.column_names).equals(again)
+    key = [(name, "ascending") for name in FINDING_TABLES["curves"].key]
+    assert again.sort_by(key).equals(again), "a findings table is sorted by its key"
     found = from_table(carried)
     assert found.places["topic"].to_pylist() == ["a", "a", "b", "b"]
     assert found.curves.segment_bytes.tolist() == [1000, 1000, 500, 500]

@@ -19,7 +19,7 @@ def snapshots(*seen: tuple[int, int, int], ids: tuple[str | None, ...] = ()) -> 
     found = nothing()
     for number, (start, end, size) in enumerate(seen):
         whose = places("t", topic_id=ids[number] if ids else "id")
-        at = Points(whose, *(np.array([v], dtype=np.int64) for v in (start, end, size)))
+        at = Points(*(np.array([v], dtype=np.int64) for v in (start, end, size)), places=whose)
         found = ReplicaCurves(whose, extended(found, at))
     return found.curves
 
