@@ -50,7 +50,7 @@ class Brokers:
             35: self._log_dirs,
         }
         # Made once, before processes part.
-        _ = truth.at_broker, truth.last_stable, truth.committed, truth.reads, truth.number
+        _ = truth.at_broker, truth.last_stable, truth.committed, truth.reads, truth.first_of
 
     @property
     def bootstrap(self) -> str:

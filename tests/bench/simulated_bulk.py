@@ -119,21 +119,31 @@ def _partition_fields(width: int, isr: int) -> list[Any]:
 def list_offsets(truth: SimulatedCluster, broker: int, body: memoryview[int]) -> bytes:
     """ListOffsets v5: a leader's offsets for consumers, a replica's own for replica id -2."""
     replica_id, isolation, topics = struct.unpack_from(">ibi", body)
-    parts = [struct.pack(">ii", 0, topics)]
+    heads: list[memoryview[int]] = []
+    asked: list[memoryview[int]] = []
+    firsts: list[int] = []
     at = 9
     for _ in range(topics):
         (length,) = struct.unpack_from(">h", body, at)
-        name = bytes(body[at + 2 : at + 2 + length])
         (count,) = struct.unpack_from(">i", body, at + 2 + length)
-        rows = np.frombuffer(body, _ASKED, count, at + 6 + length)
-        parts.append(bytes(body[at : at + 6 + length]))
-        partitions = truth.first[truth.number[name.decode()]] + rows["partition"].astype(np.int64)
-        if replica_id == ANY_REPLICA:
-            found = _of_replicas(truth, broker, partitions)
-        else:
-            found = _of_leaders(truth, broker, partitions, isolation)
-        parts.append(_offsets(truth, rows, partitions, found))
-        at += 6 + length + count * _ASKED.itemsize
+        firsts.append(truth.first_of[str(body[at + 2 : at + 2 + length], "utf-8")])
+        first = at + 6 + length
+        heads.append(body[at:first])
+        at = first + count * _ASKED.itemsize
+        asked.append(body[first:at])
+    rows = np.frombuffer(b"".join(asked), _ASKED)
+    counts = [len(part) // _ASKED.itemsize for part in asked]
+    partitions = np.repeat(np.array(firsts, np.int64), counts) + rows["partition"]
+    if replica_id == ANY_REPLICA:
+        found = _of_replicas(truth, broker, partitions)
+    else:
+        found = _of_leaders(truth, broker, partitions, isolation)
+    packed = memoryview(_offsets(truth, rows, partitions, found))
+    parts: list[bytes | memoryview[int]] = [struct.pack(">ii", 0, topics)]
+    at = 0
+    for head, count in zip(heads, counts, strict=True):
+        parts += [head, packed[at : at + count * _OFFSET.itemsize]]
+        at += count * _OFFSET.itemsize
     return b"".join(parts)
 
 

@@ -69,6 +69,11 @@ class SimulatedCluster:
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     @cached_property
+    def first_of(self) -> dict[str, int]:
+        """Global number of the first partition, by topic."""
+        return dict(zip(self.names, self.first.tolist(), strict=False))
+
+    @cached_property
     def topic(self) -> Ints:
         """Topic number of each partition."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
