@@ -12,9 +12,7 @@ from dashboard.purge.resolve import ResolvedTarget
 
 if TYPE_CHECKING:  # numpy is slow to import; a plan without an analysis needs none
     from dashboard.curve_tables import ReplicaCurves
-    from dashboard.curves import Curves
-
-Replica = tuple[TopicPartition, int]  # and its broker
+    from dashboard.curves import Curves, Ints
 
 
 def of_curves(
@@ -26,23 +24,35 @@ def of_curves(
     """
     import numpy as np
 
+    from dashboard.curve_tables import changes
+
     places = found.places
-    names, partitions, brokers, ids = (
-        places[name].to_pylist() for name in ("topic", "partition", "broker_id", "topic_id")
-    )
-    keys = list(map(TopicPartition, names, partitions))
-    bounds = {key: _bounds(facts, key, resolved[key]) for key in set(keys) if key in resolved}
-    unknown = (0, None)
-    start, target = (
-        zip(*(bounds.get(k) or unknown for k in keys), strict=True) if keys else ((), ())
-    )
-    sizes = {topic: segment_bytes(facts, topic) for topic in set(names)}
-    curves = found.with_segment_bytes(np.array([sizes[n] for n in names], dtype=np.int64)).curves
-    wanted = [
-        (key, broker) if to is not None and _same_topic(facts, key, topic_id) else None
-        for key, broker, topic_id, to in zip(keys, brokers, ids, target, strict=True)
+    if not places.num_rows:
+        return {}
+    new = np.ones(places.num_rows, dtype=bool)
+    new[1:] = changes(places["topic"]) | changes(places["partition"])
+    row = np.cumsum(new) - 1
+    heads = places.take(np.flatnonzero(new))
+    names, ids = heads["topic"].to_pylist(), heads["topic_id"].to_pylist()
+    keys = list(map(TopicPartition, names, heads["partition"].to_pylist()))
+    bounds = [
+        _bounds(facts, key, resolved[key])
+        if key in resolved and _same_topic(facts, key, topic_id)
+        else None
+        for key, topic_id in zip(keys, ids, strict=True)
     ]
-    return estimates(curves, wanted, start, [to or 0 for to in target])
+    start, target = np.array([bound or (0, 0) for bound in bounds], dtype=np.int64).T
+    of_topic = {topic: segment_bytes(facts, topic) for topic in set(names)}
+    segments = np.array([of_topic[name] for name in names], dtype=np.int64)
+    told = estimates(
+        found.with_segment_bytes(segments[row]).curves,
+        row,
+        places["broker_id"].to_pylist(),
+        start[row],
+        target[row],
+    )
+    rows = zip(keys, bounds, told, strict=True)
+    return {key: estimate for key, bound, estimate in rows if bound is not None}
 
 
 def leaders_keeping(
@@ -65,44 +75,42 @@ def leaders_keeping(
 
 
 def estimates(
-    curves: Curves,
-    replicas: Sequence[Replica | None],
-    start: Sequence[int],
-    target: Sequence[int],
-) -> dict[TopicPartition, Estimate]:
-    """One estimate per partition, summed over its replicas; None leaves a replica out.
+    curves: Curves, row: Ints, brokers: Sequence[int], start: Ints, target: Ints
+) -> list[Estimate]:
+    """One estimate per partition, summed over its replicas, from offsets for each of these.
 
-    `start` and `target` are offsets, one per replica. A sum has the name of the least sure way
-    that any of its replicas was measured.
+    `row` is the partition of each replica; they count from 0. A sum has the name of the least
+    sure way that any of its replicas was measured.
     """
     import numpy as np
 
     from dashboard.curves import METHODS
 
-    freed = curves.freed(np.array(start, dtype=np.int64), np.array(target, dtype=np.int64))
-    later = freed.likely - freed.once
-    later_low = np.maximum(freed.low - freed.once_high, 0)
-    later_high = freed.high - freed.once_low
-    columns = (freed.once_low, freed.once, freed.once_high, later_low, later, later_high)
-    sums: dict[TopicPartition, list[int]] = {}
-    split: dict[TopicPartition, dict[int, int]] = {}
-    worst: dict[TopicPartition, int] = {}
-    rows = zip(replicas, freed.method.tolist(), zip(*(c.tolist() for c in columns), strict=True),
-               strict=True)  # fmt: skip
-    for replica, method, values in rows:
-        if replica is None:
-            continue
-        key, broker = replica
-        if key in sums:
-            sums[key] = [a + b for a, b in zip(sums[key], values, strict=True)]
-        else:
-            sums[key], split[key] = list(values), {}
-        split[key][broker] = split[key].get(broker, 0) + values[1]
-        worst[key] = max(worst.get(key, 0), method)
-    return {
-        key: Estimate(once, METHODS[worst[key]], split[key], once_low, once_high, *rest)
-        for key, (once_low, once, once_high, *rest) in sums.items()
-    }
+    freed = curves.freed(start, target)
+    count = int(row[-1]) + 1
+
+    def summed(values: Ints) -> list[int]:
+        sums = np.zeros(count, dtype=np.int64)
+        np.add.at(sums, row, values)
+        found: list[int] = sums.tolist()
+        return found
+
+    worst = np.zeros(count, dtype=np.int64)
+    np.maximum.at(worst, row, freed.method)
+    split: list[dict[int, int]] = [{} for _ in range(count)]
+    for at, broker, size in zip(row.tolist(), brokers, freed.once.tolist(), strict=True):
+        split[at][broker] = split[at].get(broker, 0) + size
+    columns = (
+        summed(freed.once),
+        (METHODS[method] for method in worst.tolist()),
+        split,
+        summed(freed.once_low),
+        summed(freed.once_high),
+        summed(np.maximum(freed.low - freed.once_high, 0)),
+        summed(freed.likely - freed.once),
+        summed(freed.high - freed.once_low),
+    )
+    return [Estimate(*values) for values in zip(*columns, strict=True)]
 
 
 def segment_bytes(facts: PlanFacts, topic: str) -> int:
@@ -118,7 +126,7 @@ def _same_topic(facts: PlanFacts, key: TopicPartition, topic_id: str | None) -> 
 
 def _bounds(
     facts: PlanFacts, key: TopicPartition, target: ResolvedTarget
-) -> tuple[int, int | None]:
-    """Log start and target; no target where either is unknown."""
+) -> tuple[int, int] | None:
+    """Log start and target; None where either is unknown."""
     start = facts.partitions[key].log_start_offset
-    return (start or 0, target.offset if start is not None else None)
+    return None if start is None or target.offset is None else (start, target.offset)

@@ -21,7 +21,6 @@ from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
 
 METHOD = "sampled"
-_ONE = TopicPartition("", 0)
 _EVENLY = 12
 _ROUNDS, _A_ROUND = 4, 3
 _UNSURE = 0.005  # of a partition's bytes between two samples: then their middle is read
@@ -68,6 +67,8 @@ def estimate(
     segment_bytes: int,
 ) -> Estimate:
     """What goes below `target` of each replica (broker id -> bytes of its log)."""
+    import numpy as np
+
     from dashboard.curves import SAMPLED, curves_of
 
     segment = max(1, segment_bytes)
@@ -83,8 +84,13 @@ def estimate(
         )
     count = len(sizes)
     drawn = curves_of(curves, [segment] * count, SAMPLED)
-    replicas = [(_ONE, broker_id) for broker_id in sizes]
-    return of_replicas(drawn, replicas, [start] * count, [target] * count)[_ONE]
+    return of_replicas(
+        drawn,
+        np.zeros(count, dtype=np.int64),
+        list(sizes),
+        np.full(count, start, dtype=np.int64),
+        np.full(count, target, dtype=np.int64),
+    )[0]
 
 
 def bytes_between(batches: Sequence[Batch], start: int, upto: int) -> int:
