@@ -47,7 +47,7 @@ def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -
             freed[replica["topic"]] += replica["freed_bytes"]
     off = sorted(predicted, key=lambda t: (-abs(freed[t] - predicted[t]), t))
     named = [
-        f"{topic} freed {freed[topic]:,} of {predicted[topic]:,} bytes"
+        f"of {topic} {freed[topic]:,} bytes left where {predicted[topic]:,} were predicted"
         for topic in off[:_MOST_TOPICS]
         if freed[topic] != predicted[topic]
     ]

@@ -65,7 +65,8 @@ def test_prediction_stands_beside_it_and_a_gap_has_a_cause() -> None:
     body = advance(begun, sample(6_000, 40))
     late = receipt.advance(body, sample(6_000, 40), [row()], SETTLE, NOW + SETTLE)
     assert (late["final"], late["freed_bytes"]) == (True, 4_000)
-    assert late["gap"].startswith(f"{KEY.topic} freed 4,000 of 5,000 bytes: the estimate")
+    told = f"of {KEY.topic} 4,000 bytes left where 5,000 were predicted: the estimate"
+    assert late["gap"].startswith(told)
     assert "stay whole" in late["gap"]
 
 
