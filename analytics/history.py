@@ -5,7 +5,8 @@ offsets. Where the log start moved, segments may have left: growth is taken from
 bytes per offset, and what the size then lacks, but no more than lay below the new log start, is
 what left. Sizes that shrank otherwise (the cleaner, lower bounds of an estimate) scale the curve.
 A recreated topic, or a log end that went back (an unclean election), begins a new one: two knots,
-`proportional`. So does a replica that was absent from a snapshot.
+`proportional`. A replica that has no more than those, because it is new or its broker was away,
+goes on from another replica of its partition as soon as it has caught up with that one.
 """
 
 from __future__ import annotations
@@ -44,13 +45,32 @@ class _Dense:
 
 def extended(before: ReplicaCurves, points: Points) -> Curves:
     """The curves of `points`' replicas, in their order, going on from those of `before`."""
-    row = matched(points.places, before.places)
+    row = _known(before, points)
     other = _other_topic(before.places, points.places, row)
     parts = [
         _extended(before.curves, row[some], other[some], points.offsets(some))
         for some in (slice(at, at + _AT_A_TIME) for at in range(0, len(row), _AT_A_TIME))
     ]
     return _flat(parts) if parts else curves_of([], [], PROPORTIONAL)
+
+
+def _known(before: ReplicaCurves, points: Points) -> Ints:
+    """The row of `before` that each replica goes on from; -1 where nothing is known of it."""
+    row = matched(points.places, before.places)
+    curves = before.curves
+    length = curves.last - curves.first + 1
+    if not (length > 2).any():
+        return row
+    longest = np.argsort(-length, kind="stable")
+    beside = matched(
+        points.places, before.places.take(pa.array(longest)), by=["topic", "partition"]
+    )
+    other = longest[np.maximum(beside, 0)]
+    short = (row < 0) | (length[np.maximum(row, 0)] == 2)
+    there = (curves.offset[curves.last][other] <= points.end) & (
+        curves.offset[curves.first][other] <= points.start
+    )
+    return np.where(short & (beside >= 0) & (length[other] > 2) & there, other, row)
 
 
 def _extended(curves: Curves, row: Ints, other: Flags, now: Offsets) -> _Dense:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,19 +76,19 @@ def with_records(replicas: pa.Table) -> Points:
     return Points(start, end, size, rows.select([*PLACE, "topic_id"]))
 
 
-def matched(of: pa.Table, among: pa.Table) -> Ints:
-    """For each row of `of` the row of `among` with the same PLACE; -1 where there is none."""
-    domains = {name: pc.unique(column(among, name)) for name in PLACE if name != "partition"}
-    keys = pa.array(_keys(among, domains))
-    found = pc.index_in(pa.array(_keys(of, domains)), value_set=keys)
+def matched(of: pa.Table, among: pa.Table, by: Sequence[str] = PLACE) -> Ints:
+    """For each row of `of` the first one of `among` that is equal in `by`; -1: there is none."""
+    domains = {name: pc.unique(column(among, name)) for name in by if name != "partition"}
+    keys = pa.array(_keys(among, by, domains))
+    found = pc.index_in(pa.array(_keys(of, by, domains)), value_set=keys)
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _keys(table: pa.Table, domains: dict[str, pa.Array]) -> Ints:
-    """One integer per PLACE; rows with a value that is in no domain share -1."""
+def _keys(table: pa.Table, by: Sequence[str], domains: dict[str, pa.Array]) -> Ints:
+    """One integer per row; rows with a value that is in no domain share -1."""
     key = np.zeros(table.num_rows, dtype=np.int64)
     unknown = np.zeros(table.num_rows, dtype=bool)
-    for name in PLACE:
+    for name in by:
         if name == "partition":
             key = (key << 20) | integers(table[name], 0)  # Kafka's own limit is far below a million
         else:

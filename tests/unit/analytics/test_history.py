@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,6 +66,25 @@ def test_a_recreated_topic_begins_anew_and_an_unknown_id_goes_by_name() -> None:
     seen = (0, 10, 100), (0, 20, 200)
     assert len(snapshots(*seen, ids=("a", "b")).offset) == 2
     assert len(snapshots(*seen, ids=("a", None)).offset) == 3
+
+
+def test_a_replica_that_was_away_goes_on_from_another_of_its_partition() -> None:
+    both = pa.concat_tables([places("t"), places("t")]).set_column(
+        2, "broker_id", pa.array([1, 2], pa.int32())
+    )
+    found = nothing()
+    for ends in ((10, 10), (20, None), (30, 15), (40, 40)):
+        here = [i for i, end in enumerate(ends) if end is not None]
+        end = np.array([ends[i] for i in here], dtype=np.int64)
+        size = np.where(end < 30, end * 10, 300 + (end - 30) * 200)
+        at = Points(end * 0, end, size, both.take(here))
+        found = ReplicaCurves(at.places, extended(found, at))
+        if ends == (30, 15):
+            assert found.curves.method.tolist()[-2:] == [PROPORTIONAL] * 2, "it has to catch up"
+    first, second = np.split(np.arange(len(found.curves.offset)), found.curves.first[1:])
+    assert found.curves.offset[first].tolist() == [0, 10, 20, 30, 40]
+    for values in (found.curves.offset, found.curves.below, found.curves.method):
+        assert values[first].tolist() == values[second].tolist()
 
 
 def test_records_that_grow_are_followed_within_fifteen_per_cent() -> None:
