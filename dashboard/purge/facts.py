@@ -84,6 +84,7 @@ class PlanFacts:
     incomplete: tuple[str, ...] = ()
     offset_errors: Mapping[TopicPartition, str] = field(default_factory=dict)
     readings: Mapping[str, TopicReading] = field(default_factory=dict)  # of kept broker metrics
+    share_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by share group
 
 
 def read_facts(
@@ -126,6 +127,7 @@ def read_facts(
         claims=claims_of(listing, remembered, set(names)),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
+        share_topics=share_topics(listing),
         readings=readings or {},
     )
 
@@ -192,6 +194,15 @@ def claims_of(
                 offset.group_id, offset.committed_offset
             )
     return {key: tuple(by[g] for g in sorted(by)) for key, by in found.items()}
+
+
+def share_topics(listing: GroupListing) -> dict[str, frozenset[str]]:
+    """Every topic where a share group has, or will get, a start offset, planned or not."""
+    found: dict[str, set[str]] = {g.group_id: set() for g in listing.groups if g.type == "share"}
+    for offset in listing.offsets if found else ():
+        if offset.group_id in found:
+            found[offset.group_id].add(offset.topic)
+    return {group_id: frozenset(topics) for group_id, topics in found.items()}
 
 
 def config_values(entries: Iterable[ConfigEntry]) -> dict[str, dict[str, str | None]]:

@@ -215,15 +215,13 @@ def _share_groups(facts: PlanFacts, waived: Collection[str]) -> dict[str, ShareR
 
     Those without members keep their start offsets.
     """
-    share = {i: g for i, g in facts.groups.items() if g.type == "share" and i not in waived}
-    topics = {group_id: {key.topic for key in g.assigned} for group_id, g in share.items()}
-    for key, claims in facts.claims.items() if share else ():
-        for claim in claims:
-            if claim.group_id in share:
-                topics[claim.group_id].add(key.topic)
     return {
-        group_id: ShareReach(frozenset(topics[group_id]), group.error)
-        for group_id, group in share.items()
+        group_id: ShareReach(
+            facts.share_topics.get(group_id, frozenset()) | {key.topic for key in group.assigned},
+            group.error,
+        )
+        for group_id, group in facts.groups.items()
+        if group.type == "share" and group_id not in waived
     }
 
 

@@ -25,6 +25,7 @@ from dashboard.purge.facts import (
     config_values,
     offset_errors,
     partition_facts,
+    share_topics,
 )
 from dashboard.purge.guards import Judge, judge
 from dashboard.purge.journal_rows import PartitionRow
@@ -141,6 +142,7 @@ def _facts(
         claims=claims_of(listing, _remembered(plan), names),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
+        share_topics=share_topics(listing),
     )
 
 

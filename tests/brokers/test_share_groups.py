@@ -84,8 +84,9 @@ def start_of(bench: Bench, topic: str, group: str) -> int | None:
 
 
 def only_guard(plan: Plan) -> tuple[str, str]:
-    (found,) = plan.partitions[0].guards
-    return found.name, found.reason
+    guards = plan.partitions[0].guards
+    assert len(guards) == 1, guards
+    return guards[0].name, guards[0].reason
 
 
 def test_a_share_group_counts_with_its_start_offset(bench: Bench) -> None:

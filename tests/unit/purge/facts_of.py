@@ -36,7 +36,7 @@ def facts(
     remembered: frozenset[str] = frozenset(),
     readings: Mapping[str, TopicReading] | None = None,
 ) -> PlanFacts:
-    """`claims` maps a partition to each group's committed offset."""
+    """`claims` maps a partition to each group's committed offset, a share group's start offset."""
     found = partitions or (partition(),)
     return PlanFacts(
         cluster_id="cluster-1",
@@ -53,6 +53,11 @@ def facts(
         },
         incomplete=incomplete,
         readings=readings or {},
+        share_topics={
+            g.group_id: frozenset(TOPIC for by in (claims or {}).values() if g.group_id in by)
+            for g in groups
+            if g.type == "share"
+        },
     )
 
 

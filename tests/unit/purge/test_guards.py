@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.errors import UsageError
 from dashboard.model import Group, GroupListing, GroupOffset, TopicPartition
-from dashboard.purge.facts import GroupClaim, claims_of
+from dashboard.purge.facts import GroupClaim, claims_of, share_topics
 from dashboard.purge.guards import changelog_reason, judge
 from dashboard.purge.lifting import Override, lift, parse_override, parse_waiver
 from dashboard.purge.resolve import ResolvedTarget
@@ -130,9 +130,12 @@ def test_a_share_group_that_has_begun_elsewhere_on_the_topic_is_unknown_here() -
 
 
 def test_a_share_group_that_reads_other_topics_alone_blocks_nothing_here() -> None:
-    other = {TopicPartition("other", 0): (GroupClaim("share", 1),)}
     found = facts(claims=CLAIMS, groups=(SHARE,))
-    assert names(replace(found, claims={**found.claims, **other})) == []
+    assert names(found) == ["share-group"], "it may read any topic"
+    elsewhere = replace(found, share_topics={"share": frozenset({"other"})})
+    assert names(elsewhere) == []
+    reader = replace(SHARE, assigned=(KEY,))
+    assert names(replace(elsewhere, groups={"share": reader})) == ["share-group"]
 
 
 def test_a_share_group_whose_start_offsets_cannot_be_read_blocks_whatever_is_remembered() -> None:
@@ -150,6 +153,7 @@ def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
             GroupOffset("a", TOPIC, 1, None),
         ),
     )
+    assert share_topics(listing) == {"share": frozenset({TOPIC})}
     remembered = [GroupOffset("share", TOPIC, 1, 3), GroupOffset("a", TOPIC, 1, 4)]
     assert claims_of(listing, remembered, {TOPIC}) == {
         TopicPartition(TOPIC, 0): (GroupClaim("share", 7),),
