@@ -7,39 +7,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from dashboard.purge.plan import PlannedPartition
 
 
 def coverage(partitions: Iterable[PlannedPartition]) -> list[dict[str, Any]]:
-    """One row per topic, sorted, of all planned partitions, waived groups too.
+    """One row per topic of planned partitions, sorted as a plan's are; waived groups count too.
 
     `without_group` are partitions on which no group's offset is known. `never_committed` are
     groups of the topic with the partitions where they have none; a share group that has not begun
     there counts among them. `remembered` are offsets that only kept snapshots show: expired, or
     the group is gone.
     """
-    ordered = sorted(partitions, key=lambda p: p.key)
-    return [_of_topic(topic, list(found)) for topic, found in groupby(ordered, lambda p: p.topic)]
+    by_topic = groupby(partitions, attrgetter("topic"))
+    return [_of_topic(topic, list(found)) for topic, found in by_topic]
 
 
 def _of_topic(topic: str, partitions: list[PlannedPartition]) -> dict[str, Any]:
-    known = {
-        p.partition: {c.group_id: c.remembered for c in p.groups if c.committed_offset is not None}
-        for p in partitions
+    with_offset: dict[str, set[int]] = {}
+    remembered: dict[str, list[int]] = {}
+    without = []
+    for p in partitions:
+        nobody = True
+        for claim in p.groups:
+            known = with_offset.setdefault(claim.group_id, set())
+            if claim.committed_offset is not None:
+                nobody = False
+                known.add(p.partition)
+                if claim.remembered:
+                    remembered.setdefault(claim.group_id, []).append(p.partition)
+        if nobody:
+            without.append(p.partition)
+    never = {
+        group_id: [p.partition for p in partitions if p.partition not in known]
+        for group_id, known in with_offset.items()
+        if len(known) < len(partitions)
     }
-    groups = sorted({c.group_id for p in partitions for c in p.groups})
-    never = {g: [p for p, by in known.items() if g not in by] for g in groups}
-    remembered = {g: [p for p, by in known.items() if by.get(g)] for g in groups}
     return {
         "topic": topic,
         "partitions": len(partitions),
-        "without_group": [p for p, by in known.items() if not by],
+        "without_group": without,
         "never_committed": _listed(never),
         "remembered": _listed(remembered),
     }
 
 
 def _listed(found: dict[str, list[int]]) -> list[dict[str, Any]]:
-    return [{"group_id": g, "partitions": ids} for g, ids in found.items() if ids]
+    return [{"group_id": group_id, "partitions": found[group_id]} for group_id in sorted(found)]

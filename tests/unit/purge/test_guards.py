@@ -144,6 +144,13 @@ def test_a_share_group_whose_start_offsets_cannot_be_read_blocks_whatever_is_rem
     assert names(found) == ["share-group"]
 
 
+def test_a_streams_group_counts_by_its_commits() -> None:
+    """Who its members are no client can read; what it committed is read as of any group."""
+    streams = Group("app", "streams", "Stable", None)
+    assert names(facts(claims={0: {"a": 80, "app": 10}}, groups=(streams,))) == ["unread-by-group"]
+    assert names(facts(claims={0: {"a": 80, "app": 50}}, groups=(streams,))) == []
+
+
 def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
     listing = GroupListing(
         (SHARE, Group("a", "consumer", "Empty", 0)),
