@@ -12,8 +12,7 @@ from dashboard.curve_tables import PLACE, changes, integers
 from dashboard.curves import SEGMENTS, Curves, Flags, Ints
 
 COLUMNS = [
-    "broker_id", "log_dir", "directory", "base_offset", "topic", "partition", "topic_id", "kind",
-    "log_bytes",
+    "broker_id", "log_dir", "base_offset", "topic", "partition", "topic_id", "kind", "log_bytes",
 ]  # fmt: skip
 _NONE_AFTER = np.iinfo(np.int64).max
 
@@ -41,11 +40,10 @@ def drawn(segments: pa.Table, points: Points) -> tuple[Ints, Curves]:
 
 
 def _new_run(rows: pa.Table) -> Flags:
-    """Where another folder begins; the table is sorted by its key."""
+    """Where another replica begins: the table is sorted by folder, and a live one is `T-P`."""
     new = np.ones(rows.num_rows, dtype=bool)
     if rows.num_rows:
-        names = ("broker_id", "log_dir", "directory")
-        new[1:] = np.logical_or.reduce([changes(rows[name]) for name in names])
+        new[1:] = np.logical_or.reduce([changes(rows[name]) for name in PLACE])
     return new
 
 

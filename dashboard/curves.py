@@ -76,22 +76,24 @@ class Curves:
     def freed(self, start: Ints, target: Ints) -> Freed:
         """What each replica frees when its log start moves from `start` to `target`.
 
-        What lies below `start` already and was not counted as gone leaves with its segment.
+        What lies below `start` in its segment leaves with that. Whole segments below a start that
+        moved since the curve was drawn have left before, as surely as they were known.
         A target past the last knot frees what was measured there, never more.
         """
         found, before = self._read(target), self._read(start)
         moves = target > start
+        later = start > self.offset[self.first]  # else its segment is the first one on the disk
 
-        def left(part: Ints) -> Ints:
-            return np.where(moves, np.maximum(part - before.once, 0), 0)
+        def left(part: Ints, gone: Ints) -> Ints:
+            return np.where(moves, np.maximum(part - np.where(later, gone, 0), 0), 0)
 
         return Freed(
-            low=left(found.low),
-            likely=left(found.likely),
-            high=left(found.high),
-            once_low=left(found.once_low),
-            once=left(found.once),
-            once_high=left(found.once_high),
+            low=left(found.low, before.once_high),
+            likely=left(found.likely, before.once),
+            high=left(found.high, before.once_low),
+            once_low=left(found.once_low, before.once_high),
+            once=left(found.once, before.once),
+            once_high=left(found.once_high, before.once_low),
             method=found.method,
         )
 

@@ -58,6 +58,12 @@ def test_segments_that_a_first_purge_took_are_not_promised_again() -> None:
     assert set(row(curve.freed(ints(30), ints(30))).values()) == {0}
 
 
+def test_a_log_start_in_segments_that_rolled_since_makes_the_interval_wider() -> None:
+    # The inventory knew one segment of 537 bytes; 1,213 more came, and the log starts at 4.
+    told = row(segments([0], [1750], 7).freed(ints(4), ints(6)))
+    assert told["low"] <= 850 <= told["high"]
+
+
 def test_what_lies_in_the_log_starts_segment_leaves_with_it() -> None:
     # The log start is 50; 300 bytes of its segment lie below. Segments hold 1,000.
     curve = curves_of([[(50, 300), (150, 4300)]], [1000], HISTORY)

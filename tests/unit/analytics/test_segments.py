@@ -16,7 +16,7 @@ from tests.unit.analytics.logs import Log, freed, points
 
 
 def inventory(rows: list[dict[str, Any]]) -> pa.Table:
-    columns = {name: [row.get(name) for row in rows] for name in COLUMNS}
+    columns = {name: [row.get(name) for row in rows] for name in (*COLUMNS, "directory")}
     return build(SNAPSHOT_TABLES["segments"], columns).select(COLUMNS)
 
 
