@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,7 @@ class Brokers:
         }
         # Made once, before processes part.
         _ = truth.at_broker, truth.last_stable, truth.committed, truth.reads, truth.first_of
+        _ = truth.coordinated
 
     @property
     def bootstrap(self) -> str:
@@ -61,12 +62,12 @@ class Brokers:
         for broker in brokers:
             threading.Thread(target=self._accept, args=(broker,), daemon=True).start()
 
-    def close(self) -> None:
-        """Stop accepting."""
-        for server in self._servers.values():
+    def stop(self, brokers: Collection[int]) -> None:
+        """Let these brokers refuse connections."""
+        for broker in brokers:
             with suppress(OSError):
-                server.shutdown(socket.SHUT_RDWR)
-            server.close()
+                self._servers[broker].shutdown(socket.SHUT_RDWR)
+            self._servers[broker].close()
 
     def _accept(self, broker: int) -> None:
         while True:
@@ -136,14 +137,15 @@ class Brokers:
 
 
 @contextmanager
-def serving(truth: SimulatedCluster) -> Iterator[Brokers]:
-    """All brokers in threads of this process."""
+def serving(truth: SimulatedCluster, down: Collection[int] = ()) -> Iterator[Brokers]:
+    """All brokers but those that are `down`, in threads of this process."""
     brokers = Brokers(truth, _listen(truth))
-    brokers.serve(list(truth.broker_ids))
+    brokers.stop(down)
+    brokers.serve([broker for broker in truth.broker_ids if broker not in down])
     try:
         yield brokers
     finally:
-        brokers.close()
+        brokers.stop(truth.broker_ids)
 
 
 @dataclass(frozen=True)

@@ -153,8 +153,13 @@ class SimulatedCluster:
     def group_id(self, number: int) -> str:
         return f"group-{number:05d}"
 
-    def coordinator(self, group: int) -> int:
-        return group % self.brokers + 1
+    @cached_property
+    def coordinated(self) -> dict[int, list[int]]:
+        """Broker id -> groups it coordinates: it leads their partition of the offsets topic."""
+        found: dict[int, list[int]] = {broker: [] for broker in self.broker_ids}
+        for group in range(self.groups):
+            found[int(self.replicas[group % OFFSETS_PARTITIONS, 0])].append(group)
+        return found
 
     def group_type(self, group: int) -> str:
         return TYPES[group % len(TYPES)]

@@ -103,7 +103,7 @@ def groups(truth: SimulatedCluster, broker: int, version: int) -> Any:
             group_type=truth.group_type(group),
             version=version,
         )
-        for group in range(broker - 1, truth.groups, truth.brokers)
+        for group in truth.coordinated[broker]
     ]
     return ListGroupsResponse(version=version, error_code=0, groups=listed)
 

@@ -154,6 +154,37 @@ def test_groups_and_their_offsets(taken: tuple[ClusterStore, Collected]) -> None
     assert rows(taken, "group_offsets") == expected
 
 
+def test_a_broker_that_is_down_costs_its_own_rows_and_no_others(
+    taken: tuple[ClusterStore, Collected], tmp_path: Path
+) -> None:
+    down = next(broker for broker, groups in TRUTH.coordinated.items() if groups)
+    store = ClusterStore(Store(str(tmp_path)), TRUTH.cluster_id)
+    with (
+        serving(TRUTH, down=[down]) as brokers,
+        connect({"bootstrap.servers": brokers.bootstrap}) as live,
+    ):
+        lacking = store, collect(live, store, now=utc_now, progress=lambda _: None)
+    assert [b["broker_id"] for b in lacking[1].brokers if not b["reachable"]] == [down]
+    nothing = {"log_start_offset": None, "error": "BROKER_UNREACHABLE"}
+    lost = {"log_dir": None, "size_bytes": None, "log_end_offset": None, **nothing}
+    replicas = [{**r, **lost} if r["broker_id"] == down else r for r in rows(taken, "replicas")]
+    key = ("broker_id", "topic_no", "partition")
+
+    def ordered(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(found, key=lambda row: [row[k] for k in key])
+
+    assert ordered(rows(lacking, "replicas")) == ordered(replicas)
+    unled = {"last_stable_offset": None, "high_watermark": None, **nothing}
+    assert rows(lacking, "partitions") == [
+        {**p, **unled} if p["leader_id"] == down else p for p in rows(taken, "partitions")
+    ]
+    hidden = {TRUTH.group_id(group) for group in TRUTH.coordinated[down]}
+    for table in ("groups", "group_offsets"):
+        seen = [row for row in rows(taken, table) if row["group_id"] not in hidden]
+        assert rows(lacking, table) == seen
+    assert any(f"broker {down} did not answer" in r for r in lacking[1].groups_incomplete)
+
+
 def test_a_simulator_in_processes_of_its_own_ends_with_who_started_it() -> None:
     with simulation(TRUTH) as brokers:
         before = brokers.cpu_seconds()
