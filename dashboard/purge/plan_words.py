@@ -7,6 +7,9 @@ from typing import Any
 
 from dashboard.purge.words import number, plural
 
+_MOST_TOPICS = 8
+_MOST_NAMED = 5
+
 
 def declared(declarations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Who declared that groups are all readers of which topics, when and why."""
@@ -44,10 +47,6 @@ def coverage(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [f"Groups of {topic}: {said}" for topic, said in gaps[:_MOST_TOPICS]]
     rest = len(gaps) - len(lines)
     return [*lines, f"Groups of {plural(rest, 'more topic')} have such gaps"] if rest else lines
-
-
-_MOST_TOPICS = 8
-_MOST_NAMED = 5
 
 
 def _without_group(row: Mapping[str, Any]) -> list[str]:
