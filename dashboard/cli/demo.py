@@ -25,7 +25,9 @@ def add_parser(verbs: Verbs) -> None:
         "No released Kafka broker answers a leader-only purge: DeleteRecords v3 (KIP-1343) is a\n"
         "proposal. With --leader-only-preview the demo's brokers know it. They are a preview, not\n"
         "a release: Kafka 4.3.1 of Maven Central with one file and two messages compiled anew on\n"
-        "this machine, once (22 MB to fetch, up to a minute), then kept in the cache folder.",
+        "this machine, once (22 MB to fetch, up to a minute), then kept in the cache folder.\n\n"
+        "Its brokers' disks are taken stock of for each snapshot: bytes are known to the segment.\n"
+        "With --without-inventory they are estimated, as on clusters whose disks nobody scans.",
         examples=(
             "lowwater demo up",
             "lowwater demo up --leader-only-preview    # purges may choose the mode leader-only",
@@ -42,12 +44,19 @@ def add_parser(verbs: Verbs) -> None:
         default=None,
         help="up: brokers that know DeleteRecords v3, compiled here; not a released Kafka",
     )
+    parser.add_argument(
+        "--without-inventory",
+        action="store_true",
+        default=None,
+        help="up: bytes are estimated from sizes alone, as on most clusters",
+    )
     parser.add_argument("--partitions", type=int, metavar="N", help="load: create N partitions")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run one action. Raises DemoError, UsageError."""
-    from dashboard.demo import verbs as demo  # the Kafka client is slow to import
+    from dashboard.demo import supervisor  # the Kafka client is slow to import
+    from dashboard.demo import verbs as demo
 
     _check(args)
     settings = load()
@@ -58,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
             lambda found: output.emit(found, _ready(found), as_json=args.json),
             port=args.port,
             data=args.data,
+            parts=[p for p in supervisor.PARTS if p != "inventory" or not args.without_inventory],
             leader_only_preview=bool(args.leader_only_preview),
         )
         return 0
@@ -75,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """A flag of another action would be ignored in silence: refused instead."""
-    flags = (("port", "up"), ("leader-only-preview", "up"), ("partitions", "load"))
-    for flag, action in flags:
+    ups = ("port", "leader-only-preview", "without-inventory")
+    for flag, action in (*((flag, "up") for flag in ups), ("partitions", "load")):
         if getattr(args, flag.replace("-", "_")) is not None and args.action != action:
             raise UsageError(
                 f"--{flag} belongs to `lowwater demo {action}`, not to `{args.action}`",

@@ -7,11 +7,12 @@ import os
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from dashboard.demo.inventory import Disk
 from dashboard.demo.room import MARK
 from dashboard.demo.truth import TOPICS
 from dashboard.settings import Settings
@@ -41,6 +42,13 @@ class Place:
     def log(self, child: str) -> Path:
         return self.room / f"{child}.log"
 
+    def disks(self, log_dirs: Mapping[int, Sequence[Path]]) -> list[Disk]:
+        """What is taken stock of: every broker's `log_dirs`, by broker id."""
+        return [
+            Disk(i, ",".join(map(str, found)), str(self.room / f"broker-{i}.inventory"))
+            for i, found in log_dirs.items()
+        ]
+
 
 def environment(place: Place, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What every process of the demo sees: our own variables, its settings file and its mark."""
@@ -61,17 +69,29 @@ def workload(bootstrap: str, place: Place, *, load: bool) -> list[str]:
     return command + ["--load", "--ready-file", str(place.loaded_file)] * load
 
 
-def watch(bootstrap: str, place: Place) -> list[str]:
-    """The command of the loop that collects and analyzes."""
+def inventory(disks: Sequence[Disk]) -> list[str]:
+    """The command of the loop that takes stock of the brokers' disks."""
+    flags = [("--disk", str(disk.broker_id), disk.log_dirs, disk.file) for disk in disks]
+    return [sys.executable, "-m", "dashboard.demo.inventory", *(w for flag in flags for w in flag)]
+
+
+def watch(bootstrap: str, place: Place, disks: Sequence[Disk]) -> list[str]:
+    """The command of the loop that collects and analyzes, with the stock taken of `disks`."""
     return [
         *_verb("watch"), "--bootstrap-server", bootstrap, "--name", "demo",
         "--data", place.data, "--every", WATCH_EVERY,
+        *(word for disk in disks for word in ("--inventory", disk.file)),
     ]  # fmt: skip
 
 
 def dashboard(place: Place) -> list[str]:
     """The command of the page's server."""
     return [*_verb("dashboard"), "--port", str(place.port), "--data", place.data]
+
+
+def have_stock(disks: Sequence[Disk]) -> bool:
+    """Whether every disk has been taken stock of."""
+    return all(Path(disk.file).exists() for disk in disks)
 
 
 def page_is_up(place: Place) -> bool:

@@ -24,8 +24,9 @@ from dashboard.errors import DemoError
 from dashboard.settings import Settings
 
 DEFAULT_PORT = 8501
-PARTS = ("workload", "watch", "dashboard")
+PARTS = ("workload", "inventory", "watch", "dashboard")
 LOAD_TIMEOUT_SECONDS = 180.0
+STOCK_TIMEOUT_SECONDS = 60.0
 PAGE_TIMEOUT_SECONDS = 60.0
 FINDINGS_TIMEOUT_SECONDS = 90.0
 CHILD_GRACE_SECONDS = 8.0
@@ -94,6 +95,8 @@ class Supervisor:
             brokers=self._brokers,
             environ=children.environment(place),
         )
+        log_dirs = {i: self._cluster.log_dirs(i) for i in self._cluster.broker_ids}
+        self._disks = place.disks(log_dirs) if "inventory" in self._parts else []
         ending.callback(self._cluster.stop)
         self._cluster.start()
         self._note(bootstrap=self._cluster.bootstrap, cluster_id=self._cluster.cluster_id)
@@ -136,7 +139,8 @@ class Supervisor:
         bootstrap, place = self._cluster.bootstrap, self._place
         commands = {
             "workload": lambda: children.workload(bootstrap, place, load=first),
-            "watch": lambda: children.watch(bootstrap, place),
+            "inventory": lambda: children.inventory(self._disks),
+            "watch": lambda: children.watch(bootstrap, place, self._disks),
             "dashboard": lambda: children.dashboard(place),
         }
         self._children[part] = processes.spawn(
@@ -153,6 +157,9 @@ class Supervisor:
         if part == "workload":
             self._until(part, LOAD_TIMEOUT_SECONDS, place.loaded_file.exists)
             self._tell("topics loaded")
+        elif part == "inventory":
+            disks = self._disks
+            self._until(part, STOCK_TIMEOUT_SECONDS, lambda: children.have_stock(disks))
         elif part == "dashboard":
             self._until(part, PAGE_TIMEOUT_SECONDS, lambda: children.page_is_up(place))
             self._tell("page up")

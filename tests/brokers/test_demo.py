@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from dashboard.demo import room, truth
 from dashboard.demo.processes import die_with_parent
 from dashboard.demo.truth import TopicTruth
+from dashboard.inventory.loading import load
 
 # Watch and dashboard have tests of their own; here one broker and the workload are enough.
 PROGRAM = """
@@ -148,7 +149,7 @@ class Seen:
 def test_the_workload_shows_its_truth_and_outlives_a_dead_broker(
     start: Callable[..., Demo],
 ) -> None:
-    demo = start(3, "workload")
+    demo = start(3, "workload", "inventory")
     seen = Seen(demo)
     for topic in truth.TOPICS:
         for now, loaded in zip(
@@ -163,12 +164,21 @@ def test_the_workload_shows_its_truth_and_outlives_a_dead_broker(
     # The reader without commits is no group, and a topic without a group has none.
     assert seen.groups() == {g.group_id for t in truth.TOPICS for g in t.groups}
     assert eventually(lambda: seen.open_transaction(TOPICS["transfers"]))
-    assert demo.lowwater("status")["alive_brokers"] == [1, 2, 3]
+    status = demo.lowwater("status")
+    assert status["alive_brokers"] == [1, 2, 3]
+    assert "inventory" in {each["name"] for each in status["processes"] if each["alive"]}
+    disks = [load(str(file)) for file in sorted(demo.room.glob("*.inventory"))]
+    assert [disk.broker_id for disk in disks] == [1, 2, 3]
+    scanned = disks[1].scanned_at
+    for disk in disks:
+        assert TOPICS.keys() <= set(disk.tables["segments"].column("topic").to_pylist())
 
     os.kill(demo.pid("broker-2"), signal.SIGKILL)
     assert eventually(lambda: demo.lowwater("status")["alive_brokers"] == [1, 3])
     before = sum(seen.committed(TOPICS["orders"], "orders-app"))
     assert eventually(lambda: sum(seen.committed(TOPICS["orders"], "orders-app")) > before)
+    # A dead broker's disk is still there to be taken stock of.
+    assert eventually(lambda: load(str(demo.room / "broker-2.inventory")).scanned_at > scanned)
 
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(30) != 0

@@ -18,8 +18,10 @@ from dashboard.cluster.live import connect
 from dashboard.collect import collect
 from dashboard.demo import load, truth
 from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.children import settings_text
+from dashboard.demo.children import Place, settings_text
+from dashboard.demo.inventory import take_stock
 from dashboard.demo.truth import TopicTruth
+from dashboard.inventory.loading import Inventory, load_all
 from dashboard.settings import load as load_settings
 from dashboard.snapshots import ClusterStore, Store
 
@@ -33,7 +35,7 @@ _MARKERS = 1
 def findings(
     cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ClusterStore]:
-    """The analysis of a snapshot taken right after the demo's first load."""
+    """The analysis of a snapshot and an inventory taken right after the demo's first load."""
     folder = tmp_path_factory.mktemp("truth")
     load.create_topics(cluster.bootstrap, truth.TOPICS)
     try:
@@ -41,13 +43,22 @@ def findings(
         load.commit_offsets(cluster.bootstrap, truth.TOPICS)
         store = ClusterStore(Store(str(folder / "data")), cluster.cluster_id)
         with connect({"bootstrap.servers": cluster.bootstrap}) as live:
-            collect(live, store, now=utc_now, progress=lambda _: None)
+            disks = _inventories(cluster, folder)
+            collect(live, store, now=utc_now, progress=lambda _: None, inventories=disks)
         _analyze(cluster, folder)
         yield store
     finally:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         for deleted in admin.delete_topics(list(TOPICS)).values():
             deleted.result(30)
+
+
+def _inventories(cluster: LocalCluster, folder: Path) -> tuple[Inventory, ...]:
+    """The brokers' disks, as the demo's own child takes stock of them."""
+    place = Place(folder, str(folder / "data"), folder / "lowwater.toml", 0)
+    disks = place.disks({i: cluster.log_dirs(i) for i in cluster.broker_ids})
+    assert take_stock(disks) == {}
+    return load_all([disk.file for disk in disks])
 
 
 def _analyze(cluster: LocalCluster, folder: Path) -> None:
@@ -65,6 +76,12 @@ def committed(findings: ClusterStore, topic: TopicTruth) -> list[dict[str, Any]]
     found = [r for r in rows if r["topic"] == topic.name and r["target"] == "committed"]
     assert len(found) == topic.partitions
     return found
+
+
+def test_bytes_are_known_to_the_segment(findings: ClusterStore) -> None:
+    for name, topic in TOPICS.items():
+        if topic.expected in {"held", "consumed"}:
+            assert {row["method"] for row in committed(findings, topic)} == {"segments"}, name
 
 
 def names(row: dict[str, Any]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
         ["down", "--port", "8501"],
         ["up", "--partitions", "5"],
         ["status", "--leader-only-preview"],
+        ["status", "--without-inventory"],
         ["up", "--port", "0"],
         ["up", "--port", "70000"],
         ["load", "--partitions", "0"],
@@ -62,9 +63,10 @@ def test_up_prints_where_the_page_is(
         *,
         port: int | None,
         data: str | None,
+        parts: Sequence[str],
         leader_only_preview: bool,
     ) -> None:
-        say("brokers up 5 s")
+        say(" ".join(parts))
         url = f"http://127.0.0.1:{port}"
         kafka = {"kafka_version": "4.3.1", "leader_only_preview": leader_only_preview}
         ready({"url": url, "bootstrap": "b:1", "settings": data, **kafka})
@@ -75,7 +77,9 @@ def test_up_prints_where_the_page_is(
     where, brokers = printed.out.splitlines()[:2]
     assert where == "dashboard: http://127.0.0.1:8600"
     assert brokers == "brokers:   b:1 (Kafka 4.3.1)"
-    assert printed.err == "brokers up 5 s\n"
+    assert printed.err == "workload inventory watch dashboard\n"
+    assert main(["demo", "up", "--without-inventory"]) == 0
+    assert capsys.readouterr().err == "workload watch dashboard\n"
     assert main(["demo", "up", "--leader-only-preview"]) == 0
     brokers = capsys.readouterr().out.splitlines()[1]
     assert brokers.endswith("(Kafka 4.3.1, leader-only preview: not a released broker)")

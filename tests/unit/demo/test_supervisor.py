@@ -77,6 +77,24 @@ def test_children_carry_the_mark_and_read_the_demo_s_settings() -> None:
     assert seen["HOME"] == "/h"
 
 
+def test_watch_gets_every_file_that_the_inventory_writes(tmp_path: Path) -> None:
+    place = Place(tmp_path, "/d", tmp_path / "s.toml", 8501)
+    disks = place.disks({1: [Path("/a"), Path("/b")], 2: [Path("/c")]})
+    assert [disk.log_dirs for disk in disks] == ["/a,/b", "/c"]
+    watching = children.watch("h:1", place, disks)
+    given = [watching[i + 1] for i, word in enumerate(watching) if word == "--inventory"]
+    assert (
+        given
+        == [disk.file for disk in disks]
+        == [
+            str(tmp_path / "broker-1.inventory"),
+            str(tmp_path / "broker-2.inventory"),
+        ]
+    )
+    assert not children.have_stock(disks)
+    assert "--inventory" not in children.watch("h:1", place, [])
+
+
 def test_a_second_demo_is_refused_and_the_first_named(chosen: Settings) -> None:
     note(chosen, ProcessId.of(os.getpid()))
     with pytest.raises(DemoError, match=f"process {os.getpid()}") as caught:
