@@ -1,23 +1,31 @@
-"""Quality: how complete is what the other pages say, by table and broker?"""
+"""Quality: how complete is what the other pages say, and how true were past estimates?"""
 
 from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
 
-from dashboard.ui import context, formats, states
+from dashboard.ui import context, estimators, formats, states
+from dashboard.ui.context import Screen
 from dashboard.ui.header import header
+from dashboard.ui.held_tables import Tables
 
 
 def show() -> None:
-    """Completeness of the newest analysis, then what the collector wrote down."""
+    """Completeness of the newest analysis, then predictions against what purges freed."""
     screen = context.load()
     header(screen)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)
-        return
-    rows = screen.findings.table("quality").to_pylist()
+    else:
+        show_completeness(screen, screen.findings)
+    estimators.show(screen)
+
+
+def show_completeness(screen: Screen, findings: Tables) -> None:
+    """Tables by broker, what is missing first, then what the collector wrote down."""
+    rows = findings.table("quality").to_pylist()
     missing = [row for row in rows if not row["complete"]]
     if missing:
         states.show(

@@ -41,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
     Raises JournalError, and UsageError for a file that cannot be written.
     """
+    from dashboard.purge import calibration
+
     if args.export:
         _check_export(args.export)
     with context.open_journal(context.read_settings(args)) as journal:
@@ -49,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         verification = journal.verify() if args.verify else None
         if args.export:
             files.write_text(args.export, _exported(journal, args.export, rows, args.cluster))
-    value: dict[str, Any] = {"runs": found}
+    value: dict[str, Any] = {"runs": found, "calibration": calibration.to_json(rows)}
     text = _text(found)
     if args.export:
         value["exported"] = args.export

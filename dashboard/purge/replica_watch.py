@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.errors import ClusterError
-from dashboard.purge import receipt
+from dashboard.purge import receipt, receipt_estimates
 from dashboard.purge.closing import Closing
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal import Journal
@@ -76,6 +76,7 @@ class ReplicaWatch:
         keys = [row.key for row in rows if row.was_sent]
         sample = receipt.measure(self.live, keys, self.now())
         found = receipt.advance(current, sample, rows, settle, self.now())
+        found = receipt_estimates.with_calibration(found, rows, self.plan)
         self.journal.write_receipt(self.run.run_id, found, self.now())
         return found
 

@@ -18,6 +18,7 @@ from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
 from dashboard.inventory.loading import Inventory
 from dashboard.model import TopicPartition
+from dashboard.purge import calibration
 from dashboard.purge.plan import Estimate
 from dashboard.settings import Settings
 from tests.brokers.purge_bench import Bench
@@ -112,6 +113,9 @@ def test_an_inventory_promises_what_the_purge_frees_to_the_byte(
     assert receipt is not None
     assert receipt["predicted_bytes"] == receipt["freed_bytes"] == exact
     assert receipt["gap"] is None
+    (outcome,) = calibration.outcomes([bench.journal.run(view.run.run_id).run])
+    assert (outcome.topic, outcome.method, outcome.error) == (topic, "segments", 0)
+    assert outcome.inside and outcome.freed_bytes == exact
 
 
 def test_history_comes_close_and_proportional_covers_the_truth(

@@ -1,8 +1,12 @@
-"""Quality: how complete the numbers are, by table and broker."""
+"""Quality: how complete the numbers are, and how true past estimates were."""
 
 from __future__ import annotations
 
+from dashboard.clock import utc_now
+from dashboard.purge.journal import Journal
 from tests.pages.conftest import Open, said
+from tests.pages.purges import Requests, queued
+from tests.unit.purge.outcomes import kept, receipt
 
 
 def test_a_broker_that_did_not_answer_is_listed_first_with_its_reason(open_page: Open) -> None:
@@ -12,3 +16,32 @@ def test_a_broker_that_did_not_answer_is_listed_first_with_its_reason(open_page:
     assert "2 parts of the picture missing" in said(app)
     assert (first["Complete"], first["Broker"]) == ("✖", "3")
     assert first["Reason"] == "no answer within 10 s"
+
+
+def test_without_a_finished_purge_it_says_when_errors_are_shown(open_page: Open) -> None:
+    assert "No finished purge yet" in said(open_page("quality"))
+
+
+def test_past_purges_show_each_estimators_error_and_coverage(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    first = queued(open_page, journal)
+    journal.set_run(first, "done", utc_now())
+    second = queued(open_page, journal)
+    one = receipt(kept(100, 95, 90, 110), kept(0, 0, topic="idle"), kept(10, 10, method="segments"))
+    two = receipt(kept(100, 50, 90, 110), hours=1)
+    journal.write_receipt(first, one, utc_now())
+    journal.write_receipt(second, two, utc_now())
+    app = open_page("quality")
+    rows = app.dataframe[1].value.to_dict("records")
+
+    assert "No finished purge yet" not in said(app)
+    assert [row["Estimator"] for row in rows] == ["segments", "history"]
+    assert rows[0] == {
+        "Estimator": "segments", "Purges": 1, "Median error": "0.0 %", "Worst": "0.0 %",
+        "Inside the interval": "1 of 1",
+    }  # fmt: skip
+    assert (rows[1]["Purges"], rows[1]["Worst"]) == (2, "50.0 % less")
+    assert (rows[1]["Median error"], rows[1]["Inside the interval"]) == ("27.5 %", "2 of 3")
+    assert "history: 0 bytes were predicted of 1 topic" in said(app)
+    assert len(app.get("echarts_chart")) == 1

@@ -13,6 +13,7 @@ from dashboard.purge.journal import open_default
 from dashboard.purge.journal_rows import Options
 from dashboard.settings import load
 from tests.unit.cli.plans import a_plan
+from tests.unit.purge.outcomes import kept, receipt
 
 
 @pytest.fixture
@@ -52,6 +53,22 @@ def test_runs_are_chosen_by_cluster(
     value = json.loads(capsys.readouterr().out)
     assert (len(value["runs"]), value["exported"]) == (count, "out.json")
     assert len(json.loads(Path("out.json").read_text())["runs"]) == count
+
+
+def test_runs_tell_how_true_each_estimator_was(
+    run_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = open_default(load())
+    journal.write_receipt(run_id, receipt(kept(100, 90, 80, 120)), utc_now())
+    journal.close()
+    assert main(["runs", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["calibration"]
+    assert found["methods"] == [
+        {"method": "history", "purges": 1, "topics": 1, "median_error": 0.1, "worst_error": -0.1,
+         "inside": 1, "coverage": 1.0, "zero_topics": 0, "zero_worst_bytes": None}
+    ]  # fmt: skip
+    (point,) = found["points"]
+    assert (point["run_id"], point["predicted_bytes"], point["freed_bytes"]) == (run_id, 100, 90)
 
 
 def test_a_csv_export_has_a_line_for_each_partition(run_id: str) -> None:

@@ -1,0 +1,112 @@
+"""What a final receipt keeps for calibration, and which partitions tell nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.model import TopicPartition
+from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.plan import Estimate, Plan
+from dashboard.purge.receipt_estimates import with_calibration
+from dashboard.purge.resolve import ResolvedTarget
+from tests.unit.purge.facts_of import NOW, TOPIC, facts, partition
+from tests.unit.purge.room import Room
+from tests.unit.purge.test_plan import plan_of
+
+ESTIMATE = Estimate(500, "history", {1: 250, 2: 250}, 400, 600, 0, 0, 0)
+
+
+def plan(*estimates: Estimate) -> Plan:
+    """One partition per estimate, log start 5, target 40."""
+    keys = [TopicPartition(TOPIC, number) for number in range(len(estimates))]
+    world = facts(
+        *(partition(start=5, number=key.partition) for key in keys),
+        claims={key.partition: {"a": 40} for key in keys},
+    )
+    told = dict(zip(keys, estimates, strict=True))
+    return plan_of(world, {key: ResolvedTarget(40) for key in keys}, estimates=told)
+
+
+def replica(number: int = 0, broker: int = 1, **change: Any) -> dict[str, Any]:
+    return {
+        "topic": TOPIC, "partition": number, "broker_id": broker, "start_before": 5,
+        "freed_bytes": 230, "retention_bytes": 0, **change,
+    }  # fmt: skip
+
+
+def row(number: int = 0, state: str = "done", *, sent: bool = True) -> PartitionRow:
+    return PartitionRow(TOPIC, number, 40, state, sent_at=NOW if sent else None)
+
+
+def both(number: int = 0, **change: Any) -> list[dict[str, Any]]:
+    return [replica(number), replica(number, 2, **change)]
+
+
+def calibration(replicas: list[dict[str, Any]], found: Plan, *rows: PartitionRow) -> Any:
+    return with_calibration({"final": True, "replicas": replicas}, rows, found)["calibration"]
+
+
+def test_partitions_are_summed_by_topic_and_estimator() -> None:
+    sampled = replace(ESTIMATE, method="sampled")
+    found = plan(ESTIMATE, sampled, ESTIMATE)
+    lines = calibration(both(0) + both(1) + both(2), found, row(0), row(1), row(2))
+    assert lines == [
+        {"topic": TOPIC, "method": "history", "partitions": 2, "low_bytes": 800,
+         "predicted_bytes": 1_000, "high_bytes": 1_200, "freed_bytes": 920},
+        {"topic": TOPIC, "method": "sampled", "partitions": 1, "low_bytes": 400,
+         "predicted_bytes": 500, "high_bytes": 600, "freed_bytes": 460},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "found", [row(state="reverted"), row(state="not_done"), row(sent=False)], ids=lambda r: r.state
+)
+def test_what_came_back_was_not_done_or_there_already_is_left_out(found: PartitionRow) -> None:
+    assert calibration(both(), plan(ESTIMATE), found) == []
+
+
+@pytest.mark.parametrize(
+    ("replicas", "why"),
+    [
+        ([replica()], "a replica that was predicted has no size"),
+        ([*both(), replica(0, 3)], "a replica without a prediction"),
+        (both(retention_bytes=1), "retention deleted too"),
+        (both(start_before=6), "some of it had left before the purge"),
+        (both(start_before=None), "what had left before is unknown"),
+    ],
+)
+def test_what_cannot_be_told_apart_is_left_out(replicas: list[dict[str, Any]], why: str) -> None:
+    assert calibration(replicas, plan(ESTIMATE), row()) == [], why
+
+
+def test_an_estimate_without_an_interval_is_left_out() -> None:
+    old = Estimate(500, "history", {1: 250, 2: 250})
+    assert calibration(both(), plan(old), row()) == []
+
+
+def test_a_receipt_that_is_not_final_keeps_nothing_yet() -> None:
+    body = {"final": False, "replicas": both()}
+    assert with_calibration(body, [row()], plan(ESTIMATE)) == body
+
+
+def test_a_watched_run_keeps_it_in_its_journal_and_in_the_chain(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    room.live.answers = [7]
+    made = room.plan()
+    estimate = Estimate(150_000, "sampled", dict.fromkeys((1, 2, 3), 50_000), 90_000, 200_000)
+    made = replace(made, partitions=(replace(made.partitions[0], estimate=estimate),))
+    view = room.carry_out(made)
+    room.live.parts[TopicPartition(TOPIC, 0)].starts = {1: 60, 2: 60, 3: 60}
+    receipt = room.watch(view).to_json()["receipt"]
+    (line,) = receipt["calibration"]
+    assert (line["method"], line["predicted_bytes"], line["freed_bytes"]) == (
+        "sampled", 150_000, 3 * 60_000,
+    )  # fmt: skip
+    (entry,) = [e for e in room.journal.entries() if e.kind == "receipt"]
+    assert entry.body["receipt"]["calibration"] == [line]
+    assert room.journal.verify().ok
+    room.journal.close()
