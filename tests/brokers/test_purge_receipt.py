@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition as Part
 from dashboard.clock import utc_now
 from dashboard.demo.brokers import LocalCluster
 from dashboard.model import TopicPartition
-from dashboard.purge import queue
+from dashboard.purge import calibration, queue
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds, until
 from tests.brokers.purge_proof import Left, assert_proved, segments, segments_below
@@ -51,6 +51,10 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     assert receipt["freed_bytes"] == sum(deletable.values())
     assert (receipt["retention_bytes"], receipt["produced_bytes"]) == (0, 0)
     assert (receipt["gap"] is None) == (receipt["freed_bytes"] == receipt["predicted_bytes"])
+    (outcome,) = calibration.outcomes([bench.journal.run(view.run.run_id).run])
+    assert (outcome.method, outcome.freed_bytes) == ("sampled", receipt["freed_bytes"])
+    assert [line["partitions"] for line in receipt["calibration"]] == [1]
+    assert outcome.inside, outcome
     assert kinds(bench, view.run.run_id).count("receipt") == 1
     left = Left(topic, 0, "done", range(2900, 3000)), Left(topic, 1, "done", range(260, 300))
     assert_proved(bench, view, "done", *left)
