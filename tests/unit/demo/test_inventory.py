@@ -74,9 +74,11 @@ def test_a_disk_that_is_away_keeps_its_file_and_is_told_once(
     assert not Path(other.file).exists()
 
 
-def test_it_rests_longer_when_a_round_is_long(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_rests_longer_when_a_round_costs_much_cpu_time(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = iter([0.0, 0.001, 10.0, 11.0])
-    monkeypatch.setattr(inventory, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(inventory, "time", SimpleNamespace(process_time=lambda: next(clock)))
     rounds = Rounds(lambda: None)
     inventory.run([disk], rounds)
     assert rounds.rests == [inventory.EVERY_SECONDS, inventory.REST]
