@@ -41,7 +41,7 @@ class TransactionalWriter:
         self._topics = [topic for topic in topics if topic.transactional]
         self._producer: Producer | None = None
         self._ticks = 0
-        self._transactions = 0
+        self._transactions = LONG_EVERY - 1  # a long one first: a young demo shows it too
         self._ticks_left = 0
 
     def tick(self) -> None:

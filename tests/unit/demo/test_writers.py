@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from dashboard.demo import writers
 from dashboard.demo.truth import Batch, TopicTruth
-from dashboard.demo.writers import TransactionalWriter
+from dashboard.demo.writers import LONG_TICKS, TransactionalWriter
 
 TRANSFERS = TopicTruth("transfers", "", 2, (Batch(1, 10),), 2, transactional=True)
 
@@ -63,17 +63,21 @@ def writer(
 def test_a_short_transaction_is_closed_in_its_tick(
     writer: TransactionalWriter, log: list[str]
 ) -> None:
-    writer.tick()
-    writer.tick()
-    assert log == ["init"] + ["begin", "record", "record", "commit"] * 2
-
-
-def test_the_tenth_stays_open_for_twenty_ticks(writer: TransactionalWriter, log: list[str]) -> None:
-    for _ in range(9 + 19):
+    for _ in range(LONG_TICKS + 2):
         writer.tick()
-    assert (log.count("begin"), log.count("commit")) == (10, 9)
-    writer.tick()
-    assert log.count("commit") == 10
+    assert log[-8:] == ["begin", "record", "record", "commit"] * 2
+
+
+def test_the_first_and_the_eleventh_stay_open_for_twenty_ticks(
+    writer: TransactionalWriter, log: list[str]
+) -> None:
+    for closed in (0, 10):
+        for _ in range(19):
+            writer.tick()
+        assert (log.count("begin"), log.count("commit")) == (closed + 1, closed)
+        for _ in range(1 + 9):
+            writer.tick()
+        assert log.count("commit") == closed + 10
 
 
 def test_every_third_long_one_is_aborted(writer: TransactionalWriter, log: list[str]) -> None:
@@ -86,8 +90,8 @@ def test_a_failed_commit_costs_a_new_producer_not_the_workload(
     writer: TransactionalWriter, log: list[str], fail: list[bool]
 ) -> None:
     fail.append(True)
-    writer.tick()
-    writer.tick()
+    for _ in range(LONG_TICKS + 1):
+        writer.tick()
     assert log.count("init") == 2
     assert log[-1] == "commit"
 
