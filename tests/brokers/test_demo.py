@@ -195,7 +195,7 @@ def test_down_ends_a_running_demo(start: Callable[..., Demo]) -> None:
 
 
 def test_a_killed_supervisor_leaves_no_process_and_no_folder(start: Callable[..., Demo]) -> None:
-    demo = start(1)
+    demo = start(1, "inventory")
     os.kill(demo.process.pid, signal.SIGKILL)
     demo.process.wait()
     assert eventually(lambda: not demo.room.exists(), seconds=10)
