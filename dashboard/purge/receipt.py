@@ -95,7 +95,8 @@ def start(
             predicted = estimate.replicas.get(replica["broker_id"]) if estimate else None
             replicas.append(
                 {**replica, "before_bytes": replica["size_bytes"],
-                 "start_before": replica["log_start_offset"], "predicted_bytes": predicted,
+                 "start_before": replica["log_start_offset"],
+                 "end_before": replica["log_end_offset"], "predicted_bytes": predicted,
                  "dropped_bytes": 0, "freed_bytes": 0, "retention_bytes": 0, "produced_bytes": 0}
             )  # fmt: skip
     sizes = [e.bytes_at_once if e else None for e in estimates.values()]
@@ -176,15 +177,20 @@ def _fell(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def _grown_bytes(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
-    """Bytes produced between two samples: exact while nothing was dropped, else by offsets."""
+    """Bytes produced between two samples: exact while nothing was dropped, else by offsets.
+
+    A record counts as those that were written since the baseline, else as those that the replica
+    held then: the log start of a later sample has moved, but its segments may still be there.
+    """
     if not _fell(old, new):
         return int(new["size_bytes"] - old["size_bytes"])
-    ends = old["log_end_offset"], new["log_end_offset"]
-    first = old["log_start_offset"]
-    if None in ends or first is None or ends[0] <= first:
+    first, then, before = old["start_before"], old.get("end_before"), old["log_end_offset"]
+    if None in (first, then, before, new["log_end_offset"]):
         return 0
-    per_record = old["size_bytes"] / (ends[0] - first)
-    return int(max(0, ends[1] - ends[0]) * per_record)
+    written = max(0, new["log_end_offset"] - before)
+    if before > then and old["produced_bytes"]:
+        return int(written * old["produced_bytes"] / (before - then))
+    return int(written * old["before_bytes"] / (then - first)) if then > first else 0
 
 
 def _retention_share(start_before: int | None, new: Mapping[str, Any], target: int) -> float:

@@ -54,6 +54,18 @@ def test_bytes_written_in_the_interval_of_the_drop_are_added_by_offsets() -> Non
     assert (body["freed_bytes"], body["produced_bytes"]) == (4_000, 1_000)
 
 
+def test_bytes_written_count_as_before_although_the_log_start_moved_first() -> None:
+    # The start moves at once, the segments leave a sample later: 10 records of 100 bytes came in.
+    body = advance(started(), sample(10_000, 40), sample(5_000, 40, 110))
+    assert (body["freed_bytes"], body["produced_bytes"]) == (6_000, 1_000)
+
+
+def test_bytes_written_count_as_those_written_just_before() -> None:
+    # 5 records of 200 bytes are seen coming; 10 more come while segments leave.
+    body = advance(started(), sample(11_000, 40, 105), sample(9_000, 40, 115))
+    assert (body["freed_bytes"], body["produced_bytes"]) == (4_000, 3_000)
+
+
 def test_retentions_share_above_the_target_is_told_apart() -> None:
     body = advance(started(), sample(2_000, 80))  # retention moved on from 40 to 80
     assert (body["freed_bytes"], body["retention_bytes"]) == (4_000, 4_000)
