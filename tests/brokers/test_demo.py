@@ -146,6 +146,7 @@ class Seen:
         return sum(stable) < sum(self.high_watermarks(topic))
 
 
+@pytest.mark.slow  # a dead broker counts as dead only when its session has ended
 def test_the_workload_shows_its_truth_and_outlives_a_dead_broker(
     start: Callable[..., Demo],
 ) -> None:
