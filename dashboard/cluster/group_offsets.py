@@ -38,13 +38,24 @@ def read_group_offsets(
     Stable only: an offset inside an open transaction is an error of its partition, not a guess.
     A partition without a commit has None.
     """
-    replies = connection.ask_each({i: _question(names) for i, names in groups.items() if names})
+    return gathered(connection, {i: (names, _question(names)) for i, names in groups.items()})
+
+
+def gathered(
+    connection: Connection,
+    questions: Mapping[int, tuple[list[str], Callable[[Wire, float], list[GroupRows]]]],
+) -> GroupOffsetsAnswer:
+    """Ask coordinators side by side (broker id -> its group ids, the question) and sum up.
+
+    A coordinator that does not answer is the error of each of its groups.
+    """
+    replies = connection.ask_each({i: ask for i, (names, ask) in questions.items() if names})
     offsets: list[GroupOffset] = []
     errors: dict[str, str] = {}
     vanished: list[str] = []
     for broker_id, reply in replies.items():
         if isinstance(reply, ClusterError):
-            errors.update(dict.fromkeys(groups[broker_id], reply.code))
+            errors.update(dict.fromkeys(questions[broker_id][0], reply.code))
             continue
         for group in reply:
             if group.error == "GROUP_ID_NOT_FOUND":

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dashboard.cluster.connection import Connection, chunks
-from dashboard.cluster.group_offsets import GroupOffsetsAnswer
+from dashboard.cluster.group_offset_rows import GroupRows
+from dashboard.cluster.group_offsets import GroupOffsetsAnswer, gathered
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import DescribeShareGroupOffsetsRequest
 from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError
 from dashboard.model import GroupOffset
 
 _GROUPS_PER_REQUEST = 200
@@ -27,34 +27,21 @@ def read_share_offsets(
     partition hides the whole group: `errors` then names it, API_UNSUPPORTED where the broker
     does not speak this.
     """
-    replies = connection.ask_each({i: _question(names) for i, names in groups.items() if names})
-    offsets: list[GroupOffset] = []
-    errors: dict[str, str] = {}
-    vanished: list[str] = []
-    for broker_id, reply in replies.items():
-        if isinstance(reply, ClusterError):
-            errors.update(dict.fromkeys(groups[broker_id], reply.code))
-            continue
-        for found in reply:
-            error = _error(found)
-            if error == "GROUP_ID_NOT_FOUND":
-                vanished.append(found.group_id)
-            elif error:
-                errors[found.group_id] = error
-            else:
-                offsets += _offsets(found)
-    ordered = sorted(offsets, key=lambda o: (o.group_id, o.topic, o.partition))
-    return GroupOffsetsAnswer(tuple(ordered), errors, tuple(vanished))
+    return gathered(connection, {i: (names, _question(names)) for i, names in groups.items()})
 
 
-def _question(names: list[str]) -> Callable[[Wire, float], list[Any]]:
-    def ask(wire: Wire, deadline: float) -> list[Any]:
+def _question(names: list[str]) -> Callable[[Wire, float], list[GroupRows]]:
+    def ask(wire: Wire, deadline: float) -> list[GroupRows]:
         patience = deadline - time.monotonic()
         answers = [
             wire.ask(_request(batch), time.monotonic() + patience)
             for batch in chunks(names, _GROUPS_PER_REQUEST)
         ]
-        return [group for answer in answers for group in answer.groups]
+        return [
+            GroupRows(group.group_id, _error(group), _offsets(group))
+            for answer in answers
+            for group in answer.groups
+        ]
 
     return ask
 
