@@ -7,6 +7,7 @@ LowwaterError
 ├── InventoryError        1  an inventory or listing of a broker's disk that cannot be used
 │   └── LogDirError       4  no log dir could be read
 ├── PlanError             1  a plan or offsets file that cannot be used
+├── VerdictsError         1  a file of verdicts on orphans that cannot be used
 ├── RefusedError          3  guards or rules refuse: nothing was sent
 ├── PartialError          2  some partition is not done
 ├── ClusterError          4  nothing could be read from Kafka
@@ -89,6 +90,13 @@ class PlanError(LowwaterError):
 
     exit_code = 1
     default_code = "PLAN_INVALID"
+
+
+class VerdictsError(LowwaterError):
+    """A file of verdicts on orphan folders that cannot be used."""
+
+    exit_code = 1
+    default_code = "VERDICTS_INVALID"
 
 
 class RefusedError(LowwaterError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from dashboard.canonical import seal
 from dashboard.model import Guard, TopicPartition
 from dashboard.purge import plan_json
 from dashboard.purge.facts import GroupClaim, PlanFacts
@@ -104,7 +105,7 @@ class Plan:
 
     @cached_property
     def _sealed(self) -> tuple[str, str]:
-        return plan_json.seal(plan_json.encode(self))
+        return seal(plan_json.encode(self))
 
     @property
     def sha256(self) -> str:

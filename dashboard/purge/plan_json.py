@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from dashboard.canonical import digest
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import LowwaterError, PlanError, RefusedError
 from dashboard.model import Guard
@@ -22,29 +21,6 @@ FORMAT_VERSION = 1
 INTERVAL = (
     "bytes_at_once_low", "bytes_at_once_high", "bytes_later_low", "bytes_later", "bytes_later_high",
 )  # fmt: skip
-
-
-def canonical(document: Mapping[str, Any]) -> str:
-    """Sorted keys, no spaces, UTF-8 as it is, no NaN."""
-    return json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-
-
-def digest(document: Mapping[str, Any]) -> str:
-    """Hex sha256 of the canonical JSON of `document`."""
-    return hashlib.sha256(canonical(document).encode()).hexdigest()
-
-
-def seal(document: Mapping[str, Any]) -> tuple[str, str]:
-    """The `digest` of a document, and its canonical JSON with that as `sha256`: written once.
-
-    Keys are sorted, so `sha256` stands between two parts that are canonical themselves.
-    """
-    before = canonical({k: v for k, v in document.items() if k < "sha256"})[:-1]
-    after = canonical({k: v for k, v in document.items() if k > "sha256"})[1:]
-    found = hashlib.sha256(f"{before},{after}".encode()).hexdigest()
-    return found, f'{before},"sha256":"{found}",{after}'
 
 
 def encode(plan: Plan) -> dict[str, Any]:

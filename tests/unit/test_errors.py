@@ -19,6 +19,7 @@ def _subclasses(kind: type[errors.LowwaterError]) -> list[type[errors.LowwaterEr
         (errors.StoreError, 1),
         (errors.InventoryError, 1),
         (errors.PlanError, 1),
+        (errors.VerdictsError, 1),
         (errors.DemoError, 1),
         (errors.PartialError, 2),
         (errors.RefusedError, 3),

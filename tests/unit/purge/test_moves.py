@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dashboard.canonical import canonical, digest
 from dashboard.errors import PlanError, RefusedError, UsageError
 from dashboard.model import Group
 from dashboard.purge.drafts import PlanRequest
 from dashboard.purge.lifting import Waiver
 from dashboard.purge.moves import MoveRow, judged, planned_moves, refuse_alive, skipped_records
 from dashboard.purge.plan import Plan
-from dashboard.purge.plan_json import canonical, digest
 from dashboard.purge.preview import preview
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.targets import parse_target

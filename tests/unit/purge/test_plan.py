@@ -11,11 +11,11 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
+from dashboard.canonical import canonical, digest
 from dashboard.errors import PlanError, RefusedError
 from dashboard.model import Group, TopicPartition
 from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.plan import Estimate, Plan, build
-from dashboard.purge.plan_json import canonical, digest
 from dashboard.purge.preview import preview
 from dashboard.purge.resolve import ResolvedTarget, resolve
 from dashboard.purge.targets import Target, parse_target

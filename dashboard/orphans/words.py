@@ -1,0 +1,23 @@
+"""What an orphan is called and what may be done with it: shared by findings, pages and sweep."""
+
+from __future__ import annotations
+
+# Kinds, by what tells them (docs/orphans.md).
+STRAY = "stray"
+DELETED_TOPIC = "deleted-topic"
+MOVED_AWAY = "moved-away"
+RECREATED_TOPIC = "recreated-topic"
+ABANDONED_FUTURE = "abandoned-future"
+LATE_DELETE = "late-delete"
+CHECKPOINT_ENTRY = "checkpoint-entry"
+TWO_LOG_DIRS = "two-log-dirs"
+KINDS = (
+    STRAY, DELETED_TOPIC, MOVED_AWAY, RECREATED_TOPIC, ABANDONED_FUTURE, LATE_DELETE,
+    CHECKPOINT_ENTRY, TWO_LOG_DIRS,
+)  # fmt: skip
+
+# Verdicts: may go now, will be looked at again at `check_at`, stays.
+REMOVABLE = "removable"
+SCHEDULED = "scheduled"
+NEVER = "never"
+VERDICTS = (REMOVABLE, SCHEDULED, NEVER)
