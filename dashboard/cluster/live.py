@@ -140,9 +140,16 @@ class LiveCluster:
         """The record batch at each offset, from its leader; needs READ on the topic."""
         return read_batches(self._connection, offsets)
 
-    def log_dirs(self, partitions: Iterable[TopicPartition] | None = None) -> LogDirsAnswer:
-        """Log dirs of every alive broker and sizes in bytes of all replicas, or of `partitions`."""
-        return read_log_dirs(self._connection, partitions)
+    def log_dirs(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        brokers: Iterable[int] | None = None,
+    ) -> LogDirsAnswer:
+        """Log dirs of every alive broker and sizes in bytes of all replicas.
+
+        `partitions` and `brokers` narrow that down.
+        """
+        return read_log_dirs(self._connection, partitions, brokers)
 
     def sizes(self) -> Sizes:
         """The log dirs and sizes of every alive broker, as columns."""

@@ -15,17 +15,20 @@ from dashboard.model import LogDir, LogDirsAnswer, ReplicaSize, TopicPartition
 
 
 def read_log_dirs(
-    connection: Connection, partitions: Iterable[TopicPartition] | None = None
+    connection: Connection,
+    partitions: Iterable[TopicPartition] | None = None,
+    brokers: Iterable[int] | None = None,
 ) -> LogDirsAnswer:
-    """Log dirs and replica sizes of all alive brokers; a broker that refused stands in `errors`.
+    """Log dirs and replica sizes of all alive brokers, or of `brokers`, alive or not.
 
-    Without `partitions` topics are asked for as null: every replica the broker reports, in the
-    metadata or not; a purge that follows a few asks for those alone. Needs DESCRIBE on the
-    cluster. v1 and v2 have no top-level error (it came with v3), so an answer without any log dir
-    is taken for the refusal it is.
+    A broker that did not answer stands in `errors`. Without `partitions` topics are asked for as
+    null: every replica the broker reports, in the metadata or not; a purge that follows a few asks
+    for those alone. Needs DESCRIBE on the cluster. v1 and v2 have no top-level error (it came with
+    v3), so an answer without any log dir is taken for the refusal it is.
     """
     question = _question(None if partitions is None else sorted(set(partitions)))
-    answers = connection.ask_each(dict.fromkeys(connection.broker_ids(), question))
+    asked = connection.broker_ids() if brokers is None else brokers
+    answers = connection.ask_each(dict.fromkeys(asked, question))
     dirs: list[LogDir] = []
     replicas: list[ReplicaSize] = []
     errors: dict[int, str] = {}

@@ -40,6 +40,12 @@ def test_topics_are_asked_for_as_null(broker: FakeBroker) -> None:
     assert next(r for r in broker.requests if r.API_KEY == 35).topics is None
 
 
+def test_one_broker_alone_may_be_asked_and_a_missing_one_is_an_error(broker: FakeBroker) -> None:
+    with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=0.5)) as live:
+        assert live.log_dirs(brokers=[1]).errors == {}
+        assert live.log_dirs(brokers=[7]).errors == {7: "BROKER_UNREACHABLE"}
+
+
 def test_a_refusal_is_an_error_of_the_broker(broker: FakeBroker) -> None:
     broker.answers[35] = lambda _, version: log_dirs_answer(version, error=31)
     answer = read(broker)
