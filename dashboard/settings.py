@@ -89,6 +89,7 @@ class Settings:
     kafka_version: str = "4.3.1"
     clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    metrics_top: int = 50  # topics and groups with series of their own in our own metrics
     topics: tuple[TopicDeclaration, ...] = ()
     purge: PurgeSettings = PurgeSettings()
     source: Path | None = None
@@ -100,7 +101,7 @@ class Settings:
 
 _TOP_KEYS = (
     "data", "state_dir", "cache_dir", "operator", "every", "broker_timeout", "read_only",
-    "spark_master", "kafka_version", "clusters", "topics", "purge",
+    "spark_master", "kafka_version", "metrics_top", "clusters", "topics", "purge",
 )  # fmt: skip
 _TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at", "reason")
 _METRICS_KEY = "metrics.urls"
@@ -202,6 +203,8 @@ def _build(
             changes[key] = duration(values[key], key, where)
     if "read_only" in values:
         changes["read_only"] = switch(values["read_only"], "read_only", where)
+    if "metrics_top" in values:
+        changes["metrics_top"] = count(values["metrics_top"], "metrics_top", where)
     changes.setdefault("operator", _login_name())
     return Settings(
         **changes,

@@ -34,6 +34,7 @@ VERBS = (
     "demo",
     "dashboard",
     "inventory",
+    "metrics",
     "doctor",
 )
 INTERRUPTED = 130
