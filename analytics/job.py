@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -29,9 +30,10 @@ from analytics import (
     windows,
 )
 from analytics.arrow import column
-from analytics.tables import Tables, kept_analyses, stamped, write_all
+from analytics.tables import Tables, stamped, write_all
 from dashboard.curve_tables import to_table
-from dashboard.errors import AnalysisError, StoreError
+from dashboard.errors import AnalysisError, LowwaterError, StoreError
+from dashboard.pruning import prune_findings
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -88,7 +90,8 @@ def analyze(
         writer.abandon()
         raise
     _publish(cluster, writer.id, snapshot)
-    cluster.prune("findings", kept_analyses(cluster.ids("findings")), now())
+    with suppress(OSError, LowwaterError):  # the analysis stands: pruning can wait
+        prune_findings(cluster, settings.snapshots, now())
     return Analyzed(writer.id, snapshot.id, rows, time.monotonic() - began)
 
 

@@ -16,8 +16,6 @@ from dashboard.snapshot_files import Kind, Manifest, Writer, spec_of
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
 
-_NEWEST_KEPT = 3
-
 
 class Tables:
     """The tables of one cluster's store as DataFrames in their declared schemas."""
@@ -92,12 +90,6 @@ def write_all(writer: Writer, findings: Iterable[tuple[str, pa.Table]]) -> dict[
     for table, data in findings:
         writer.write(table, data)
     return dict(writer.rows)
-
-
-def kept_analyses(ids: Sequence[str]) -> set[str]:
-    """Which analyses stay: the newest three and the newest one of every hour."""
-    newest_of_hour = {analysis_id[:11]: analysis_id for analysis_id in sorted(ids)}
-    return {*sorted(ids)[-_NEWEST_KEPT:], *newest_of_hour.values()}
 
 
 def newest_at_least(

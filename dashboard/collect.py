@@ -20,15 +20,20 @@ from dashboard.errors import ClusterError, LowwaterError
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
 from dashboard.metrics.sources import Sources
 from dashboard.model import Broker, GroupListing
-from dashboard.snapshot_retention import snapshots_to_keep
+from dashboard.pruning import Pruned, prune_snapshots
+from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import ClusterStore
 
+_DEFAULT = SnapshotSettings()
 _UNREACHED = ("BROKER_UNREACHABLE", "ANSWER_LOST")
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """One committed snapshot: table -> rows, every broker and whether it answered, seconds."""
+    """One committed snapshot: table -> rows, every broker and whether it answered, seconds.
+
+    `removed` are older snapshots that are not kept any more.
+    """
 
     snapshot_id: str
     taken_at: datetime
@@ -39,6 +44,7 @@ class Collected:
     errors: tuple[Mapping[str, Any], ...] = ()
     metrics: tuple[Mapping[str, Any], ...] = ()
     inventories: tuple[Mapping[str, Any], ...] = ()
+    removed: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object of `collect --json`."""
@@ -52,6 +58,7 @@ class Collected:
             "errors": [dict(error) for error in self.errors],
             "metrics": [dict(broker) for broker in self.metrics],
             "inventories": [dict(inventory) for inventory in self.inventories],
+            "removed": list(self.removed),
         }
 
 
@@ -74,8 +81,9 @@ def collect(
     progress: Callable[[str], None],
     metrics: Sources | None = None,
     inventories: Sequence[Inventory] = (),
+    keep: SnapshotSettings = _DEFAULT,
 ) -> Collected:
-    """One snapshot of the cluster into its store; then old ones are thinned out.
+    """One snapshot of the cluster into its store; then old ones are thinned out as `keep` says.
 
     `metrics` says where brokers' own counts are read, `inventories` are brokers' disks. A broker
     that is dead, slow or refuses costs its own rows and is named in the manifest. Raises
@@ -115,7 +123,7 @@ def collect(
         with suppress(OSError):
             writer.abandon()
         raise
-    _prune(cluster, now(), progress)
+    pruned = _prune(cluster, keep, now(), progress)
     return Collected(
         manifest.id,
         taken_at,
@@ -123,9 +131,10 @@ def collect(
         brokers,
         manifest.seconds,
         answers.groups.incomplete,
-        tuple(reading.errors),
+        (*reading.errors, *({"part": "prune", **e} for e in pruned.errors)),
         counted,
         seen,
+        pruned.removed,
     )
 
 
@@ -280,8 +289,11 @@ def _metrics_json(answers: Answers) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _prune(cluster: ClusterStore, now: datetime, progress: Callable[[str], None]) -> None:
+def _prune(
+    cluster: ClusterStore, keep: SnapshotSettings, now: datetime, progress: Callable[[str], None]
+) -> Pruned:
     try:
-        cluster.prune("snapshots", snapshots_to_keep(cluster.ids("snapshots"), now), now)
+        return prune_snapshots(cluster, keep, now)
     except (OSError, LowwaterError) as error:  # the new snapshot stands: thinning can wait
         progress(f"old snapshots could not be thinned out: {error}")
+        return Pruned(errors=({"object": "snapshots", "error": str(error)},))

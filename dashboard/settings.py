@@ -19,6 +19,7 @@ from dashboard import client_properties
 from dashboard.errors import SettingsError
 from dashboard.metrics.addresses import parse_sources
 from dashboard.setting_values import check_keys, count, duration, share, switch, tables, text
+from dashboard.snapshot_settings import SnapshotSettings, snapshot_settings
 
 # Guards that an override may lift; the design's other guards never are (see purge/guards.py).
 LIFTABLE_GUARDS = (
@@ -92,6 +93,7 @@ class Settings:
     metrics_top: int = 50  # topics and groups with series of their own in our own metrics
     topics: tuple[TopicDeclaration, ...] = ()
     purge: PurgeSettings = PurgeSettings()
+    snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
     source: Path | None = None
 
     def declaration(self, topic: str) -> TopicDeclaration | None:
@@ -102,6 +104,7 @@ class Settings:
 _TOP_KEYS = (
     "data", "state_dir", "cache_dir", "operator", "every", "broker_timeout", "read_only",
     "spark_master", "kafka_version", "metrics_top", "clusters", "topics", "purge",
+    "snapshots",
 )  # fmt: skip
 _TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at", "reason")
 _METRICS_KEY = "metrics.urls"
@@ -213,6 +216,7 @@ def _build(
         metrics=_metrics(values.get("clusters", {}), where),
         topics=_topics(values.get("topics", {}), where),
         purge=_purge(values.get("purge", {}), where),
+        snapshots=snapshot_settings(values.get("snapshots", {}), where),
         source=source,
     )
 

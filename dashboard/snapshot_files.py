@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,9 +36,24 @@ class Manifest:
     schema_version: tuple[int, int] = SCHEMA_VERSION
 
 
-def new_id(now: datetime) -> str:
-    """A sortable, unique id: the UTC time to the millisecond and four random hex digits."""
+def new_id(now: datetime, after: str | None = None) -> str:
+    """A sortable, unique id: the UTC time to the millisecond and four random hex digits.
+
+    It sorts behind `after`, where that is an id: its time is then a millisecond past that one's.
+    """
+    newest = time_of(after) if after else None
+    if newest is not None and newest >= now.replace(microsecond=now.microsecond // 1000 * 1000):
+        now = newest + timedelta(milliseconds=1)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{secrets.token_hex(2)}"
+
+
+def time_of(item_id: str) -> datetime | None:
+    """The time in an id, to the millisecond; None for a folder that is not ours."""
+    try:
+        second = datetime.strptime(item_id[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+        return second + timedelta(milliseconds=int(item_id[15:18] or 0))
+    except ValueError:
+        return None
 
 
 class Writer:
@@ -68,7 +83,8 @@ class Writer:
         self.rows[table] = conformed.num_rows
 
     def commit(self, seconds: float, details: Mapping[str, Any]) -> Manifest:
-        """Write the manifest, which makes the folder visible to readers."""
+        """Write the manifest, which makes the folder visible to readers. Raises StoreError."""
+        self._settle()
         manifest = Manifest(self.id, self.taken_at, dict(self.rows), seconds, details)
         body = {
             "schema_version": list(manifest.schema_version),
@@ -81,6 +97,19 @@ class Writer:
         text = json.dumps(body, sort_keys=True, allow_nan=False, indent=1)
         write_atomically(self.fs, f"{self.path}/manifest.json", text.encode())
         return manifest
+
+    def _settle(self) -> None:
+        """See every table on the disk: a power cut, or another's pruning, must not leave a part."""
+        for table in self.rows:
+            path = f"{self.path}/{table}.parquet"
+            try:
+                if "file" not in self.fs.protocol:  # an object store has it, or has not
+                    self.fs.info(path)
+                    continue
+                with Path(path).open("rb") as file:
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise unwritable(path, error) from error
 
     def abandon(self) -> None:
         """Remove what was written so far; safe to call after a failed or interrupted write."""
@@ -133,13 +162,19 @@ def parse_manifest(raw: bytes, path: str) -> Manifest:
         return Manifest(
             id=body["id"],
             taken_at=parse_time(str(body["taken_at"])),
-            tables=body["tables"],
-            seconds=body["seconds"],
-            details=body["details"],
+            tables={str(table): _count(rows) for table, rows in dict(body["tables"]).items()},
+            seconds=float(body["seconds"]),
+            details=dict(body["details"]),
             schema_version=(major, minor),
         )
     except (ValueError, KeyError, TypeError, UsageError) as error:
         raise unreadable(path, error) from error
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no number of rows")
+    return value
 
 
 def _too_new(path: str, version: str) -> StoreError:
@@ -148,6 +183,20 @@ def _too_new(path: str, version: str) -> StoreError:
         "Upgrade lowwater to the release that wrote it.",
         code="SCHEMA_TOO_NEW",
     )
+
+
+def not_kept(kind: Kind, item_id: str) -> StoreError:
+    """The error for a folder that is not committed: unfinished, or pruned, maybe just now."""
+    return StoreError(
+        f"{_NOUNS[kind]} {item_id} is not there: it was never finished, or is no longer kept",
+        "Take the newest one, which is always kept; [snapshots] of the settings says how long "
+        "others are.",
+        code="SNAPSHOT_NOT_FOUND",
+        retriable=True,
+    )
+
+
+_NOUNS: dict[Kind, str] = {"snapshots": "snapshot", "findings": "analysis"}
 
 
 def unreadable(path: str, error: Exception) -> StoreError:

@@ -1,30 +1,47 @@
-"""Which snapshots stay: all of the last hour, then the newest of each hour for a week."""
+"""Which snapshots and analyses stay: all, then one an hour, then one a day, as settings say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
-ALL_FOR = timedelta(hours=1)
-HOURLY_FOR = timedelta(days=7)
+from dashboard.snapshot_files import time_of
+from dashboard.snapshot_settings import SnapshotSettings
+
+_NEWEST_ANALYSES = 3  # readers may still be at the one or two before the newest
 
 
-def snapshots_to_keep(ids: Iterable[str], now: datetime) -> set[str]:
-    """The ids to keep of those given. The newest always stays; an id without a time does too."""
+def snapshots_to_keep(ids: Iterable[str], now: datetime, keep: SnapshotSettings) -> set[str]:
+    """The ids to keep of those given: the newest always, and what its age allows.
+
+    Of an hour and of a day (in UTC) the newest stays. An id without a time is not ours to delete.
+    One from the future, by a clock that was wrong, counts like one as far in the past: it goes in
+    the end, and may be the only one there is.
+    """
     ordered = sorted(ids)
-    kept = set(ordered[-1:])
-    newest_of_hour: dict[str, str] = {}
+    return {*ordered[-1:], *_thinned(ordered, now, keep.keep_all_for, keep)}
+
+
+def analyses_to_keep(ids: Iterable[str], now: datetime, keep: SnapshotSettings) -> set[str]:
+    """Which analyses stay: the newest three, and one an hour and a day as long as snapshots."""
+    ordered = sorted(ids)
+    return {*ordered[-_NEWEST_ANALYSES:], *_thinned(ordered, now, timedelta(0), keep)}
+
+
+def _thinned(
+    ordered: Sequence[str], now: datetime, keep_all_for: timedelta, keep: SnapshotSettings
+) -> set[str]:
+    of_hour = {name[:11]: name for name in ordered}  # an id begins with its time
+    of_day = {name[:8]: name for name in ordered}
+    kept = set()
     for name in ordered:
-        taken_at = _taken_at(name)
-        if taken_at is None or now - taken_at <= ALL_FOR:
+        taken_at = time_of(name)
+        age = None if taken_at is None else abs(now - taken_at)
+        if (
+            age is None
+            or age <= keep_all_for
+            or (age <= keep.keep_hourly_for and of_hour[name[:11]] == name)
+            or (age <= keep.keep_daily_for and of_day[name[:8]] == name)
+        ):
             kept.add(name)
-        elif now - taken_at <= HOURLY_FOR:
-            newest_of_hour[f"{taken_at:%Y%m%dT%H}"] = name
-    return kept | set(newest_of_hour.values())
-
-
-def _taken_at(name: str) -> datetime | None:
-    try:
-        return datetime.strptime(name[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
+    return kept

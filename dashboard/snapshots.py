@@ -1,4 +1,4 @@
-"""The Parquet store: list, read and prune snapshots and findings of every cluster.
+"""The Parquet store: list, read and write snapshots and findings of every cluster.
 
 Layout: `DIR/<cluster_id>/snapshots/<snapshot_id>/<table>.parquet` and
 `DIR/<cluster_id>/findings/<analysis_id>/<table>.parquet`. `manifest.json` is written last and is
@@ -9,7 +9,8 @@ fsspec reads.
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dashboard.errors import StoreError
@@ -19,6 +20,7 @@ from dashboard.snapshot_files import (
     Manifest,
     Writer,
     new_id,
+    not_kept,
     parse_manifest,
     spec_of,
     unreadable,
@@ -27,8 +29,6 @@ from dashboard.snapshot_files import (
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa
-
-_ABANDONED_AFTER = timedelta(hours=1)
 
 
 class Store:
@@ -126,14 +126,23 @@ class ClusterStore:
         self._replace("declarations.json", body.encode())
 
     def begin(self, kind: Kind, taken_at: datetime) -> Writer:
-        """Start a new snapshot or analysis; nothing is visible before `commit`."""
-        return Writer(self.fs, self.path, kind, new_id(taken_at), taken_at)
+        """Start a new snapshot or analysis; nothing is visible before `commit`.
+
+        Its id sorts behind every committed one's, even where the clock has stepped back since.
+        """
+        newest = None
+        with suppress(StoreError):  # whoever cannot list cannot write either, and is told so then
+            newest = self._newest(kind)
+        return Writer(self.fs, self.path, kind, new_id(taken_at, after=newest), taken_at)
 
     def ids(self, kind: Kind) -> list[str]:
         """Ids of all committed folders, oldest first."""
-        folder = f"{self.path}/{kind}"
-        names = sorted(self.store._names(folder))
-        return [n for n in names if self.fs.exists(f"{folder}/{n}/manifest.json")]
+        return [name for name, committed in self.folders(kind) if committed]
+
+    def folders(self, kind: Kind) -> list[tuple[str, bool]]:
+        """Every folder, oldest first, and whether it is committed."""
+        names = sorted(self.store._names(f"{self.path}/{kind}"))
+        return [(name, self._committed(kind, name)) for name in names]
 
     def latest(self, kind: Kind) -> str | None:
         """The newest committed id: for findings the one that LATEST names, or None."""
@@ -143,9 +152,7 @@ class ClusterStore:
                 return (self._bytes(path) or b"").decode().strip() or None
             except UnicodeDecodeError as error:
                 raise unreadable(path, error) from error
-        names = sorted(self.store._names(f"{self.path}/{kind}"), reverse=True)
-        folder = f"{self.path}/{kind}"
-        return next((n for n in names if self.fs.exists(f"{folder}/{n}/manifest.json")), None)
+        return self._newest(kind)
 
     def latest_snapshot(self) -> str:
         """The newest snapshot's id, or StoreError NO_SNAPSHOT."""
@@ -174,52 +181,57 @@ class ClusterStore:
         path = f"{self.path}/{kind}/{item_id}/manifest.json"
         raw = self._bytes(path)
         if raw is None:
-            raise StoreError(
-                f"{kind[:-1]} {item_id} has no manifest: it was never finished",
-                "Choose a finished one, or collect and analyze again.",
-                code="SNAPSHOT_NOT_FOUND",
-            )
-        return parse_manifest(raw, path)
+            raise not_kept(kind, item_id)
+        found = parse_manifest(raw, path)
+        if found.id != item_id:
+            raise unreadable(path, ValueError(f"it is the manifest of {found.id}"))
+        return found
 
     def read(
         self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
     ) -> pa.Table:
-        """One table in its declared schema (or the chosen columns). Raises StoreError."""
+        """One table in its declared schema, or the chosen columns of it.
+
+        Raises StoreError: STORE_UNREADABLE where a file is damaged, SNAPSHOT_NOT_FOUND where the
+        folder was pruned meanwhile. Never a part of a table.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from dashboard.table_files import WrongTable, check
         from dashboard.tables import conform
 
         manifest = self.manifest(kind, item_id)
-        spec = spec_of(kind, table).only(columns)
+        spec = spec_of(kind, table)
+        chosen = spec.only(columns)
         if table not in manifest.tables:  # written by an older minor, or not collected
-            return spec.schema.empty_table()
+            return chosen.schema.empty_table()
         path = f"{self.path}/{kind}/{item_id}/{table}.parquet"
         try:
             with self.fs.open(path, "rb") as file, pq.ParquetFile(file) as parquet:
+                check(parquet, spec, manifest.tables[table])
                 there = set(parquet.schema_arrow.names)
-                found = parquet.read([name for name in spec.schema.names if name in there])
-        except (OSError, pa.ArrowException) as error:
-            raise unreadable(path, error) from error
-        return conform(spec, found)
+                found = parquet.read([name for name in chosen.schema.names if name in there])
+            return conform(chosen, found)
+        except (OSError, pa.ArrowException, WrongTable) as error:
+            raise self.lost(kind, item_id, path, error) from error
+
+    def lost(self, kind: Kind, item_id: str, path: str, error: Exception) -> StoreError:
+        """Why a file of a committed folder cannot be read: it is damaged, or pruned by now."""
+        if self._committed(kind, item_id):
+            return unreadable(path, error)
+        return not_kept(kind, item_id)
 
     def set_latest(self, analysis_id: str) -> None:
         """Point readers at this analysis, atomically."""
         self._replace("findings/LATEST", analysis_id.encode())
 
-    def prune(self, kind: Kind, keep: set[str], now: datetime) -> list[str]:
-        """Delete committed folders not in `keep`, and folders abandoned for over an hour."""
-        folder = f"{self.path}/{kind}"
-        removed = []
-        for name in self.store._names(folder):
-            committed = self.fs.exists(f"{folder}/{name}/manifest.json")
-            if (committed and name not in keep) or (not committed and _abandoned(name, now)):
-                # The manifest goes first: from then on readers do not see the folder.
-                if committed:
-                    self.fs.rm(f"{folder}/{name}/manifest.json")
-                self.fs.rm(f"{folder}/{name}", recursive=True)
-                removed.append(name)
-        return removed
+    def _newest(self, kind: Kind) -> str | None:
+        names = sorted(self.store._names(f"{self.path}/{kind}"), reverse=True)
+        return next((name for name in names if self._committed(kind, name)), None)
+
+    def _committed(self, kind: Kind, name: str) -> bool:
+        return bool(self.fs.exists(f"{self.path}/{kind}/{name}/manifest.json"))
 
     def _json(self, name: str) -> dict[str, Any] | None:
         raw = self._bytes(f"{self.path}/{name}")
@@ -241,7 +253,3 @@ class ClusterStore:
 
     def _replace(self, name: str, body: bytes) -> None:
         write_atomically(self.fs, f"{self.path}/{name}", body)
-
-
-def _abandoned(name: str, now: datetime) -> bool:
-    return name < f"{now - _ABANDONED_AFTER:%Y%m%dT%H%M%S}"

@@ -15,8 +15,10 @@ from dashboard.collect import collect
 from dashboard.errors import ClusterError, LowwaterError
 from dashboard.inventory.loading import check_cluster, load_all, load_usable
 from dashboard.metrics.sources import Sources
+from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import ClusterStore, Store
 
+_DEFAULT = SnapshotSettings()
 _TEND_SECONDS = 0.5
 
 
@@ -33,6 +35,7 @@ def run(
     rounds: int | None = None,
     metrics: Sources | None = None,
     inventories: Sequence[str] = (),
+    keep: SnapshotSettings = _DEFAULT,
 ) -> None:
     """Collect every `every` until Ctrl-C (KeyboardInterrupt passes through), or for `rounds`.
 
@@ -41,9 +44,10 @@ def run(
     "error": {code, message, next}}`; it is called by two threads, one at a time. `remember` is
     called once with the cluster's store, to write its connection. `metrics` says where brokers'
     own counts are read, `inventories` names the files of brokers' disks, which are read afresh
-    each time. `analysis` makes the child's command line out of data folder and cluster id; None
-    analyzes nothing. Raises ClusterError when the first connection fails, InventoryError when a
-    file cannot be used at the start; later outages are events, and the loop goes on.
+    each time; `keep` says how long snapshots stay. `analysis` makes the child's command line out
+    of data folder and cluster id; None analyzes nothing. Raises ClusterError when the first
+    connection fails, InventoryError when a file cannot be used at the start; later outages are
+    events, and the loop goes on.
     """
     told = _one_at_a_time(emit)
     live = open_live()
@@ -59,7 +63,7 @@ def run(
         while True:
             live = _round(
                 live, open_live, cluster, child, now=now, emit=told, progress=progress,
-                metrics=metrics, inventories=inventories,
+                metrics=metrics, inventories=inventories, keep=keep,
             )  # fmt: skip
             done += 1
             if done == rounds:
@@ -83,6 +87,7 @@ def _round(
     progress: Callable[[str], None],
     metrics: Sources | None,
     inventories: Sequence[str],
+    keep: SnapshotSettings,
 ) -> LiveCluster:
     """One snapshot, or an event that says why not; the connection to use from now on."""
 
@@ -92,8 +97,9 @@ def _round(
     disks = load_usable(inventories, cluster.cluster_id, refused)
     try:
         collected = collect(
-            live, cluster, now=now, progress=progress, metrics=metrics, inventories=disks
-        )
+            live, cluster, now=now, progress=progress, metrics=metrics, inventories=disks,
+            keep=keep,
+        )  # fmt: skip
     except LowwaterError as error:
         refused(error)
         return _reopened(live, open_live) if isinstance(error, ClusterError) else live

@@ -59,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
             progress=output.progress,
             metrics=sources,
             inventories=inventories,
+            keep=settings.snapshots,
         )
     value = {**collected.to_json(), "cluster_id": cluster.cluster_id, "cluster": cluster.name}
     output.emit(value, describe(value), as_json=args.json)
@@ -91,7 +92,12 @@ def describe(value: Mapping[str, Any]) -> str:
         ),
         *(f"missing: broker {b['broker_id']}: {b['error']}" for b in silent),
         *(f"groups may be incomplete: {reason}" for reason in value["groups_incomplete"]),
-        *(f"not read: {e['part']} of {e['object']}: {e['error']}" for e in value["errors"]),
+        *(
+            f"not {'removed' if e['part'] == 'prune' else 'read'}: "
+            f"{e['part']} of {e['object']}: {e['error']}"
+            for e in value["errors"]
+        ),
+        *([f"no longer kept: {len(value['removed'])} older"] if value["removed"] else ()),
     ]
     return "\n".join(lines)
 

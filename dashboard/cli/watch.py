@@ -68,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
             remember=remember,
             metrics=sources,
             inventories=args.inventory,
+            keep=settings.snapshots,
         )
     except KeyboardInterrupt:
         output.progress("watch ended")

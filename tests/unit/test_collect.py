@@ -249,7 +249,8 @@ def test_old_snapshots_are_thinned_out(live: FakeLive, store: ClusterStore) -> N
     second = run(live, store, NOW + timedelta(minutes=5))
     third = run(live, store, NOW + timedelta(hours=3))
     assert store.ids("snapshots") == [second.snapshot_id, third.snapshot_id]
-    assert first.snapshot_id not in store.ids("snapshots")
+    assert third.to_json()["removed"] == [first.snapshot_id]
+    assert second.to_json()["removed"] == []
 
 
 def test_a_failed_thinning_does_not_cost_the_snapshot(
@@ -258,8 +259,11 @@ def test_a_failed_thinning_does_not_cost_the_snapshot(
     def fail(*_: Any) -> set[str]:
         raise OSError("busy")
 
-    monkeypatch.setattr(collect_module, "snapshots_to_keep", fail)
-    assert run(live, store).snapshot_id == store.latest_snapshot()
+    monkeypatch.setattr(collect_module, "prune_snapshots", fail)
+    got = run(live, store)
+    assert got.snapshot_id == store.latest_snapshot()
+    told = got.to_json()["errors"][-1]
+    assert told == {"part": "prune", "object": "snapshots", "error": "busy"}
 
 
 def test_brokers_metrics_are_rows_and_one_that_does_not_answer_costs_only_its_own(

@@ -12,6 +12,7 @@ from dashboard import settings as settings_module
 from dashboard.client_properties import known_keys
 from dashboard.errors import SettingsError
 from dashboard.settings import LIFTABLE_GUARDS, declaration, load, read_client_config
+from dashboard.snapshot_settings import SnapshotSettings
 
 
 def _file(folder: Path, text: str) -> Path:
@@ -153,6 +154,11 @@ def test_an_unknown_key_is_named_with_the_nearest(
         ("[purge]\nstop_on_isr_loss = 3", "stop_on_isr_loss"),
         ("[purge]\nliftable_guards = ['cluster-mismatch']", "cluster-mismatch"),
         ("[purge]\nliftable_guards = 'over-limit'", "liftable_guards"),
+        ("snapshots = 5", "[snapshots]"),
+        ("[snapshots]\nkeep_all_for = 'ever'", "keep_all_for"),
+        ("[snapshots]\nkeep_daily_for = -1", "keep_daily_for"),
+        ("[snapshots]\nkeep_hourly_for = '60m'", "'keep_hourly_for' = 1h"),
+        ("[snapshots]\nkeep_hourly_for = '0s'\nkeep_daily_for = '30m'", "'keep_daily_for' = 30m"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(alone: Path, text: str, named: str) -> None:
@@ -160,6 +166,13 @@ def test_a_bad_value_is_refused_by_name(alone: Path, text: str, named: str) -> N
         load(_file(alone, text), environ={})
     assert named in caught.value.message
     assert caught.value.next_step
+
+
+def test_how_long_snapshots_stay_is_read(alone: Path) -> None:
+    text = "[snapshots]\nkeep_all_for = '0s'\nkeep_hourly_for = '0s'\nkeep_daily_for = '400d'"
+    keep = load(_file(alone, text), environ={}).snapshots
+    assert (keep.keep_all_for, keep.keep_hourly_for) == (timedelta(0), timedelta(0))
+    assert keep.keep_daily_for == timedelta(days=400)
 
 
 def test_a_named_file_must_exist(alone: Path) -> None:
@@ -210,6 +223,8 @@ def test_the_sample_of_the_docs_loads_and_has_every_key(alone: Path) -> None:
     assert settings.clusters["prod-eu"]["sasl.mechanisms"] == "SCRAM-SHA-512"
     assert set(tomllib.loads(sample)) == set(settings_module._TOP_KEYS)
     assert set(tomllib.loads(sample)["purge"]) == set(settings_module._PURGE_KEYS)
+    assert set(tomllib.loads(sample)["snapshots"]) == set(SnapshotSettings.__dataclass_fields__)
+    assert settings.snapshots == SnapshotSettings()
     assert set(tomllib.loads(sample)["topics"]["orders.*"]) == set(settings_module._TOPIC_KEYS)
 
 

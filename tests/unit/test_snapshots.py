@@ -14,6 +14,7 @@ import pytest
 
 from dashboard import snapshot_files
 from dashboard.errors import StoreError
+from dashboard.pruning import prune
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import SNAPSHOT_TABLES, build
@@ -110,11 +111,17 @@ def test_a_newer_major_is_refused_and_a_newer_minor_is_read(cluster: ClusterStor
         b' "details": {}}',
         b'{"schema_version": [1, 0], "id": "a", "taken_at": 5, "tables": {}, "seconds": 1,'
         b' "details": {}}',
+        b'{"schema_version": [1, 0], "id": "ID", "taken_at": "2026-03-01T04:00:00Z", "seconds": 1,'
+        b' "tables": {"brokers": "two"}, "details": {}}',
+        b'{"schema_version": [1, 0], "id": "ID", "taken_at": "2026-03-01T04:00:00Z", "seconds": 1,'
+        b' "tables": {"brokers": 2}, "details": 5}',
+        b'{"schema_version": [1, 0], "id": "other", "taken_at": "2026-03-01T04:00:00Z",'
+        b' "seconds": 1, "tables": {"brokers": 2}, "details": {}}',
     ],
 )
 def test_an_unreadable_manifest_is_named(cluster: ClusterStore, body: bytes) -> None:
     written = _snapshot(cluster)
-    _manifest_path(cluster, written.id).write_bytes(body)
+    _manifest_path(cluster, written.id).write_bytes(body.replace(b"ID", written.id.encode()))
     with pytest.raises(StoreError) as caught:
         cluster.manifest("snapshots", written.id)
     assert caught.value.code == "STORE_UNREADABLE"
@@ -143,9 +150,58 @@ def test_a_listed_table_that_is_gone_is_an_error(cluster: ClusterStore) -> None:
 def test_chosen_columns_that_an_older_minor_lacks_read_as_null(cluster: ClusterStore) -> None:
     written = _snapshot(cluster)
     table = _manifest_path(cluster, written.id).with_name("brokers.parquet")
-    pq.write_table(pa.table({"broker_id": pa.array([1], pa.int32())}), table)
+    pq.write_table(pa.table({"broker_id": pa.array([1, 2], pa.int32())}), table)
     rows = cluster.read("snapshots", written.id, "brokers", ["broker_id", "rack"]).to_pylist()
-    assert rows == [{"broker_id": 1, "rack": None}]
+    assert rows == [{"broker_id": 1, "rack": None}, {"broker_id": 2, "rack": None}]
+    assert cluster.read("snapshots", written.id, "brokers", ["rack"]).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ({"broker_id": pa.array([1], pa.int32())}, "1 rows where its manifest says 2"),
+        ({"port": pa.array([1, 2], pa.int32())}, "no column 'broker_id'"),
+        ({"broker_id": pa.array([1.0, float("nan")])}, "'broker_id' is double, not int32"),
+        ({"broker_id": pa.array(["1", "2"])}, "'broker_id' is string, not int32"),
+    ],
+)
+def test_a_file_that_is_another_table_is_named(
+    cluster: ClusterStore, data: dict[str, pa.Array], why: str
+) -> None:
+    written = _snapshot(cluster)
+    table = _manifest_path(cluster, written.id).with_name("brokers.parquet")
+    pq.write_table(pa.table(data), table)
+    with pytest.raises(StoreError) as caught:
+        cluster.read("snapshots", written.id, "brokers", ["rack"])
+    assert caught.value.code == "STORE_UNREADABLE"
+    assert f"{table} cannot be read" in caught.value.message
+    assert why in caught.value.message
+
+
+def test_columns_of_a_newer_minor_are_left_aside(cluster: ClusterStore) -> None:
+    written = _snapshot(cluster)
+    table = _manifest_path(cluster, written.id).with_name("brokers.parquet")
+    pq.write_table(pq.read_table(table).append_column("mood", pa.array(["a", "b"])), table)
+    found = cluster.read("snapshots", written.id, "brokers")
+    assert found.schema == SNAPSHOT_TABLES["brokers"].schema
+
+
+def test_what_is_pruned_while_it_is_read_is_told_apart_from_damage(
+    cluster: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = _snapshot(cluster)
+    opened = cluster.fs.open
+
+    def pruned_first(path: str, mode: str) -> Any:
+        prune(cluster, "snapshots", lambda _: (), NOW)
+        return opened(path, mode)
+
+    monkeypatch.setattr(cluster.fs, "open", pruned_first)
+    with pytest.raises(StoreError) as caught:
+        cluster.read("snapshots", written.id, "brokers")
+    assert (caught.value.code, caught.value.retriable) == ("SNAPSHOT_NOT_FOUND", True)
+    assert written.id in caught.value.message
+    assert "newest" in caught.value.next_step
 
 
 def test_latest_is_replaced_as_a_whole(
@@ -199,6 +255,17 @@ def test_a_full_disk_is_a_clear_error_and_finished_snapshots_stay(
     assert cluster.ids("snapshots") == [finished.id]
 
 
+def test_a_table_that_vanished_before_the_commit_leaves_no_half_snapshot(
+    cluster: ClusterStore,
+) -> None:
+    half = cluster.begin("snapshots", NOW)
+    half.write("brokers", _brokers(1))
+    (Path(half.path) / "brokers.parquet").unlink()  # a pruner whose clock is hours ahead
+    with pytest.raises(StoreError, match=r"brokers\.parquet"):
+        half.commit(1.0, {})
+    assert cluster.ids("snapshots") == []
+
+
 def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "c1").write_text("a file where the cluster's folder should be")
     writer = ClusterStore(Store(str(tmp_path)), "c1").begin("snapshots", NOW)
@@ -207,22 +274,21 @@ def test_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     assert caught.value.code == "STORE_UNWRITABLE"
 
 
-def test_prune_keeps_what_is_named_and_what_is_still_being_written(cluster: ClusterStore) -> None:
-    old = _snapshot(cluster, NOW - timedelta(hours=3))
-    kept = _snapshot(cluster, NOW - timedelta(hours=2))
-    stale = cluster.begin("snapshots", NOW - timedelta(hours=2))
-    stale.write("brokers", _brokers(1))
-    running = cluster.begin("snapshots", NOW - timedelta(minutes=1))
-    running.write("brokers", _brokers(1))
-    assert set(cluster.prune("snapshots", {kept.id}, NOW)) == {old.id, stale.id}
-    assert Path(running.path).exists()
-    assert cluster.ids("snapshots") == [kept.id]
-
-
 def test_ids_sort_by_time_and_never_collide() -> None:
     ids = [snapshot_files.new_id(NOW + timedelta(milliseconds=n)) for n in range(20)]
     assert ids == sorted(ids)
     assert snapshot_files.new_id(NOW) != snapshot_files.new_id(NOW)
+
+
+def test_a_clock_that_steps_back_makes_no_snapshot_the_older_one(cluster: ClusterStore) -> None:
+    first = _snapshot(cluster)
+    second = _snapshot(cluster, NOW - timedelta(hours=2))
+    third = _snapshot(cluster, NOW + timedelta(minutes=1))
+    assert cluster.ids("snapshots") == [first.id, second.id, third.id]
+    assert cluster.manifest("snapshots", second.id).taken_at == NOW - timedelta(hours=2)
+    assert snapshot_files.time_of(second.id) == NOW + timedelta(milliseconds=1)
+    assert snapshot_files.time_of(third.id) == NOW + timedelta(minutes=1)
+    assert snapshot_files.time_of("notes") is None
 
 
 def test_connection_and_declarations_read_back(cluster: ClusterStore) -> None:

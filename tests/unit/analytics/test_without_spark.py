@@ -6,21 +6,8 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from analytics.tables import kept_analyses
 from analytics.topics import all_declarations, describe
 from dashboard.settings import Settings, TopicDeclaration
-
-
-def test_the_newest_three_analyses_and_one_an_hour_stay() -> None:
-    ids = [
-        f"20260301T{hour:02d}{minute:02d}00000Z-aaaa" for hour in (1, 2) for minute in (0, 20, 40)
-    ]
-    assert kept_analyses([*ids, "20260301T030000000Z-bbbb"]) == {
-        ids[2],
-        ids[4],
-        ids[5],
-        "20260301T030000000Z-bbbb",
-    }
 
 
 def test_settings_declare_before_the_page_and_the_first_glob_wins() -> None:

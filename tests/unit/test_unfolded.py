@@ -1,0 +1,105 @@
+"""While no analysis runs, thinning loses resolution, never a group's last commit."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.pruning import prune_snapshots
+from dashboard.snapshot_settings import SnapshotSettings
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
+from dashboard.unfolded import folded_to, only_witnesses
+
+NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> ClusterStore:
+    return ClusterStore(Store(str(tmp_path)), "c1")
+
+
+def _snapshot(cluster: ClusterStore, *groups: str, offset: int = 5, **ago: float) -> str:
+    """Each group has committed on partition 0 of topic `t`, whose number changes with the time."""
+    writer = cluster.begin("snapshots", NOW - timedelta(**ago))
+    number = int(sum(ago.values()))
+    topics = {"topic_no": [number], "topic": ["t"]}
+    writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
+    rows = {
+        "group_id": groups,
+        "topic_no": [number] * len(groups),
+        "partition": [0] * len(groups),
+        "committed_offset": [offset] * len(groups),
+    }
+    writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], rows))
+    return writer.commit(1.0, {}).id
+
+
+def _analyzed(cluster: ClusterStore, snapshot_id: str) -> None:
+    writer = cluster.begin("findings", NOW)
+    writer.write("holds", FINDING_TABLES["holds"].schema.empty_table())
+    writer.commit(1.0, {"snapshot_id": snapshot_id})
+    cluster.set_latest(writer.id)
+
+
+def _pruned(cluster: ClusterStore) -> tuple[str, ...]:
+    return prune_snapshots(cluster, SnapshotSettings(), NOW).removed
+
+
+def test_the_newest_snapshot_that_saw_a_group_stays_until_it_is_folded(
+    cluster: ClusterStore,
+) -> None:
+    earlier = _snapshot(cluster, "always", "brief", minutes=200)
+    alone = _snapshot(cluster, "always", "brief", minutes=190)
+    after = _snapshot(cluster, "always", minutes=180)
+    hourly = _snapshot(cluster, "always", minutes=160)
+    newest = _snapshot(cluster, "always", minutes=1)
+    assert _pruned(cluster) == (earlier, after)
+    assert _pruned(cluster) == ()
+    _analyzed(cluster, hourly)
+    assert _pruned(cluster) == (alone,)
+    assert cluster.ids("snapshots") == [hourly, newest]
+
+
+def test_a_group_that_a_newer_snapshot_saw_keeps_no_older_one(cluster: ClusterStore) -> None:
+    gone = _snapshot(cluster, "a", "b", minutes=200)
+    _snapshot(cluster, "b", minutes=160)
+    _snapshot(cluster, "a", minutes=100)
+    _snapshot(cluster, minutes=1)
+    assert _pruned(cluster) == (gone,)
+
+
+def test_what_was_never_committed_is_no_trace(cluster: ClusterStore) -> None:
+    gone = _snapshot(cluster, "a", offset=-1, minutes=200)
+    _snapshot(cluster, minutes=170)
+    _snapshot(cluster, minutes=1)
+    assert _pruned(cluster) == (gone,)
+
+
+def test_a_group_of_its_own_in_every_snapshot_keeps_a_bounded_number(cluster: ClusterStore) -> None:
+    ids = [_snapshot(cluster, f"console-{n}", minutes=200 - n) for n in range(9)]
+    newest = _snapshot(cluster, minutes=1)
+    assert only_witnesses(cluster, [*ids, newest], {newest}, most=4) == set(ids[-4:])
+
+
+def test_a_damaged_snapshot_is_no_witness_and_does_not_stop_the_pruning(
+    cluster: ClusterStore,
+) -> None:
+    gone = _snapshot(cluster, "a", minutes=200)
+    hourly = _snapshot(cluster, "a", minutes=170)
+    _snapshot(cluster, minutes=1)
+    folder = Path(cluster.path) / "snapshots"
+    (folder / hourly / "group_offsets.parquet").write_bytes(b"PAR1")
+    assert _pruned(cluster) == ()
+    (folder / gone / "group_offsets.parquet").write_bytes(b"PAR1")
+    assert _pruned(cluster) == (gone,)
+
+
+def test_an_analysis_that_cannot_be_read_has_folded_nothing(cluster: ClusterStore) -> None:
+    assert folded_to(cluster) == ""
+    _analyzed(cluster, "20260301T110000000Z-aaaa")
+    assert folded_to(cluster) == "20260301T110000000Z-aaaa"
+    cluster.set_latest("20260301T120000000Z-gone")
+    assert folded_to(cluster) == ""
