@@ -9,7 +9,7 @@ from datetime import datetime
 from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
 from dashboard.connections import client_for
-from dashboard.errors import RefusedError, UsageError
+from dashboard.errors import RefusedError, StoreError, UsageError
 from dashboard.guard_texts import guard
 from dashboard.model import TopicPartition
 from dashboard.purge import memory, sampled
@@ -173,12 +173,18 @@ def read_live(
 def _readings(
     store: ClusterStore, topics: Collection[str], now: datetime
 ) -> dict[str, TopicReading]:
-    kept = (store.manifest("snapshots", name) for name in reversed(store.ids("snapshots")))
-    if not any(manifest.tables.get("broker_metrics") for manifest in kept):
+    if not any(_has_metrics(store, name) for name in reversed(store.ids("snapshots"))):
         return {}
     from dashboard.purge.readings import topic_readings  # loads pandas: half a second
 
     return topic_readings(store, topics, now)
+
+
+def _has_metrics(store: ClusterStore, snapshot: str) -> bool:
+    try:
+        return bool(store.manifest("snapshots", snapshot).tables.get("broker_metrics"))
+    except StoreError:  # damaged or pruned meanwhile: others tell
+        return False
 
 
 def _not_exact(

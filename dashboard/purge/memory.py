@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dashboard.errors import StoreError
 from dashboard.model import GroupOffset, TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts
@@ -13,6 +14,8 @@ from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import Settings, TopicDeclaration, declaration
 from dashboard.snapshots import ClusterStore
 
+_TRIES = 3
+
 
 def remembered(store: ClusterStore, topics: Iterable[str]) -> list[GroupOffset]:
     """The last known offset of every group on `topics`, from the findings and newer snapshots.
@@ -20,6 +23,17 @@ def remembered(store: ClusterStore, topics: Iterable[str]) -> list[GroupOffset]:
     A group that is gone today still counts there until it is waived. Raises StoreError.
     """
     wanted = sorted(set(topics))
+    for _ in range(_TRIES):
+        try:
+            return _remembered(store, wanted)
+        except StoreError as error:
+            # Pruned while it was read: by now a newer analysis remembers its groups.
+            if error.code != "SNAPSHOT_NOT_FOUND":
+                raise
+    return _remembered(store, wanted)
+
+
+def _remembered(store: ClusterStore, wanted: list[str]) -> list[GroupOffset]:
     found: dict[tuple[str, str, int], GroupOffset] = {}
     analysis = store.latest("findings")
     after = ""
@@ -111,6 +125,6 @@ def _among(column: str, values: list[Any]) -> Any:
 
 
 def _keep(found: dict[tuple[str, str, int], GroupOffset], row: Mapping[str, Any]) -> None:
-    if row["committed_offset"] is not None:
+    if row["committed_offset"] is not None and row["committed_offset"] >= 0:
         key = (row["group_id"], row["topic"], row["partition"])
         found[key] = GroupOffset(*key, row["committed_offset"])

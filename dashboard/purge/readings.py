@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.errors import StoreError
 from dashboard.metrics.topic_bytes import BYTES_OUT
 from dashboard.purge.unseen_readers import TopicReading
 from dashboard.snapshots import ClusterStore
@@ -46,7 +48,8 @@ def topic_readings(
 ) -> dict[str, TopicReading]:
     """The reading of each topic over the kept snapshots of the last day that hold metrics.
 
-    A topic that is missing has no metrics at all. Raises StoreError.
+    A topic that is missing has no metrics at all. A snapshot that is damaged, or pruned
+    meanwhile, is left out: the others tell, with less resolution.
     """
     wanted = sorted(set(topics))
     oldest = f"{now - WINDOW:%Y%m%dT%H%M%S}"
@@ -104,7 +107,8 @@ def _reading(found: TopicReading, hosts: frozenset[int], counted: set[int]) -> T
 def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:
     # A topic without a counter was not fetched since the broker's start: Kafka makes it then.
     seen = [s.bytes_out[broker_id].get(topic, 0.0) for s in samples if broker_id in s.bytes_out]
-    return sum(after - before if after >= before else after for before, after in pairwise(seen))
+    told = [count for count in seen if math.isfinite(count)]  # exporters may say NaN
+    return sum(after - before if after >= before else after for before, after in pairwise(told))
 
 
 def _explained(samples: list[Sample]) -> dict[str, int | None]:
@@ -136,6 +140,13 @@ def _numbered(frames: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _sample(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | None:
+    try:
+        return _read(store, snapshot, topics)
+    except StoreError:
+        return None
+
+
+def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | None:
     manifest = store.manifest("snapshots", snapshot)
     if not manifest.tables.get("broker_metrics"):
         return None
@@ -198,5 +209,5 @@ def _counters(store: ClusterStore, snapshot: str, topics: list[str]) -> dict[int
     for broker_id, labels, value in zip(
         *(chosen[name].to_pylist() for name in ("broker_id", "labels", "value")), strict=True
     ):
-        found[broker_id][topic_of[labels]] = value
+        found[broker_id][topic_of[labels]] = math.nan if value is None else value
     return found

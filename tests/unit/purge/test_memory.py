@@ -5,10 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from dashboard.errors import StoreError
 from dashboard.model import TopicPartition
+from dashboard.pruning import prune
 from dashboard.purge import memory
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import Settings
+from dashboard.snapshot_files import Kind, Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
@@ -69,6 +74,34 @@ def test_findings_remember_and_newer_snapshots_go_on(tmp_path: Path) -> None:
     analysis(store, first, {"gone": 5, "alive": 7})
     snapshot(store, {"alive": 8, "new": 1}, 1)
     assert offsets_of(store) == {"gone": 5, "alive": 8, "new": 1}
+
+
+def test_a_snapshot_pruned_while_it_is_read_is_remembered_by_the_analysis_that_folded_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {"alive": 7}, 0), {"alive": 7})
+    brief, newest = snapshot(store, {"brief": 3}, 1), snapshot(store, {"alive": 8}, 2)
+    read = store.manifest
+
+    def pruned_first(kind: Kind, item_id: str) -> Manifest:
+        if item_id == brief and brief in store.ids("snapshots"):
+            analysis(store, newest, {"alive": 8, "brief": 3})
+            prune(store, "snapshots", lambda _: {newest}, NOW)
+        return read(kind, item_id)
+
+    monkeypatch.setattr(store, "manifest", pruned_first)
+    assert offsets_of(store) == {"brief": 3, "alive": 8}
+
+
+def test_a_damaged_snapshot_that_no_analysis_has_folded_refuses_by_name(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    path = Path(store.path) / "snapshots" / snapshot(store, {"a": 1}, 0) / "group_offsets.parquet"
+    path.write_bytes(b"PAR1")
+    snapshot(store, {"a": 2}, 1)
+    with pytest.raises(StoreError, match=r"group_offsets\.parquet") as caught:
+        offsets_of(store)
+    assert caught.value.code == "STORE_UNREADABLE"
 
 
 def test_an_empty_store_remembers_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -204,6 +205,20 @@ def test_kept_snapshots_of_the_last_day_are_read(tmp_path: Path) -> None:
     assert (found[TOPIC].window_ms, found[TOPIC].partitions) == (7_200_000, 1)
     assert found[TOPIC].suspected
     assert found["unknown"].measured == "not measured"
+
+
+def test_a_damaged_snapshot_and_a_count_that_is_no_number_cost_only_themselves(
+    tmp_path: Path,
+) -> None:
+    store = ClusterStore(Store(str(tmp_path)), "c1")
+    write(store, NOW - timedelta(hours=3), {1: 1e6, 2: 0.0}, 10)
+    write(store, NOW - timedelta(hours=2), {1: math.nan, 2: math.inf}, 20)
+    write(store, NOW - timedelta(hours=1), {1: 5e6, 2: 0.0}, 20)
+    write(store, NOW, {1: 9e6, 2: 5e5}, 40)
+    damaged = Path(store.path) / "snapshots" / store.ids("snapshots")[2]
+    (damaged / "replicas.parquet").write_bytes(b"PAR1")
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.bytes_out, found.window_ms) == (8_500_000, 10_800_000)
 
 
 def test_snapshots_without_metrics_measure_nothing(tmp_path: Path) -> None:
