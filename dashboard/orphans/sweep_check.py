@@ -1,0 +1,64 @@
+"""Everything that is asked of one folder before it is touched: the disk first, then the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dashboard.orphans import words
+from dashboard.orphans.sweep_folder import (
+    Measured,
+    measure,
+    opened,
+    same_as_judged,
+    told_by_name,
+    topic_id,
+)
+from dashboard.orphans.sweep_live import LiveCheck
+from dashboard.orphans.sweep_openers import refuse_if_open
+from dashboard.orphans.sweep_places import LogDir
+from dashboard.orphans.sweep_refusal import Refusal
+from dashboard.orphans.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A folder that may go: what it is, and whether the broker itself still holds its files."""
+
+    found: Measured
+    held_by_broker: bool
+    folder: int
+    log_dir: LogDir
+    is_stray: bool
+
+    def still_so(self) -> None:
+        """Raises Refusal `changed` or `open-file` when somebody came in between."""
+        if measure(self.folder, self.log_dir.device) != self.found:
+            raise Refusal("changed", "it changed while it was moved: put back")
+        refuse_if_open(self.found, broker_pid=self.log_dir.broker_pid or 0, is_stray=self.is_stray)
+
+
+def refuse_by_verdict(row: Verdict) -> None:
+    """Raises Refusal `verdict` unless the row says that its folder may go."""
+    if row.verdict != words.REMOVABLE:
+        raise Refusal("verdict", f"{row.verdict}: {row.reason}")
+    if row.topic_id is None:
+        raise Refusal("topic-id", "without a topic id nobody can tell whose it was")
+
+
+@contextmanager
+def checked(row: Verdict, log_dir: LogDir, live: LiveCheck) -> Iterator[Checked]:
+    """Opens the folder and asks everything. Raises Refusal with the first thing against it."""
+    refuse_by_verdict(row)
+    folder = told_by_name(row)
+    with opened(log_dir.folder, folder.directory) as found:
+        measured = measure(found, log_dir.device)
+        now = topic_id(found)
+        if now != row.topic_id:
+            raise Refusal("topic-id", f"its topic id is {now}, judged was {row.topic_id}")
+        same_as_judged(row, measured)
+        is_stray = folder.kind == "stray"
+        held = refuse_if_open(measured, broker_pid=log_dir.broker_pid or 0, is_stray=is_stray)
+        live.may_go(row, folder, log_dir.names)
+        yield Checked(measured, held, found, log_dir, is_stray)

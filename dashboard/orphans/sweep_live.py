@@ -1,0 +1,178 @@
+"""What the live cluster says of one folder, asked right before anything happens to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from dashboard.errors import ClusterError, RefusedError
+from dashboard.inventory.names import Folder
+from dashboard.model import LogDirsAnswer, PartitionState, Reassignment, TopicPartition, TopicState
+from dashboard.orphans.sweep_places import LogDir
+from dashboard.orphans.sweep_refusal import Refusal
+from dashboard.orphans.verdicts import Verdict
+
+_GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+
+
+class Cluster(Protocol):
+    """The questions of `cluster.live.LiveCluster` that a sweep asks."""
+
+    def cluster_id(self) -> str: ...
+    def alive_brokers(self) -> tuple[int, ...]: ...
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]: ...
+    def reassignments(self) -> tuple[Reassignment, ...]: ...
+    def log_dirs(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        brokers: Iterable[int] | None = None,
+    ) -> LogDirsAnswer: ...
+
+
+def broker_log_dirs(live: Cluster, broker_id: int) -> LogDirsAnswer:
+    """All log dirs and replicas of one broker. Raises RefusedError LOG_DIRS_UNKNOWN."""
+    answer = live.log_dirs(None, [broker_id])
+    if answer.errors or not answer.log_dirs:
+        reason = answer.errors.get(broker_id, "no answer")
+        raise RefusedError(
+            f"broker {broker_id} does not tell what it hosts: {reason}",
+            "Grant DESCRIBE on the cluster, or wait until it answers; nothing is moved unseen.",
+            code="LOG_DIRS_UNKNOWN",
+        )
+    return answer
+
+
+def prove_log_dirs(answer: LogDirsAnswer, log_dirs: Sequence[LogDir]) -> None:
+    """Each named log dir is one that the broker uses and reads. Raises RefusedError."""
+    known = {found.log_dir: found.error for found in answer.log_dirs}
+    for found in log_dirs:
+        if found.path not in known or known[found.path]:
+            raise RefusedError(
+                f"{found.path} is no log dir that the broker uses "
+                f"({known.get(found.path) or 'it names ' + ', '.join(sorted(known))})",
+                "Write --log-dirs as the broker's log.dirs does.",
+                code="LOG_DIR_UNKNOWN",
+            )
+
+
+class LiveCheck:
+    """Asks afresh for every folder. `broker_id` is the broker whose disk this is."""
+
+    def __init__(self, live: Cluster, broker_id: int, cluster_id: str) -> None:
+        self._live = live
+        self._broker_id = broker_id
+        self._cluster_id = cluster_id
+
+    def may_go(self, row: Verdict, folder: Folder, names: Callable[[], Iterable[str]]) -> None:
+        """Raises Refusal unless nothing in the cluster wants this folder.
+
+        `names` lists the partition folders of its log dir now: a replica that the broker hosts
+        there must be explained by another folder.
+        """
+        assert row.topic_id is not None
+        try:
+            self._same_cluster()
+            self._not_assigned(row.topic_id, row.partition, row.topic, folder)
+            self.partition_is_well(row.topic, row.partition)
+            self._not_hosted(row, folder, names)
+        except ClusterError as error:
+            raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
+
+    def partition_is_well(self, topic: str, partition: int) -> None:
+        """No partition of this name lacks a replica or a leader: this may be its last copy.
+
+        Raises Refusal `under-replicated`, ClusterError.
+        """
+        found = self._partition(topic, partition)
+        if found is None:
+            return
+        if found.leader_id is None or found.error:
+            raise Refusal("under-replicated", f"{topic}-{partition} is offline: {found.error}")
+        if found.under_replicated:
+            raise Refusal("under-replicated", f"{topic}-{partition} is under-replicated")
+
+    def hosts(self, topic: str, partition: int) -> bool:
+        """Whether this broker is assigned the partition of this name, or is about to be."""
+        found = self._partition(topic, partition)
+        return (found is not None and self._broker_id in found.replicas) or any(
+            (r.topic, r.partition) == (topic, partition) and self._broker_id in r.adding
+            for r in self._live.reassignments()
+        )
+
+    def topic_id(self, topic: str) -> str | None:
+        """The id of the topic of this name; None where there is none. Raises Refusal."""
+        found = self._topic(topic)
+        return None if found is None else found.topic_id
+
+    def _same_cluster(self) -> None:
+        if self._live.cluster_id() != self._cluster_id:
+            raise Refusal("cluster", "another cluster answers at this address now")
+
+    def _not_assigned(self, topic_id: str, partition: int, topic: str, folder: Folder) -> None:
+        for state in self._of_id(topic_id, topic, folder):
+            if state.topic_id is None:
+                raise Refusal("unknown", f"the cluster tells no topic id of {state.topic}")
+            if state.topic_id != topic_id:
+                continue
+            assigned = [p for p in state.partitions if p.partition == partition]
+            if any(self._broker_id in p.replicas for p in assigned):
+                raise Refusal("assigned", "the broker is assigned this very partition")
+            if any(
+                (r.topic, r.partition) == (state.topic, partition)
+                and self._broker_id in (*r.adding, *r.removing)
+                for r in self._live.reassignments()
+            ):
+                raise Refusal("assigned", "this partition is being reassigned just now")
+
+    def _of_id(self, topic_id: str, topic: str, folder: Folder) -> list[TopicState]:
+        """The topics that may have this id: by name, or all where the name was cut short."""
+        if folder.topic == topic and len(folder.directory) < 255:
+            found = self._topic(topic)
+            return [] if found is None else [found]
+        every = self._live.topics(None).values()
+        return [state for state in every if state.topic_id in (topic_id, None)]
+
+    def _topic(self, topic: str) -> TopicState | None:
+        found = self._live.topics([topic]).get(topic)
+        if found is None or found.error in _GONE:
+            return None
+        if found.error:
+            raise Refusal("unknown", f"topic {topic} cannot be read: {found.error}")
+        return found
+
+    def _partition(self, topic: str, partition: int) -> PartitionState | None:
+        found = self._topic(topic)
+        every = () if found is None else found.partitions
+        return next((p for p in every if p.partition == partition), None)
+
+    def _not_hosted(self, row: Verdict, folder: Folder, names: Callable[[], Iterable[str]]) -> None:
+        """DescribeLogDirs lists live and future replicas by name, without their folder or id."""
+        key = TopicPartition(row.topic, row.partition)
+        answer = self._live.log_dirs([key], [self._broker_id])
+        if answer.errors or not answer.log_dirs:
+            raise Refusal("unknown", "the broker does not tell what it hosts just now")
+        hosted = [r for r in answer.replicas if (r.topic, r.partition) == key]
+        if folder.kind in ("live", "future"):
+            if any(r.is_future == (folder.kind == "future") for r in hosted):
+                raise Refusal("hosted", "the broker hosts this partition: it is live")
+            return
+        here = [r for r in hosted if r.log_dir == row.log_dir]
+        if here and not _explained(key, [r.is_future for r in here], names()):
+            raise Refusal("hosted", "the broker hosts this partition here, in no other folder")
+
+
+def _explained(key: TopicPartition, futures: Sequence[bool], names: Iterable[str]) -> bool:
+    """Whether each hosted replica of a log dir has a folder of its own there."""
+    every = set(names)
+    live = f"{key.topic}-{key.partition}"
+    future = any(n.startswith(f"{live}.") and n.endswith("-future") for n in every)
+    return all(future if is_future else live in every for is_future in futures)
+
+
+def sizes(answer: LogDirsAnswer, log_dirs: Sequence[LogDir]) -> Mapping[str, int]:
+    """Bytes that the broker hosts in each of these log dirs."""
+    totals = {found.path: 0 for found in log_dirs}
+    for replica in answer.replicas:
+        if replica.log_dir in totals:
+            totals[replica.log_dir] += replica.size_bytes
+    return totals

@@ -1,0 +1,268 @@
+"""Sets folders aside by rename, puts them back, deletes them: each act between two log entries."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dashboard.errors import JournalError, RefusedError
+from dashboard.orphans import sweep_log
+from dashboard.orphans.sweep_folder import FOLDER, Measured
+from dashboard.orphans.sweep_items import DELETING, Item, after, items, unsettled
+from dashboard.orphans.sweep_places import LogDir
+from dashboard.orphans.sweep_refusal import Refusal
+
+Clock = Callable[[], datetime]
+_NO_REPLACE = 1  # RENAME_NOREPLACE of renameat2(2)
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Quarantine:
+    """One open, locked quarantine. Every act is in its log before it begins and after it ended."""
+
+    def __init__(self, path: Path, folder: int, log: sweep_log.SweepLog, now: Clock) -> None:
+        self.path = path
+        self._folder = folder
+        self._log = log
+        self._now = now
+        self.items = items(log.entries)
+        for item, kind, body in list(unsettled(self.items, folder)):
+            self._record(item, kind, body)
+            if kind == "not-moved":
+                self._drop_empty(item)
+
+    def move(
+        self, log_dir: LogDir, begun: Item, found: Measured, still_so: Callable[[], None]
+    ) -> Item:
+        """Set a folder aside. What `still_so` refuses afterwards goes back where it was.
+
+        Raises Refusal `failed` or that of `still_so`; JournalError when the log cannot be written.
+        """
+        with _uninterrupted():
+            self._log.append("moving", begun.begin(), self._now())
+            self.items[begun.item] = begun
+            try:
+                aside = self._new_folder(begun.item)
+            except OSError as error:
+                raise self._not_moved(begun, error) from error
+            try:
+                rename(begun.directory, log_dir.folder, begun.directory, aside)
+                os.fsync(aside)
+                os.fsync(log_dir.folder)
+                try:
+                    _same_folder(begun.directory, aside, found)
+                    still_so()
+                except Refusal as refusal:
+                    self._put_back(begun, log_dir, aside, refusal)
+                    raise
+            except OSError as error:
+                raise self._not_moved(begun, error) from error
+            finally:
+                os.close(aside)
+            return self._record(begun, "moved", {"item": begun.item})
+
+    def restore(self, item: Item, log_dir: LogDir) -> Item:
+        """Put a folder back under its old name, replacing nothing. Raises Refusal."""
+        with _uninterrupted(), self._opened(item) as aside:
+            self._record(item, "restoring", {"item": item.item})
+            try:
+                rename(item.directory, aside, item.directory, log_dir.folder)
+                os.fsync(log_dir.folder)
+                os.fsync(aside)
+            except OSError as error:
+                self._record(item, "not-restored", {"item": item.item, "error": _text(error)})
+                taken = error.errno in (errno.EEXIST, errno.ENOTEMPTY)
+                raise Refusal(
+                    "taken" if taken else "failed",
+                    "its name is taken in the log dir" if taken else f"failed: {_text(error)}",
+                ) from error
+            done = self._record(item, "restored", {"item": item.item})
+        self._drop_empty(item)
+        return done
+
+    def delete(self, item: Item) -> Item:
+        """Delete a folder for good, or go on with that. Raises Refusal `failed`."""
+        begun = f"{item.directory}{DELETING}"
+        with self._opened(item) as aside:
+            try:
+                if item.state != "deleting":
+                    self._record(item, "deleting", {"item": item.item})
+                    rename(item.directory, aside, begun, aside)
+                    os.fsync(aside)
+                shutil.rmtree(begun, dir_fd=aside)
+                os.fsync(aside)
+            except OSError as error:
+                if _exists(item.directory, aside):
+                    self._record(item, "not-deleted", {"item": item.item, "error": _text(error)})
+                raise Refusal("failed", f"it could not be deleted: {_text(error)}") from error
+            done = self._record(item, "deleted", {"item": item.item})
+        self._drop_empty(item)
+        return done
+
+    @contextmanager
+    def _opened(self, item: Item) -> Iterator[int]:
+        try:
+            aside = os.open(item.item, FOLDER, dir_fd=self._folder)
+        except OSError as error:
+            raise Refusal("gone", f"it is not in the quarantine: {_text(error)}") from error
+        try:
+            yield aside
+        finally:
+            os.close(aside)
+
+    def _new_folder(self, name: str) -> int:
+        os.mkdir(name, 0o700, dir_fd=self._folder)
+        os.fsync(self._folder)
+        return os.open(name, FOLDER, dir_fd=self._folder)
+
+    def _put_back(self, item: Item, log_dir: LogDir, aside: int, why: Refusal) -> None:
+        body = {"item": item.item, "error": why.code}
+        try:
+            rename(item.directory, aside, item.directory, log_dir.folder)
+        except OSError as error:
+            self._record(item, "moved", {**body, "changed": True})
+            raise Refusal(
+                why.code,
+                f"{why.reason}; it could not be put back ({_text(error)}) and lies in "
+                f"{item.path(self.path)}",
+            ) from error
+        os.fsync(log_dir.folder)
+        os.fsync(aside)
+        self._record(item, "put-back", body)
+        self._drop_empty(item)
+
+    def _not_moved(self, item: Item, error: OSError) -> Refusal:
+        self._record(item, "not-moved", {"item": item.item, "error": _text(error)})
+        self._drop_empty(item)
+        if error.errno == errno.EXDEV:
+            return Refusal(
+                "quarantine",
+                f"{self.path} is another mount of the same disk: name a folder on the log dir's "
+                "own mount with --quarantine-dir",
+            )
+        return Refusal("failed", f"it could not be moved: {_text(error)}")
+
+    def _record(self, item: Item, kind: str, body: Mapping[str, Any]) -> Item:
+        at = self._now()
+        self._log.append(kind, body, at)
+        self.items[item.item] = after(self.items[item.item], kind, body, at)
+        return self.items[item.item]
+
+    def _drop_empty(self, item: Item) -> None:
+        with suppress(OSError):
+            os.rmdir(item.item, dir_fd=self._folder)
+
+
+def new_item_name(now: datetime) -> str:
+    """A name that no other folder of a quarantine has."""
+    return f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def open_quarantine(path: Path, now: Clock) -> Iterator[Quarantine]:
+    """Make or open it, lock it, and settle what a killed sweep left.
+
+    Raises RefusedError SWEEP_BUSY, JournalError.
+    """
+    folder = _open_folder(path)
+    try:
+        lock(folder, str(path))
+        log = sweep_log.SweepLog(folder, str(path), now())
+        try:
+            yield Quarantine(path, folder, log, now)
+        finally:
+            log.close()
+    finally:
+        os.close(folder)
+
+
+def lock(folder: int, where: str) -> None:
+    """Take an open folder for this sweep alone, until it is closed. Raises RefusedError."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise RefusedError(
+            f"another sweep works on {where}",
+            "Wait until it has ended.",
+            code="SWEEP_BUSY",
+        ) from error
+
+
+def rename(source: str, source_folder: int, name: str, folder: int) -> None:
+    """Rename that never replaces anything, not even an empty folder. Raises OSError.
+
+    rename(2) would replace an empty folder in silence: a broker makes one for a new partition.
+    """
+    call = getattr(_LIBC, "renameat2", None)
+    if call is None:
+        raise OSError(errno.ENOSYS, "this system cannot rename without replacing")
+    if call(source_folder, os.fsencode(source), folder, os.fsencode(name), _NO_REPLACE) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def _open_folder(path: Path) -> int:
+    try:
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+            parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(parent)
+            finally:
+                os.close(parent)
+        return os.open(path, FOLDER)
+    except OSError as error:
+        raise JournalError(
+            f"the quarantine {path} cannot be made or opened: {_text(error)}",
+            "Run it as a user who may write there, or name another with --quarantine-dir.",
+            code="QUARANTINE_UNWRITABLE",
+        ) from error
+
+
+def _same_folder(name: str, folder: int, found: Measured) -> None:
+    state = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if (state.st_dev, state.st_ino) != (found.device, found.inode):
+        raise Refusal("changed", "another folder had its name when it was moved")
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until an act has its outcome in the log."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending: list[int] = []
+    kept = {
+        number: signal.signal(number, lambda n, _frame: pending.append(n))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        if pending:
+            raise KeyboardInterrupt
+
+
+def _text(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,143 @@
+"""A broker's disk made ready for a sweep: log dirs proved, locked; the quarantines they use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from dashboard.errors import RefusedError
+from dashboard.model import LogDirsAnswer
+from dashboard.orphans import sweep_log
+from dashboard.orphans.sweep_folder import FOLDER
+from dashboard.orphans.sweep_items import Item, after, items, unsettled
+from dashboard.orphans.sweep_live import Cluster, LiveCheck, broker_log_dirs, prove_log_dirs
+from dashboard.orphans.sweep_places import LogDir, open_log_dirs, prove_identity, quarantine_of
+from dashboard.orphans.sweep_quarantine import Clock, Quarantine, lock, open_quarantine
+from dashboard.orphans.sweep_refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What flags say. `keep` is how long a folder stays in the quarantine before it is deleted."""
+
+    log_dirs: tuple[str, ...]
+    quarantine_dirs: tuple[str, ...] = ()
+    keep: timedelta = timedelta(hours=24)
+    apply: bool = False
+
+
+@dataclass(slots=True)
+class Site:
+    """One broker's log dirs; `answer` is None only for a restore while the broker is down."""
+
+    log_dirs: tuple[LogDir, ...]
+    cluster_id: str
+    broker_id: int
+    alive: bool
+    answer: LogDirsAnswer | None
+    live: LiveCheck
+    now: Clock
+    places: Mapping[str, Path | Refusal]  # log dir -> its quarantine, or why it has none
+    stack: ExitStack
+    apply: bool
+    opened: dict[Path, Quarantine] = field(default_factory=dict)
+
+    def log_dir(self, path: str) -> LogDir:
+        """The named log dir. Raises Refusal `log-dir`."""
+        for found in self.log_dirs:
+            if found.path == path:
+                return found
+        raise Refusal("log-dir", f"its log dir {path} is not among --log-dirs")
+
+    def place(self, log_dir: LogDir) -> Path:
+        """The path of the quarantine of a log dir. Raises Refusal `quarantine`."""
+        found = self.places[log_dir.path]
+        if isinstance(found, Refusal):
+            raise found
+        return found
+
+    def quarantine(self, path: Path) -> Quarantine:
+        """The quarantine opened to act. Raises RefusedError SWEEP_BUSY, JournalError."""
+        assert self.apply
+        if path not in self.opened:
+            self.opened[path] = self.stack.enter_context(open_quarantine(path, self.now))
+        return self.opened[path]
+
+    def aside(self) -> list[tuple[Path, Item]]:
+        """Every folder that lies in a quarantine of these log dirs, in the order it came."""
+        found: list[tuple[Path, Item]] = []
+        for path in sorted({p for p in self.places.values() if isinstance(p, Path)}):
+            if path.is_dir():
+                known = self.quarantine(path).items if self.apply else peek(path, self.now)
+                lying = (i for i in known.values() if i.state in ("quarantined", "deleting"))
+                found += [(path, item) for item in lying]
+        return found
+
+
+def peek(path: Path, now: Clock) -> dict[str, Item]:
+    """What lies in a quarantine, settled in memory alone: nothing is written.
+
+    Raises JournalError when its log does not verify.
+    """
+    folder = os.open(path, FOLDER)
+    try:
+        state = sweep_log.read(folder)
+        if state.problems:
+            raise sweep_log.broken(str(path), state.problems)
+        found = items(state.entries)
+        for item, kind, body in list(unsettled(found, folder)):
+            found[item.item] = after(item, kind, body, now())
+        return found
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def open_site(
+    options: Options, live: Cluster, *, now: Clock, expected: str | None, for_restore: bool = False
+) -> Iterator[Site]:
+    """Open, prove and (to act) lock the log dirs. `expected` is the cluster of the verdicts.
+
+    Raises RefusedError, LogDirError, ClusterError: nothing was touched.
+    """
+    with open_log_dirs(options.log_dirs) as log_dirs, ExitStack() as stack:
+        cluster_id = live.cluster_id()
+        if expected is not None and expected != cluster_id:
+            raise RefusedError(
+                f"the verdicts are of cluster {expected}, the cluster reached is {cluster_id}",
+                "Correct --bootstrap-server, or take that cluster's verdicts.",
+                code="CLUSTER_MISMATCH",
+            )
+        alive = live.alive_brokers()
+        broker_id = prove_identity(log_dirs, cluster_id, alive, may_be_down=for_restore)
+        runs = broker_id in alive
+        answer = broker_log_dirs(live, broker_id) if runs else None
+        if answer is not None:
+            prove_log_dirs(answer, log_dirs)
+        if options.apply:
+            for found in log_dirs:
+                lock(found.folder, found.path)
+        yield Site(
+            log_dirs, cluster_id, broker_id, runs, answer,
+            LiveCheck(live, broker_id, cluster_id), now,
+            _places(log_dirs, options, answer), stack, options.apply,
+        )  # fmt: skip
+
+
+def _places(
+    log_dirs: tuple[LogDir, ...], options: Options, answer: LogDirsAnswer | None
+) -> dict[str, Path | Refusal]:
+    of_broker = [found.log_dir for found in answer.log_dirs] if answer else []
+    found: dict[str, Path | Refusal] = {}
+    for log_dir in log_dirs:
+        try:
+            found[log_dir.path] = quarantine_of(
+                log_dir, options.quarantine_dirs, [*of_broker, *(str(d.real) for d in log_dirs)]
+            )
+        except Refusal as refusal:
+            found[log_dir.path] = refusal
+    return found

@@ -1,0 +1,159 @@
+"""A broker's host in a temporary folder: a locked log dir, a cluster, verdicts."""
+
+# ruff: noqa: ARG002 - the signatures are LiveCluster's own
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dashboard.clock import utc_now
+from dashboard.model import (
+    LogDir,
+    LogDirsAnswer,
+    PartitionState,
+    Reassignment,
+    ReplicaSize,
+    TopicPartition,
+    TopicState,
+)
+from dashboard.orphans import words
+from dashboard.orphans.sweep import sweep
+from dashboard.orphans.sweep_report import Outcome, Report
+from dashboard.orphans.sweep_site import Options
+from dashboard.orphans.verdicts import Verdict, Verdicts
+from tests.unit.inventory.disks import TOPIC_ID, Disk
+
+LIVE = 40  # folders beside the orphan, so that one is less than 5 % of them
+STRAY = "gone-0.0123456789abcdef0123456789abcdef-stray"
+_LOCKER = (
+    "import fcntl,sys\n"
+    "held=[open(path,'r+b') for path in sys.argv[1:]]\n"
+    "[fcntl.lockf(file, fcntl.LOCK_EX) for file in held]\n"
+    "print('locked',flush=True)\n"
+    "for line in sys.stdin:\n"
+    "    held.append(open(line.strip(),'r+b')); print('opened',flush=True)\n"
+)
+
+
+class FakeCluster:
+    """A cluster with topic `live`, 40 partitions on broker 1; its parts can be changed."""
+
+    def __init__(self, log_dirs: Iterable[str]) -> None:
+        self.id = "C"
+        self.alive: tuple[int, ...] = (1, 2)
+        self.paths = list(log_dirs)
+        self.states = {"live": topic("live", "live567890123456789012", LIVE)}
+        self.moving: tuple[Reassignment, ...] = ()
+        self.hosted = [ReplicaSize(1, self.paths[0], "live", p, 100, 0, False) for p in range(LIVE)]
+        self.errors: dict[int, str] = {}
+
+    def cluster_id(self) -> str:
+        return self.id
+
+    def alive_brokers(self) -> tuple[int, ...]:
+        return self.alive
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        wanted = self.states if names is None else names
+        missing = TopicState("", None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")
+        return {name: self.states.get(name, missing) for name in wanted}
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        return self.moving
+
+    def log_dirs(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        brokers: Iterable[int] | None = None,
+    ) -> LogDirsAnswer:
+        if self.errors:
+            return LogDirsAnswer((), (), self.errors)
+        asked = None if partitions is None else set(partitions)
+        found = [r for r in self.hosted if asked is None or (r.topic, r.partition) in asked]
+        return LogDirsAnswer(tuple(LogDir(1, p, None, None) for p in self.paths), tuple(found), {})
+
+
+def topic(name: str, topic_id: str, partitions: int = 1, **changed: Any) -> TopicState:
+    one = PartitionState(name, 0, 1, 0, (1,), (1,))
+    rows = tuple(replace(one, partition=p, **changed) for p in range(partitions))
+    return TopicState(name, topic_id, False, rows)
+
+
+class Host:
+    """Broker 1 with one log dir, 40 live folders and one stray; the lock's holder is its broker."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log_dir = folder / "data"
+        self.disk = Disk(self.log_dir)
+        for number in range(LIVE):
+            self.disk.segment(self.disk.folder(f"live-{number}", "live567890123456789012"), 0)
+        self.stray = self.disk.folder(STRAY)
+        self.disk.segment(self.stray, 0)
+        (self.log_dir / ".lock").touch()
+        self.live = FakeCluster([str(self.log_dir)])
+        self.now = utc_now()
+        self.stopped: str | None = None
+        self.said: list[str] = []
+        self._broker: subprocess.Popen[str] | None = None
+
+    def start_broker(self) -> int:
+        """A process that holds the lock, as a broker does; its pid."""
+        self._broker = subprocess.Popen(
+            [sys.executable, "-S", "-c", _LOCKER, str(self.log_dir / ".lock")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._answer("locked")
+        return self._broker.pid
+
+    def broker_opens(self, path: Path) -> None:
+        assert self._broker is not None and self._broker.stdin is not None
+        self._broker.stdin.write(f"{path}\n")
+        self._broker.stdin.flush()
+        self._answer("opened")
+
+    def stop_broker(self) -> None:
+        if self._broker is not None:
+            self._broker.communicate()
+            self._broker = None
+
+    def _answer(self, word: str) -> None:
+        assert self._broker is not None and self._broker.stdout is not None
+        assert self._broker.stdout.readline().strip() == word
+
+    @property
+    def quarantine(self) -> Path:
+        return self.folder / ".lowwater-quarantine"
+
+    def row(self, **changed: Any) -> Verdict:
+        """A verdict that lets the stray go."""
+        newest = max((f.stat().st_mtime for f in self.stray.glob("*.log")), default=0)
+        row = Verdict(
+            1, str(self.log_dir), STRAY, "gone", 0, TOPIC_ID, words.STRAY, 100, 4096,
+            datetime.fromtimestamp(newest, UTC), words.REMOVABLE, "seen for 3 h", None,
+        )  # fmt: skip
+        return replace(row, **changed)
+
+    def verdicts(self, *rows: Verdict) -> Verdicts:
+        made = self.now - timedelta(minutes=1)
+        return Verdicts(
+            "C", "prod", "a1", "s1", made, made, made + timedelta(hours=24), rows or (self.row(),)
+        )
+
+    def sweep(self, verdicts: Verdicts | None = None, **options: Any) -> Report:
+        chosen = Options((str(self.log_dir),), **{"apply": True, **options})
+        return sweep(
+            verdicts or self.verdicts(), chosen, self.live, now=lambda: self.now,
+            progress=self.said.append, stopped=lambda: self.stopped,
+        )  # fmt: skip
+
+    def one(self, *rows: Verdict, **options: Any) -> Outcome:
+        """The outcome of the only row."""
+        (outcome,) = self.sweep(self.verdicts(*rows), **options).rows
+        return outcome

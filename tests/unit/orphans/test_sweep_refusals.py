@@ -1,0 +1,293 @@
+"""Each thing that keeps a sweep off a folder: it stays where it is, and the reason is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import LowwaterError
+from dashboard.model import Reassignment, ReplicaSize, TopicState
+from dashboard.orphans import words
+from tests.unit.inventory.disks import TOPIC_ID
+from tests.unit.orphans.sweep_host import LIVE, STRAY, Host, topic
+
+
+def stays(host: Host, code: str, **changed: object) -> None:
+    """The folder is refused with this code, dry and acting, and nothing was touched."""
+    for apply in (False, True):
+        outcome = host.one(host.row(**changed), apply=apply)
+        assert (outcome.state, outcome.code) == ("refused", code), outcome.reason
+    assert host.stray.is_dir()
+
+
+def refuses(host: Host, code: str) -> None:
+    """The whole sweep is refused with this code."""
+    for apply in (False, True):
+        with pytest.raises(LowwaterError) as caught:
+            host.sweep(apply=apply)
+        assert caught.value.code == code
+    assert host.stray.is_dir()
+
+
+def test_a_free_folder_goes(host: Host) -> None:
+    """What all the refusals below are measured against."""
+    assert host.one(apply=False).state == "would_move"
+    assert host.one().state == "moved"
+    assert not host.stray.exists()
+
+
+@pytest.mark.parametrize("verdict", [words.SCHEDULED, words.NEVER])
+def test_what_is_not_removable(host: Host, verdict: str) -> None:
+    at = host.now if verdict == words.SCHEDULED else None
+    stays(host, "verdict", verdict=verdict, check_at=at)
+    assert host.sweep(host.verdicts(host.row(verdict=verdict))).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"log_dir": "/elsewhere"}, "log-dir"),
+        ({"directory": "__cluster_metadata-0", "topic": "__cluster_metadata"}, "name"),
+        ({"directory": "../data-0", "topic": ".."}, "name"),
+        ({"directory": "remote-log-index-cache"}, "name"),
+        ({"directory": "gone-00"}, "name"),
+        ({"topic": "other"}, "name"),
+        ({"partition": 1}, "name"),
+        ({"kind": words.MOVED_AWAY}, "kind"),
+        ({"kind": words.TWO_LOG_DIRS}, "kind"),
+        ({"kind": words.CHECKPOINT_ENTRY}, "kind"),
+        ({"directory": STRAY.replace("0123", "3210")}, "gone"),
+        ({"topic_id": "x" * 22}, "topic-id"),
+        ({"topic_id": None}, "topic-id"),
+        ({"size_bytes": 99}, "changed"),
+        ({"size_bytes": None}, "changed"),
+    ],
+)
+def test_a_row_that_is_not_this_folders(host: Host, changed: dict[str, object], code: str) -> None:
+    stays(host, code, **changed)
+
+
+def test_a_newer_write(host: Host) -> None:
+    row = host.row()
+    later = row.newest_at.timestamp() + 2 if row.newest_at else 0
+    os.utime(host.stray / f"{0:020}.log", (later, later))
+    stays(host, "changed", newest_at=row.newest_at)
+
+
+def test_a_changed_topic_id(host: Host) -> None:
+    (host.stray / "partition.metadata").write_text(f"version: 0\ntopic_id: {'y' * 22}")
+    stays(host, "topic-id")
+    (host.stray / "partition.metadata").unlink()
+    stays(host, "topic-id")
+
+
+def test_links_of_every_kind(host: Host) -> None:
+    log = host.stray / f"{0:020}.log"
+    (host.stray / "more").symlink_to("/etc/passwd")
+    stays(host, "link")
+    (host.stray / "more").unlink()
+    os.link(log, host.folder / "second name")
+    stays(host, "link")
+    (host.folder / "second name").unlink()
+    (host.stray / "nested").mkdir()
+    stays(host, "unusual")
+    (host.stray / "nested").rmdir()
+    row = host.row()
+    host.stray.rename(host.folder / "real")
+    host.stray.symlink_to(host.folder / "real")
+    assert host.one(row).code == "link"
+    assert host.stray.is_symlink()
+
+
+def test_an_open_file_of_another_process(host: Host) -> None:
+    code = "import sys; f=open(sys.argv[1]); print(1, flush=True); sys.stdin.read()"
+    words_ = [sys.executable, "-S", "-c", code, str(host.stray / f"{0:020}.log")]
+    with subprocess.Popen(words_, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        stays(host, "open-file")
+        outcome = host.one()
+        assert str(reader.pid) in (outcome.reason or "")
+        reader.communicate()
+    assert host.one().state == "moved"
+
+
+def test_an_open_file_of_the_broker_is_no_hindrance_for_a_stray_alone(host: Host) -> None:
+    """A running broker holds every stray open and never looks at it again."""
+    host.broker_opens(host.stray / f"{0:020}.log")
+    assert "restarts" in (host.one(apply=False).reason or "")
+    live = host.disk.folder("gone-0")
+    host.disk.segment(live, 0)
+    host.broker_opens(live / f"{0:020}.log")
+    row = host.row(directory="gone-0", kind=words.DELETED_TOPIC)
+    newest = host.row().newest_at
+    assert newest is not None
+    row = replace(row, newest_at=newest + timedelta(seconds=60))
+    assert host.one(row).code == "open-file"
+    assert live.is_dir()
+
+
+@pytest.mark.parametrize("in_reassignment", [False, True])
+def test_a_partition_that_the_broker_is_assigned(host: Host, in_reassignment: bool) -> None:
+    replicas = (2,) if in_reassignment else (2, 1)
+    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=replicas, isr=replicas)
+    if in_reassignment:
+        host.live.moving = (Reassignment("gone", 0, (1,), ()),)
+    stays(host, "assigned")
+
+
+def test_a_partition_that_moved_away_may_go_once_its_replicas_are_in_sync(host: Host) -> None:
+    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2, 3), isr=(2,))
+    stays(host, "under-replicated")
+    host.live.states["gone"] = topic("gone", "z" * 22, replicas=(2, 3), isr=(2,))
+    stays(host, "under-replicated")
+    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2,), isr=(2,), leader_id=None)
+    stays(host, "under-replicated")
+    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2, 3), isr=(2, 3))
+    assert host.one().state == "moved"
+
+
+def test_a_topic_that_cannot_be_read(host: Host) -> None:
+    host.live.states["gone"] = TopicState("gone", None, False, (), "TOPIC_AUTHORIZATION_FAILED")
+    stays(host, "unknown")
+
+
+def test_a_replica_that_the_broker_hosts_here_in_no_other_folder(host: Host) -> None:
+    host.live.hosted.append(ReplicaSize(1, str(host.log_dir), "gone", 0, 100, 0, False))
+    stays(host, "hosted")
+    (host.log_dir / "gone-0").mkdir()
+    assert host.one().state == "moved"
+
+
+def test_a_live_folder_with_a_forged_verdict(host: Host) -> None:
+    row = host.row(
+        directory="live-3", topic="live", partition=3, topic_id="live567890123456789012",
+        kind=words.DELETED_TOPIC, newest_at=host.now,
+    )  # fmt: skip
+    assert host.one(row).code == "assigned"
+    host.live.states = {}
+    assert host.one(row).code == "hosted"
+    assert (host.log_dir / "live-3").is_dir()
+
+
+def test_more_than_a_twentieth_at_once(host: Host) -> None:
+    names = [f"gone-{n}.{n:032x}-stray" for n in range(1, 4)]
+    later = host.now + timedelta(minutes=1)
+    rows = [host.row()]
+    for number, name in enumerate(names, start=1):
+        host.disk.segment(host.disk.folder(name), 0)
+        rows.append(host.row(directory=name, partition=number, newest_at=later))
+    report = host.sweep(host.verdicts(*rows))
+    assert {row.code for row in report.rows} == {"share"}
+    assert report.exit_code == 3
+    moved = host.sweep(host.verdicts(*rows[:2]))
+    assert [row.state for row in moved.rows] == ["moved", "moved"]
+    # What lies in quarantine counts: two and one more are over again.
+    again = host.sweep(host.verdicts(*rows[2:3]))
+    assert [row.code for row in again.rows if row.state == "refused"] == ["share"]
+
+
+def test_bytes_are_a_share_too(host: Host) -> None:
+    host.disk.segment(host.stray, 0, 100 * LIVE)
+    stays(host, "share", size_bytes=100 * LIVE)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "code"),
+    [
+        (lambda host: setattr(host.live, "id", "other"), "CLUSTER_MISMATCH"),
+        (lambda host: setattr(host.live, "alive", (2, 3)), "NODE_MISMATCH"),
+        (lambda host: setattr(host.live, "errors", {1: "CLUSTER_AUTHORIZATION_FAILED"}),
+         "LOG_DIRS_UNKNOWN"),
+        (lambda host: setattr(host.live, "paths", ["/other"]), "LOG_DIR_UNKNOWN"),
+        (lambda host: host.stop_broker(), "NOT_ITS_DISK"),
+        (lambda host: (host.log_dir / "meta.properties").unlink(), "LOG_DIR_UNREADABLE"),
+        (lambda host: (host.log_dir / "meta.properties").write_text("cluster.id=X\nnode.id=1\n"),
+         "CLUSTER_MISMATCH"),
+        (lambda host: (host.log_dir / "meta.properties").write_text("cluster.id=C\nnode.id=9\n"),
+         "NODE_MISMATCH"),
+        (lambda host: setattr(host, "now", host.now - timedelta(hours=1)),
+         None),
+    ],
+)  # fmt: skip
+def test_a_disk_or_cluster_that_is_not_the_one(
+    host: Host, break_it: Callable[[Host], None], code: str | None
+) -> None:
+    verdicts = host.verdicts()
+    break_it(host)
+    with pytest.raises(LowwaterError) as caught:
+        host.sweep(verdicts)
+    assert caught.value.code == (code or "VERDICTS_FROM_THE_FUTURE")
+    assert host.stray.is_dir()
+    assert not host.quarantine.exists()
+
+
+def test_verdicts_of_another_broker_are_left_to_its_host(host: Host) -> None:
+    report = host.sweep(host.verdicts(host.row(broker_id=2)))
+    assert report.rows == ()
+    assert "1 verdicts are for other brokers" in report.notes[0]
+    assert report.exit_code == 0
+
+
+def test_the_read_only_switch(host: Host) -> None:
+    host.stopped = "the settings are read-only"
+    assert host.one(apply=False).state == "would_move"
+    with pytest.raises(LowwaterError) as caught:
+        host.sweep()
+    assert caught.value.code == "READ_ONLY"
+    assert host.stray.is_dir()
+
+
+def test_a_quarantine_inside_a_log_dir_or_around_one(host: Host) -> None:
+    other = host.folder / "b"
+    other.mkdir()
+    host.live.paths.append(str(other))
+    within = host.folder / "foreign"
+    (within / "deep").mkdir(parents=True)
+    (within / "meta.properties").touch()
+    (host.folder / "link").symlink_to(host.log_dir)
+    for place in (
+        host.log_dir, host.log_dir / "q", host.stray / "q", other / "q", host.folder,
+        within / "deep" / "q", host.folder / "link" / "q", host.folder / "link",
+    ):  # fmt: skip
+        outcome = host.one(quarantine_dirs=(str(place),))
+        assert outcome.code == "quarantine", place
+    assert host.stray.is_dir()
+    full = host.folder / "full"
+    (full / "something").mkdir(parents=True)
+    assert host.one(quarantine_dirs=(str(full),)).code == "quarantine"
+    assert host.one(quarantine_dirs=(str(host.folder / "fine"),)).state == "moved"
+
+
+def test_a_quarantine_on_another_mount(host: Host, tmp_path: Path) -> None:
+    shm = Path("/dev/shm")
+    if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system on this machine")
+    outcome = host.one(quarantine_dirs=(str(shm / f"lowwater-test-{os.getpid()}"),))
+    assert outcome.code == "quarantine"
+    assert "--quarantine-dir" in (outcome.reason or "")
+
+
+def test_a_log_dir_that_is_a_mount_of_its_own(host: Host) -> None:
+    """The default place, beside the log dir, is then on another disk."""
+    row = host.row()
+    mounted = subprocess.run(
+        ["mount", "--bind", str(host.log_dir), str(host.log_dir)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("this user may not mount")
+    try:
+        # The same device, but a rename cannot cross it: told when it is tried.
+        outcome = host.one(row)
+        assert (outcome.state, outcome.code) == ("refused", "quarantine"), outcome
+        assert "--quarantine-dir" in (outcome.reason or "")
+        assert host.stray.is_dir()
+    finally:
+        subprocess.run(["umount", str(host.log_dir)], check=True)
