@@ -7,6 +7,7 @@ Done on the driver, all replicas at once: a step costs no more than reading the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from analytics import history, segments
 from analytics.arrow import column, looked_up
-from analytics.points import Points, measured, with_records
+from analytics.points import measured, told, with_records
 from dashboard.curve_tables import ReplicaCurves, from_table, integers
 from dashboard.curves import Curves, Ints
 from dashboard.snapshot_files import Manifest
@@ -28,12 +29,15 @@ def fold(
     base: Manifest | None,
     replicas: pa.Table,
     topics: pa.Table,
+    *,
+    each: Callable[[Manifest, pa.Table, history.Step], None] | None = None,
 ) -> ReplicaCurves:
-    """The curves of `replicas`, the snapshot's `points.measured`, those without records left out.
+    """The curves of `replicas`, the snapshot's `points.told`, those with a size and records.
 
     Goes on from the curves of `base`, an earlier analysis, over every snapshot since then: an
     inventory's segments where the snapshot has them and they fit, else history, else
     proportional (two knots: the log start and the log end). `topics`: topic and segment_bytes.
+    `each` is called with every snapshot on the way, what it told, and the step that it was.
     """
     found = from_table(
         cluster.read("findings", base.id, "curves")
@@ -41,24 +45,27 @@ def fold(
         else FINDING_TABLES["curves"].schema.empty_table()
     )
     known_to = str(base.details["snapshot_id"]) if base else ""
-    for between in cluster.ids("snapshots"):
-        if known_to < between < snapshot.id:
-            found = _step(cluster, between, found, with_records(measured(cluster, between)))
-    found = _step(cluster, snapshot.id, found, with_records(replicas))
+    new = [i for i in cluster.ids("snapshots") if known_to < i < snapshot.id]
+    for between in [*new, snapshot.id]:
+        rows = told(cluster, between) if between != snapshot.id else replicas
+        found, step = _stepped(cluster, between, found, rows)
+        if each is not None:
+            each(cluster.manifest("snapshots", between), rows, step)
     names = column(found.places, "topic")
     sizes = looked_up(names, column(topics, "topic"), column(topics, "segment_bytes"))
     return found.with_segment_bytes(integers(pa.chunked_array([sizes]), 0))
 
 
-def _step(
-    cluster: ClusterStore, snapshot_id: str, before: ReplicaCurves, points: Points
-) -> ReplicaCurves:
-    grown = history.extended(before, points)
+def _stepped(
+    cluster: ClusterStore, snapshot_id: str, before: ReplicaCurves, rows: pa.Table
+) -> tuple[ReplicaCurves, history.Step]:
+    points = with_records(measured(rows))
+    grown, step = history.extended(before, points)
     inventory = cluster.read("snapshots", snapshot_id, "segments", segments.COLUMNS)
     if not inventory.num_rows:
-        return ReplicaCurves(points.places, grown)
+        return ReplicaCurves(points.places, grown), step
     replica, exact = segments.drawn(inventory, points)
-    return ReplicaCurves(points.places, _instead(grown, replica, exact))
+    return ReplicaCurves(points.places, _instead(grown, replica, exact)), step
 
 
 def _instead(curves: Curves, replica: Ints, better: Curves) -> Curves:

@@ -43,20 +43,41 @@ class _Dense:
         return self.offset[rows, index], self.below[rows, index]
 
 
-def extended(before: ReplicaCurves, points: Points) -> Curves:
-    """The curves of `points`' replicas, in their order, going on from those of `before`."""
-    row = _known(before, points)
+@dataclass(frozen=True)
+class Step:
+    """What one snapshot does to each replica: bytes that came, as the last interval's slope has
+    them, and bytes that left below a moved log start. Where its curve begins anew, both are 0, or
+    all of them where the log start passed the last log end.
+    """
+
+    growth: Ints
+    gone: Ints
+
+
+def extended(before: ReplicaCurves, points: Points) -> tuple[Curves, Step]:
+    """The curves of `points`' replicas, in their order, going on from those of `before`; and what
+    the step was.
+    """
+    own = matched(points.places, before.places)
+    row = _known(before, points, own)
     other = _other_topic(before.places, points.places, row)
+    anew = other | (row != own)
     parts = [
-        _extended(before.curves, row[some], other[some], points.offsets(some))
+        _extended(before.curves, row[some], other[some], anew[some], points.offsets(some))
         for some in (slice(at, at + _AT_A_TIME) for at in range(0, len(row), _AT_A_TIME))
     ]
-    return _flat(parts) if parts else curves_of([], [], PROPORTIONAL)
+    if not parts:
+        return curves_of([], [], PROPORTIONAL), Step(row, row)
+    steps = [step for _, step in parts]
+    whole = Step(
+        np.concatenate([step.growth for step in steps]),
+        np.concatenate([step.gone for step in steps]),
+    )
+    return _flat([dense for dense, _ in parts]), whole
 
 
-def _known(before: ReplicaCurves, points: Points) -> Ints:
-    """The row of `before` that each replica goes on from; -1 where nothing is known of it."""
-    row = matched(points.places, before.places)
+def _known(before: ReplicaCurves, points: Points, row: Ints) -> Ints:
+    """The row of `before` that each replica goes on from, mostly its own `row`; -1: it has none."""
     curves = before.curves
     length = curves.last - curves.first + 1
     if not (length > 2).any():
@@ -73,13 +94,15 @@ def _known(before: ReplicaCurves, points: Points) -> Ints:
     return np.where(short & (beside >= 0) & (length[other] > 2) & there, other, row)
 
 
-def _extended(curves: Curves, row: Ints, other: Flags, now: Offsets) -> _Dense:
+def _extended(
+    curves: Curves, row: Ints, other: Flags, anew: Flags, now: Offsets
+) -> tuple[_Dense, Step]:
     """Some replicas, few enough for the processor's cache; `row` is their place in `curves`."""
     old = _dense(curves, row)
     fresh = _fresh(old, now) | other
-    grown, begun = _grown(old, now), _begun(now)
+    (grown, step), begun = _grown(old, now), _begun(now)
     either = fresh[:, np.newaxis]
-    return _pruned(
+    dense = _pruned(
         _Dense(
             np.where(either, begun.offset, grown.offset),
             np.where(either, begun.below, grown.below),
@@ -87,6 +110,14 @@ def _extended(curves: Curves, row: Ints, other: Flags, now: Offsets) -> _Dense:
             np.where(fresh, begun.count, grown.count),
         )
     )
+    end, size = old.at(np.maximum(old.count - 1, 0))
+    passed = (old.count > 1) & (now.start >= end)
+    known = ~anew & (passed | ~fresh)
+    growth, gone = (
+        np.where(known, np.where(passed, whole, part), 0)
+        for whole, part in ((now.size, step.growth), (size, step.gone))
+    )
+    return dense, Step(growth, gone)
 
 
 def _dense(curves: Curves, row: Ints) -> _Dense:
@@ -128,7 +159,7 @@ def _begun(points: Offsets) -> _Dense:
     return _Dense(offset, below, method, np.full(len(points.end), 2, dtype=np.int64))
 
 
-def _grown(old: _Dense, points: Offsets) -> _Dense:
+def _grown(old: _Dense, points: Offsets) -> tuple[_Dense, Step]:
     """The old curve without what left, and one more knot where the log end moved."""
     rows = np.arange(len(old.count))
     last = np.maximum(old.count - 1, 0)
@@ -156,12 +187,13 @@ def _grown(old: _Dense, points: Offsets) -> _Dense:
     method[rows, count - 1] = np.where(same_end, method[rows, count - 1], HISTORY)
     method[:, 0] = method[:, 1]
     past = step >= (count - 1)[:, np.newaxis]
-    return _Dense(
+    dense = _Dense(
         np.where(past, points.end[:, np.newaxis], offset),
         np.where(past, points.size[:, np.newaxis], below),
         method,
         count,
     )
+    return dense, Step(growth, gone)
 
 
 def _slope(old: _Dense, last: Ints) -> Floats:

@@ -21,16 +21,19 @@ from analytics import (
     disks,
     freed,
     groups,
+    growth,
     holds,
     partitions,
     points,
     quality,
     reclaimable,
     topics,
+    trend_tables,
     windows,
 )
 from analytics.arrow import column
 from analytics.tables import Tables, stamped, write_all
+from analytics.trend_tables import microseconds
 from dashboard.curve_tables import to_table
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.pruning import prune_findings
@@ -68,7 +71,7 @@ def analyze(
 ) -> Analyzed:
     """Analyze one snapshot (the newest by default) and commit its findings.
 
-    `full` folds holds and curves over all kept snapshots, instead of going on from the last one.
+    `full` folds holds, curves and trends over all kept snapshots; else they go on from the last.
     LATEST moves only forward: an older snapshot's analysis does not replace a newer one's.
     Raises StoreError (no snapshot, unreadable, newer schema, disk full) and AnalysisError.
     """
@@ -127,12 +130,17 @@ def _findings(
     )
     starts = _share_starts(cluster, snapshot, share)
     named = named.append_column("share_groups", groups.share_groups(share, starts, named))
-    replicas = points.measured(cluster, snapshot.id)
-    drawn = curves.fold(cluster, snapshot, base, replicas, named)
-    found, replicas = freed.with_bytes(found, replicas, drawn)
+    told = points.told(cluster, snapshot.id)
+    moved = trend_tables.Carried(cluster, base)
+    drawn = curves.fold(cluster, snapshot, base, told, named, each=moved.add)
+    found, replicas = freed.with_bytes(found, points.measured(told), drawn)
     known = reclaimable.described(found, named, read["reassignments"])
     incomplete = list(snapshot.details.get("groups_incomplete", ()))
-    return _told(known, held, read, incomplete, replicas) | {"curves": to_table(drawn)}
+    return _told(known, held, read, incomplete, replicas) | {
+        "curves": to_table(drawn),
+        "trends": trend_tables.to_table(moved.trends),
+        "growth": growth.growth(moved.trends, read["log_dirs"], microseconds(snapshot)),
+    }
 
 
 def _share_starts(cluster: ClusterStore, snapshot: Manifest, share: pa.Table) -> pa.Table:
@@ -185,14 +193,18 @@ _COLUMNS: dict[str, list[str] | None] = {
 }
 
 
+_CARRIED = {"holds", "curves", "trends"}
+
+
 def _base(cluster: ClusterStore, snapshot: Manifest) -> Manifest | None:
-    """The newest analysis of this snapshot or an older one; holds and curves go on from it."""
+    """The newest analysis of this snapshot or an older one that has all that goes on from it."""
     for analysis_id in reversed(cluster.ids("findings")):
         try:
             found = cluster.manifest("findings", analysis_id)
         except StoreError:
             continue
-        if "holds" in found.tables and str(found.details.get("snapshot_id", "~")) <= snapshot.id:
+        whole = found.tables.keys() >= _CARRIED
+        if whole and str(found.details.get("snapshot_id", "~")) <= snapshot.id:
             return found
     return None
 

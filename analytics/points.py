@@ -14,9 +14,9 @@ from dashboard.curve_tables import PLACE, integers
 from dashboard.curves import Ints
 from dashboard.snapshots import ClusterStore
 
-_READ = [
-    "topic_no", "partition", "broker_id", "log_dir", "size_bytes", "is_future",
-    "log_start_offset", "log_end_offset",
+_KEPT = [
+    "topic_no", "partition", "broker_id", "log_dir", "size_bytes", "log_start_offset",
+    "log_end_offset", "observed_at", "is_leader", "in_sync",
 ]  # fmt: skip
 
 
@@ -40,21 +40,20 @@ class Points(Offsets):
         return Offsets(self.start[some], self.end[some], self.size[some])
 
 
-def measured(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
-    """PLACE, topic_no, topic_id, size_bytes, start and end of each replica whose size was told.
+def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
+    """What a snapshot tells of each replica: _KEPT, topic, topic_id, start and end, by PLACE.
 
-    Offsets are the replica's own where it told them, else the leader's; null where neither is
-    known. Future copies are left out. Sorted by PLACE.
+    start and end are the replica's own where it told them, else the leader's; null where neither is
+    known. Future copies are left out.
     """
-    rows = cluster.read("snapshots", snapshot_id, "replicas", _READ)
-    live = pc.invert(pc.fill_null(rows["is_future"], False))
-    rows = rows.filter(pc.and_(live, rows["size_bytes"].is_valid()))
+    rows = cluster.read("snapshots", snapshot_id, "replicas", [*_KEPT, "is_future"])
+    rows = rows.filter(pc.invert(pc.fill_null(rows["is_future"], False)))
     topics = cluster.read("snapshots", snapshot_id, "topics", ["topic_no", "topic", "topic_id"])
     leaders = cluster.read("snapshots", snapshot_id, "partitions", _LEADERS)
     where = places(column(rows, "topic_no"), column(rows, "partition"))
     there = places(column(leaders, "topic_no"), column(leaders, "partition"))
     numbers, known = column(rows, "topic_no"), column(topics, "topic_no")
-    found = rows.select(["topic_no", "partition", "broker_id", "log_dir", "size_bytes"])
+    found = rows.select(_KEPT)
     for name in ("topic", "topic_id"):
         found = found.append_column(name, looked_up(numbers, known, column(topics, name)))
     for name, own, leader in (
@@ -64,6 +63,11 @@ def measured(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
         by_leader = looked_up(where, there, column(leaders, leader))
         found = found.append_column(name, pc.coalesce(column(rows, own), by_leader))
     return found.filter(found["topic"].is_valid()).sort_by([(n, "ascending") for n in PLACE])
+
+
+def measured(replicas: pa.Table) -> pa.Table:
+    """Those of `told` whose size was told."""
+    return replicas.filter(replicas["size_bytes"].is_valid())
 
 
 _LEADERS = ["topic_no", "partition", "log_start_offset", "high_watermark"]

@@ -81,8 +81,10 @@ def stamped(table: str, data: pa.Table, snapshot: Manifest) -> pa.Table:
     found = data.append_column(
         "snapshot_id", pa.repeat(pa.scalar(snapshot.id), rows)
     ).append_column("taken_at", pa.repeat(taken_at, rows))
-    # The long one is made in its order: to sort it again takes as long as to make it.
-    return found if table == "curves" else found.sort_by([(k, "ascending") for k in spec.key])
+    # The long ones are made in their order: to sort them again takes as long as to make them.
+    if table in {"curves", "trends"}:
+        return found
+    return found.sort_by([(k, "ascending") for k in spec.key])
 
 
 def write_all(writer: Writer, findings: Iterable[tuple[str, pa.Table]]) -> dict[str, int]:

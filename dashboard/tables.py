@@ -39,6 +39,17 @@ def _spec(name: str, key: str, /, **columns: pa.DataType) -> TableSpec:
     return TableSpec(name, tuple(key.split()), pa.schema(list(fields.items())))
 
 
+def _sums(window: str, *values: str) -> dict[str, pa.DataType]:
+    """A pane's samples: n and Σx of the window, and per y its extremes, Σy and Σxy."""
+    times = dict.fromkeys(("from", "first_at", "last_at"), _TIME)
+    whole = {f"{window}_{name}": kind for name, kind in (times | {"n": _I32}).items()}
+    of_x = dict.fromkeys((f"{window}_x", f"{window}_xx"), pa.float64())
+    return whole | of_x | {
+        f"{y}_{part}": pa.float64() if part in {"y", "xy"} else _I64
+        for y in values for part in ("first", "last", "min", "max", "y", "xy")
+    }  # fmt: skip
+
+
 _PARTITION = {"topic_no": _I32, "partition": _I32}
 _NAMED_PARTITION = {"topic": _TEXT, "partition": _I32}
 
@@ -132,6 +143,20 @@ FINDING_TABLES: dict[str, TableSpec] = {
         _spec(
             "quality", "table broker_id", table=_TEXT, broker_id=_I32, rows=_I64,
             expected_rows=_I64, complete=_FLAG, reason=_TEXT,
+        ),
+        # Per replica, and per log dir (topic null: size is what its disk has in use), two panes of
+        # carried sums: 12 h of sizes, 15 min of lags and log ends (analytics/trends.py).
+        _spec(
+            "trends", "pane topic partition broker_id log_dir", pane=_TEXT, **_NAMED_PARTITION,
+            broker_id=_I32, log_dir=_TEXT, topic_id=_TEXT, **_sums("size", "size"),
+            size_since=_TIME, bytes_in=_I64, bytes_out=_I64, **_sums("lag", "lag", "end"),
+        ),
+        # Per topic (over its replicas) and per log dir (topic null); null: not enough history yet.
+        _spec(
+            "growth", "topic broker_id log_dir", topic=_TEXT, broker_id=_I32, log_dir=_TEXT,
+            bytes_in_per_hour=_I64, bytes_out_per_hour=_I64, growth_per_hour=_I64,
+            used_bytes_per_hour=_I64, days_to_full=pa.float64(), window_seconds=_I64,
+            samples=_I32, replicas=_I32,
         ),
     )
 }  # fmt: skip

@@ -24,8 +24,13 @@ _COLUMNS = {
         "broker_id", "log_dir", "total_bytes", "usable_bytes", "reclaimable_bytes", "held_bytes",
         "live_bytes", "error",
     ),
+    "growth": (
+        "topic", "broker_id", "log_dir", "bytes_in_per_hour", "bytes_out_per_hour",
+        "growth_per_hour", "used_bytes_per_hour", "days_to_full", "window_seconds", "samples",
+    ),
     "quality": ("table", "broker_id", "rows", "expected_rows", "complete", "reason"),
 }  # fmt: skip
+_NOT_YET = "growth_per_hour -: not enough history yet, it takes 3 snapshots over 10 minutes"
 _HIDDEN = ("snapshot_id", "taken_at")
 
 
@@ -36,7 +41,8 @@ def add_parser(verbs: Verbs) -> None:
         "findings",
         "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
-        "disks or quality. Rows are sorted by the table's key; bytes are summed over replicas.",
+        "disks, growth, trends or quality. Rows are sorted by the table's key; bytes are summed\n"
+        "over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",
             "lowwater findings blockers --limit 5 --json",
@@ -101,12 +107,21 @@ def _text(name: str, rows: list[dict[str, Any]], matching: int) -> str:
         return f"{name} has no such rows"
     columns = _COLUMNS.get(name) or [c for c in rows[0] if c not in _HIDDEN]
     left = f"\n{len(rows)} of {matching} rows" if len(rows) < matching else ""
-    return output.table([_readable(row) for row in rows], list(columns)) + left
+    new = name == "growth" and any(row["growth_per_hour"] is None for row in rows)
+    note = f"\n{_NOT_YET}" if new else ""
+    return output.table([_readable(row) for row in rows], list(columns)) + left + note
 
 
 def _readable(row: dict[str, Any]) -> dict[str, Any]:
-    """Bytes in units that people read; --json keeps every digit."""
-    return {
-        name: output.size(value) if "bytes" in name and isinstance(value, int) else value
-        for name, value in row.items()
-    }
+    """Bytes in units that people read, and no more than tenths; --json keeps every digit."""
+    return {name: _short(name, value) for name, value in row.items()}
+
+
+def _short(name: str, value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 1)
+    return output.size(value) if _is_size(name) and isinstance(value, int) else value
+
+
+def _is_size(name: str) -> bool:
+    return "bytes" in name or name == "growth_per_hour"

@@ -8,7 +8,7 @@ from tests.spark.conftest import Lab, Snapshot
 from tests.unit.analytics.logs import Log
 
 pytestmark = pytest.mark.spark
-TABLES = ("reclaimable", "curves", "blockers", "disks", "holds")
+TABLES = ("reclaimable", "curves", "blockers", "disks", "holds", "trends", "growth")
 
 
 def of(log: Log, *, inventory: bool) -> Snapshot:

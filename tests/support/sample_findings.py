@@ -9,6 +9,7 @@ from dashboard import guard_texts
 from dashboard.model import Guard
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
+from tests.support import sample_trends
 from tests.support.sample_partitions import (
     BROKERS,
     SILENT,
@@ -53,6 +54,8 @@ def write(
              "reason": None if b in answered else SILENT}
             for t in ("replicas", "log_dirs") for b in BROKERS
         ],
+        "trends": sample_trends.trends(parts, answered, taken_at),
+        "growth": sample_trends.growth(parts, answered),
     }  # fmt: skip
     for table, rows in tables.items():
         writer.write(table, table_of(FINDING_TABLES[table], rows, snapshot_id, taken_at))

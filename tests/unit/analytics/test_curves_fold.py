@@ -36,7 +36,7 @@ def write(cluster: ClusterStore, snapshot: Snapshot) -> Manifest:
 
 
 def fold(cluster: ClusterStore, snapshot: Manifest, base: Manifest | None) -> pa.Table:
-    replicas = points.measured(cluster, snapshot.id)
+    replicas = points.told(cluster, snapshot.id)
     found = curves.fold(cluster, snapshot, base, replicas, TOPICS)
     return stamped("curves", to_table(found), snapshot)
 
@@ -94,8 +94,8 @@ def test_the_surest_estimator_of_each_replica_is_chosen_and_a_sum_is_called_by_t
     for broker in (1, 2):
         inventoried(snapshot, log, "b", broker)
     written = write(cluster, snapshot)
-    replicas = points.measured(cluster, written.id)
-    drawn = curves.fold(cluster, written, None, replicas, TOPICS)
+    told = points.told(cluster, written.id)
+    drawn = curves.fold(cluster, written, None, told, TOPICS)
     partitions = pa.table(
         {
             "topic_no": pa.array([2, 1, 0], pa.int32()),
@@ -104,7 +104,7 @@ def test_the_surest_estimator_of_each_replica_is_chosen_and_a_sum_is_called_by_t
                for name in freed.TARGETS},
         }
     )  # fmt: skip
-    found, of_replicas = freed.with_bytes(partitions, replicas, drawn)
+    found, of_replicas = freed.with_bytes(partitions, points.measured(told), drawn)
     empty, exact, mixed = found.to_pylist()
     assert (exact["committed_method"], mixed["committed_method"]) == ("segments", "proportional")
     assert exact["committed_at_once"] == exact["committed_at_once_high"] == 2 * 2000

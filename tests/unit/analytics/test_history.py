@@ -21,7 +21,7 @@ def snapshots(*seen: tuple[int, int, int], ids: tuple[str | None, ...] = ()) -> 
     for number, (start, end, size) in enumerate(seen):
         whose = places("t", topic_id=ids[number] if ids else "id")
         at = Points(*(np.array([v], dtype=np.int64) for v in (start, end, size)), places=whose)
-        found = ReplicaCurves(whose, extended(found, at))
+        found = ReplicaCurves(whose, extended(found, at)[0])
     return found.curves
 
 
@@ -78,7 +78,7 @@ def test_a_replica_that_was_away_goes_on_from_another_of_its_partition() -> None
         end = np.array([ends[i] for i in here], dtype=np.int64)
         size = np.where(end < 30, end * 10, 300 + (end - 30) * 200)
         at = Points(end * 0, end, size, both.take(here))
-        found = ReplicaCurves(at.places, extended(found, at))
+        found = ReplicaCurves(at.places, extended(found, at)[0])
         if ends == (30, 15):
             assert found.curves.method.tolist()[-2:] == [PROPORTIONAL] * 2, "it has to catch up"
     first, second = np.split(np.arange(len(found.curves.offset)), found.curves.first[1:])
@@ -93,7 +93,7 @@ def test_records_that_grow_are_followed_within_fifteen_per_cent() -> None:
         log.append([100 + 25 * step] * 20)
         if step > 40 and step % 5 == 0:
             log.truncate(log.bases[2])
-        found = ReplicaCurves(places("t"), extended(found, points(log)))
+        found = ReplicaCurves(places("t"), extended(found, points(log))[0])
     for target in range(log.start + 100, log.end, 37):
         told = freed(found.curves, log.start, target)
         truth = log.below(target)

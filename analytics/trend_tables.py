@@ -1,0 +1,133 @@
+"""The findings table `trends` and `analytics.trends.Trends`: one into the other.
+
+Per replica and per log dir (topic and partition null) there are two rows, the pane before and the
+running one, in one order in both halves: to read them back is to cut the table in two.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.history import Step
+from analytics.panes import Kind, Pane, Panes
+from analytics.trends import DISK, LAG, SIZE, Trends, nothing, stepped
+from dashboard.curve_tables import PLACE, integers
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
+from dashboard.tables import FINDING_TABLES
+
+PANES = ("before", "running")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SCHEMA = FINDING_TABLES["trends"].schema
+_PREFIXED = ("from", "n", "first_at", "last_at", "since", "x", "xx")
+
+
+class Carried:
+    """The trends of an earlier analysis, or none, as snapshot after snapshot is added to them."""
+
+    def __init__(self, cluster: ClusterStore, base: Manifest | None) -> None:
+        schema = FINDING_TABLES["trends"].schema
+        read = cluster.read("findings", base.id, "trends") if base else schema.empty_table()
+        self._cluster = cluster
+        self._counted = base.details["snapshot_id"] if base else None
+        self.trends = from_table(read)
+
+    def add(self, snapshot: Manifest, replicas: pa.Table, step: Step) -> None:
+        """Go on with one snapshot: its `points.told`, and the step that it was.
+
+        That of the earlier analysis, which is analyzed again, is among the sums already.
+        """
+        if snapshot.id == self._counted:
+            return
+        log_dirs = self._cluster.read("snapshots", snapshot.id, "log_dirs")
+        at = microseconds(snapshot)
+        self.trends = stepped(self.trends, replicas, step, log_dirs, at)
+
+
+def microseconds(snapshot: Manifest) -> int:
+    """When it was taken, as the carried sums count time."""
+    return (snapshot.taken_at - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_table(table: pa.Table) -> Trends:
+    """The trends in a table as it was written; `nothing` in an empty one."""
+    if not table.num_rows:
+        return nothing()
+    half = table.num_rows // 2
+    dirs = table["topic"].slice(0, half).null_count
+    replicas = [table.slice(at, half - dirs) for at in (0, half)]
+    disks = [table.slice(at + half - dirs, dirs) for at in (0, half)]
+    return Trends(
+        places=replicas[1].select([*PLACE, "topic_id"]),
+        size=_panes(replicas, SIZE, "size"),
+        lag=_panes(replicas, LAG, "lag"),
+        dirs=disks[1].select(["broker_id", "log_dir"]),
+        disk=_panes(disks, DISK, "size"),
+    )
+
+
+def to_table(found: Trends) -> pa.Table:
+    """The columns of the findings table, without snapshot_id and taken_at, sorted by its key."""
+    pieces = []
+    for name, size, lag, disk in (
+        (PANES[0], found.size.before, found.lag.before, found.disk.before),
+        (PANES[1], found.size.now, found.lag.now, found.disk.now),
+    ):
+        replicas = _columns(size, "size") | _columns(lag, "lag")
+        pieces += [
+            _piece(name, found.places, replicas),
+            _piece(name, found.dirs, _columns(disk, "size")),
+        ]
+    return pa.concat_tables(pieces)
+
+
+def _piece(pane: str, where: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:
+    known: dict[str, pa.Array | pa.ChunkedArray] = {
+        "pane": pa.repeat(pa.scalar(pane), where.num_rows),
+        **{name: where[name] for name in where.column_names},
+        **columns,
+    }
+    fields = [field for field in _SCHEMA if field.name not in ("snapshot_id", "taken_at")]
+    return pa.table(
+        [
+            known[field.name].cast(field.type)
+            if field.name in known
+            else pa.nulls(where.num_rows, field.type)
+            for field in fields
+        ],
+        schema=pa.schema(fields),
+    )
+
+
+def _columns(pane: Pane, kind: str) -> dict[str, pa.Array]:
+    none = pane["n"] == 0
+    mask = none if none.any() else None
+    return {
+        _name(kind, name): pa.array(values, mask=None if name == "n" else mask)
+        for name, values in pane.items()
+    }
+
+
+def _panes(halves: list[pa.Table], kind: Kind, prefix: str) -> Panes:
+    def one(table: pa.Table) -> Pane:
+        whole = {n: integers(_plain(table[_name(prefix, n)]), 0) for n in kind.whole()}
+        sums = {n: _floats(table[_name(prefix, n)]) for n in kind.sums()}
+        return whole | sums
+
+    return Panes(before=one(halves[0]), now=one(halves[1]))
+
+
+def _name(prefix: str, name: str) -> str:
+    return f"{prefix}_{name}" if name in _PREFIXED else name
+
+
+def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return values.cast(pa.int64())
+
+
+def _floats(values: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.asarray(pc.fill_null(values, 0.0).to_numpy())

@@ -1,0 +1,98 @@
+"""Rates need enough history; a disk that does not grow has no day on which it is full."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.snapshots import ClusterStore, Store
+from tests.spark.conftest import Snapshot
+from tests.unit.analytics.test_trends import Lab, silent
+
+Row = dict[str, Any]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(ClusterStore(Store(str(tmp_path)), "c1"))
+
+
+def rows(lab: Lab) -> tuple[dict[str, Row], dict[int, Row]]:
+    """The rows by topic, and by broker."""
+    lab.analyze()
+    found = lab.rows("growth")
+    return (
+        {row["topic"]: row for row in found if row["topic"]},
+        {row["broker_id"]: row for row in found if not row["topic"]},
+    )
+
+
+def write(lab: Lab, minute: float, used: int = 10**9) -> None:
+    step = int(minute)
+    lab.write(
+        minute,
+        Snapshot()
+        .topic("a", end=10 + 10 * step, size=1000 + 1000 * step)
+        .topic("b", start=10 * step, end=100 + 10 * step, size=10_000, brokers=(2,)),
+        used,
+    )
+
+
+def test_rates_are_summed_over_replicas_and_need_three_snapshots_over_ten_minutes(
+    lab: Lab,
+) -> None:
+    for minute in (0, 5, 9):
+        write(lab, minute)
+    topics, disks = rows(lab)
+    assert {row["growth_per_hour"] for row in (*topics.values(), *disks.values())} == {None}
+    assert (topics["a"]["samples"], topics["a"]["window_seconds"]) == (3, 540)
+    assert (topics["a"]["replicas"], disks[1]["used_bytes_per_hour"]) == (0, None)
+    write(lab, 12)
+    topics, disks = rows(lab)
+    a, b = topics["a"], topics["b"]
+    assert (a["bytes_in_per_hour"], a["bytes_out_per_hour"], a["replicas"]) == (120_000, 0, 2)
+    assert (a["samples"], a["window_seconds"]) == (4, 720)
+    # 100 bytes an offset; 120 of them came and went in twelve minutes.
+    assert (b["growth_per_hour"], b["bytes_in_per_hour"]) == (0, b["bytes_out_per_hour"])
+    assert b["bytes_in_per_hour"] == pytest.approx(60_000, rel=0.2)
+    assert [disks[broker]["bytes_in_per_hour"] for broker in (1, 2)] == [
+        60_000, 60_000 + b["bytes_in_per_hour"],
+    ]  # fmt: skip
+
+
+def test_days_to_full_follow_the_slope_of_used_bytes(lab: Lab) -> None:
+    for step in range(13):  # 1 GB an hour of 9 GB that are free at first
+        write(lab, 5 * step, used=10**9 + step * 10**9 // 12)
+    _, disks = rows(lab)
+    assert disks[1]["used_bytes_per_hour"] == pytest.approx(10**9, rel=1e-6)
+    assert disks[1]["days_to_full"] == pytest.approx(8 / 24)
+    assert disks[1]["window_seconds"] == 3600
+    for step in range(13, 40):
+        write(lab, 5 * step, used=10**9)
+    _, disks = rows(lab)
+    assert disks[1]["used_bytes_per_hour"] < 0
+    assert disks[1]["days_to_full"] is None
+
+
+def test_a_replica_that_this_snapshot_did_not_see_is_left_out(lab: Lab) -> None:
+    for minute in range(0, 31, 10):
+        snapshot = Snapshot().topic("a", end=10 + minute, size=1000 * minute)
+        lab.write(minute, silent(snapshot, 2) if minute == 30 else snapshot)
+    topics, disks = rows(lab)
+    assert (topics["a"]["replicas"], topics["a"]["growth_per_hour"]) == (1, 60_000)
+    assert disks[2]["growth_per_hour"] is None
+
+
+def test_the_window_is_the_running_pane_and_the_one_before(lab: Lab) -> None:
+    """Twelve hours aligned to UTC: a burst in the morning is gone by the next day's noon."""
+    found = {}
+    for hour in range(1, 37):
+        size = 100 * hour + (5 * 10**6 if hour > 1 else 0)
+        lab.write(60 * hour - 240, Snapshot().topic("a", end=10 + hour, size=size))
+        if hour in (23, 36):
+            found[hour], _ = rows(lab)
+    early, late = found[23], found[36]
+    assert early["a"]["growth_per_hour"] > 10**5
+    assert (late["a"]["growth_per_hour"], late["a"]["window_seconds"]) == (200, 13 * 3600)
