@@ -103,6 +103,7 @@ def compute(
 ) -> dict[str, pa.Table]:
     """All findings tables of one snapshot, in memory. `base`: the analysis to go on from."""
     found = _findings(tables, snapshot, settings, base)
+    found["quality"] = quality.with_metrics(found["quality"], snapshot.details.get("metrics", ()))
     return {table: stamped(table, data, snapshot) for table, data in found.items()}
 
 

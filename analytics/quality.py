@@ -13,6 +13,10 @@ from dashboard.tables import FINDING_TABLES
 _Row = dict[str, Any]
 
 
+# Every broker has these beans; FetcherLagMetrics only those that follow a leader.
+_BEANS = 3
+
+
 def quality(read: Mapping[str, pa.Table], incomplete: Sequence[str]) -> pa.Table:
     """The `quality` table from the snapshot's tables by name.
 
@@ -59,6 +63,23 @@ def _of_log_dirs(log_dirs: pa.Table, brokers: Mapping[int, str | None]) -> Itera
         total = found["broker_id_count"]
         why = found.get("error_min") or brokers[broker_id]
         yield _row("log_dirs", broker_id, total - found["error_count"], total, why)
+
+
+def with_metrics(quality: pa.Table, metrics: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The table with a row of `broker_metrics` for each broker that was asked for its own metrics.
+
+    `metrics` is the snapshot manifest's: `broker_id`, `answered`, `error`, `missing` (beans).
+    """
+    rows = pa.Table.from_pylist(list(_of_metrics(metrics)), schema=quality.schema)
+    return pa.concat_tables([quality, rows])
+
+
+def _of_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[_Row]:
+    for broker in metrics:
+        missing = list(broker.get("missing", ()))
+        rows = _BEANS - len(missing) if broker["answered"] else 0
+        why = broker["error"] or f"not in its metrics: {', '.join(missing)}"
+        yield _row("broker_metrics", broker["broker_id"], rows, _BEANS, why)
 
 
 def _by_broker(rows: pa.Table, *counted: str) -> dict[int, _Row]:

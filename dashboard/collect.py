@@ -281,11 +281,17 @@ def _broker_json(broker: Broker) -> dict[str, Any]:
 
 
 def _metrics_json(answers: Answers) -> tuple[dict[str, Any], ...]:
-    """`{broker_id, answered, error}` of every broker whose metrics were asked for."""
-    errors = answers.metrics.errors if answers.metrics else {}
+    """`{broker_id, answered, error, missing}` of every broker whose metrics were asked for."""
+    if answers.metrics is None:
+        return ()
     return tuple(
-        {"broker_id": broker_id, "answered": error is None, "error": error}
-        for broker_id, error in sorted(errors.items())
+        {
+            "broker_id": broker_id,
+            "answered": error is None,
+            "error": error,
+            "missing": list(answers.metrics.missing.get(broker_id, ())),
+        }
+        for broker_id, error in sorted(answers.metrics.errors.items())
     )
 
 

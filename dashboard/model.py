@@ -163,10 +163,14 @@ class BrokerMetric:
 
 @dataclass(frozen=True, slots=True)
 class BrokerMetrics:
-    """What brokers' exporters gave; `errors` names every one asked, None where it answered."""
+    """What brokers' exporters gave; `errors` names every one asked, None where it answered.
+
+    `missing` names, for a broker that answered, beans of the short list of which nothing came.
+    """
 
     samples: tuple[BrokerMetric, ...]
     errors: dict[int, str | None]
+    missing: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

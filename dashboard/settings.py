@@ -17,7 +17,8 @@ from platformdirs import user_cache_path, user_config_path
 
 from dashboard import client_properties
 from dashboard.errors import SettingsError
-from dashboard.metrics.addresses import parse_sources
+from dashboard.metrics import addresses
+from dashboard.metrics.addresses import PrometheusServer
 from dashboard.setting_values import check_keys, count, duration, share, switch, tables, text
 from dashboard.snapshot_settings import SnapshotSettings, snapshot_settings
 
@@ -75,7 +76,8 @@ class PurgeSettings:
 class Settings:
     """Everything that can be set. `clusters` maps a name to client properties (librdkafka's).
 
-    `metrics` maps a cluster's name to the source of each broker's metrics: an address or a file.
+    `metrics` maps a cluster's name to the source of each broker's metrics: an address or a file;
+    `prometheus` to the server that knows the others'.
     """
 
     data: str = "data"
@@ -90,6 +92,7 @@ class Settings:
     kafka_version: str = "4.3.1"
     clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    prometheus: Mapping[str, PrometheusServer] = field(default_factory=dict)
     metrics_top: int = 50  # topics and groups with series of their own in our own metrics
     topics: tuple[TopicDeclaration, ...] = ()
     purge: PurgeSettings = PurgeSettings()
@@ -107,7 +110,7 @@ _TOP_KEYS = (
     "snapshots",
 )  # fmt: skip
 _TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at", "reason")
-_METRICS_KEY = "metrics.urls"
+_METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
 _PURGE_KEYS = tuple(PurgeSettings.__dataclass_fields__)
 
 
@@ -178,7 +181,7 @@ _ENV_KEYS = {
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    known = {*_ENV_KEYS, "LOWWATER_SETTINGS"}
+    known = {*_ENV_KEYS, "LOWWATER_SETTINGS", _METRICS_TOKEN}
     for name in environ:
         # Test and bench switches are read where they act; they change no setting.
         if name.startswith("LOWWATER_") and name not in known and "_TEST_" not in name:
@@ -214,6 +217,7 @@ def _build(
         spark_remote=environ.get("SPARK_REMOTE") or None,
         clusters=_clusters(values.get("clusters", {}), where),
         metrics=_metrics(values.get("clusters", {}), where),
+        prometheus=_prometheus(values.get("clusters", {}), environ.get(_METRICS_TOKEN), where),
         topics=_topics(values.get("topics", {}), where),
         purge=_purge(values.get("purge", {}), where),
         snapshots=snapshot_settings(values.get("snapshots", {}), where),
@@ -222,13 +226,14 @@ def _build(
 
 
 def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
-    known = (*sorted(client_properties.known_keys()), "client.config", _METRICS_KEY)
+    known = (*sorted(client_properties.known_keys()), "client.config", *addresses.KEYS)
     clusters: dict[str, dict[str, str]] = {}
     for name, properties in tables(table, "clusters", where):
         place = f"{where}, [clusters.{name}]"
         check_keys(properties, known, place)
         texts = {key: text(value, key, place) for key, value in properties.items()}
-        texts.pop(_METRICS_KEY, None)
+        for key in addresses.KEYS:
+            texts.pop(key, None)
         config = texts.pop("client.config", None)
         clusters[name] = {**(read_client_config(config) if config else {}), **texts}
         if "bootstrap.servers" not in clusters[name]:
@@ -241,12 +246,25 @@ def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
 
 def _metrics(table: Any, where: str) -> dict[str, dict[int, str]]:
     return {
-        name: parse_sources(
-            str(properties[_METRICS_KEY]).split(","), f"{where}, [clusters.{name}] {_METRICS_KEY}"
+        name: addresses.parse_sources(
+            str(properties[addresses.URLS]).split(","),
+            f"{where}, [clusters.{name}] {addresses.URLS}",
         )
         for name, properties in tables(table, "clusters", where)
-        if _METRICS_KEY in properties
+        if addresses.URLS in properties
     }
+
+
+def _prometheus(table: Any, token: str | None, where: str) -> dict[str, PrometheusServer]:
+    found = {
+        name: addresses.parse_server(
+            {key: str(properties[key]) for key in addresses.KEYS if key in properties},
+            token or None,
+            f"{where}, [clusters.{name}]",
+        )
+        for name, properties in tables(table, "clusters", where)
+    }
+    return {name: server for name, server in found.items() if server is not None}
 
 
 def _topics(table: Any, where: str) -> tuple[TopicDeclaration, ...]:

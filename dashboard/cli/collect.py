@@ -74,7 +74,8 @@ def metrics_sources(
 
     known = settings.metrics.get(target.name or "", {})
     found = {**known, **parse_sources(args.metrics or (), "--metrics")}
-    return Sources(found, settings.broker_timeout) if found else None
+    server = settings.prometheus.get(target.name or "")
+    return Sources(found, settings.broker_timeout, server) if found or server else None
 
 
 def describe(value: Mapping[str, Any]) -> str:

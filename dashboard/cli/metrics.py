@@ -34,6 +34,7 @@ def add_parser(verbs: Verbs) -> None:
             f"lowwater metrics --port {DEFAULT_PORT} --data ./data",
             "lowwater metrics --once",
             "lowwater metrics --once --json",
+            "lowwater metrics --exporter-rules > kafka.yaml    # for brokers' JMX exporters",
         ),
     )
     parser.add_argument(
@@ -43,6 +44,10 @@ def add_parser(verbs: Verbs) -> None:
     parser.add_argument(
         "--host", default=HOST, help=f"address to listen on (default {HOST}: this machine alone)"
     )
+    parser.add_argument(
+        "--exporter-rules", action="store_true",
+        help="print the rules file that brokers' JMX exporters need, and end",
+    )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="print them and end")
     parser.add_argument(
         "--top", type=int, metavar="N",
@@ -54,6 +59,11 @@ def run(args: argparse.Namespace) -> int:
     """Print, or serve until Ctrl-C (130). Raises UsageError PORT_TAKEN, StoreError."""
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top {args.top} is no number of series", "Give a number above 0.")
+    if args.exporter_rules:
+        from dashboard.metrics.exporter_rules import RULES
+
+        output.emit({"rules": RULES}, RULES.rstrip("\n"), as_json=args.json)
+        return 0
     settings = context.read_settings(args)
     with _reader(args, settings) as reader:
         top = args.top or settings.metrics_top

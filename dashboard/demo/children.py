@@ -108,8 +108,14 @@ def has_findings(place: Place, cluster_id: str) -> bool:
     return (Path(place.data) / cluster_id / "findings" / "LATEST").exists()
 
 
-def settings_text(settings: Settings, bootstrap: str, data: str, now: datetime) -> str:
-    """The demo's settings file: the cluster, and who reads the topics that are declared."""
+def settings_text(
+    settings: Settings,
+    bootstrap: str,
+    data: str,
+    now: datetime,
+    metrics: Mapping[int, str] | None = None,
+) -> str:
+    """The demo's settings file: the cluster, its brokers' metrics, and who reads which topic."""
     lines = [
         "# Written by `lowwater demo up`; gone when the demo ends.",
         f"data = {_quoted(data)}",
@@ -119,6 +125,9 @@ def settings_text(settings: Settings, bootstrap: str, data: str, now: datetime) 
         "[clusters.demo]",
         f'"bootstrap.servers" = {_quoted(bootstrap)}',
     ]
+    if metrics:
+        urls = ",".join(f"{broker_id}={url}" for broker_id, url in metrics.items())
+        lines.append(f'"metrics.urls" = {_quoted(urls)}')
     for topic in TOPICS:
         if topic.owner is not None:
             lines += [

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from dashboard.demo import children, guardian, jars, preview, processes, room, state
+from dashboard.demo import children, exporter, guardian, jars, preview, processes, room, state
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.children import Place
 from dashboard.demo.server_properties import free_ports
@@ -89,11 +89,13 @@ class Supervisor:
         resolve = preview.resolve if self._preview else jars.resolve
         java = resolve(version, self._settings.cache_dir, say=self._say)
         place = self._furnish(ending)
+        flags, metrics = self._exporters(java.java, place) if "watch" in self._parts else ({}, {})
         self._cluster = LocalCluster(
             place.room / "kafka",
             java,
             brokers=self._brokers,
             environ=children.environment(place),
+            jvm_flags=flags,
         )
         log_dirs = {i: self._cluster.log_dirs(i) for i in self._cluster.broker_ids}
         self._disks = place.disks(log_dirs) if "inventory" in self._parts else []
@@ -102,7 +104,7 @@ class Supervisor:
         self._note(bootstrap=self._cluster.bootstrap, cluster_id=self._cluster.cluster_id)
         place.settings.write_text(
             children.settings_text(
-                self._settings, self._cluster.bootstrap, place.data, datetime.now(UTC)
+                self._settings, self._cluster.bootstrap, place.data, datetime.now(UTC), metrics
             )
         )
         kind = " with DeleteRecords v3 (a preview, not a release)" if self._preview else ""
@@ -113,6 +115,17 @@ class Supervisor:
             self._await(part)
         self._note(phase="running", url=place.url if "dashboard" in self._parts else None)
         self._ready(self._state)
+
+    def _exporters(self, java: str, place: Place) -> tuple[dict[int, list[str]], dict[int, str]]:
+        """Java flags and the address of each broker's metrics; none where the jar cannot be had."""
+        try:
+            agent = exporter.resolve(java, self._settings.cache_dir)
+        except DemoError as error:
+            self._tell(f"no broker metrics: {error.message}")
+            return {}, {}
+        ports = dict(zip(range(1, self._brokers + 1), free_ports(self._brokers), strict=True))
+        flags = {i: exporter.flags(agent, port, place.room) for i, port in ports.items()}
+        return flags, {i: exporter.address(port) for i, port in ports.items()}
 
     def _furnish(self, ending: ExitStack) -> Place:
         """Makes the room, the state file that leads to it, and the guardian who clears both."""

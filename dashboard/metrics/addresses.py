@@ -1,12 +1,34 @@
-"""Where each broker's metrics are: `ID=URL_OR_FILE`, from settings and flags."""
+"""Where each broker's metrics are: `ID=URL_OR_FILE`, or a Prometheus server, from settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dashboard.errors import SettingsError
+
+URLS = "metrics.urls"
+_URL, _BROKERS = "metrics.prometheus.url", "metrics.prometheus.brokers"
+_LABEL, _SELECTOR = "metrics.prometheus.label", "metrics.prometheus.selector"
+_TOKEN_FILE = "metrics.prometheus.token.file"
+KEYS = (URLS, _URL, _BROKERS, _LABEL, _SELECTOR, _TOKEN_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusServer:
+    """Where it is, and which value of `label` is which broker's; `selector` is added to queries.
+
+    The bearer token is read from `token_file` each time, so that it may be renewed.
+    """
+
+    url: str
+    brokers: Mapping[int, str]
+    label: str = "instance"
+    selector: str = ""
+    token_file: str | None = None
+    token: str | None = field(default=None, repr=False)
 
 
 def parse_sources(texts: Iterable[str], where: str) -> dict[int, str]:
@@ -24,6 +46,36 @@ def parse_sources(texts: Iterable[str], where: str) -> dict[int, str]:
         is_file = "://" not in source
         found[int(broker)] = str(Path(source).expanduser()) if is_file else source
     return found
+
+
+def parse_server(
+    properties: Mapping[str, str], token: str | None, where: str
+) -> PrometheusServer | None:
+    """The Prometheus server of a cluster's settings, if one is named.
+
+    Raises SettingsError METRICS_SOURCE_INVALID or METRICS_BROKERS_MISSING.
+    """
+    url = properties.get(_URL)
+    if url is None:
+        return None
+    if "://" not in url or not _readable(url):
+        raise _invalid(where, f"{_URL} is no http(s) address")
+    pairs = [text.partition("=") for text in properties.get(_BROKERS, "").split(",") if text]
+    brokers = {int(b): v.strip() for b, _, v in pairs if b.strip().isdecimal() and v.strip()}
+    if not brokers or len(brokers) < len(pairs):
+        raise SettingsError(
+            f"{where}: {_BROKERS} does not say which broker is which",
+            f'Write the value of each broker\'s label: "{_BROKERS}" = "1=kafka-1:7071,2=…".',
+            code="METRICS_BROKERS_MISSING",
+        )
+    return PrometheusServer(
+        url,
+        brokers,
+        label=properties.get(_LABEL, "instance"),
+        selector=properties.get(_SELECTOR, "").strip("{}, "),
+        token_file=properties.get(_TOKEN_FILE),
+        token=token,
+    )
 
 
 def _readable(source: str) -> bool:

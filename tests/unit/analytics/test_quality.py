@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from analytics.quality import quality
+from analytics.quality import quality, with_metrics
 from dashboard.tables import SNAPSHOT_TABLES, build
 
 
@@ -45,3 +45,22 @@ def test_doubt_about_the_group_list_makes_it_incomplete() -> None:
     assert groups["reason"] == "broker 2 did not answer; no DESCRIBE"
     assert (offsets["rows"], offsets["expected_rows"], offsets["complete"]) == (1, 2, False)
     assert offsets["reason"] == "UNSTABLE_OFFSET_COMMIT"
+
+
+def test_brokers_that_were_asked_for_their_metrics_have_a_row_of_what_came() -> None:
+    nobody = quality({name: build(SNAPSHOT_TABLES[name], {}) for name in SNAPSHOT_TABLES}, ())
+    metrics = [
+        {"broker_id": 1, "answered": True, "error": None, "missing": []},
+        {"broker_id": 2, "answered": True, "error": None, "missing": ["RequestMetrics"]},
+        {"broker_id": 3, "answered": False, "error": "METRICS_TOO_SLOW: …", "missing": []},
+        {"broker_id": 4, "answered": True, "error": None},  # of an older release
+    ]
+    assert with_metrics(nobody, ()).equals(nobody)
+    rows = with_metrics(nobody, metrics).slice(nobody.num_rows).to_pylist()
+    assert {row["table"] for row in rows} == {"broker_metrics"}
+    assert [(r["broker_id"], r["rows"], r["complete"], r["reason"]) for r in rows] == [
+        (1, 3, True, None),
+        (2, 2, False, "not in its metrics: RequestMetrics"),
+        (3, 0, False, "METRICS_TOO_SLOW: …"),
+        (4, 3, True, None),
+    ]

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.metrics.topic_bytes import BYTES_OUT, topic_bytes, wanted
+from dashboard.metrics.beans import metrics, series_of, wanted
+from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.model import BrokerMetric
+
+
+def topic_bytes(broker_id: int, lines: list[str]) -> tuple[BrokerMetric, ...]:
+    return metrics(broker_id, series_of(lines))
 
 
 @pytest.mark.parametrize(
