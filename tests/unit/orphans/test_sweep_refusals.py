@@ -167,14 +167,17 @@ def test_a_replica_that_the_broker_hosts_here_in_no_other_folder(host: Host) -> 
 
 
 def test_a_live_folder_with_a_forged_verdict(host: Host) -> None:
+    live = host.log_dir / "live-3"
+    host.disk.segment(live, 0)
+    (live / "partition.metadata").write_text("version: 0\ntopic_id: live567890123456789012")
     row = host.row(
         directory="live-3", topic="live", partition=3, topic_id="live567890123456789012",
-        kind=words.DELETED_TOPIC, newest_at=host.now,
+        kind=words.DELETED_TOPIC, newest_at=host.now + timedelta(minutes=1),
     )  # fmt: skip
     assert host.one(row).code == "assigned"
     host.live.states = {}
     assert host.one(row).code == "hosted"
-    assert (host.log_dir / "live-3").is_dir()
+    assert live.is_dir()
 
 
 def test_more_than_a_twentieth_at_once(host: Host) -> None:

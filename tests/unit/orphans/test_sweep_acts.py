@@ -1,0 +1,291 @@
+"""Moved, put back, deleted: nothing is lost whenever a sweep is killed, and states are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import LowwaterError, UsageError
+from dashboard.model import ReplicaSize
+from dashboard.orphans import sweep_check, sweep_log, words
+from dashboard.orphans.sweep_aside import delete, find, restore
+from dashboard.orphans.sweep_report import Outcome
+from dashboard.orphans.sweep_site import Options, Site, open_site
+from tests.unit.inventory.disks import TOPIC_ID
+from tests.unit.orphans.dying_sweep import killed
+from tests.unit.orphans.sweep_host import STRAY, Host, topic
+
+DAY = timedelta(hours=24)
+
+
+@contextmanager
+def site(host: Host, **changed: object) -> Iterator[Site]:
+    options = Options((str(host.log_dir),), apply=True)
+    with open_site(options, host.live, now=lambda: host.now, expected=None, **changed) as opened:  # type: ignore[arg-type]
+        yield opened
+
+
+def put_back(host: Host, name: str = STRAY) -> Outcome:
+    with site(host, for_restore=True) as opened:
+        return restore(opened, *find(opened, name))
+
+
+def kinds(host: Host) -> list[str]:
+    folder = os.open(host.quarantine, os.O_RDONLY)
+    try:
+        state = sweep_log.read(folder)
+    finally:
+        os.close(folder)
+    assert state.problems == ()
+    return [entry.kind for entry in state.entries]
+
+
+def whole(folder: Path) -> bool:
+    return sorted(f.name for f in folder.iterdir()) == [
+        f"{0:020}.index", f"{0:020}.log", f"{0:020}.timeindex", "partition.metadata",
+    ]  # fmt: skip
+
+
+def test_a_folder_moves_stays_its_time_and_is_deleted_by_a_later_sweep(host: Host) -> None:
+    moved = host.one()
+    assert (moved.action, moved.state, moved.bytes) == ("move", "moved", 8192)
+    aside = Path(moved.quarantined_as or "")
+    assert aside.parent.parent == host.quarantine
+    assert whole(aside)
+    host.now += DAY - timedelta(seconds=1)
+    lying = host.one(host.row(size_bytes=100, newest_at=host.now))
+    assert (lying.state, lying.quarantined_as) == ("quarantined", str(aside))
+    host.now += timedelta(seconds=2)
+    verdicts = host.verdicts(host.row(broker_id=2, newest_at=host.now))
+    assert host.sweep(verdicts, apply=False).rows[0].state == "would_delete"
+    assert whole(aside)
+    (deleted,) = host.sweep(verdicts).rows
+    assert (deleted.state, deleted.quarantined_as) == ("deleted", None)
+    assert sorted(p.name for p in host.quarantine.iterdir()) == ["sweep.log"]
+    assert kinds(host) == ["moving", "moved", "deleting", "deleted"]
+
+
+def test_a_dry_run_writes_nothing_at_all(host: Host) -> None:
+    before = sorted(map(str, host.folder.rglob("*")))
+    outcome = host.one(apply=False)
+    assert (outcome.state, outcome.quarantined_as) == ("would_move", str(host.quarantine))
+    assert sorted(map(str, host.folder.rglob("*"))) == before
+    assert host.said == []
+
+
+def test_a_restored_folder_is_whole_and_may_be_swept_again(host: Host) -> None:
+    row = host.row()
+    aside = host.one(row).quarantined_as or ""
+    restored = put_back(host, aside)
+    assert (restored.state, restored.reason) == ("restored", None)
+    assert whole(host.stray)
+    assert host.one(row).state == "moved"
+    assert kinds(host) == ["moving", "moved", "restoring", "restored", "moving", "moved"]
+
+
+def test_a_restore_replaces_nothing(host: Host) -> None:
+    host.one()
+    host.stray.mkdir()  # empty, as a broker makes one for a new partition
+    refused = put_back(host)
+    assert (refused.state, refused.code) == ("refused", "taken")
+    assert list(host.stray.iterdir()) == []
+    host.stray.rmdir()
+    host.live.states["gone"] = topic("gone", TOPIC_ID)
+    assert put_back(host).code == "hosted"
+    host.live.states["gone"] = topic("gone", "z" * 22)  # the name alone is no clash for a stray
+    assert put_back(host).state == "restored"
+
+
+def test_a_restore_of_a_live_name_never_meets_the_brokers_own_folder(host: Host) -> None:
+    folder = host.disk.folder("gone-0")
+    host.disk.segment(folder, 0)
+    later = host.now + timedelta(minutes=1)
+    host.one(host.row(directory="gone-0", kind=words.DELETED_TOPIC, newest_at=later))
+    assert not folder.exists()
+    host.live.states["gone"] = topic("gone", "z" * 22)
+    assert put_back(host, "gone-0").code == "hosted"
+    del host.live.states["gone"]
+    assert put_back(host, "gone-0").state == "restored"
+
+
+def test_a_restore_works_while_the_broker_is_down(host: Host) -> None:
+    host.one()
+    host.stop_broker()
+    host.live.alive = (2,)
+    assert put_back(host).state == "restored"
+
+
+def test_what_is_not_there_cannot_be_restored(host: Host) -> None:
+    with pytest.raises(UsageError) as caught:
+        put_back(host)
+    assert caught.value.code == "QUARANTINED_UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["before:moving", "torn:moving", "after:moving", "before:rename", "after:rename",
+     "before:moved", "torn:moved", "after:moved"],
+)  # fmt: skip
+def test_a_sweep_killed_while_it_moves_loses_nothing(host: Host, point: str) -> None:
+    row = host.row()
+    killed(host.sweep, point)
+    # Seen without acting first: the same states, and nothing written.
+    dry = host.one(row, apply=False)
+    again = host.one(row)
+    aside = [p for p in host.quarantine.iterdir() if p.is_dir()]
+    assert len(aside) == 1
+    assert whole(aside[0] / STRAY)
+    assert not host.stray.exists()
+    expected = (
+        "moved" if point in ("after:rename", "before:moved", "torn:moved", "after:moved") else "not"
+    )
+    assert (again.state, dry.state) == (
+        ("quarantined", "quarantined") if expected == "moved" else ("moved", "would_move")
+    )
+    assert ("repaired" in kinds(host)) == point.startswith("torn")
+    assert put_back(host).state == "restored"
+    assert whole(host.stray)
+
+
+@pytest.mark.parametrize(
+    "point", ["before:restoring", "after:restoring", "after:rename", "torn:restored"]
+)
+def test_a_restore_killed_at_any_step_can_be_repeated(host: Host, point: str) -> None:
+    host.one()
+    killed(lambda: put_back(host), point)
+    if not host.stray.exists():
+        assert put_back(host).state == "restored"
+    assert whole(host.stray)
+    host.sweep(host.verdicts(host.row(broker_id=2)))  # settles what was left
+    assert kinds(host)[-1] == "restored"
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["before:deleting", "torn:deleting", "after:deleting", "after:rename", "half:rmtree",
+     "after:rmtree", "torn:deleted", "after:deleted"],
+)  # fmt: skip
+def test_a_deletion_killed_at_any_step_goes_on(host: Host, point: str) -> None:
+    aside = Path(host.one().quarantined_as or "")
+    killed(lambda: host.sweep(keep=timedelta(0)), point)
+    if point in ("after:rename", "half:rmtree"):
+        assert put_back(host).code == "deleting"  # it is not whole any more
+    elif aside.exists():
+        assert whole(aside)
+    host.now += DAY
+    host.sweep(host.verdicts(host.row(broker_id=2)))
+    assert not aside.exists()
+    assert kinds(host)[-1] == "deleted"
+    assert host.sweep(host.verdicts(host.row(broker_id=2))).rows == ()
+
+
+def test_a_folder_that_changes_while_it_moves_goes_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, real = host.row(), sweep_check.measure
+
+    def written_to(folder: int, device: int) -> object:
+        if not host.stray.exists():  # it has just been moved: the broker writes to it now
+            (aside,) = host.quarantine.glob(f"*/{STRAY}")
+            with (aside / f"{0:020}.log").open("ab") as log:
+                log.write(b"more")
+        return real(folder, device)
+
+    monkeypatch.setattr(sweep_check, "measure", written_to)
+    outcome = host.one(row)
+    assert (outcome.state, outcome.code) == ("refused", "changed")
+    assert whole(host.stray)
+    assert kinds(host) == ["moving", "put-back"]
+    assert host.sweep().exit_code != 0
+
+
+def test_a_folder_that_somebody_took_out_of_quarantine_is_not_forgotten(host: Host) -> None:
+    aside = Path(host.one().quarantined_as or "")
+    aside.rename(host.folder / "taken")
+    host.now += DAY
+    (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2))).rows
+    assert (outcome.state, outcome.code) == ("refused", "gone")
+
+
+def test_the_last_copy_is_not_deleted(host: Host) -> None:
+    aside = Path(host.one().quarantined_as or "")
+    host.now += DAY
+    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2, 3), isr=(2,))
+    (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2))).rows
+    assert (outcome.state, outcome.code) == ("refused", "under-replicated")
+    with (aside / f"{0:020}.log").open("ab") as log:
+        log.write(b"more")
+    del host.live.states["gone"]
+    (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2))).rows
+    assert (outcome.state, outcome.code) == ("refused", "changed")
+    assert aside.exists()
+
+
+def test_deleted_before_its_time_only_by_name(host: Host) -> None:
+    aside = host.one().quarantined_as or ""
+    with site(host) as opened:
+        assert delete(opened, *find(opened, aside)).state == "deleted"
+    assert not Path(aside).exists()
+
+
+def test_of_two_sweeps_at_once_one_acts(host: Host) -> None:
+    row = host.row()
+    with site(host), pytest.raises(LowwaterError) as caught:
+        host.one(row)
+    assert caught.value.code == "SWEEP_BUSY"
+    assert host.stray.is_dir()
+    with site(host):
+        assert host.one(row, apply=False).state == "would_move"
+    assert host.one(row).state == "moved"
+
+
+def test_an_altered_log_stops_everything_and_is_told(host: Host) -> None:
+    host.one()
+    log = host.quarantine / "sweep.log"
+    lines = log.read_text().splitlines()
+    entry = json.loads(lines[0])
+    entry["body"]["log_dir"] = "/elsewhere"
+    log.write_text("\n".join([json.dumps(entry), *lines[1:]]) + "\n")
+    for apply in (False, True):
+        with pytest.raises(LowwaterError) as caught:
+            host.sweep(apply=apply)
+        assert caught.value.code == "SWEEP_LOG_BROKEN"
+        assert "entry 1 was changed" in caught.value.message
+    log.write_text(lines[1] + "\n")
+    with pytest.raises(LowwaterError, match="lines are missing"):
+        host.sweep()
+
+
+def test_the_switch_stops_a_sweep_between_two_folders(host: Host) -> None:
+    name = f"gone-1.{1:032x}-stray"
+    host.disk.segment(host.disk.folder(name), 0)
+    later = host.now + timedelta(minutes=1)
+    rows = [host.row(), host.row(directory=name, partition=1, newest_at=later)]
+
+    class Listener(list[str]):
+        def append(self, _said: str) -> None:
+            host.stopped = "an approver stopped it"
+
+    host.said = Listener()
+    report = host.sweep(host.verdicts(*rows))
+    assert [row.code for row in report.rows] == [None, "read-only"]
+    assert report.exit_code == 2
+
+
+def test_two_brokers_of_one_host_share_a_quarantine_and_leave_each_others_folders(
+    host: Host,
+) -> None:
+    host.one()
+    text = (host.log_dir / "meta.properties").read_text()
+    (host.log_dir / "meta.properties").write_text(text.replace("node.id=1", "node.id=2"))
+    host.live.hosted = [ReplicaSize(2, str(host.log_dir), "live", 0, 100, 0, False)]
+    host.now += 2 * DAY
+    assert host.sweep(host.verdicts(host.row(broker_id=1))).rows == ()
+    with site(host) as opened:
+        assert delete(opened, *find(opened, STRAY)).code == "other-broker"
