@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from dashboard.errors import StoreError
 from dashboard.snapshot_files import Kind, Manifest, Writer, spec_of
 from dashboard.snapshots import ClusterStore
+from dashboard.table_files import WrongTable, check
 from dashboard.tables import FINDING_TABLES
 
 
@@ -28,7 +29,7 @@ class Tables:
         """One table of the given snapshots or analyses, each read by its path.
 
         Columns that an older minor lacks read as null. Raises StoreError when a manifest is
-        missing or newer, or when a file is gone, cut or has other rows than its manifest says.
+        missing or newer, or when a file is gone, cut or another table than its manifest says.
         """
         manifests = [self.cluster.manifest(kind, item_id) for item_id in ids]
         paths = [self._checked(kind, table, m) for m in manifests if table in m.tables]
@@ -52,22 +53,12 @@ class Tables:
         """Spark's address of a table whose footer was read: a cut file fails here, by name."""
         path = f"{self.cluster.path}/{kind}/{manifest.id}/{table}.parquet"
         try:
-            with self.cluster.fs.open(path, "rb") as file:
-                rows = pq.read_metadata(file).num_rows
-        except (OSError, pa.ArrowException) as error:
-            raise _damaged(path, str(error)) from error
-        if rows != manifest.tables[table]:
-            raise _damaged(path, f"{rows} rows where its manifest says {manifest.tables[table]}")
+            with self.cluster.fs.open(path, "rb") as file, pq.ParquetFile(file) as parquet:
+                check(parquet, spec_of(kind, table), manifest.tables[table])
+        except (OSError, pa.ArrowException, WrongTable) as error:
+            raise self.cluster.lost(kind, manifest.id, path, error) from error
         address = str(self.cluster.fs.unstrip_protocol(path))
         return address.replace("s3://", "s3a://", 1)  # Hadoop's name for it
-
-
-def _damaged(path: str, why: str) -> StoreError:
-    return StoreError(
-        f"{path} cannot be read: {why}",
-        "Remove that folder, then collect and analyze again; other snapshots are not affected.",
-        code="STORE_UNREADABLE",
-    )
 
 
 def stamped(table: str, data: pa.Table, snapshot: Manifest) -> pa.Table:
@@ -94,15 +85,19 @@ def write_all(writer: Writer, findings: Iterable[tuple[str, pa.Table]]) -> dict[
     return dict(writer.rows)
 
 
-def newest_at_least(
-    cluster: ClusterStore, snapshot: Manifest, age: timedelta
-) -> tuple[str, datetime] | None:
-    """The newest kept snapshot taken at least `age` before `snapshot`: its id and time."""
+def older_than(cluster: ClusterStore, snapshot: Manifest, age: timedelta) -> Iterator[str]:
+    """The kept snapshots taken at least `age` before `snapshot`, newest first.
+
+    One that was taken while the clock stood back is left out: nobody knows how old it is.
+    """
     limit = snapshot.taken_at - age
     for snapshot_id in reversed(cluster.ids("snapshots")):
         # Ids begin with the time: only those that can qualify are opened.
         if snapshot_id[:15] <= f"{limit:%Y%m%dT%H%M%S}":
-            taken_at = cluster.manifest("snapshots", snapshot_id).taken_at
-            if taken_at <= limit:
-                return snapshot_id, taken_at
-    return None
+            try:
+                taken_at = cluster.manifest("snapshots", snapshot_id).taken_at
+            except StoreError:  # damaged, or pruned meanwhile: an older one bounds it too
+                continue
+            in_step = f"{taken_at:%Y%m%dT%H%M%S}" == snapshot_id[:15]
+            if in_step and taken_at <= limit:
+                yield snapshot_id

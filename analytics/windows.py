@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.arrow import column, looked_up
-from analytics.tables import newest_at_least
+from analytics.tables import older_than
+from dashboard.errors import StoreError
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -25,11 +28,19 @@ def window_starts(cluster: ClusterStore, snapshot: Manifest, topics: pa.Table) -
     """
     found = [_SCHEMA.empty_table()]
     for window_ms in pc.unique(topics["replay_window_ms"]).to_pylist():
-        old = window_ms and newest_at_least(cluster, snapshot, timedelta(milliseconds=window_ms))
-        if old:
+        if window_ms:
             windowed = topics.filter(pc.equal(topics["replay_window_ms"], window_ms))
-            found.append(_log_ends(cluster, old[0], windowed))
+            age = timedelta(milliseconds=window_ms)
+            found.append(_first_readable(cluster, older_than(cluster, snapshot, age), windowed))
     return pa.concat_tables(found)
+
+
+def _first_readable(cluster: ClusterStore, ids: Iterator[str], topics: pa.Table) -> pa.Table:
+    """The log ends of the first snapshot that can be read: each one after it is older still."""
+    for old_id in ids:
+        with suppress(StoreError):  # damaged, or pruned meanwhile
+            return _log_ends(cluster, old_id, topics)
+    return _SCHEMA.empty_table()
 
 
 def _log_ends(cluster: ClusterStore, old_id: str, topics: pa.Table) -> pa.Table:
