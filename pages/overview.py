@@ -39,7 +39,8 @@ def show() -> None:
     show_sentence(screen, facts, numbers)
     left, right = st.columns([5, 6], gap="medium")
     with left:
-        st.html(disks.disks_html(screen.findings.table("disks")))
+        growth = screen.findings.table("growth")
+        st.html(disks.disks_html(screen.findings.table("disks"), growth))
         lists.blockers(screen)
     with right:
         show_treemap(screen)

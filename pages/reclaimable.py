@@ -26,7 +26,7 @@ def show() -> None:
     if screen.findings is None:
         states.no_analysis(screen)
         return
-    screen.findings.read("reclaimable", "holds", "curves", "blockers")
+    screen.findings.read("reclaimable", "holds", "curves", "blockers", "growth")
     filters = choose_filters(screen)
     main, side = st.columns([4, 1.1], gap="medium")
     kept = [row for row in rows_of(screen) if filters.keep(row)]
@@ -39,7 +39,8 @@ def show() -> None:
     with main:
         show_totals(rows, kept, waived)
         if rows:
-            chosen = topic_table.show(rows, key="topics-table")
+            growth = topic_table.growth_of(screen.findings.table("growth"))
+            chosen = topic_table.show(rows, growth, key="topics-table")
             show_actions(screen, facts, rows, chosen, waived)
         else:
             states.show("No topic passes the filters", "Widen them, or clear the topic's name.")

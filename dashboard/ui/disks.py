@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,6 +13,8 @@ from dashboard.ui import colours, formats, markup
 from dashboard.ui.colours import Meaning
 
 SHOWN = 12
+_SOON = 3  # days: below it hours count
+_LONGEST = 365  # days: beyond a year a straight line tells nothing
 # Below this share of the disk Kafka's bytes would be a hairline: then they are the whole bar.
 _HAIRLINE = 0.05
 _PARTS: tuple[tuple[str, Meaning, str], ...] = (
@@ -23,7 +28,10 @@ _PARTS: tuple[tuple[str, Meaning, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class DiskBar:
-    """One log dir: its parts in bytes (unknown ones left out), total and usable bytes."""
+    """One log dir: its parts in bytes (unknown ones left out), total and usable bytes.
+
+    `growth`: its row of the findings table of that name, if there is one.
+    """
 
     broker_id: int
     log_dir: str
@@ -31,6 +39,7 @@ class DiskBar:
     total_bytes: int | None
     usable_bytes: int | None
     error: str | None
+    growth: Mapping[str, Any] | None = None
 
     @property
     def listed_bytes(self) -> int:
@@ -50,8 +59,9 @@ class DiskBar:
         return 1 - self.usable_bytes / self.total_bytes
 
 
-def bars(disks: pa.Table) -> list[DiskBar]:
+def bars(disks: pa.Table, growth: pa.Table) -> list[DiskBar]:
     """All log dirs, fullest first; those of unknown fullness last."""
+    rates = {(row["broker_id"], row["log_dir"]): row for row in growth.to_pylist()}
     found = [
         DiskBar(
             row["broker_id"],
@@ -60,15 +70,16 @@ def bars(disks: pa.Table) -> list[DiskBar]:
             row["total_bytes"],
             row["usable_bytes"],
             row["error"],
+            rates.get((row["broker_id"], row["log_dir"])),
         )
         for row in disks.to_pylist()
     ]
     return sorted(found, key=lambda bar: (-(bar.used_share or -1), bar.broker_id, bar.log_dir))
 
 
-def disks_html(disks: pa.Table) -> str:
+def disks_html(disks: pa.Table, growth: pa.Table) -> str:
     """The bars with a legend; every segment says its meaning and bytes on hover."""
-    found = bars(disks)
+    found = bars(disks, growth)
     shown = "".join(_bar(bar) for bar in found[:SHOWN])
     rest = len(found) - SHOWN
     more = f"<small>and {formats.plural(rest, 'log dir')} less full</small>" if rest > 0 else ""
@@ -136,7 +147,24 @@ def _end(bar: DiskBar) -> str:
     free = markup.size(bar.usable_bytes)
     if bar.error:
         return markup.hover(f"{bar.used_share:.0%} full ⚠", bar.error)
-    return f"<b>{bar.used_share:.0%}</b> full, {free} free"
+    return f"<b>{bar.used_share:.0%}</b> full, {free} free<br>{_days_to_full(bar.growth)}"
+
+
+def _days_to_full(growth: Mapping[str, Any] | None) -> str:
+    """When the disk will be full if it goes on as in the window of its growth."""
+    if growth is None or growth["used_bytes_per_hour"] is None:
+        return "not enough history yet"
+    days, rate = growth["days_to_full"], growth["used_bytes_per_hour"]
+    window = formats.duration(timedelta(seconds=growth["window_seconds"]))
+    seen = f"in {growth['samples']} snapshots over {window}"
+    sign = "-" if rate < 0 else "+"
+    why = f"{sign}{formats.size(abs(rate))} an hour, {seen}"
+    if days is None:
+        return markup.hover("not filling up", why)
+    if days > _LONGEST:
+        return markup.hover("full in over a year", why)
+    left = f"{days * 24:.0f} h" if days < _SOON else f"{days:.0f} d"
+    return markup.hover(f"full in {left}", why)
 
 
 def _short(log_dir: str) -> str:

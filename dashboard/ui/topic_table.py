@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 
 from dashboard.ui import formats
@@ -23,26 +24,47 @@ _SIZES = (
     ("Held back", "held_bytes", "Above the lowest commit: somebody has not read it"),
 )
 _WIDTHS = (84, 112, 84, 80, 104)
+_NEEDED = "it takes 3 snapshots over 10 minutes."
+GROWTH = "Growth per hour"
+_GROWTH_WHY = (
+    "Bytes written less bytes deleted, all replicas together, over the last 12 to 24 hours as far "
+    "as snapshots reach"
+)
 
 
-def frame(rows: Sequence[TopicRow]) -> tuple[pd.DataFrame, str]:
-    """The rows as a frame, bytes in one unit for all four columns; and that unit's name."""
+def growth_of(growth: pa.Table) -> dict[str, int]:
+    """Bytes per hour that each topic grows by; those without enough history are left out."""
+    rows = growth.select(["topic", "growth_per_hour"]).to_pylist()
+    known = (row for row in rows if row["topic"] and row["growth_per_hour"] is not None)
+    return {row["topic"]: row["growth_per_hour"] for row in known}
+
+
+def frame(
+    rows: Sequence[TopicRow], growth: Mapping[str, int]
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The rows as a frame, with the unit of each column of bytes: one for all sizes, another for
+    `growth`, bytes per hour by topic.
+    """
     sizes = [getattr(row, field) for row in rows for _, field, _ in _SIZES]
     unit, divisor = formats.common_unit(sizes)
     columns: dict[str, object] = {"Topic": [row.topic for row in rows]}
     for title, field, _ in _SIZES:
         columns[title] = [_scaled(getattr(row, field), divisor) for row in rows]
+    units = dict.fromkeys((title for title, _, _ in _SIZES), unit)
+    found = [growth.get(row.topic) for row in rows]
+    units[GROWTH], divisor = formats.common_unit(None if g is None else abs(g) for g in found)
+    columns[GROWTH] = pd.Series([_scaled(g, divisor) for g in found], dtype="float64")
     columns["Held by"] = [row.held_by or "" for row in rows]
     columns["Guards"] = [_guards(row) for row in rows]
-    return pd.DataFrame(columns), unit
+    return pd.DataFrame(columns), units
 
 
-def show(rows: Sequence[TopicRow], key: str) -> list[str]:
+def show(rows: Sequence[TopicRow], growth: Mapping[str, int], key: str) -> list[str]:
     """Draw the table; the topics whose rows are selected.
 
     The browser selects by row number: with other rows it is another table, nothing selected.
     """
-    shown, unit = frame(rows)
+    shown, units = frame(rows, growth)
     listed = zlib.crc32("/".join(row.topic for row in rows).encode())
     event = st.dataframe(
         shown,
@@ -51,26 +73,33 @@ def show(rows: Sequence[TopicRow], key: str) -> list[str]:
         placeholder=formats.MISSING,
         row_height=ROW_HEIGHT,
         height=ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
-        column_config=_config(unit),
+        column_config=_config(units),
         on_select="rerun",
         selection_mode="multi-row",
         alt="Topics with bytes on disk, reclaimable at once and later, held back, and guards",
     )
+    new = sum(row.topic not in growth for row in rows)
+    if new:
+        st.caption(
+            f"{GROWTH}: not enough history yet for {formats.plural(new, 'topic')}; {_NEEDED}"
+        )
     chosen = [index for index in event.selection.rows if index < len(rows)]
     if len(rows) == 1:  # there is nothing to choose between
         return [rows[0].topic]
     return [rows[index].topic for index in chosen]
 
 
-def _config(unit: str) -> dict[str, Any]:
+def _config(units: Mapping[str, str]) -> dict[str, Any]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     config: dict[str, Any] = {
-        title: number(f"{title} ({unit})", format="%.2f", help=why, width=width)
+        title: number(f"{title} ({units[title]})", format="%.2f", help=why, width=width)
         for (title, _, why), width in zip(_SIZES, _WIDTHS, strict=True)
     }
-    config["Topic"] = text(width=180)
-    config["Held by"] = text(help="The group that holds back most of it", width=110)
-    config["Guards"] = text(help="What blocks a purge; select the row for the reasons", width=165)
+    short = f"Growth/h ({units[GROWTH]})"
+    config[GROWTH] = number(short, format="%.2f", help=_GROWTH_WHY, width=104)
+    config["Topic"] = text(width=150)
+    config["Held by"] = text(help="The group that holds back most of it", width=90)
+    config["Guards"] = text(help="What blocks a purge; select the row for the reasons", width=115)
     return config
 
 

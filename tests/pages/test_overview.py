@@ -18,6 +18,13 @@ def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: 
     assert "6.8 GiB</abbr></strong> more if <b>billing-replay</b> were waived" in text
 
 
+def test_each_disk_says_when_it_is_full(open_page: Open) -> None:
+    text = said(open_page())
+
+    assert ">full in 40 h<" in text
+    assert ">not filling up<" in text
+
+
 def test_the_header_names_cluster_age_and_brokers(open_page: Open) -> None:
     text = said(open_page())
 

@@ -31,6 +31,15 @@ def test_unmeasured_bytes_are_missing_not_zero(open_page: Open) -> None:
     assert table.loc["audit-log"][["At once", "Later", "Held back"]].isna().all()
 
 
+def test_growth_says_where_there_is_not_enough_history(open_page: Open) -> None:
+    app = open_page("reclaimable")
+    table = app.dataframe[0].value.set_index("Topic")
+
+    assert table.loc["orders", "Growth per hour"] == pytest.approx(76.8, abs=0.1)
+    assert table["Growth per hour"].isna().sum() == 1
+    assert "Growth per hour: not enough history yet for 1 topic;" in said(app)
+
+
 def test_totals_follow_the_filters(open_page: Open) -> None:
     app = open_page("reclaimable")
     assert "13 topics" in said(app)

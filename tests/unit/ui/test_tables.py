@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from dashboard.snapshots import ClusterStore
@@ -99,7 +100,7 @@ def test_followers_are_measured_against_their_leaders_log_end(cluster: ClusterSt
 
 
 def test_disks_are_listed_fullest_first_and_their_parts_fill_them(cluster: ClusterStore) -> None:
-    found = disks.bars(finding(cluster, "disks"))
+    found = disks.bars(finding(cluster, "disks"), finding(cluster, "growth"))
 
     assert [bar.broker_id for bar in found] == [1, 2, 3]
     for bar in found:
@@ -107,9 +108,21 @@ def test_disks_are_listed_fullest_first_and_their_parts_fill_them(cluster: Clust
         assert sum(size for _, _, size in bar.parts) == used
 
 
+def test_each_disk_says_when_it_is_full(cluster: ClusterStore) -> None:
+    disk, rates = finding(cluster, "disks"), finding(cluster, "growth")
+    told = disks.disks_html(disk, rates)
+    assert (told.count(">full in 40 h<"), told.count(">not filling up<")) == (2, 1)
+    assert "an hour, in 60 snapshots over 1 h" in told
+    assert disks.disks_html(disk, rates.slice(0, 0)).count("not enough history yet") == 3
+    slow = rates.set_column(
+        rates.column_names.index("days_to_full"), "days_to_full", pa.array([4000.0] * len(rates))
+    )
+    assert disks.disks_html(disk, slow).count("full in over a year") == 3
+
+
 def test_a_log_dir_that_was_not_measured_is_hatched_and_says_why(tmp_path: Path) -> None:
     cluster = sample_store.write(tmp_path, "broker-missing")
-    html = disks.disks_html(finding(cluster, "disks"))
+    html = disks.disks_html(finding(cluster, "disks"), finding(cluster, "growth"))
 
     assert "no answer within 10 s" in html
     assert "lw-fill-not" in html
