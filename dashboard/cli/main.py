@@ -34,6 +34,7 @@ VERBS = (
     "demo",
     "dashboard",
     "inventory",
+    "orphans",
     "metrics",
     "doctor",
 )

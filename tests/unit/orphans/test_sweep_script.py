@@ -1,0 +1,199 @@
+"""The shell script for hosts without this program, run by a POSIX shell on a temporary host."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import RefusedError
+from dashboard.orphans.sweep_script import Script, write_script
+from dashboard.orphans.sweep_site import Options
+from dashboard.orphans.verdicts import Verdict
+from tests.unit.inventory.disks import TOPIC_ID
+from tests.unit.orphans.sweep_host import STRAY, Host, topic
+
+SHELL = shutil.which("dash") or "sh"
+TOOLS = (
+    "basename", "date", "df", "dirname", "find", "grep", "ls", "mkdir", "mktemp", "mv", "rm",
+    "rmdir", "sed", "stat", "sync", "touch", "tr",
+)  # fmt: skip
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    """Its folder's name would run a command if anything were left unquoted."""
+    made = Host(tmp_path / "it's $(touch x) `touch y` disk")
+    made.start_broker()
+    yield made
+    made.stop_broker()
+    assert not list(tmp_path.rglob("[xy]"))
+
+
+def script(host: Host, *rows: Verdict) -> Script:
+    options = Options((str(host.log_dir),))
+    return write_script(host.verdicts(*rows), options, host.live, host.now)
+
+
+def run(host: Host, text: str, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Nothing but these tools is on the path, as on a host with busybox alone."""
+    tools = host.folder.parent / "tools"
+    if not tools.exists():
+        tools.mkdir()
+        for tool in TOOLS:
+            (tools / tool).symlink_to(str(shutil.which(tool)))
+    return subprocess.run(
+        [SHELL, "-s", "--", *words], input=text, capture_output=True, text=True, check=False,
+        timeout=60, env={"PATH": str(tools), **environ}, cwd=host.folder,
+    )  # fmt: skip
+
+
+def test_it_tells_then_moves_and_prints_lines_that_undo(host: Host) -> None:
+    text = script(host).script
+    told = run(host, text)
+    assert told.returncode == 0, told.stderr + told.stdout
+    assert "would move" in told.stdout
+    assert host.stray.is_dir() and not host.quarantine.exists()
+    done = run(host, text, "--apply")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not host.stray.exists()
+    (aside,) = host.quarantine.glob(f"*/{STRAY}")
+    assert len(list(aside.iterdir())) == 4
+    log = (host.quarantine / "sweep-script.log").read_text().splitlines()
+    assert [line.split()[1] for line in log] == ["move", "moved"]
+    assert run(host, text, "--apply").returncode == 3  # it is not there any more
+    (undo,) = re.findall(r"undo: +(.*)", done.stdout)
+    assert run(host, undo).returncode == 0
+    assert host.stray.is_dir()
+    assert run(host, text).returncode == 0
+
+
+def test_its_quarantine_is_no_stranger_to_the_program(host: Host) -> None:
+    row = host.row()
+    run(host, script(host).script, "--apply")
+    host.disk.segment(host.disk.folder(STRAY), 0)
+    assert host.one(row).code in (None, "changed")
+    assert not any(o.code == "quarantine" for o in host.sweep().rows)
+
+
+def more(host: Host) -> Path:
+    return host.stray / f"{0:020}.log"
+
+
+def as_link(host: Host) -> None:
+    host.stray.rename(host.folder / "real")
+    host.stray.symlink_to(host.folder / "real")
+
+
+def later(host: Host) -> None:
+    at = more(host).stat().st_mtime + 5
+    os.utime(more(host), (at, at))
+
+
+def foreign(host: Host) -> None:
+    (host.quarantine / "something").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "why"),
+    [
+        (lambda h: (h.log_dir / "meta.properties").write_text("cluster.id=X\nnode.id=1\n"),
+         "of cluster X"),
+        (lambda h: h.stop_broker(), "holds the lock"),
+        (lambda h: (h.stray / "a").symlink_to("/etc/passwd"), "a link"),
+        (lambda h: os.link(more(h), h.folder / "second"), "a link"),
+        (lambda h: (h.stray / "nested").mkdir(), "a link, a folder"),
+        (as_link, "it is a link"),
+        (lambda h: shutil.rmtree(h.stray), "not there"),
+        (lambda h: (h.stray / "partition.metadata").unlink(), "topic id is ''"),
+        (lambda h: (h.stray / "partition.metadata").write_text(f"topic_id: {'z' * 22}"),
+         "topic id is 'zzz"),
+        (lambda h: more(h).write_bytes(b"x" * 101), "101 bytes"),
+        (later, "written to"),
+        (foreign, "other things"),
+        (lambda h: h.quarantine.symlink_to("/tmp"), "a link or no folder"),
+        (lambda h: (h.folder / "meta.properties").touch(), "inside the log dir"),
+        (lambda h: (h.quarantine / "lock").mkdir(parents=True) or
+         (h.quarantine / "sweep.log").touch(), "another sweep"),
+    ],
+)  # fmt: skip
+def test_what_it_refuses_stays(host: Host, break_it: Callable[[Host], object], why: str) -> None:
+    text = script(host).script
+    break_it(host)
+    before = sorted(map(str, host.log_dir.rglob("*")))
+    done = run(host, text, "--apply")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "refused" in done.stdout and why in done.stdout, done.stdout
+    assert sorted(map(str, host.log_dir.rglob("*"))) == before
+
+
+def test_another_brokers_host_is_left_alone(host: Host) -> None:
+    text = script(host).script
+    (host.log_dir / "meta.properties").write_text("cluster.id=C\nnode.id=2\n")
+    done = run(host, text, "--apply")
+    assert (done.returncode, host.stray.is_dir()) == (3, True)
+    assert "1 are of other brokers" in done.stdout
+
+
+def test_it_refuses_open_files_but_for_the_brokers_own_strays(host: Host) -> None:
+    text = script(host).script
+    code = "import sys; f=open(sys.argv[1]); print(1, flush=True); sys.stdin.read()"
+    words = [sys.executable, "-S", "-c", code, str(more(host))]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        done = run(host, text, "--apply")
+        assert f"open in process {reader.pid}" in done.stdout
+        assert host.stray.is_dir()
+        reader.communicate()
+    host.broker_opens(more(host))
+    done = run(host, text, "--apply")
+    assert (done.returncode, "restarts" in done.stdout) == (0, True), done.stdout
+
+
+def test_it_expires_with_what_the_cluster_said(host: Host) -> None:
+    made = script(host)
+    assert made.valid_until == host.now + timedelta(hours=1)
+    host.now -= timedelta(hours=2)
+    for text in (script(host).script, made.script.replace("MADE_AT=1", "MADE_AT=9")):
+        done = run(host, text, "--apply")
+        assert (done.returncode, host.stray.is_dir()) == (3, True)
+        assert done.stderr.startswith("stopped: ")
+
+
+def test_a_quarantine_may_be_named_and_is_on_the_same_mount(host: Host) -> None:
+    text = script(host).script
+    shm = Path("/dev/shm")
+    if shm.is_dir() and shm.stat().st_dev != host.log_dir.stat().st_dev:
+        done = run(host, text, "--apply", QUARANTINE=str(shm / f"lowwater-{os.getpid()}"))
+        assert "not on the mount" in done.stdout
+    for place in (host.log_dir / "q", host.stray / "q", host.folder):
+        assert run(host, text, "--apply", QUARANTINE=str(place)).returncode == 3
+    assert host.stray.is_dir()
+    done = run(host, text, "--apply", QUARANTINE=str(host.folder / "fine"))
+    assert done.returncode == 0, done.stdout
+    assert list((host.folder / "fine").glob(f"*/{STRAY}"))
+
+
+def test_what_the_live_cluster_wants_is_not_in_it(host: Host) -> None:
+    odd = host.row(directory="gone-0;x")
+    host.live.states["gone"] = topic("gone", TOPIC_ID)
+    made = script(host, host.row(), odd)
+    assert made.folders == 0
+    assert [row.code for row in made.left_out] == ["assigned", "name"]
+    assert "row 1" not in made.script
+    host.live.id = "other"
+    with pytest.raises(RefusedError):
+        script(host)
+
+
+def test_wrong_words(host: Host) -> None:
+    assert run(host, script(host).script, "--aply").returncode == 1
+    assert host.stray.is_dir()
