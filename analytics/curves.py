@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from analytics import history, segments
-from analytics.arrow import column, looked_up
-from analytics.points import measured, told, with_records
-from dashboard.curve_tables import ReplicaCurves, from_table, integers
+from analytics import history, rolls, segments
+from analytics.points import Points, measured, told, with_records
+from dashboard.curve_tables import ReplicaCurves, from_table
 from dashboard.curves import Curves, Ints
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -36,7 +36,8 @@ def fold(
 
     Goes on from the curves of `base`, an earlier analysis, over every snapshot since then: an
     inventory's segments where the snapshot has them and they fit, else history, else
-    proportional (two knots: the log start and the log end). `topics`: topic and segment_bytes.
+    proportional (two knots: the log start and the log end). `topics`: topic, segment_bytes,
+    segment_ms; they hold for every snapshot.
     `each` is called with every snapshot on the way, what it told, and the step that it was.
     """
     found = from_table(
@@ -46,21 +47,20 @@ def fold(
     )
     known_to = str(base.details["snapshot_id"]) if base else ""
     new = [i for i in cluster.ids("snapshots") if known_to < i < snapshot.id]
-    for between in [*new, snapshot.id]:
+    for earlier, between in pairwise([known_to, *new, snapshot.id]):
         rows = told(cluster, between) if between != snapshot.id else replicas
-        found, step = _stepped(cluster, between, found, rows)
+        points = with_records(measured(rows))
+        by = rolls.rolls(points.places, topics, rolls.took_ms(earlier, between))
+        found, step = _stepped(cluster, between, found, points, by)
         if each is not None:
             each(cluster.manifest("snapshots", between), rows, step)
-    names = column(found.places, "topic")
-    sizes = looked_up(names, column(topics, "topic"), column(topics, "segment_bytes"))
-    return found.with_segment_bytes(integers(pa.chunked_array([sizes]), 0))
+    return found.with_segment_bytes(by.segment_bytes)
 
 
 def _stepped(
-    cluster: ClusterStore, snapshot_id: str, before: ReplicaCurves, rows: pa.Table
+    cluster: ClusterStore, snapshot_id: str, before: ReplicaCurves, points: Points, by: rolls.Rolls
 ) -> tuple[ReplicaCurves, history.Step]:
-    points = with_records(measured(rows))
-    grown, step = history.extended(before, points)
+    grown, step = history.extended(before, points, by)
     inventory = cluster.read("snapshots", snapshot_id, "segments", segments.COLUMNS)
     if not inventory.num_rows:
         return ReplicaCurves(points.places, grown), step

@@ -1,9 +1,10 @@
 """Estimator `history`: the curve that end offset and size draw from snapshot to snapshot.
 
 Between two snapshots with the same log start the growth of size is exactly the bytes of the new
-offsets. Where the log start moved, segments may have left: growth is taken from the last interval's
-bytes per offset, and what the size then lacks, but no more than lay below the new log start, is
-what left. Sizes that shrank otherwise (the cleaner, lower bounds of an estimate) scale the curve.
+offsets. Where the log start moved, segments may have left. Two things tell how many bytes: what the
+size lacks if the newest interval's bytes per offset went on, and what lay below the new log start,
+but for a part of one segment. Each counts by how little it may be off. Sizes that
+shrank otherwise (the cleaner, lower bounds of an estimate) scale the curve.
 A recreated topic, or a log end that went back (an unclean election), begins a new one: two knots,
 `proportional`. A replica that has no more than those, because it is new or its broker was away,
 goes on from another replica of its partition as soon as it has caught up with that one.
@@ -12,21 +13,32 @@ goes on from another replica of its partition as soon as it has caught up with t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics import rolls
 from analytics.arrow import column
 from analytics.points import Offsets, Points, matched
+from analytics.rolls import Rolls
 from dashboard.curve_tables import ReplicaCurves
-from dashboard.curves import HISTORY, PROPORTIONAL, SEGMENTS, Curves, Flags, Ints, curves_of
+from dashboard.curves import (
+    HISTORY,
+    PROPORTIONAL,
+    SEGMENTS,
+    UNKNOWN,
+    Curves,
+    Flags,
+    Floats,
+    Ints,
+    curves_of,
+)
 
 KNOTS = 16  # per replica: 300,000 replicas are 5 million rows
+_RATE_OFF = 0.25  # how far the newest interval's bytes per offset may be off in the next one
 _AT_A_TIME = 8192  # replicas whose rows of knots stay in the processor's cache
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,25 +57,33 @@ class _Dense:
 
 @dataclass(frozen=True)
 class Step:
-    """What one snapshot does to each replica: bytes that came, as the last interval's slope has
-    them, and bytes that left below a moved log start. Where its curve begins anew, both are 0, or
-    all of them where the log start passed the last log end.
+    """What one snapshot does to each replica: bytes that came, and bytes that left below a moved
+    log start. Where its curve begins anew, both are 0, or all of them where the log start passed
+    the last log end.
     """
 
     growth: Ints
     gone: Ints
 
 
-def extended(before: ReplicaCurves, points: Points) -> tuple[Curves, Step]:
+def extended(before: ReplicaCurves, points: Points, by: Rolls | None = None) -> tuple[Curves, Step]:
     """The curves of `points`' replicas, in their order, going on from those of `before`; and what
-    the step was.
+    the step was. `by` says when their segments roll.
     """
+    by = by or rolls.default(len(points.end))
     own = matched(points.places, before.places)
     row = _known(before, points, own)
     other = _other_topic(before.places, points.places, row)
     anew = other | (row != own)
     parts = [
-        _extended(before.curves, row[some], other[some], anew[some], points.offsets(some))
+        _extended(
+            before.curves,
+            row[some],
+            other[some],
+            anew[some],
+            points.offsets(some),
+            segment_bytes=by.segment_bytes[some],
+        )
         for some in (slice(at, at + _AT_A_TIME) for at in range(0, len(row), _AT_A_TIME))
     ]
     if not parts:
@@ -73,7 +93,9 @@ def extended(before: ReplicaCurves, points: Points) -> tuple[Curves, Step]:
         np.concatenate([step.growth for step in steps]),
         np.concatenate([step.gone for step in steps]),
     )
-    return _flat([dense for dense, _ in parts]), whole
+    was = np.append(before.curves.rolled, UNKNOWN)[np.where(other, -1, row)]
+    rolled = rolls.rolled(was, whole.growth, points.size, by)
+    return replace(_flat([dense for dense, _ in parts]), rolled_bytes=rolled), whole
 
 
 def _known(before: ReplicaCurves, points: Points, row: Ints) -> Ints:
@@ -95,12 +117,12 @@ def _known(before: ReplicaCurves, points: Points, row: Ints) -> Ints:
 
 
 def _extended(
-    curves: Curves, row: Ints, other: Flags, anew: Flags, now: Offsets
+    curves: Curves, row: Ints, other: Flags, anew: Flags, now: Offsets, *, segment_bytes: Ints
 ) -> tuple[_Dense, Step]:
     """Some replicas, few enough for the processor's cache; `row` is their place in `curves`."""
     old = _dense(curves, row)
     fresh = _fresh(old, now) | other
-    (grown, step), begun = _grown(old, now), _begun(now)
+    (grown, step), begun = _grown(old, now, segment_bytes), _begun(now)
     either = fresh[:, np.newaxis]
     dense = _pruned(
         _Dense(
@@ -159,18 +181,24 @@ def _begun(points: Offsets) -> _Dense:
     return _Dense(offset, below, method, np.full(len(points.end), 2, dtype=np.int64))
 
 
-def _grown(old: _Dense, points: Offsets) -> tuple[_Dense, Step]:
+def _grown(old: _Dense, points: Offsets, segment_bytes: Ints) -> tuple[_Dense, Step]:
     """The old curve without what left, and one more knot where the log end moved."""
     rows = np.arange(len(old.count))
     last = np.maximum(old.count - 1, 0)
     end, size = old.at(last)
-    growth = np.rint(_slope(old, last) * (points.end - end)).astype(np.int64)
     moved = points.start > old.offset[:, 0]
     kept = np.arange(KNOTS) < old.count[:, np.newaxis]
     passed = ((old.offset <= points.start[:, np.newaxis]) & kept).sum(axis=1)
     left = np.maximum(passed - 1, 0)
-    below_start = _below(old, left, np.minimum(left + 1, last), points.start)
-    gone = np.where(moved, np.clip(size + growth - points.size, 0, below_start), 0)
+    below_start, unsure = _below(old, left, np.minimum(left + 1, last), points.start)
+    expected = np.asarray(_slope(old, last) * (points.end - end), dtype=np.float64)
+    gone = _gone(
+        size + expected - points.size, _RATE_OFF * expected, below_start, unsure, segment_bytes
+    )
+    gone = np.where(moved, np.clip(gone, 0, below_start), 0)
+    came = points.size - size + gone
+    growth = np.where(came < 0, np.rint(expected).astype(np.int64), came)  # the cleaner was there
+    growth = np.where(points.end > end, growth, 0)
     total = size - gone + growth
     same_end = points.end == end
     shrank = np.where(same_end, points.size != total, points.size < np.where(moved, total, size))
@@ -202,11 +230,25 @@ def _slope(old: _Dense, last: Ints) -> Floats:
     return np.asarray((size - less) / np.maximum(end - before, 1))
 
 
-def _below(old: _Dense, left: Ints, right: Ints, offset: Ints) -> Ints:
-    """A straight line between two knots."""
+def _gone(
+    lacking: Floats, lacking_off: Floats, below_start: Ints, unsure: Floats, segment_bytes: Ints
+) -> Ints:
+    """Bytes that left: the mean of both measures, weighted by the inverse of their variances.
+
+    Retention deletes all that lies below its new log start; a purge leaves a part of a segment.
+    """
+    first = lacking_off**2
+    second = unsure**2 + segment_bytes.astype(np.float64) ** 2 / 12  # anywhere in a segment
+    weight = first / np.maximum(first + second, 1.0)
+    return np.rint(lacking + (below_start - lacking) * weight).astype(np.int64)
+
+
+def _below(old: _Dense, left: Ints, right: Ints, offset: Ints) -> tuple[Ints, Floats]:
+    """A straight line between two knots, and how far it may be off: nothing at a knot."""
     (from_offset, low), (to_offset, high) = old.at(left), old.at(right)
     share = np.clip((offset - from_offset) / np.maximum(to_offset - from_offset, 1), 0.0, 1.0)
-    return np.asarray(low + np.rint((high - low) * share).astype(np.int64))
+    straight = low + np.rint((high - low) * share).astype(np.int64)
+    return straight, np.asarray((high - low) * share * (1 - share))
 
 
 def _pruned(wide: _Dense) -> _Dense:

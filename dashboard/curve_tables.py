@@ -9,7 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.curves import DEFAULT_SEGMENT_BYTES, METHODS, PROPORTIONAL, Curves, Ints
+from dashboard.curves import (
+    DEFAULT_SEGMENT_BYTES,
+    METHODS,
+    PROPORTIONAL,
+    UNKNOWN,
+    Curves,
+    Ints,
+)
 
 PLACE = ["topic", "partition", "broker_id", "log_dir"]
 
@@ -36,9 +43,10 @@ def from_table(table: pa.Table) -> ReplicaCurves:
         new[1:] = np.logical_or.reduce([changes(table[name]) for name in PLACE])
     first = np.flatnonzero(new)
     methods = pc.index_in(table["method"], value_set=pa.array(METHODS))
-    places = table.select([*PLACE, "topic_id", "segment_bytes"]).take(pa.array(first))
+    sizes = ["segment_bytes", "rolled_bytes"]
+    places = table.select([*PLACE, "topic_id", *sizes]).take(pa.array(first))
     return ReplicaCurves(
-        places.drop_columns("segment_bytes"),
+        places.drop_columns(sizes),
         Curves(
             first=first.astype(np.int64),
             offset=integers(table["offset"], 0),
@@ -46,6 +54,7 @@ def from_table(table: pa.Table) -> ReplicaCurves:
             base=pc.fill_null(table["is_base"], False).to_numpy(),
             method=integers(methods, PROPORTIONAL),
             segment_bytes=integers(places["segment_bytes"], DEFAULT_SEGMENT_BYTES),
+            rolled_bytes=integers(places["rolled_bytes"], UNKNOWN),
         ),
     )
 
@@ -62,6 +71,7 @@ def to_table(found: ReplicaCurves) -> pa.Table:
         "is_base": curves.base,
         "method": pa.array(METHODS).take(pa.array(curves.method)),
         "segment_bytes": curves.segment_bytes[row],
+        "rolled_bytes": pa.array(curves.rolled[row], mask=curves.rolled[row] == UNKNOWN),
     }
     for name, values in columns.items():
         table = table.append_column(name, pa.array(values))

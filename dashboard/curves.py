@@ -1,16 +1,18 @@
 """How many bytes of each replica lie below an offset, and how many of them leave at once.
 
 A curve is a replica's knots, offset to bytes of its log below it. Each knot is known, so between
-two of them the bytes lie between theirs: `likely` is a straight line; `low` and `high` allow the
-bytes per offset before the target to be up to SKEW times smaller or larger than those after it
-(with p the share of the interval's offsets, p / (p + SKEW (1 - p)) and SKEW p / (SKEW p + 1 - p)
-of its bytes). SKEW 16 covers a topic that went from records of 100 bytes to records of 1,500.
+two of them the bytes lie between theirs: `likely` bends as the neighbouring intervals do (a
+monotone cubic, Fritsch and Butland 1984); `low` and `high` allow the bytes per offset before the
+target to be up to SKEW times smaller or larger than those after it (with p the share of the
+interval's offsets, p / (p + SKEW (1 - p)) and SKEW p / (SKEW p + 1 - p) of its bytes). SKEW 16
+covers a topic that went from records of 100 bytes to records of 1,500.
 
 At once go whole segments: one is deleted when its successor's base offset is at or below the log
 start, so the active one stays (UnifiedLog.deleteLogStartOffsetBreachedSegments). Between two
 known bases that is exact. After the last known one segments are taken to be full
-(`segment.bytes`): a log that rolls by time gives more, at most all that lies below the target,
-and one segment less where the last one is not as full as that.
+(`segment.bytes`), or as large as what is written in `segment.ms` where that is less
+(LogSegment.shouldRoll). The interval allows for both: at most all that lies below the target, at
+least a full segment less.
 
 One reader serves findings, plans and the what-if, a whole cluster's replicas at a time.
 """
@@ -25,10 +27,13 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 SKEW = 16
+DRIFT = 0.05  # of the bytes up to a segment's begin: its segments are not quite full
 DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
+UNKNOWN = np.iinfo(np.int64).max
 # From the surest to the last resort: what is put together from several is called by the latter.
 METHODS = ("segments", "history", "sampled", "proportional")
 SEGMENTS, HISTORY, SAMPLED, PROPORTIONAL = range(len(METHODS))
@@ -58,7 +63,8 @@ class Curves:
     `first`: the index of each replica's first knot. `below`: bytes of its log below `offset`; at
     the first knot those that lie in the segment of the log start, at the last one the whole size.
     `base`: a segment is known to begin there; the first one does not count. `method`: how the
-    interval that ends at a knot was measured. `segment_bytes`: one per replica.
+    interval that ends at a knot was measured. `segment_bytes`: one per replica, and so is
+    `rolled_bytes`, what is written in `segment.ms` (UNKNOWN: segments roll by size).
     """
 
     first: Ints
@@ -67,6 +73,14 @@ class Curves:
     base: Flags
     method: Ints
     segment_bytes: Ints
+    rolled_bytes: Ints | None = None
+
+    @cached_property
+    def rolled(self) -> Ints:
+        """`rolled_bytes`, known or not."""
+        if self.rolled_bytes is None:
+            return np.full(len(self.first), UNKNOWN, dtype=np.int64)
+        return self.rolled_bytes
 
     @cached_property
     def last(self) -> Ints:
@@ -115,15 +129,29 @@ class Curves:
         gain = self.below[right] - self.below[left]
         span = np.maximum(self.offset[right] - self.offset[left], 1)
         share = np.clip((target - self.offset[left]) / span, 0.0, 1.0)
-        shares = (
-            share / (share + SKEW * (1 - share)),
-            share,
-            SKEW * share / (SKEW * share + 1 - share),
-        )
+        least = share / (share + SKEW * (1 - share))
+        most = SKEW * share / (SKEW * share + 1 - share)
+        bent = np.clip(self._bent(left, right, share), least, most)
         low, likely, high = (
-            self.below[left] + np.rint(gain * part).astype(np.int64) for part in shares
+            self.below[left] + np.rint(gain * part).astype(np.int64) for part in (least, bent, most)
         )
         return Freed(low, likely, high, *self._once(left, low, likely, high), self.method[right])
+
+    def _bent(self, left: Ints, right: Ints, share: Floats) -> Floats:
+        """The share of an interval's bytes below `share` of its offsets."""
+        before, after = np.maximum(left - 1, self.first), np.minimum(right + 1, self.last)
+        here, own = self._slope(left, right)
+        begin = _tangent(here, own, *self._slope(before, left))
+        end = _tangent(here, own, *self._slope(right, after))
+        rest = 1 - share
+        return np.asarray(
+            share * share * (3 - 2 * share) + share * rest * (begin * rest - end * share)
+        )
+
+    def _slope(self, left: Ints, right: Ints) -> tuple[Floats, Floats]:
+        """Bytes per offset between two knots, and how many offsets lie there."""
+        span = (self.offset[right] - self.offset[left]).astype(np.float64)
+        return (self.below[right] - self.below[left]) / np.maximum(span, 1.0), span
 
     def _left(self, target: Ints) -> Ints:
         """The last knot at or below the target (the first one if none is), all bisected at once."""
@@ -140,18 +168,16 @@ class Curves:
         whole = np.where(anchor > self.first, self.below[anchor], 0)
         rest = self.below[self.last] - whole
         segment = np.maximum(self.segment_bytes, 1)
-        closed = np.maximum(-(-rest // segment) - 1, 0)
-        full = [
-            np.clip((below - whole) // segment - spare, 0, closed) * segment
-            for below, spare in ((low, 1), (likely, 0))
-        ]
+        rolled = np.maximum(np.minimum(segment, self.rolled), 1)
+        at_least = np.clip((low - whole) // segment - 1, 0, _closed(rest, segment)) * segment
+        expected = np.minimum(_whole(likely - whole, rolled), _closed(rest, rolled) * rolled)
         # Between two bases there is one segment; after the last one of a fresh inventory too.
         open_end = anchor == np.maximum(self._base_before[self.last], self.first)
         known = (self.method[self.last] == SEGMENTS) & (rest <= segment)
         exact = ~open_end | known
         return (
-            np.where(exact, whole, whole + full[0]),
-            np.where(exact, whole, whole + full[1]),
+            np.where(exact, whole, whole + at_least),
+            np.where(exact, whole, whole + expected),
             np.where(exact, whole, high),
         )
 
@@ -160,6 +186,45 @@ class Curves:
         """Of each knot the last segment base at or before it, in any replica; -1: none."""
         at = np.where(self.base, np.arange(len(self.base)), -1)
         return np.maximum.accumulate(at) if len(at) else at
+
+
+def _tangent(here: Floats, own: Floats, there: Floats, beside: Floats) -> Floats:
+    """The slope at a knot over that of the interval here, from the one on its other side.
+
+    A neighbour that is shorter than the interval itself tells less of how that one bends.
+    """
+    own = np.maximum(own, 1.0)
+    one, other = own + 2 * beside, 2 * own + beside
+    both = (here > 0) & (there > 0) & (beside > 0)
+    steep = np.where(both, here, 1.0), np.where(both, there, 1.0)
+    mean = (one + other) / (one / steep[0] + other / steep[1])
+    told = np.minimum(beside / own, 1.0)
+    return np.where(both, 1 + (mean / steep[0] - 1) * told, np.where(beside > 0, 1 - told, 1.0))
+
+
+def _closed(rest: Ints, size: Ints) -> Ints:
+    """How many segments of one size these bytes fill, without the active one."""
+    return np.asarray(np.maximum(-(-rest // size) - 1, 0))
+
+
+def _whole(below: Ints, size: Ints) -> Ints:
+    """Bytes of whole segments below some bytes that are sure to DRIFT: the mean over that range.
+
+    Near the known begin of a segment that is the segments counted; far from it half a segment
+    less than the bytes, wherever a segment may begin.
+    """
+    count = below / size
+    off = np.minimum(DRIFT * count, 0.5)
+    least, most = count - off, count + off
+    mean = (_steps(most) - _steps(least)) / np.maximum(most - least, 1e-9)
+    counted = np.where(most > least, mean, np.floor(count))
+    return np.asarray(np.clip(np.rint(counted * size), 0, below).astype(np.int64))
+
+
+def _steps(count: Floats) -> Floats:
+    """The area below the steps of floor() from 0 on."""
+    whole = np.floor(count)
+    return np.asarray(whole * (whole - 1) / 2 + whole * (count - whole))
 
 
 def curves_of(

@@ -270,11 +270,15 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One record batch on disk: its first offset, its bytes, and how many offsets it spans."""
+    """One record batch on disk: its first offset, its bytes, and how many offsets it spans.
+
+    `max_timestamp_ms` is of its youngest record; None where records have no timestamps.
+    """
 
     base_offset: int
     size_bytes: int
     offsets: int
+    max_timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ _NAMES_UNTIL = 12  # v13 names topics by id (KIP-516)
 _CONSUMER = -1
 _NOT_IN_LOG = "OFFSET_OUT_OF_RANGE"
 # Of a batch: base offset, length of what follows it, leader epoch, magic, checksum, attributes,
-# last offset delta (org.apache.kafka.common.record.DefaultRecordBatch).
-_HEADER = struct.Struct(">qiibihi")
+# last offset delta, base timestamp, max timestamp
+# (org.apache.kafka.common.record.DefaultRecordBatch).
+_HEADER = struct.Struct(">qiibihiqq")
 _LENGTH_COUNTS_FROM = 12
 _MAGIC = 2
 
@@ -97,7 +98,9 @@ def first_batch(records: bytes) -> Batch | None:
     """The first batch of a Fetch answer; None for an empty one and for formats before v2."""
     if len(records) < _HEADER.size:
         return None
-    base_offset, length, _, magic, _, _, last_delta = _HEADER.unpack_from(records)
+    base_offset, length, _, magic, _, _, last_delta, _, newest = _HEADER.unpack_from(records)
     if magic != _MAGIC:
         return None
-    return Batch(base_offset, length + _LENGTH_COUNTS_FROM, last_delta + 1)
+    return Batch(
+        base_offset, length + _LENGTH_COUNTS_FROM, last_delta + 1, newest if newest >= 0 else None
+    )

@@ -119,6 +119,12 @@ def segment_bytes(facts: PlanFacts, topic: str) -> int:
     return max(1, int(value)) if value else 1 << 30
 
 
+def segment_ms(facts: PlanFacts, topic: str) -> int | None:
+    """The topic's `segment.ms`: after so long a segment rolls although it is not full."""
+    value = facts.configs.get(topic, {}).get("segment.ms")
+    return int(value) if value else None
+
+
 def _same_topic(facts: PlanFacts, key: TopicPartition, topic_id: str | None) -> bool:
     """Curves of older minors, or of older brokers, carry no topic id: the name has to do."""
     return topic_id is None or facts.partitions[key].topic_id in (None, topic_id)

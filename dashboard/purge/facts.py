@@ -30,6 +30,7 @@ TOPIC_CONFIGS = (
     "remote.storage.enable",
     "unclean.leader.election.enable",
     "segment.bytes",
+    "segment.ms",
     "file.delete.delay.ms",
 )
 

@@ -4,18 +4,20 @@ A topic whose records grew makes size x share of offsets wrong by any factor; it
 Between sampled batches the bytes per offset follow a straight line; where two neighbours differ
 much, the middle between them is sampled too. What of a replica's size the sum over its offsets
 leaves over lies below the log start, in the segment that holds it, as far as one segment goes;
-the rest is the samples' error and is spread over them. `dashboard.curves` reads the curve.
+the rest is the samples' error and is spread over them. Their timestamps tell how much is written in
+`segment.ms`, where segments roll before they are full. `dashboard.curves` reads the curve.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from dashboard.model import Batch, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.estimates import estimates as of_replicas
-from dashboard.purge.estimates import segment_bytes
+from dashboard.purge.estimates import segment_bytes, segment_ms
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
@@ -53,6 +55,7 @@ def estimates(
             found[key] = estimate(
                 batches, sizes[key], start=start, end=end, target=target,
                 segment_bytes=segment_bytes(facts, key.topic),
+                segment_ms=segment_ms(facts, key.topic),
             )  # fmt: skip
     return found
 
@@ -65,6 +68,7 @@ def estimate(
     end: int,
     target: int,
     segment_bytes: int,
+    segment_ms: int | None = None,
 ) -> Estimate:
     """What goes below `target` of each replica (broker id -> bytes of its log)."""
     import numpy as np
@@ -72,18 +76,23 @@ def estimate(
     from dashboard.curves import SAMPLED, curves_of
 
     segment = max(1, segment_bytes)
+    rolled = rolled_bytes(batches, segment_ms)
+    one_segment = segment if rolled is None else min(segment, rolled)
     middles = (round(b.base_offset + b.offsets / 2) for b in batches)
     offsets = sorted({start, end, *(o for o in middles if start < o < end)})
     below = [bytes_between(batches, start, upto) for upto in offsets]
     curves = []
     for size in sizes.values():
-        before_start = min(max(0, size - below[-1]), segment - 1)
+        # The first record of a partition is the first one of its segment too.
+        before_start = min(max(0, size - below[-1]), one_segment - 1) if start else 0
         scale = (size - before_start) / below[-1] if below[-1] else 1.0
         curves.append(
             [(o, before_start + int(b * scale)) for o, b in zip(offsets, below, strict=True)]
         )
     count = len(sizes)
     drawn = curves_of(curves, [segment] * count, SAMPLED)
+    if rolled is not None:
+        drawn = replace(drawn, rolled_bytes=np.full(count, rolled, dtype=np.int64))
     return of_replicas(
         drawn,
         np.zeros(count, dtype=np.int64),
@@ -91,6 +100,21 @@ def estimate(
         np.full(count, start, dtype=np.int64),
         np.full(count, target, dtype=np.int64),
     )[0]
+
+
+def rolled_bytes(batches: Sequence[Batch], segment_ms: int | None) -> int | None:
+    """Bytes written in `segment.ms`, which is when a segment rolls (LogSegment.shouldRoll).
+
+    None where it is not known: no limit, no timestamps, or all batches are of one moment.
+    """
+    times = [batch.max_timestamp_ms for batch in batches if batch.max_timestamp_ms is not None]
+    if segment_ms is None or len(times) < len(batches) or not times:
+        return None
+    took = max(times) - min(times)
+    if not took:
+        return None
+    written = bytes_between(batches, batches[0].base_offset, batches[-1].base_offset)
+    return max(1, round(written / took * segment_ms))
 
 
 def bytes_between(batches: Sequence[Batch], start: int, upto: int) -> int:

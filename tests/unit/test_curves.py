@@ -71,6 +71,37 @@ def test_what_lies_in_the_log_starts_segment_leaves_with_it() -> None:
     assert (found["once"], found["likely"]) == (1000, 1100)
 
 
+def test_between_knots_bytes_bend_as_the_intervals_beside_them_do() -> None:
+    # Records grew by one byte each: below offset n lie n x n / 2 bytes.
+    knots = [(n, n * n // 2) for n in (0, 1000, 2000, 3000)]
+    found = row(curves_of([knots], [10**9], HISTORY).freed(ints(0), ints(1500)))
+    assert found["likely"] == pytest.approx(1500 * 1500 / 2, rel=0.02)
+    straight = (knots[1][1] + knots[2][1]) / 2
+    assert straight > 1.1 * found["likely"]
+
+
+def test_a_short_interval_hardly_bends_a_long_one() -> None:
+    # 800 bytes an offset; of the last one a record was huge.
+    knots = [(0, 0), (10_000, 8_000_000), (10_001, 9_000_000)]
+    found = row(curves_of([knots], [10**9], HISTORY).freed(ints(0), ints(7000)))
+    assert found["likely"] == pytest.approx(5_600_000, rel=0.001)
+
+
+def test_what_is_written_in_segment_ms_is_a_segment_where_that_is_less() -> None:
+    plain = curves_of([[(0, 0), (100, 5000)]], [10_000], HISTORY)
+    assert row(plain.freed(ints(0), ints(80)))["once"] == 0
+    timed = replace(plain, rolled_bytes=ints(500))
+    found = row(timed.freed(ints(0), ints(80)))
+    assert (found["once_low"], found["once"]) == (0, 3750)  # eight of 500, but where they begin has drifted
+    assert row(timed.freed(ints(0), ints(9)))["once"] == 0, "it fits one segment"
+
+
+def test_segments_are_counted_near_a_known_begin_and_drift_far_from_it() -> None:
+    curve = curves_of([[(0, 0), (1000, 100_000)]], [1000], HISTORY)
+    once = [row(curve.freed(ints(0), ints(o)))["once"] for o in (9, 15, 25, 505, 509)]
+    assert once == [0, 1000, 2000, 50_000, 50_400]
+
+
 def test_a_log_of_one_segment_gives_nothing_at_once_but_may_have_rolled_by_time() -> None:
     found = row(curves_of([[(0, 0), (100, 500)]], [1000], PROPORTIONAL).freed(ints(0), ints(50)))
     assert (found["once_low"], found["once"], found["once_high"]) == (0, 0, found["high"])
@@ -135,7 +166,7 @@ def test_a_curve_survives_its_table(curve: Curves) -> None:
     places = build(spec, whose).select(list(whose))
     again = from_table(conform(spec, to_table(ReplicaCurves(places, curve))))
     assert again.places.equals(places)
-    for name in ("first", "offset", "below", "base", "method", "segment_bytes"):
+    for name in ("first", "offset", "below", "base", "method", "segment_bytes", "rolled"):
         assert (getattr(again.curves, name) == getattr(curve, name)).all(), name
 
 

@@ -11,6 +11,7 @@ import pytest
 from analytics import curves, freed, points
 from analytics.tables import stamped
 from dashboard.curve_tables import from_table, to_table
+from dashboard.curves import UNKNOWN
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
@@ -18,7 +19,9 @@ from tests.spark.conftest import START, Snapshot
 from tests.support.sample_partitions import table_of
 from tests.unit.analytics.logs import Log
 
-TOPICS = pa.table({"topic": ["a", "b"], "segment_bytes": [1000, 500]})
+TOPICS = pa.table(
+    {"topic": ["a", "b"], "segment_bytes": [1000, 500], "segment_ms": [3_600_000, None]}
+)
 
 
 @pytest.fixture
@@ -77,6 +80,12 @@ def test_carried_on_or_folded_again_the_curves_are_equal(cluster: ClusterStore) 
     assert found.places["topic"].to_pylist() == ["a", "a", "b", "b"]
     assert found.curves.segment_bytes.tolist() == [1000, 1000, 500, 500]
     assert set(carried["method"].to_pylist()) == {"history", "proportional"}
+    # Some 500 bytes a minute come to topic a, and it rolls every hour; of b that is not known.
+    assert found.curves.rolled.tolist()[0] == pytest.approx(60 * 550, rel=0.15)
+    assert (
+        carried["rolled_bytes"].null_count
+        == (found.curves.rolled == UNKNOWN).repeat(found.curves.last - found.curves.first + 1).sum()
+    )
 
 
 def test_the_surest_estimator_of_each_replica_is_chosen_and_a_sum_is_called_by_the_least_sure(

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from analytics.history import KNOTS, extended
 from analytics.points import Points
+from analytics.rolls import Rolls
 from dashboard.curve_tables import ReplicaCurves
-from dashboard.curves import HISTORY, PROPORTIONAL, Curves
+from dashboard.curves import HISTORY, PROPORTIONAL, UNKNOWN, Curves
 from tests.unit.analytics.logs import Log, freed, nothing, places, points
 
 
@@ -99,6 +100,21 @@ def test_records_that_grow_are_followed_within_fifteen_per_cent() -> None:
         truth = log.below(target)
         assert told.likely[0] == pytest.approx(truth, rel=0.15)
         assert told.low[0] * 0.9 <= truth <= told.high[0] * 1.1
+
+
+def test_deletions_at_every_snapshot_do_not_add_up_though_records_grow() -> None:
+    # Retention keeps twenty segments, and each snapshot sees some three more come and go.
+    log, found = Log(segment_bytes=2000), nothing()
+    by = Rolls(np.array([2000]), np.array([UNKNOWN]), None)
+    for step in range(40):
+        size = round(20 * 1.05**step)
+        log.append([size] * (6000 // size))
+        if len(log.bases) > 20:
+            log.truncate(log.bases[-20])
+        found = ReplicaCurves(places("t"), extended(found, points(log), by)[0])
+    for target in range(log.start, log.end, 3):
+        likely = freed(found.curves, log.start, target).likely[0]
+        assert abs(likely - log.below(target)) < 0.05 * log.size
 
 
 def test_many_snapshots_keep_few_knots_where_they_tell_most() -> None:

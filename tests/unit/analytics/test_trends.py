@@ -21,7 +21,9 @@ from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.spark.conftest import START, Snapshot
 from tests.support.sample_partitions import table_of
 
-TOPICS = pa.table({"topic": ["a", "b"], "segment_bytes": [1000, 500]})
+TOPICS = pa.table(
+    {"topic": ["a", "b"], "segment_bytes": [1000, 500], "segment_ms": [3_600_000, None]}
+)
 Row = dict[str, Any]
 
 

@@ -139,7 +139,7 @@ def test_an_inventory_makes_the_estimate_exact(tmp_path: Path) -> None:
     estimate = memory.estimates(store, found, {KEY: ResolvedTarget(80)})[1][KEY]
     assert (estimate.method, estimate.replicas) == ("segments", {1: 250})
     assert estimate.bytes_at_once_low == estimate.bytes_at_once_high == 250
-    assert estimate.bytes_later == 520
+    assert estimate.bytes_later == 517  # 520 on a straight line: these records were shrinking
 
 
 def test_curves_of_a_topic_that_was_recreated_since_say_nothing(tmp_path: Path) -> None:

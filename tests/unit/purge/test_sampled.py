@@ -12,7 +12,7 @@ from dashboard.cluster.batches import first_batch
 from dashboard.model import Batch, TopicPartition
 from dashboard.purge import sampled
 from dashboard.purge.resolve import ResolvedTarget
-from dashboard.purge.sampled import between, bytes_between, estimate
+from dashboard.purge.sampled import between, bytes_between, estimate, rolled_bytes
 from tests.unit.purge.facts_of import KEY, facts, partition
 from tests.unit.purge.fake_cluster import FakeCluster
 
@@ -39,8 +39,30 @@ def test_whole_segments_go_and_the_active_one_stays() -> None:
 def test_bytes_below_the_log_start_go_with_the_segment_that_holds_it() -> None:
     even = [Batch(o, 1000, 10) for o in range(250, 1000, 40)]
     # Segments of 300 offsets; the log starts at 250, its first segment at 0.
-    found = estimate(even, {1: 100_000}, start=250, end=1000, target=310, segment_bytes=30_000)
+    found = estimate(even, {1: 100_000}, start=250, end=1000, target=330, segment_bytes=30_000)
     assert found.replicas == {1: 30_000}
+
+
+def test_what_is_written_in_segment_ms_is_a_segment_though_it_is_not_full() -> None:
+    # 100 bytes an offset, ten offsets a second: 1,000 bytes a second.
+    timed = [Batch(o, 1000, 10, 100 * o) for o in range(0, 1000, 40)]
+    of_times = {"start": 0, "end": 1000, "target": 500, "segment_bytes": 1 << 30}
+    assert rolled_bytes(timed, 2_000) == pytest.approx(2_000, rel=0.01)
+    assert estimate(timed, {1: 100_000}, **of_times).replicas == {1: 0}
+    by_time = estimate(timed, {1: 100_000}, **of_times, segment_ms=2_000)
+    assert by_time.replicas[1] == pytest.approx(49_000, rel=0.01)
+    assert by_time.bytes_at_once_low == 0
+    assert rolled_bytes([Batch(0, 1000, 10), *timed], 2_000) is None, "one tells no time"
+    assert rolled_bytes(timed[:1], 2_000) is None
+
+
+def test_nothing_lies_below_the_first_record_of_a_partition() -> None:
+    even = [Batch(o, 1000, 10) for o in range(0, 1000, 40)]
+    few = {"end": 1000, "target": 500, "segment_bytes": 30_000}  # the samples tell a tenth too few
+    assert estimate(even, {1: 110_000}, start=0, **few).bytes_later == 55_000 - 30_000
+    moved = [Batch(o, 1000, 10) for o in range(10, 1000, 40)]
+    told = estimate(moved, {1: 109_000}, start=10, **few)
+    assert (told.bytes_at_once or 0) + (told.bytes_later or 0) == 49_000 + 10_000
 
 
 @given(
@@ -89,7 +111,9 @@ def test_the_middle_is_read_where_sizes_jump_and_nowhere_else() -> None:
 
 
 def test_a_batch_header_is_kafkas_v2_or_nothing() -> None:
-    header = struct.pack(">qiibihi", 40, 188, 3, 2, 0, 0, 9) + bytes(34)
-    assert first_batch(header) == Batch(40, 200, 10)
+    header = struct.pack(">qiibihiqq", 40, 188, 3, 2, 0, 0, 9, 1000, 1500) + bytes(18)
+    assert first_batch(header) == Batch(40, 200, 10, 1500)
+    untimed = struct.pack(">qiibihiqq", 40, 188, 3, 2, 0, 0, 9, -1, -1) + bytes(18)
+    assert first_batch(untimed) == Batch(40, 200, 10)
     assert first_batch(b"") is None
     assert first_batch(header[:16] + b"\x01" + header[17:]) is None

@@ -137,12 +137,12 @@ def test_a_partition_of_no_group_stays_unknown() -> None:
 
 def test_bytes_follow_each_replica_by_its_own_curve() -> None:
     curves = [
-        *curve(1, (0, 0), (500, 1000), (1000, 9000)),
+        *curve(1, (0, 0), (500, 5000), (1000, 10000)),
         *curve(2, (200, 0), (1000, 4000)),
     ]
     (row,) = what_if(partition(100), HOLDS, curves, "slow", "middle")
 
-    assert row["bytes_likely"] == (1000 + 8000 * 400 // 500) + 4000 * 700 // 800
+    assert row["bytes_likely"] == 10000 * 900 // 1000 + 4000 * 700 // 800
 
 
 def test_whole_segments_of_a_moved_target_are_those_of_the_analysis() -> None:
