@@ -13,8 +13,9 @@ from typing import Any, TextIO
 from pyspark.sql import SparkSession
 
 from analytics.archive import prepare
+from analytics.elsewhere import executors_watched, usable
 from analytics.job import analyze
-from analytics.session import open_session
+from analytics.session import is_local, open_session
 from dashboard.clock import utc_now
 from dashboard.errors import AnalysisError, LowwaterError, UsageError
 from dashboard.settings import Settings, load
@@ -45,16 +46,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(settings: Settings, root: str, named: str | None, answers: TextIO) -> int:
-    """Answer one JSON line per line of stdin until it ends; an error answers and goes on."""
+    """Answer one JSON line per line of stdin until it ends; an error answers and goes on.
+
+    Ends when Spark is gone: a session cannot be opened twice, and who started us starts a new one.
+    """
     began = time.monotonic()
     spark = open_session(settings)
     _print(answers, {"ready": True, "seconds": round(time.monotonic() - began, 3)})
     builder = None
     try:
         for line in sys.stdin:
-            if line.strip():
-                _print(answers, _answer(spark, settings, root, named, line))
-                builder = builder or prepare(settings, spark, keep_waiting=True)
+            if not line.strip():
+                continue
+            if not is_local(settings) and not usable(spark, settings):
+                return AnalysisError.exit_code  # not answered: it is asked again
+            answer = _answer(spark, settings, root, named, line)
+            _print(answers, answer)
+            if "error" in answer and _lost(answer["error"]["code"], spark, settings):
+                return AnalysisError.exit_code
+            builder = builder or prepare(settings, spark, keep_waiting=True)
     except KeyboardInterrupt:
         pass
     finally:
@@ -97,7 +107,10 @@ def _analyze(
     full: bool,
 ) -> dict[str, Any]:
     try:
-        done = analyze(spark, cluster, settings, now=utc_now, snapshot_id=snapshot_id, full=full)
+        with executors_watched(spark, settings):
+            done = analyze(
+                spark, cluster, settings, now=utc_now, snapshot_id=snapshot_id, full=full
+            )
     except LowwaterError:
         raise
     except Exception as error:  # the loop must go on, whatever one snapshot did
@@ -106,6 +119,11 @@ def _analyze(
             "Analyze another snapshot; keep this one for a bug report.",
         ) from error
     return done.to_json()
+
+
+def _lost(code: str, spark: SparkSession, settings: Settings) -> bool:
+    # A master that comes back does not know us: only a new session gets executors again.
+    return code == "SPARK_NO_EXECUTORS" or not usable(spark, settings)
 
 
 def _own_stdout() -> TextIO:

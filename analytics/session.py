@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from analytics.elsewhere import check_answers, first_line, give_up_sooner, place
 from dashboard.errors import AnalysisError
 from dashboard.java import Java, find_java
 from dashboard.settings import Settings
@@ -27,7 +29,8 @@ def archive_path(settings: Settings, java: Java) -> Path:
 
 def is_local(settings: Settings) -> bool:
     """Whether Spark runs inside this process' own JVM."""
-    return settings.spark_remote is None and settings.spark_master.startswith("local")
+    master = settings.spark_master
+    return settings.spark_remote is None and (master == "local" or master.startswith("local["))
 
 
 def open_session(settings: Settings, jvm_options: tuple[str, ...] | None = None) -> SparkSession:
@@ -35,22 +38,28 @@ def open_session(settings: Settings, jvm_options: tuple[str, ...] | None = None)
 
     Raises SettingsError when Java is missing or too old, AnalysisError when Spark cannot start.
     """
-    # Workers would otherwise take the first python3 of the PATH.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Workers of a user's own session would otherwise take the first python3 of the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("lowwater")
     if settings.spark_remote is not None:
         builder = builder.remote(settings.spark_remote)
-        chosen = _ALWAYS
+        chosen = {}
     else:
-        chosen = _local(settings, jvm_options) if is_local(settings) else _ALWAYS
+        java = find_java()
+        chosen = _OWN_JVM | (_local(settings, java, jvm_options) if is_local(settings) else {})
         builder = builder.master(settings.spark_master)
-    for key, value in chosen.items():
+    for key, value in {**chosen, **settings.spark, **_ALWAYS}.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
-    except (PySparkException, OSError) as error:
+        if settings.spark_remote is not None:
+            check_answers(settings.spark_remote)
+        spark = builder.getOrCreate()
+        if settings.spark_remote is not None:
+            give_up_sooner(spark)
+        return spark
+    except (PySparkException, Py4JError, OSError) as error:
         raise AnalysisError(
-            f"Spark ({settings.spark_remote or settings.spark_master}) did not start: {error}",
+            f"Spark ({place(settings)}) did not start: {first_line(error)}",
             "Run lowwater doctor; check LOWWATER_SPARK_MASTER and SPARK_REMOTE.",
             code="SPARK_UNAVAILABLE",
         ) from error
@@ -66,9 +75,15 @@ _ALWAYS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
 }
 
+_OWN_JVM = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.catalogImplementation": "in-memory",
+}
 
-def _local(settings: Settings, jvm_options: tuple[str, ...] | None) -> dict[str, str]:
-    java = find_java()
+
+def _local(settings: Settings, java: Java, jvm_options: tuple[str, ...] | None) -> dict[str, str]:
     archive = archive_path(settings, java)
     if jvm_options is None:
         jvm_options = (f"-XX:SharedArchiveFile={archive}",) if archive.is_file() else ()
@@ -85,14 +100,10 @@ def _local(settings: Settings, jvm_options: tuple[str, ...] | None) -> dict[str,
         "-Xlog:disable",
         *jvm_options,
     )
-    return _ALWAYS | {
+    return {
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",

@@ -123,7 +123,8 @@ class AnalysisChild:
         else:
             with self._lock:
                 self._running = None
-                self._failures = 0
+                # Before it is ready an answer is why it cannot start: pauses go on growing.
+                self._failures = 0 if self._ready else self._failures
             self._emit({"event": "analysis", **answer})
         self._hand_over()
 

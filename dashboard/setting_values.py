@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -72,3 +74,48 @@ def switch(value: Any, key: str, where: str) -> bool:
     if found is None:
         raise SettingsError(f"{where}: '{key}' = {value!r}", f"Write {key} = true or false.")
     return found
+
+
+# What Spark itself hides in its logs and pages (spark.redaction.regex), as key names.
+_SECRET = re.compile(r"secret|password|token|access[._]?key|account[._]key", re.I)
+
+
+def spark_conf(table: Any, where: str) -> dict[str, str]:
+    """Spark's own properties, as text. Raises SettingsError, also for one that holds a secret.
+
+    A property given here stands on Java's command line, where every user of the machine reads it.
+    """
+    if not isinstance(table, dict):
+        raise SettingsError(f"{where} is no table", 'Write it as "spark.KEY" = "value" lines.')
+    for key in table:
+        if not key.startswith("spark."):
+            raise SettingsError(
+                f"{where}: '{key}' is no property of Spark",
+                'Write "spark.KEY" = "value" with the key in quotes; those of Hadoop are '
+                '"spark.hadoop.KEY".',
+                code="SETTINGS_KEY_UNKNOWN",
+            )
+        if _SECRET.search(key) and not key.lower().endswith(("file", "path")):
+            raise SettingsError(
+                f"{where}: '{key}' is a secret, and other users of a machine can see it there",
+                "Put it into spark-defaults.conf in the folder that SPARK_CONF_DIR names, or into "
+                "variables such as AWS_ACCESS_KEY_ID: docs/spark-cluster.md.",
+                code="SPARK_SECRET",
+            )
+    return {
+        key: str(value).lower() if isinstance(value, bool) else text(value, key, where)
+        for key, value in table.items()
+    }
+
+
+def spark_conf_text(value: str, where: str) -> dict[str, str]:
+    """The same out of a JSON object, as an environment variable has it. Raises SettingsError."""
+    try:
+        table = json.loads(value)
+    except ValueError:
+        table = None
+    if not isinstance(table, dict):
+        raise SettingsError(
+            f"{where} is no JSON object", 'Write it as {"spark.executor.memory": "2g"}.'
+        )
+    return spark_conf(table, where)

@@ -19,7 +19,17 @@ from dashboard import client_properties
 from dashboard.errors import SettingsError
 from dashboard.metrics import addresses
 from dashboard.metrics.addresses import PrometheusServer
-from dashboard.setting_values import check_keys, count, duration, share, switch, tables, text
+from dashboard.setting_values import (
+    check_keys,
+    count,
+    duration,
+    share,
+    spark_conf,
+    spark_conf_text,
+    switch,
+    tables,
+    text,
+)
 from dashboard.snapshot_settings import SnapshotSettings, snapshot_settings
 
 # Guards that an override may lift; the design's other guards never are (see purge/guards.py).
@@ -78,6 +88,7 @@ class Settings:
 
     `metrics` maps a cluster's name to the source of each broker's metrics: an address or a file;
     `prometheus` to the server that knows the others'.
+    `spark` are Spark's own properties; `spark_wait` is how long it may be without an executor.
     """
 
     data: str = "data"
@@ -89,7 +100,11 @@ class Settings:
     read_only: bool = False
     spark_master: str = "local[2]"
     spark_remote: str | None = None
+    spark_wait: timedelta = timedelta(minutes=2)
+    spark: Mapping[str, str] = field(default_factory=dict)
     kafka_version: str = "4.3.1"
+    orphan_delay: timedelta = timedelta(hours=2)  # every snapshot must show an orphan for so long
+    orphan_most_share: float = 0.05  # more of a broker at once: nothing of it is removable
     clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     prometheus: Mapping[str, PrometheusServer] = field(default_factory=dict)
@@ -106,8 +121,9 @@ class Settings:
 
 _TOP_KEYS = (
     "data", "state_dir", "cache_dir", "operator", "every", "broker_timeout", "read_only",
-    "spark_master", "kafka_version", "metrics_top", "clusters", "topics", "purge",
-    "snapshots",
+    "spark_master", "spark_wait", "spark",
+    "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
+    "orphan_delay", "orphan_most_share",
 )  # fmt: skip
 _TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at", "reason")
 _METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
@@ -175,13 +191,16 @@ _ENV_KEYS = {
     "LOWWATER_EVERY": "every",
     "LOWWATER_BROKER_TIMEOUT": "broker_timeout",
     "LOWWATER_READ_ONLY": "read_only",
+    "LOWWATER_ORPHAN_DELAY": "orphan_delay",
     "LOWWATER_SPARK_MASTER": "spark_master",
+    "LOWWATER_SPARK_WAIT": "spark_wait",
     "LOWWATER_KAFKA_VERSION": "kafka_version",
 }
+_SPARK_CONF = "LOWWATER_SPARK_CONF"  # joins the file's [spark] key by key
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    known = {*_ENV_KEYS, "LOWWATER_SETTINGS", _METRICS_TOKEN}
+    known = {*_ENV_KEYS, "LOWWATER_SETTINGS", _SPARK_CONF, _METRICS_TOKEN}
     for name in environ:
         # Test and bench switches are read where they act; they change no setting.
         if name.startswith("LOWWATER_") and name not in known and "_TEST_" not in name:
@@ -204,9 +223,11 @@ def _build(
     for key in ("state_dir", "cache_dir"):
         if key in values:
             changes[key] = Path(text(values[key], key, where)).expanduser()
-    for key in ("every", "broker_timeout"):
+    for key in ("every", "broker_timeout", "spark_wait", "orphan_delay"):
         if key in values:
             changes[key] = duration(values[key], key, where)
+    if (key := "orphan_most_share") in values:
+        changes[key] = share(values[key], key, where)
     if "read_only" in values:
         changes["read_only"] = switch(values["read_only"], "read_only", where)
     if "metrics_top" in values:
@@ -215,6 +236,10 @@ def _build(
     return Settings(
         **changes,
         spark_remote=environ.get("SPARK_REMOTE") or None,
+        spark={
+            **spark_conf(values.get("spark", {}), f"{where}, [spark]"),
+            **spark_conf_text(environ.get(_SPARK_CONF) or "{}", _SPARK_CONF),
+        },
         clusters=_clusters(values.get("clusters", {}), where),
         metrics=_metrics(values.get("clusters", {}), where),
         prometheus=_prometheus(values.get("clusters", {}), environ.get(_METRICS_TOKEN), where),

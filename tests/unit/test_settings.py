@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from datetime import timedelta
 from pathlib import Path
@@ -232,3 +233,44 @@ def test_the_docs_name_every_client_key_guard_and_variable() -> None:
     page = (Path(settings_module.__file__).parents[1] / "docs" / "settings.md").read_text("utf-8")
     for name in (*known_keys(), *LIFTABLE_GUARDS, *settings_module._ENV_KEYS):
         assert f"`{name}`" in page
+
+
+def test_properties_of_spark_come_from_the_file_and_from_the_environment(alone: Path) -> None:
+    _file(alone, '[spark]\n"spark.executor.memory" = "2g"\n"spark.executor.cores" = 2\n')
+    more = '{"spark.executor.cores": "4", "spark.hadoop.fs.s3a.path.style.access": true}'
+    settings = load(environ={"LOWWATER_SPARK_CONF": more, "LOWWATER_SPARK_WAIT": "9s"})
+    assert settings.spark == {
+        "spark.executor.memory": "2g",
+        "spark.executor.cores": "4",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
+    assert settings.spark_wait == timedelta(seconds=9)
+
+
+@pytest.mark.parametrize(
+    ("conf", "code"),
+    [
+        ("spark.executor.memory=2g", "SETTINGS_INVALID"),
+        ("[1]", "SETTINGS_INVALID"),
+        ('{"spark.executor.memory": [1]}', "SETTINGS_INVALID"),
+        ('{"executor.memory": "2g"}', "SETTINGS_KEY_UNKNOWN"),
+        ('{"spark.hadoop.fs.s3a.secret.key": "hidden"}', "SPARK_SECRET"),
+        ('{"spark.hadoop.fs.s3a.access.key": "hidden"}', "SPARK_SECRET"),
+        ('{"spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "hidden"}', "SPARK_SECRET"),
+        ('{"spark.ssl.keyStorePassword": "hidden"}', "SPARK_SECRET"),
+    ],
+)
+def test_a_property_that_spark_cannot_have_is_named_without_its_value(
+    alone: Path, conf: str, code: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(environ={"LOWWATER_SPARK_CONF": conf})
+    assert caught.value.code == code
+    assert "LOWWATER_SPARK_CONF" in caught.value.message
+    assert "hidden" not in str(caught.value.to_json())
+
+
+def test_where_credentials_come_from_is_no_secret(alone: Path) -> None:
+    names = "spark.hadoop.fs.s3a.aws.credentials.provider", "spark.authenticate.secret.file"
+    settings = load(environ={"LOWWATER_SPARK_CONF": json.dumps(dict.fromkeys(names, "x"))})
+    assert set(settings.spark) == set(names)
