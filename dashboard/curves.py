@@ -20,7 +20,7 @@ One reader serves findings, plans and the what-if, a whole cluster's replicas at
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -94,9 +94,10 @@ class Curves:
         moved since the curve was drawn have left before, as surely as they were known.
         A target past the last knot frees what was measured there, never more.
         """
-        found, before = self._read(target), self._read(start)
+        found = self._read(target)
         moves = target > start
         later = start > self.offset[self.first]  # else its segment is the first one on the disk
+        before = self._read(start) if later.any() else found
 
         def left(part: Ints, gone: Ints) -> Ints:
             return np.where(moves, np.maximum(part - np.where(later, gone, 0), 0), 0)
@@ -110,6 +111,19 @@ class Curves:
             once_high=left(found.once_high, before.once_low),
             method=found.method,
         )
+
+    def of(self, rows: Ints) -> Curves:
+        """The curves of some replicas, by their numbers: the same knots, nothing is copied."""
+        found = replace(
+            self,
+            first=self.first[rows],
+            segment_bytes=self.segment_bytes[rows],
+            rolled_bytes=self.rolled[rows],
+        )
+        # Cached here, so that they are not made from the knots between the chosen replicas.
+        found.__dict__["last"] = self.last[rows]
+        found.__dict__["_base_before"] = self._base_before
+        return found
 
     def keeping(self, size_bytes: Ints) -> Ints:
         """The highest offset of each replica at or above which `size_bytes` of its log surely lie.

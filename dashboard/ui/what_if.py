@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.curve_tables import ReplicaCurves, integers
-from dashboard.curves import METHODS, Flags, Ints
+from dashboard.curves import METHODS, Curves, Flags, Ints
 
 _PARTITION_BITS = 20  # Kafka's own limit of partitions per topic is far below a million
 _END = np.iinfo(np.int64).max
@@ -48,9 +48,12 @@ def waive(
     known = pc.is_valid(facts["target_offset"]).to_numpy(zero_copy_only=False) | (remaining < _END)
     start = integers(facts["log_start_offset"], 0)
     target = np.maximum(target, start)
-    moved = pa.array(target != integers(facts["target_offset"], -1))
-    drawn = _drawn(curves, row_of.rows(_keys(curves.places, topics)), start, target, known)
-    holder = _holders(rest, topics, row_of, facts.num_rows)
+    moves = target != integers(facts["target_offset"], -1)
+    moved = pa.array(moves)
+    row = row_of.rows(_keys(curves.places, topics))
+    here = np.flatnonzero((row >= 0) & moves[row])
+    drawn = _drawn(curves.curves.of(here), row[here], start, target, known)
+    holder = _holders(rest, topics, row_of, remaining)
     changed = {name: pc.if_else(moved, values, facts[name]) for name, values in drawn.items()}
     changed |= {
         "target_offset": pa.array(target, mask=~known),
@@ -66,13 +69,12 @@ def waive(
 
 
 def _drawn(
-    curves: ReplicaCurves, row: Ints, start: Ints, target: Ints, known: Flags
+    curves: Curves, row: Ints, start: Ints, target: Ints, known: Flags
 ) -> dict[str, pa.Array]:
     """Bytes of each partition up to its target, over its replicas; `row` says whose each is."""
-    here = row >= 0
-    freed = curves.curves.freed(start[row], target[row])
+    freed = curves.freed(start[row], target[row])
     covered = np.zeros(len(target), dtype=bool)
-    covered[row[here]] = True
+    covered[row] = True
     parts = {
         "bytes_low": freed.low,
         "bytes_likely": freed.likely,
@@ -84,10 +86,10 @@ def _drawn(
     found = {}
     for name, values in parts.items():
         sums = np.zeros(len(target), dtype=np.int64)
-        np.add.at(sums, row[here], values[here])
+        np.add.at(sums, row, values)
         found[name] = pa.array(sums, mask=~(covered & known))
     worst = np.zeros(len(target), dtype=np.int64)
-    np.maximum.at(worst, row[here], freed.method[here])
+    np.maximum.at(worst, row, freed.method)
     found["method"] = pa.array(METHODS).take(pa.array(worst, mask=~(covered & known)))
     return found
 
@@ -122,13 +124,12 @@ def _lowest(holds: pa.Table, topics: pa.Array, lookup: _Lookup, rows: int) -> In
     return lowest
 
 
-def _holders(holds: pa.Table, topics: pa.Array, lookup: _Lookup, rows: int) -> pa.Array:
-    """The group with the lowest commit per partition; null where none remains."""
+def _holders(holds: pa.Table, topics: pa.Array, lookup: _Lookup, lowest: Ints) -> pa.Array:
+    """The first group with the lowest commit per partition; null where none remains."""
     row = lookup.rows(_keys(holds, topics))
-    order = np.lexsort((integers(holds["committed_offset"], 0), row))
-    first = order[np.flatnonzero(np.diff(row[order], prepend=-2) != 0)]
-    first = first[row[first] >= 0]
-    index = np.full(rows, -1, dtype=np.int64)
+    holding = (row >= 0) & (integers(holds["committed_offset"], 0) == lowest[row])
+    first = np.flatnonzero(holding)[::-1]
+    index = np.full(len(lowest), -1, dtype=np.int64)
     index[row[first]] = first
     return holds["group_id"].combine_chunks().take(pa.array(index, mask=index < 0))
 

@@ -92,7 +92,10 @@ def test_what_is_written_in_segment_ms_is_a_segment_where_that_is_less() -> None
     assert row(plain.freed(ints(0), ints(80)))["once"] == 0
     timed = replace(plain, rolled_bytes=ints(500))
     found = row(timed.freed(ints(0), ints(80)))
-    assert (found["once_low"], found["once"]) == (0, 3750)  # eight of 500, but where they begin has drifted
+    assert (found["once_low"], found["once"]) == (
+        0,
+        3750,
+    )  # eight of 500, but where they begin has drifted
     assert row(timed.freed(ints(0), ints(9)))["once"] == 0, "it fits one segment"
 
 
@@ -154,6 +157,20 @@ def test_bytes_are_ordered_bounded_and_never_fewer_for_a_later_target(
         assert (found.once <= found.likely).all() and (found.once_low <= found.low).all()
         assert (found.once_high <= found.high).all() and (found.high <= size).all()
         assert (found.once_low >= 0).all() and (found.low >= 0).all()
+
+
+@settings(deadline=None)
+@given(curves(), st.integers(0, 500), st.integers(0, 500), st.data())
+def test_some_replicas_are_read_as_among_all(
+    curve: Curves, start: int, target: int, data: st.DataObject
+) -> None:
+    every = list(range(len(curve.first)))
+    chosen = np.array(data.draw(st.lists(st.sampled_from(every), unique=True)), dtype=np.int64)
+    begin = curve.offset[curve.first]
+    whole = curve.freed(begin + start, begin + target)
+    some = curve.of(chosen).freed((begin + start)[chosen], (begin + target)[chosen])
+    for name in (*FIELDS, "method"):
+        assert (getattr(some, name) == getattr(whole, name)[chosen]).all()
 
 
 @settings(deadline=None)
