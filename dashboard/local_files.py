@@ -47,11 +47,11 @@ class LocalFiles:
 def open_files(root: str) -> tuple[Any, str]:
     """The file system of a path or URL, and the path in it without a slash at its end.
 
-    Raises ValueError or ImportError when nothing here speaks that URL.
+    Raises ValueError or ImportError when nothing here speaks that URL, StoreError when it cannot
+    be opened.
     """
     if "://" in root or "::" in root:
-        import fsspec
+        from dashboard.url_files import open_url
 
-        files, path = fsspec.core.url_to_fs(root)
-        return files, str(path)
+        return open_url(root)
     return LocalFiles(), str(Path(root).expanduser().absolute())
