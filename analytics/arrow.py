@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,3 +47,37 @@ def listed(values: pa.Array, before: str, between: str, after: str = "") -> pa.A
     """Lists of numbers as text, for example "broker 1 and broker 2"; null for a null list."""
     texts = pc.binary_join(values.cast(STRINGS), between)
     return pc.binary_join_element_wise(before, texts, after, "")
+
+
+def in_order(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The table sorted by these columns, nulls last; as it is where it is in order already.
+
+    One number per row is sorted instead of its values: a few times as quick for texts.
+    """
+    key, span = np.zeros(table.num_rows, dtype=np.int64), 1
+    for name in names:
+        rank, count = _ranks(column(table, name))
+        span *= max(count, 1)
+        if span >= 1 << 63:
+            return table.sort_by([(name, "ascending") for name in names])
+        key = key * count + rank
+    if (key[1:] >= key[:-1]).all():
+        return table
+    return table.take(pa.array(np.argsort(key, kind="stable")))
+
+
+def _ranks(values: pa.Array) -> tuple[npt.NDArray[np.int64], int]:
+    """The place of each value among all, and how many places there are; null has the last one."""
+    if pa.types.is_integer(values.type) and len(values) > values.null_count:
+        ends = pc.min_max(values).as_py()
+        codes, count = pc.subtract(values.cast(pa.int64()), ends["min"]), ends["max"] - ends["min"]
+        count += 1
+    else:
+        coded = values.dictionary_encode()
+        order = pc.sort_indices(coded.dictionary)
+        count = len(order)
+        place = np.empty(count, dtype=np.int64)
+        place[order.to_numpy()] = np.arange(count)
+        codes = pa.array(place).take(coded.indices)
+    whole = pc.fill_null(codes, count).to_numpy(zero_copy_only=False)
+    return np.asarray(whole, dtype=np.int64), count + 1

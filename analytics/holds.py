@@ -5,45 +5,75 @@ A group that is gone today still counts at its last known offset: somebody may s
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from analytics.arrow import column, in_order, looked_up
+from analytics.earlier import commit_order
+from analytics.memory import oldest_kept, with_memory
 from analytics.tables import Tables
 from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
 
-# Failed look-ups and partitions never committed are no observations. Topics are named by the
-# dictionary of each snapshot. Brokers before 2.8 know no topic ids: then the name has to do.
-_FOLD = """
-with history as (
-    select topic, topic_id, partition, group_id, committed_offset,
-        last_seen_at as seen_at, last_commit_at as moved_at
-    from {remembered}
-    union all
-    select names.topic, names.topic_id, partition, group_id, committed_offset,
-        taken_at, cast(null as timestamp)
-    from {offsets} join {names} as names using (snapshot_id, topic_no)
+# Topics travel as numbers (`name_no`), and so do their ids (`named`, a row of _Names): aggregates
+# of numbers are hashed, those of texts would be sorted. Failed look-ups and partitions never
+# committed are no observations.
+_REMEMBERED = """
+    select name_no, named, partition, group_id, committed_offset,
+        last_seen_at as seen_at, last_commit_at as moved_at, last_seen_at as ordered_at
+    from {remembered} as remembered join {names} as names on names.snapshot_id is null
+        and remembered.topic = names.topic and coalesce(remembered.topic_id, '') = names.topic_id
+    where is_present or last_seen_at >= :oldest_kept
+"""
+_SEEN = """
+    select name_no, named, partition, group_id, committed_offset,
+        taken_at as seen_at, cast(null as timestamp) as moved_at, ordered_at
+    from {offsets} join {names} using (snapshot_id, topic_no)
     where committed_offset >= 0
-),
-counting as (
-    select history.*, lag(committed_offset) over (
-        partition by history.topic, partition, group_id order by seen_at) as before
-    from history left join {present} as present on history.topic = present.topic
-    where if(present.topic is null, seen_at >= :oldest_kept,
-        coalesce(history.topic_id = present.topic_id, true))
+"""
+# One snapshot more: a group has at most two offsets, so the largest of one is that one. Its topics
+# are found by one number.
+_NEXT = f"""
+with both as (
+    select *, committed_offset as old, named as old_named,
+        cast(null as bigint) as new, cast(null as int) as new_named
+    from ({_REMEMBERED})
+    union all
+    select *, cast(null as bigint), cast(null as int), committed_offset, named
+    from ({_SEEN.replace("snapshot_id, ", "")})
 )
-select topic, partition, group_id,
-    max_by(topic_id, seen_at) as topic_id,
-    max_by(committed_offset, seen_at) as committed_offset,
-    max(seen_at) as last_seen_at,
+select name_no, partition, group_id,
+    coalesce(max(new_named), max(old_named)) as named,
+    coalesce(max(new), max(old)) as committed_offset,
+    max_by(seen_at, ordered_at) as last_seen_at,
+    if(max(new) <> max(old), max_by(seen_at, ordered_at), max(moved_at)) as last_commit_at
+from both
+group by name_no, partition, group_id
+"""
+# Several: each offset beside the one before it. The hash goes first, because one number decides
+# most comparisons of a sort.
+_SEVERAL = f"""
+with history as ({_REMEMBERED} union all {_SEEN}),
+counting as (
+    select *, lag(committed_offset) over (
+        partition by hashed, name_no, partition, group_id order by ordered_at) as before
+    from (select *, xxhash64(name_no, partition, group_id) as hashed from history)
+)
+select name_no, partition, group_id,
+    max_by(named, ordered_at) as named,
+    max_by(committed_offset, ordered_at) as committed_offset,
+    max_by(seen_at, ordered_at) as last_seen_at,
     max(if(before <> committed_offset, seen_at, moved_at)) as last_commit_at
 from counting
-group by topic, partition, group_id
+group by hashed, name_no, partition, group_id
 """
 
 
 def fold(tables: Tables, snapshot: Manifest, present: pa.Table, base: Manifest | None) -> pa.Table:
-    """The last known committed offset per topic, partition and group: the `holds` table.
+    """The last known committed offset per topic, partition and group: the `holds` table, sorted.
 
     Goes on from the holds of `base`, an earlier analysis, with the offsets of every snapshot
     since then up to this one: a group may have come and gone in between. `present` are the topics
@@ -53,22 +83,70 @@ def fold(tables: Tables, snapshot: Manifest, present: pa.Table, base: Manifest |
 
     Offsets of a topic that was deleted and recreated (another topic_id) are dropped. A topic
     that is absent today keeps its holds as long as a kept snapshot knew it: it may only be
-    hidden from us.
+    hidden from us. Brokers before 2.8 know no topic ids: then the name has to do.
+
+    Snapshots count in the order of their commits. Without `base`, what the newest analysis saw
+    later than any kept snapshot stays.
     """
     cluster = tables.cluster
     kept = cluster.ids("snapshots")
     known_to = str(base.details["snapshot_id"]) if base else ""
     new = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
-    names = [cluster.read("snapshots", i, "topics").select(_NAMED) for i in new]
-    oldest_kept: datetime = cluster.manifest("snapshots", kept[0]).taken_at
-    return tables.sql(
-        _FOLD,
-        args={"oldest_kept": oldest_kept},
+    names = _Names.of(cluster, new, present, base)
+    found = tables.sql(
+        _NEXT if len(new) == 1 else _SEVERAL,
+        args={"oldest_kept": oldest_kept(cluster).as_py()},
         remembered=tables.read("findings", "holds", [base.id] if base else []),
         offsets=tables.read("snapshots", "group_offsets", new),
-        names=tables.from_arrow(pa.concat_tables(names)),
-        present=tables.from_arrow(present.select(["topic", "topic_id"])),
+        names=tables.from_arrow(names.numbered),
     ).toArrow()
+    held = in_order(names.spelt(found), ["topic", "partition", "group_id"])
+    return held if base else with_memory(held, cluster, snapshot, present)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Topics that count, with their ids. snapshot_id and topic_no are null for remembered ones."""
+
+    rows: pa.Table
+
+    @classmethod
+    def of(
+        cls, cluster: ClusterStore, new: list[str], present: pa.Table, base: Manifest | None
+    ) -> _Names:
+        seen = [cluster.read("snapshots", i, "topics", _NAMED) for i in new]
+        if base:
+            pairs = cluster.read("findings", base.id, "holds", ["topic", "topic_id"])
+            seen.append(pairs.group_by(pairs.column_names).aggregate([]))
+        rows = pa.concat_tables(seen, promote_options="default").select(_NAMED)
+        topics, ids = column(rows, "topic"), column(rows, "topic_id")
+        now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
+        is_present = pc.is_in(topics, value_set=column(present, "topic"))
+        same = pc.fill_null(pc.equal(ids, now), True)
+        rows = rows.append_column("is_present", is_present)
+        times = looked_up(column(rows, "snapshot_id"), pa.array(new), commit_order(new))
+        rows = rows.append_column("ordered_at", times)
+        return cls(rows.filter(pc.or_(same, pc.invert(is_present))))
+
+    @property
+    def numbered(self) -> pa.Table:
+        """With name_no, the same for every id of a topic, and named, the row here."""
+        topics = column(self.rows, "topic")
+        at = self.rows.column_names.index("topic_id")
+        return (
+            self.rows.set_column(at, "topic_id", pc.fill_null(self.rows["topic_id"], ""))
+            .append_column("name_no", pc.index_in(topics, value_set=pc.unique(topics)))
+            .append_column("named", pa.array(np.arange(len(topics), dtype=np.int32)))
+        )
+
+    def spelt(self, found: pa.Table) -> pa.Table:
+        """What Spark found, with names instead of numbers."""
+        names = self.rows.select(["topic", "topic_id"]).take(found["named"])
+        return pa.table(
+            {"topic": names["topic"], "partition": found["partition"],
+             "group_id": found["group_id"], "topic_id": names["topic_id"]}
+            | {name: found[name] for name in ("committed_offset", "last_seen_at", "last_commit_at")}
+        )  # fmt: skip
 
 
 _NAMED = ["snapshot_id", "topic_no", "topic", "topic_id"]

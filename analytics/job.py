@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -117,13 +118,19 @@ def _findings(
     read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
     declarations = topics.all_declarations(settings, cluster.declarations())
     named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
-    held = holds.fold(tables, snapshot, named, base)
+    with ThreadPoolExecutor(1) as beside:  # what needs no Spark is done while Spark works
+        in_spark = beside.submit(_in_spark, tables, snapshot, named, base)
+        told = points.told(cluster, snapshot.id)
+        moved = trend_tables.Carried(cluster, base)
+        drawn = curves.fold(cluster, snapshot, base, told, named, each=moved.add)
+        held, sizes = in_spark.result()
     reading = groups.assigned(read["groups"])
     share = groups.share_only(read["groups"])
     named = topics.with_groups(named, held, reading, share["group_id"])
     found = partitions.partitions(
-        tables,
-        snapshot,
+        read["partitions"],
+        read["replicas"],
+        sizes,
         topics=named,
         holds=held,
         members=groups.members(reading, named),
@@ -131,9 +138,6 @@ def _findings(
     )
     starts = _share_starts(cluster, snapshot, share)
     named = named.append_column("share_groups", groups.share_groups(share, starts, named))
-    told = points.told(cluster, snapshot.id)
-    moved = trend_tables.Carried(cluster, base)
-    drawn = curves.fold(cluster, snapshot, base, told, named, each=moved.add)
     found, replicas = freed.with_bytes(found, points.measured(told), drawn)
     known = reclaimable.described(found, named, read["reassignments"])
     incomplete = list(snapshot.details.get("groups_incomplete", ()))
@@ -142,6 +146,12 @@ def _findings(
         "trends": trend_tables.to_table(moved.trends),
         "growth": growth.growth(moved.trends, read["log_dirs"], microseconds(snapshot)),
     }
+
+
+def _in_spark(
+    tables: Tables, snapshot: Manifest, topics: pa.Table, base: Manifest | None
+) -> tuple[pa.Table, pa.Table]:
+    return holds.fold(tables, snapshot, topics, base), partitions.sums(tables, snapshot)
 
 
 def _share_starts(cluster: ClusterStore, snapshot: Manifest, share: pa.Table) -> pa.Table:
@@ -188,8 +198,8 @@ _COLUMNS: dict[str, list[str] | None] = {
     "brokers": ["broker_id", "error"],
     "log_dirs": None,
     "groups": None,
-    "partitions": ["replicas", "error"],
-    "replicas": ["broker_id", "log_dir", "size_bytes", "log_end_offset", "is_future", "error"],
+    "partitions": [*partitions.COLUMNS, "error"],
+    "replicas": [*partitions.MOVES, "size_bytes", "log_end_offset", "error"],
     "group_offsets": ["error"],
 }
 
