@@ -19,6 +19,8 @@ from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.receipt_gap import cause
 
+# Every live replica is past the target, or another leader brought records back: it stays so.
+_AT_REST = ("done", "reverted")
 _DEFAULTS_MS = {
     "log.retention.check.interval.ms": 300_000,
     "log.flush.start.offset.checkpoint.interval.ms": 60_000,
@@ -111,6 +113,7 @@ def start(
         "produced_bytes": 0 if measured else None,
         "final": not sent,
         "arrived_at": None,
+        "rested_at": None,
         "measured_at": None,
         "gap": None,
         "replicas": replicas,
@@ -123,8 +126,14 @@ def advance(
     rows: Sequence[PartitionRow],
     settle: timedelta,
     now: datetime,
+    *,
+    last: bool = False,
 ) -> dict[str, Any]:
-    """The receipt after one more sample of `measure`; final once all assigned replicas rest."""
+    """The receipt after one more sample of `measure`; final once all assigned replicas rest.
+
+    At the `last` look nobody waits any longer for replicas on brokers that are down, nor for
+    partitions whose records came back: it is final for those that rest, and the gap names the rest.
+    """
     targets = {row.key: row.target_offset for row in rows}
     newest = {(r["topic"], r["partition"], r["broker_id"]): r for r in sample["replicas"]}
     replicas = [
@@ -135,9 +144,12 @@ def advance(
         )
         for old in receipt["replicas"]
     ]
-    arrived = all(_all_arrived(row) for row in rows if row.was_sent and row.state != "not_done")
+    sent = [row for row in rows if row.was_sent and row.state != "not_done"]
+    arrived, rested = all(map(_all_arrived, sent)), all(row.state in _AT_REST for row in sent)
     arrived_at = (receipt["arrived_at"] or format_time(now)) if arrived else None
-    final = arrived_at is not None and now >= parse_time(arrived_at) + settle
+    rested_at = (receipt.get("rested_at") or format_time(now)) if rested else None
+    since = arrived_at or (rested_at if last else None)
+    final = since is not None and now >= parse_time(since) + settle
     totals = {
         name: sum(r[name] for r in replicas) if replicas else receipt[name]
         for name in ("freed_bytes", "retention_bytes", "produced_bytes")
@@ -147,6 +159,7 @@ def advance(
         **totals,
         "replicas": replicas,
         "arrived_at": arrived_at,
+        "rested_at": rested_at,
         "measured_at": sample["taken_at"],
         "final": final,
     }

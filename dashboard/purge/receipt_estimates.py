@@ -27,11 +27,15 @@ def _by_topic(
 ) -> list[dict[str, Any]]:
     """Sums over the partitions that tell something of an estimator, sorted by topic and method.
 
-    Left out are partitions that were not done, came back or were there already, have no interval
-    or no size of some replica, and those where retention deleted too: what is whose is then not
-    measured.
+    Left out are partitions that were not done on every replica, came back or were there already,
+    have no interval or no size of some replica, and those where retention deleted too: what is
+    whose is then not measured.
     """
-    done = {row.key for row in rows if row.was_sent and row.state == "done"}
+    done = {
+        row.key
+        for row in rows
+        if row.was_sent and row.state == "done" and all(f.arrived for f in row.followers)
+    }
     of_partition: dict[TopicPartition, list[Mapping[str, Any]]] = defaultdict(list)
     for replica in replicas:
         of_partition[TopicPartition(replica["topic"], replica["partition"])].append(replica)

@@ -26,7 +26,9 @@ def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | Non
         return f"records came back on {back} partitions after an election"
     behind = sorted({f.broker_id for row in rows for f in row.followers if not f.arrived})
     if behind:
-        return f"replicas on broker {', '.join(str(b) for b in behind)} have not arrived"
+        names = ", ".join(str(b) for b in behind)
+        counted = " and are not counted" if receipt["final"] else ""
+        return f"replicas on broker {names} have not arrived{counted}"
     predicted, freed = receipt["predicted_bytes"], receipt["freed_bytes"]
     if freed is None:
         return "sizes cannot be read (DescribeLogDirs), so bytes are not measurable"

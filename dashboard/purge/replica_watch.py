@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,7 +28,11 @@ _SILENT_FOR = timedelta(seconds=60)
 
 @dataclass
 class ReplicaWatch:
-    """Watching one run until its receipt is final, or `watched_until` has come."""
+    """Watching one run until its receipt is final, or `watched_until` has come.
+
+    Until then a broker that is down may be back, or lead by an unclean election; the last look
+    makes the receipt final without it.
+    """
 
     live: Cluster
     journal: Journal
@@ -63,6 +68,9 @@ class ReplicaWatch:
             if not current["final"]:
                 quick = self.now() - began < _QUICK_FOR
                 self.sleep(_QUICK_SECONDS if quick else _SLOW_SECONDS)
+        if settle is not None and not current["final"]:
+            with suppress(ClusterError):
+                self._look(current, settle, last=True)
 
     def _until(self) -> datetime:
         return self.run.watched_until or self.run.queued_at
@@ -71,11 +79,13 @@ class ReplicaWatch:
         topics = {p.topic for p in self.plan.free_partitions}
         return receipt.settle_time(self.live.configs(sorted(topics), self.live.alive_brokers()))
 
-    def _look(self, current: dict[str, Any], settle: timedelta) -> dict[str, Any]:
+    def _look(
+        self, current: dict[str, Any], settle: timedelta, *, last: bool = False
+    ) -> dict[str, Any]:
         rows = self._read()
         keys = [row.key for row in rows if row.was_sent]
         sample = receipt.measure(self.live, keys, self.now())
-        found = receipt.advance(current, sample, rows, settle, self.now())
+        found = receipt.advance(current, sample, rows, settle, self.now(), last=last)
         found = receipt_estimates.with_calibration(found, rows, self.plan)
         self.journal.write_receipt(self.run.run_id, found, self.now())
         return found

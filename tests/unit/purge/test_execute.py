@@ -100,7 +100,8 @@ def test_a_leader_elected_after_a_timeout_brings_records_back(room: Room) -> Non
     after = room.watch(view)
     assert row(after) == ("reverted", "RECORDS_CAME_BACK")
     assert after.run.state == "partial"
-    assert after.to_json()["receipt"]["final"] is False
+    assert after.to_json()["receipt"]["final"] is True, "watching has ended"
+    assert "records came back" in after.to_json()["receipt"]["gap"]
 
 
 def test_followers_that_arrive_make_it_done_and_the_receipt_final(room: Room) -> None:
@@ -113,13 +114,16 @@ def test_followers_that_arrive_make_it_done_and_the_receipt_final(room: Room) ->
     assert (receipt["final"], receipt["freed_bytes"]) == (True, 3 * 60_000)
 
 
-def test_a_receipt_is_not_final_while_an_assigned_replica_is_dead(room: Room) -> None:
+def test_a_dead_replica_is_watched_for_to_the_end_and_then_named(room: Room) -> None:
     view = room.carry_out()
     room.live.alive = {1, 2}
+    until = room.journal.run(view.run.run_id).run.watched_until
     after = room.watch(view)
+    assert until is not None and room.clock.now >= until
     assert after.partitions[0].state == "done"
-    assert after.to_json()["receipt"]["final"] is False
-    assert "broker 3" in after.to_json()["receipt"]["gap"]
+    assert after.to_json()["receipt"]["final"] is True
+    assert "broker 3 have not arrived" in after.to_json()["receipt"]["gap"]
+    assert after.to_json()["receipt"]["calibration"] == []
 
 
 def test_watching_ends_when_the_cluster_is_gone_and_may_be_taken_up_again(room: Room) -> None:

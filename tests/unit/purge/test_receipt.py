@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -98,6 +99,27 @@ def test_it_is_final_only_after_every_replica_rested_for_the_settle_time() -> No
     again = receipt.advance(body, sample(6_000, 40), [behind], SETTLE, NOW + SETTLE)
     assert (again["final"], again["arrived_at"]) == (False, None)
     assert "broker 2" in again["gap"]
+
+
+def down(state: str = "done") -> PartitionRow:
+    gone = Follower(3, None, alive=False, arrived=False)
+    return replace(row(state), followers=(*row().followers, gone))
+
+
+def test_a_dead_replica_is_waited_for_until_the_last_look_and_then_named() -> None:
+    end = NOW + SETTLE
+    for found, gap in ((down(), "broker 3 have not arrived and are not counted"),
+                       (row("reverted"), "records came back")):  # fmt: skip
+        body = receipt.advance(started(), sample(6_000, 40), [found], SETTLE, NOW)
+        assert not receipt.advance(body, sample(6_000, 40), [found], SETTLE, end)["final"]
+        early = receipt.advance(started(), sample(6_000, 40), [found], SETTLE, NOW, last=True)
+        assert not early["final"], "its bytes may still be leaving"
+        last = receipt.advance(body, sample(6_000, 40), [found], SETTLE, end, last=True)
+        assert last["final"] and last["arrived_at"] is None
+        assert gap in last["gap"]
+    behind = row("leader_done", arrived=False)
+    body = receipt.advance(started(), sample(6_000, 40), [behind], SETTLE, NOW)
+    assert not receipt.advance(body, sample(6_000, 40), [behind], SETTLE, end, last=True)["final"]
 
 
 def test_what_was_there_already_frees_nothing() -> None:

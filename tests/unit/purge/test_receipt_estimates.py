@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.model import TopicPartition
-from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan import Estimate, Plan
 from dashboard.purge.receipt_estimates import with_calibration
 from dashboard.purge.resolve import ResolvedTarget
@@ -67,6 +67,11 @@ def test_partitions_are_summed_by_topic_and_estimator() -> None:
 )
 def test_what_came_back_was_not_done_or_there_already_is_left_out(found: PartitionRow) -> None:
     assert calibration(both(), plan(ESTIMATE), found) == []
+
+
+def test_a_partition_with_a_replica_that_has_not_arrived_is_left_out() -> None:
+    gone = (Follower(2, None, alive=False, arrived=False),)
+    assert calibration(both(), plan(ESTIMATE), replace(row(), followers=gone)) == []
 
 
 @pytest.mark.parametrize(
