@@ -20,6 +20,7 @@ from analytics import (
     blockers,
     curves,
     disks,
+    followers,
     freed,
     groups,
     growth,
@@ -144,6 +145,9 @@ def _findings(
     return _told(known, held, read, incomplete, replicas) | {
         "curves": to_table(drawn),
         "trends": trend_tables.to_table(moved.trends),
+        "slow_followers": followers.slow_followers(
+            moved.trends, told, drawn, read, microseconds(snapshot)
+        ),
         "growth": growth.growth(moved.trends, read["log_dirs"], microseconds(snapshot)),
     }
 
@@ -195,7 +199,7 @@ _COLUMNS: dict[str, list[str] | None] = {
     "topics": None,
     "configs": ["scope", "name", "key", "value"],
     "reassignments": None,
-    "brokers": ["broker_id", "error"],
+    "brokers": ["broker_id", "rack", "reachable", "error"],
     "log_dirs": None,
     "groups": None,
     "partitions": [*partitions.COLUMNS, "error"],

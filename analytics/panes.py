@@ -59,7 +59,7 @@ class Panes:
 
     def take(self, row: Ints) -> Panes:
         """The panes of these rows; of row -1 empty ones."""
-        return Panes(_taken(self.now, row), _taken(self.before, row))
+        return Panes(taken(self.now, row), taken(self.before, row))
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,8 @@ def _with(now: Pane, samples: Samples, begins: Flags, fresh: Flags) -> Pane:
     return found
 
 
-def _taken(pane: Pane, row: Ints) -> Pane:
+def taken(pane: Pane, row: Ints) -> Pane:
+    """These rows of a pane; of row -1 zeros."""
     there = row >= 0
     if not len(next(iter(pane.values()))):
         return {name: np.zeros(len(row), values.dtype) for name, values in pane.items()}

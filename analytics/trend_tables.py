@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from analytics.history import Step
 from analytics.panes import Kind, Pane, Panes
-from analytics.trends import DISK, LAG, SIZE, Trends, nothing, stepped
+from analytics.trends import BEFORE, DISK, LAG, SIZE, Trends, nothing, stepped
 from dashboard.curve_tables import PLACE, integers
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -65,6 +65,7 @@ def from_table(table: pa.Table) -> Trends:
         places=replicas[1].select([*PLACE, "topic_id"]),
         size=_panes(replicas, SIZE, "size"),
         lag=_panes(replicas, LAG, "lag"),
+        last={name: integers(_plain(replicas[1][name]), 0) for name in BEFORE},
         dirs=disks[1].select(["broker_id", "log_dir"]),
         disk=_panes(disks, DISK, "size"),
     )
@@ -73,11 +74,11 @@ def from_table(table: pa.Table) -> Trends:
 def to_table(found: Trends) -> pa.Table:
     """The columns of the findings table, without snapshot_id and taken_at, sorted by its key."""
     pieces = []
-    for name, size, lag, disk in (
-        (PANES[0], found.size.before, found.lag.before, found.disk.before),
-        (PANES[1], found.size.now, found.lag.now, found.disk.now),
+    for name, size, lag, disk, last in (
+        (PANES[0], found.size.before, found.lag.before, found.disk.before, {}),
+        (PANES[1], found.size.now, found.lag.now, found.disk.now, _last(found.last)),
     ):
-        replicas = _columns(size, "size") | _columns(lag, "lag")
+        replicas = _columns(size, "size") | _columns(lag, "lag") | last
         pieces += [
             _piece(name, found.places, replicas),
             _piece(name, found.dirs, _columns(disk, "size")),
@@ -110,6 +111,12 @@ def _columns(pane: Pane, kind: str) -> dict[str, pa.Array]:
         _name(kind, name): pa.array(values, mask=None if name == "n" else mask)
         for name, values in pane.items()
     }
+
+
+def _last(pane: Pane) -> dict[str, pa.Array]:
+    none = {"behind_since": pane["behind_n"] == 0, "behind_n": None}
+    first = pane["before_at"] == 0
+    return {name: pa.array(pane[name], mask=none.get(name, first)) for name in BEFORE}
 
 
 def _panes(halves: list[pa.Table], kind: Kind, prefix: str) -> Panes:

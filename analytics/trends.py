@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from analytics import panes
 from analytics.arrow import column, places
 from analytics.history import Step
-from analytics.panes import SECOND, Kind, Panes, Samples
+from analytics.panes import SECOND, Kind, Pane, Panes, Samples
 from analytics.points import matched
 from dashboard.curve_tables import PLACE, integers
 from dashboard.curves import Flags, Ints
@@ -31,6 +31,11 @@ SIZE = Kind(12 * 3600 * SECOND, ("size",), ("bytes_in", "bytes_out"))
 LAG = Kind(15 * 60 * SECOND, ("lag", "end"))
 DISK = Kind(SIZE.length, ("size",))
 REPLICA = ["topic", "partition", "broker_id"]
+# A follower that keeps up may lack what was written since its last fetch: the broker holds one
+# for replica.fetch.wait.max.ms (500 ms by default), and the answer is on its way for as long.
+FETCH_SECONDS = 1.0
+# The sample before the newest one, and for how many samples in a row more than that was missing.
+BEFORE = ("lag_before", "end_before", "before_at", "behind_n", "behind_since")
 _PLACES = [*PLACE, "topic_id"]
 
 
@@ -38,12 +43,14 @@ _PLACES = [*PLACE, "topic_id"]
 class Trends:
     """Replicas (`places`: PLACE and topic_id, in the order of `points.told`) and log dirs (`dirs`:
     broker_id, log_dir) with their panes. size: bytes of log, or of a log dir's disk those in use;
-    lag: records behind the leader at the same instant; end: log end offset.
+    lag: records behind the leader at the same instant; end: log end offset. last: BEFORE of each
+    replica; before_at is 0 without a sample before, behind_since where behind_n is 0.
     """
 
     places: pa.Table
     size: Panes
     lag: Panes
+    last: Pane
     dirs: pa.Table
     disk: Panes
 
@@ -56,7 +63,8 @@ def nothing() -> Trends:
     ).empty_table()  # fmt: skip
     none = {kind: panes.empty(kind, 0) for kind in (SIZE, LAG, DISK)}
     dirs = where.select(["broker_id", "log_dir"])
-    return Trends(where, none[SIZE], none[LAG], dirs, none[DISK])
+    last: Pane = {name: np.zeros(0, dtype=np.int64) for name in BEFORE}
+    return Trends(where, none[SIZE], none[LAG], last, dirs, none[DISK])
 
 
 def stepped(
@@ -69,10 +77,16 @@ def stepped(
     where, other = _whose(before.places, replicas, row)
     size, lag = before.size.take(row), before.lag.take(row)
     sizes = _sizes(replicas, size, step, taken_at)
-    ends, back = _ends(replicas, lag, other, taken_at)
+    old = panes.taken(before.last, row)
+    ends, anew, far = _ends(replicas, lag, other, taken_at)
     disk, dirs = _disks(before, log_dirs, taken_at)
     return Trends(
-        where, panes.added(size, sizes, other), panes.added(lag, ends, other | back), dirs, disk
+        where,
+        panes.added(size, sizes, other),
+        panes.added(lag, ends, anew),
+        _last(old, lag, ends, anew, far),
+        dirs,
+        disk,
     )
 
 
@@ -114,24 +128,48 @@ def _sizes(replicas: pa.Table, size: Panes, step: Step, taken_at: int) -> Sample
     return Samples(seen, SIZE.start(taken_at), at, {"size": now}, flows)
 
 
-def _ends(replicas: pa.Table, lag: Panes, other: Flags, taken_at: int) -> tuple[Samples, Flags]:
-    """Log ends and lags, and where a log end went back."""
+def _ends(
+    replicas: pa.Table, lag: Panes, other: Flags, taken_at: int
+) -> tuple[Samples, Flags, Flags]:
+    """Log ends and lags; where they begin anew; where a lag is more than two fetches explain."""
     told, end = _known(replicas, "log_end_offset")
     at = integers(replicas["observed_at"].cast(pa.int64()), taken_at)
-    known = (lag.now["n"] > 0) & ~other
-    back = told & known & (end < lag.now["end_last"])
-    seconds = (at - lag.now["last_at"]) / SECOND
-    moving = told & known & ~back & (seconds > 0)
-    rate = np.where(moving, (end - lag.now["end_last"]) / np.where(moving, seconds, 1), 0.0)
-    leader, led = _leaders(replicas, told)
+    now = lag.now
+    known = told & (now["n"] > 0)
+    anew = other | (known & ((end < now["end_last"]) | (at < now["last_at"])))
+    moving = known & ~anew & (at > now["last_at"])
+    seconds = np.where(moving, (at - now["last_at"]) / SECOND, 1.0)
+    rate = np.where(moving, (end - now["end_last"]) / seconds, 0.0)
+    leader, led = leaders(replicas, told)
     # Both ends were read moments apart: the leader's is moved to the instant of the replica's.
     there = end[leader] + rate[leader] * ((at - at[leader]) / SECOND)
     behind = np.maximum(np.rint(there).astype(np.int64) - end, 0)
     values = {"lag": np.where(leader == np.arange(len(end)), 0, behind), "end": end}
-    return Samples(told & led, LAG.start(taken_at), at, values), back
+    far = moving[leader] & (values["lag"] > rate[leader] * (FETCH_SECONDS + reading(at, told)))
+    return Samples(told & led, LAG.start(taken_at), at, values), anew, far
 
 
-def _leaders(replicas: pa.Table, told: Flags) -> tuple[Ints, Flags]:
+def reading(at: Ints, told: Flags) -> float:
+    """Seconds between the first and the last log end that a snapshot read."""
+    return float(np.ptp(at[told])) / SECOND if told.any() else 0.0
+
+
+def _last(old: Pane, lag: Panes, ends: Samples, anew: Flags, far: Flags) -> Pane:
+    follows = ends.seen & (lag.now["n"] > 0) & ~anew
+    kept = {name: np.where(anew, 0, values) for name, values in old.items()}
+    counted = kept["behind_n"] > 0
+    since = np.where(counted, kept["behind_since"], ends.at)
+    fresh = {
+        "lag_before": np.where(follows, lag.now["lag_last"], 0),
+        "end_before": np.where(follows, lag.now["end_last"], 0),
+        "before_at": np.where(follows, lag.now["last_at"], 0),
+        "behind_n": np.where(far, kept["behind_n"] + 1, 0),
+        "behind_since": np.where(far, since, 0),
+    }
+    return {name: np.where(ends.seen, fresh[name], kept[name]) for name in BEFORE}
+
+
+def leaders(replicas: pa.Table, told: Flags) -> tuple[Ints, Flags]:
     """The row of each replica's leader that told its log end, and where there is one."""
     where = places(column(replicas, "topic_no"), column(replicas, "partition"))
     leads = pc.fill_null(replicas["is_leader"], False).to_numpy() & told

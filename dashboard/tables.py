@@ -150,6 +150,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             "trends", "pane topic partition broker_id log_dir", pane=_TEXT, **_NAMED_PARTITION,
             broker_id=_I32, log_dir=_TEXT, topic_id=_TEXT, **_sums("size", "size"),
             size_since=_TIME, bytes_in=_I64, bytes_out=_I64, **_sums("lag", "lag", "end"),
+            lag_before=_I64, end_before=_I64, before_at=_TIME, behind_n=_I32, behind_since=_TIME,
         ),
         # Per topic (over its replicas) and per log dir (topic null); null: not enough history yet.
         _spec(
@@ -157,6 +158,15 @@ FINDING_TABLES: dict[str, TableSpec] = {
             bytes_in_per_hour=_I64, bytes_out_per_hour=_I64, growth_per_hour=_I64,
             used_bytes_per_hour=_I64, days_to_full=pa.float64(), window_seconds=_I64,
             samples=_I32, replicas=_I32,
+        ),
+        # Per replica that does not lead, slow or not; lags against the leader at the same instant.
+        _spec(
+            "slow_followers", "topic partition broker_id", **_NAMED_PARTITION, broker_id=_I32,
+            log_dir=_TEXT, rack=_TEXT, leader_id=_I32, lag_records=_I64, lag_bytes=_I64,
+            lag_seconds=pa.float64(), log_start_lag=_I64, trend=_TEXT,
+            catch_up_seconds=pa.float64(), in_sync=_FLAG, alive=_FLAG, slow=_FLAG, cause=_TEXT,
+            reason=_TEXT, holds_low_watermark=_FLAG, append_per_second=pa.float64(),
+            lag_per_second=pa.float64(), samples=_I32, observed_at=_TIME, behind_since=_TIME,
         ),
     )
 }  # fmt: skip

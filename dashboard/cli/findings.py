@@ -28,6 +28,10 @@ _COLUMNS = {
         "topic", "broker_id", "log_dir", "bytes_in_per_hour", "bytes_out_per_hour",
         "growth_per_hour", "used_bytes_per_hour", "days_to_full", "window_seconds", "samples",
     ),
+    "slow_followers": (
+        "topic", "partition", "broker_id", "log_dir", "lag_records", "lag_bytes", "lag_seconds",
+        "log_start_lag", "trend", "slow", "cause",
+    ),
     "quality": ("table", "broker_id", "rows", "expected_rows", "complete", "reason"),
 }  # fmt: skip
 _NOT_YET = "growth_per_hour -: not enough history yet, it takes 3 snapshots over 10 minutes"
@@ -41,8 +45,8 @@ def add_parser(verbs: Verbs) -> None:
         "findings",
         "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
-        "disks, growth, trends or quality. Rows are sorted by the table's key; bytes are summed\n"
-        "over replicas.",
+        "disks, growth, trends, slow_followers or quality. Rows are sorted by the table's key;\n"
+        "bytes are summed over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",
             "lowwater findings blockers --limit 5 --json",

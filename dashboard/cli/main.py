@@ -25,6 +25,7 @@ VERBS = (
     "watch",
     "analyze",
     "findings",
+    "followers",
     "plan",
     "preview",
     "apply",

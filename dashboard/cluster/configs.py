@@ -18,6 +18,7 @@ TOPIC_KEYS = (
     "delete.retention.ms", "file.delete.delay.ms", "min.cleanable.dirty.ratio",
     "min.compaction.lag.ms", "max.compaction.lag.ms", "message.timestamp.type",
     "min.insync.replicas", "unclean.leader.election.enable",
+    "follower.replication.throttled.replicas", "leader.replication.throttled.replicas",
 )  # fmt: skip
 BROKER_KEYS = (
     "log.dirs", "log.retention.check.interval.ms", "log.initial.task.delay.ms",

@@ -9,7 +9,7 @@ from dashboard import guard_texts
 from dashboard.model import Guard
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
-from tests.support import sample_trends
+from tests.support import sample_followers, sample_trends
 from tests.support.sample_partitions import (
     BROKERS,
     SILENT,
@@ -56,6 +56,7 @@ def write(
         ],
         "trends": sample_trends.trends(parts, answered, taken_at),
         "growth": sample_trends.growth(parts, answered),
+        "slow_followers": sample_followers.slow_followers(parts, answered, taken_at),
     }  # fmt: skip
     for table, rows in tables.items():
         writer.write(table, table_of(FINDING_TABLES[table], rows, snapshot_id, taken_at))

@@ -17,6 +17,7 @@ from dashboard.clock import utc_now
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import SNAPSHOT_TABLES
 from tests.support import sample_findings
+from tests.support.sample_followers import lag_of
 from tests.support.sample_partitions import (
     BROKERS,
     SILENT,
@@ -124,8 +125,7 @@ def _partition(part: SamplePartition) -> dict[str, Any]:
 
 
 def _replica(part: SamplePartition, broker: int, taken_at: datetime) -> dict[str, Any]:
-    behind = 4_200 * (1 + part.partition) if broker == 3 and part.topic_no % 4 == 0 else 0
-    behind = min(behind, part.high_watermark - part.log_start)
+    behind = lag_of(part, broker)
     return {"broker_id": broker, "log_dir": "/d1", **part.numbered,
             "size_bytes": part.size_bytes, "is_future": False,
             "log_start_offset": part.log_start, "log_end_offset": part.high_watermark - behind,
