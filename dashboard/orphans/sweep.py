@@ -19,7 +19,6 @@ from dashboard.orphans.sweep_report import Outcome, Report
 from dashboard.orphans.sweep_site import Options, Site, open_site
 from dashboard.orphans.verdicts import Verdict, Verdicts
 
-MOST_AT_ONCE = 0.05  # of a broker's folders or bytes: more smells of lost metadata
 _CLOCKS_APART = timedelta(minutes=5)
 
 Progress = Callable[[str], None]
@@ -154,12 +153,13 @@ class _Sweep:
         gone = sum(r.size_bytes or 0 for r in leaving) + sum(i.log_bytes for i in lying)
         hosted = sum(sizes(site.answer, site.log_dirs).values())
         folders, every = len(leaving) + len(lying), len(there) + len(lying)
-        if folders <= MOST_AT_ONCE * every and gone <= MOST_AT_ONCE * (hosted + gone):
+        most = self._options.most_share
+        if folders <= most * every and gone <= most * (hosted + gone):
             return None
         return Refusal(
             "share",
             f"{folders} of {every} folders and {gone} of {hosted + gone} bytes would be set aside "
-            f"at once, more than {MOST_AT_ONCE:.0%}: that smells of lost metadata",
+            f"at once, more than {most:.0%}: that smells of lost metadata",
         )
 
     def _notes(self) -> tuple[str, ...]:

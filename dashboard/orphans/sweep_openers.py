@@ -86,7 +86,9 @@ def refuse_if_open(found: Measured, *, broker_pid: int, is_stray: bool) -> bool:
 
 
 def hidden_processes() -> int:
-    """How many processes of this host cannot be looked into by this user."""
+    """How many processes of this host cannot be looked into by this user; 0 without /proc."""
+    if not PROC.is_dir():
+        return 0  # then each folder was refused for it
     hidden = 0
     for pid in _processes():
         try:

@@ -12,7 +12,6 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.errors import ClusterError, RefusedError
 from dashboard.orphans import words
-from dashboard.orphans.sweep import MOST_AT_ONCE
 from dashboard.orphans.sweep_check import refuse_by_verdict
 from dashboard.orphans.sweep_folder import told_by_name
 from dashboard.orphans.sweep_live import Cluster, LiveCheck, broker_log_dirs
@@ -61,7 +60,7 @@ def write_script(verdicts: Verdicts, options: Options, live: Cluster, now: datet
     left_out: list[Outcome] = []
     for broker_id in sorted({row.broker_id for row in named}):
         of_broker = [row for row in named if row.broker_id == broker_id]
-        refusal = _refuse_broker(live, broker_id, of_broker)
+        refusal = _refuse_broker(live, broker_id, of_broker, options.most_share)
         check = LiveCheck(live, broker_id, cluster_id)
         for row in of_broker:
             try:
@@ -75,7 +74,9 @@ def write_script(verdicts: Verdicts, options: Options, live: Cluster, now: datet
     return Script(_text(verdicts, now, until, lines), len(lines), until, tuple(left_out))
 
 
-def _refuse_broker(live: Cluster, broker_id: int, rows: Sequence[Verdict]) -> Refusal | None:
+def _refuse_broker(
+    live: Cluster, broker_id: int, rows: Sequence[Verdict], most_share: float
+) -> Refusal | None:
     """Why nothing of a broker may go: it is not alive, tells nothing, or too much would go."""
     if broker_id not in live.alive_brokers():
         return Refusal("broker", f"broker {broker_id} is not alive")
@@ -87,11 +88,11 @@ def _refuse_broker(live: Cluster, broker_id: int, rows: Sequence[Verdict]) -> Re
     every = len(answer.replicas) + len(rows)
     gone = sum(row.size_bytes or 0 for row in leaving)
     hosted = sum(replica.size_bytes for replica in answer.replicas)
-    if len(leaving) > MOST_AT_ONCE * every or gone > MOST_AT_ONCE * (hosted + gone):
+    if len(leaving) > most_share * every or gone > most_share * (hosted + gone):
         return Refusal(
             "share",
             f"{len(leaving)} of {every} folders and {gone} of {hosted + gone} bytes would be set "
-            f"aside at once, more than {MOST_AT_ONCE:.0%}: that smells of lost metadata",
+            f"aside at once, more than {most_share:.0%}: that smells of lost metadata",
         )
     return None
 

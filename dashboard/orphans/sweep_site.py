@@ -22,12 +22,17 @@ from dashboard.orphans.sweep_refusal import Refusal
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What flags say. `keep` is how long a folder stays in the quarantine before it is deleted."""
+    """What flags and settings say.
+
+    `keep` is how long a folder stays in the quarantine before it is deleted; `most_share` how much
+    of a broker's folders or bytes may be set aside at once: more smells of lost metadata.
+    """
 
     log_dirs: tuple[str, ...]
     quarantine_dirs: tuple[str, ...] = ()
     keep: timedelta = timedelta(hours=24)
     apply: bool = False
+    most_share: float = 0.05
 
 
 @dataclass(slots=True)

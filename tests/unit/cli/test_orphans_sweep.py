@@ -144,6 +144,15 @@ def test_verdicts_that_are_old_changed_or_of_another_cluster(
     assert host.stray.is_dir()
 
 
+def test_two_rows_for_one_folder_are_no_verdicts(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("twice.json").write_text(verdicts.write(host.verdicts(host.row(), host.row())))
+    code, answer, _ = call(host, capsys, "--verdicts", "twice.json", "--apply")
+    assert (code, answer["error"]["code"]) == (1, "VERDICTS_INVALID")
+    assert host.stray.is_dir()
+
+
 def test_the_script_is_the_output(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer, _ = call(host, capsys, "--verdicts", "v.json", "--script")
     assert (code, answer["folders"], answer["rows"]) == (0, 1, [])

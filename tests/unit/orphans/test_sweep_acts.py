@@ -1,11 +1,9 @@
-"""Moved, put back, deleted: nothing is lost whenever a sweep is killed, and states are read."""
+"""Moved, put back, deleted in time; one sweep acts at once, and what changed goes back."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,43 +11,13 @@ import pytest
 
 from dashboard.errors import LowwaterError, UsageError
 from dashboard.model import ReplicaSize
-from dashboard.orphans import sweep_check, sweep_log, words
-from dashboard.orphans.sweep_aside import delete, find, restore
-from dashboard.orphans.sweep_report import Outcome
-from dashboard.orphans.sweep_site import Options, Site, open_site
+from dashboard.orphans import sweep_check, sweep_quarantine, words
+from dashboard.orphans.sweep_aside import delete, find
 from tests.unit.inventory.disks import TOPIC_ID
-from tests.unit.orphans.dying_sweep import killed
+from tests.unit.orphans.sweep_acts import kinds, put_back, site, whole
 from tests.unit.orphans.sweep_host import STRAY, Host, topic
 
 DAY = timedelta(hours=24)
-
-
-@contextmanager
-def site(host: Host, **changed: object) -> Iterator[Site]:
-    options = Options((str(host.log_dir),), apply=True)
-    with open_site(options, host.live, now=lambda: host.now, expected=None, **changed) as opened:  # type: ignore[arg-type]
-        yield opened
-
-
-def put_back(host: Host, name: str = STRAY) -> Outcome:
-    with site(host, for_restore=True) as opened:
-        return restore(opened, *find(opened, name))
-
-
-def kinds(host: Host) -> list[str]:
-    folder = os.open(host.quarantine, os.O_RDONLY)
-    try:
-        state = sweep_log.read(folder)
-    finally:
-        os.close(folder)
-    assert state.problems == ()
-    return [entry.kind for entry in state.entries]
-
-
-def whole(folder: Path) -> bool:
-    return sorted(f.name for f in folder.iterdir()) == [
-        f"{0:020}.index", f"{0:020}.log", f"{0:020}.timeindex", "partition.metadata",
-    ]  # fmt: skip
 
 
 def test_a_folder_moves_stays_its_time_and_is_deleted_by_a_later_sweep(host: Host) -> None:
@@ -127,64 +95,6 @@ def test_what_is_not_there_cannot_be_restored(host: Host) -> None:
     assert caught.value.code == "QUARANTINED_UNKNOWN"
 
 
-@pytest.mark.parametrize(
-    "point",
-    ["before:moving", "torn:moving", "after:moving", "before:rename", "after:rename",
-     "before:moved", "torn:moved", "after:moved"],
-)  # fmt: skip
-def test_a_sweep_killed_while_it_moves_loses_nothing(host: Host, point: str) -> None:
-    row = host.row()
-    killed(host.sweep, point)
-    # Seen without acting first: the same states, and nothing written.
-    dry = host.one(row, apply=False)
-    again = host.one(row)
-    aside = [p for p in host.quarantine.iterdir() if p.is_dir()]
-    assert len(aside) == 1
-    assert whole(aside[0] / STRAY)
-    assert not host.stray.exists()
-    expected = (
-        "moved" if point in ("after:rename", "before:moved", "torn:moved", "after:moved") else "not"
-    )
-    assert (again.state, dry.state) == (
-        ("quarantined", "quarantined") if expected == "moved" else ("moved", "would_move")
-    )
-    assert ("repaired" in kinds(host)) == point.startswith("torn")
-    assert put_back(host).state == "restored"
-    assert whole(host.stray)
-
-
-@pytest.mark.parametrize(
-    "point", ["before:restoring", "after:restoring", "after:rename", "torn:restored"]
-)
-def test_a_restore_killed_at_any_step_can_be_repeated(host: Host, point: str) -> None:
-    host.one()
-    killed(lambda: put_back(host), point)
-    if not host.stray.exists():
-        assert put_back(host).state == "restored"
-    assert whole(host.stray)
-    host.sweep(host.verdicts(host.row(broker_id=2)))  # settles what was left
-    assert kinds(host)[-1] == "restored"
-
-
-@pytest.mark.parametrize(
-    "point",
-    ["before:deleting", "torn:deleting", "after:deleting", "after:rename", "half:rmtree",
-     "after:rmtree", "torn:deleted", "after:deleted"],
-)  # fmt: skip
-def test_a_deletion_killed_at_any_step_goes_on(host: Host, point: str) -> None:
-    aside = Path(host.one().quarantined_as or "")
-    killed(lambda: host.sweep(keep=timedelta(0)), point)
-    if point in ("after:rename", "half:rmtree"):
-        assert put_back(host).code == "deleting"  # it is not whole any more
-    elif aside.exists():
-        assert whole(aside)
-    host.now += DAY
-    host.sweep(host.verdicts(host.row(broker_id=2)))
-    assert not aside.exists()
-    assert kinds(host)[-1] == "deleted"
-    assert host.sweep(host.verdicts(host.row(broker_id=2))).rows == ()
-
-
 def test_a_folder_that_changes_while_it_moves_goes_back(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +113,38 @@ def test_a_folder_that_changes_while_it_moves_goes_back(
     assert whole(host.stray)
     assert kinds(host) == ["moving", "put-back"]
     assert host.sweep().exit_code != 0
+
+
+def test_a_folder_that_takes_anothers_name_at_the_last_moment_goes_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, real = host.row(), sweep_quarantine.rename
+
+    def swapped(name: str, *words: object) -> None:
+        if host.stray.exists() and not (host.folder / "first").exists():
+            host.stray.rename(host.folder / "first")
+            host.stray.mkdir()
+        real(name, *words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sweep_quarantine, "rename", swapped)
+    assert host.one(row).code == "changed"
+    assert list(host.stray.iterdir()) == []
+    assert kinds(host) == ["moving", "put-back"]
+
+
+def test_ctrl_c_waits_for_the_folder_at_hand(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, real = host.row(), sweep_quarantine.rename
+
+    def interrupted(*words: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        real(*words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sweep_quarantine, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        host.one(row)
+    monkeypatch.undo()
+    assert kinds(host) == ["moving", "moved"]
+    assert host.one(row).state == "quarantined"
 
 
 def test_a_folder_that_somebody_took_out_of_quarantine_is_not_forgotten(host: Host) -> None:

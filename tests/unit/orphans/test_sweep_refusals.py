@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from dashboard.errors import LowwaterError
 from dashboard.model import Reassignment, ReplicaSize, TopicState
-from dashboard.orphans import words
+from dashboard.orphans import sweep_openers, sweep_places, words
+from dashboard.orphans.sweep_folder import Measured
+from dashboard.orphans.sweep_openers import hidden_processes
+from dashboard.orphans.sweep_refusal import Refusal
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_host import LIVE, STRAY, Host, topic
 
@@ -24,15 +24,6 @@ def stays(host: Host, code: str, **changed: object) -> None:
     for apply in (False, True):
         outcome = host.one(host.row(**changed), apply=apply)
         assert (outcome.state, outcome.code) == ("refused", code), outcome.reason
-    assert host.stray.is_dir()
-
-
-def refuses(host: Host, code: str) -> None:
-    """The whole sweep is refused with this code."""
-    for apply in (False, True):
-        with pytest.raises(LowwaterError) as caught:
-            host.sweep(apply=apply)
-        assert caught.value.code == code
     assert host.stray.is_dir()
 
 
@@ -72,6 +63,39 @@ def test_what_is_not_removable(host: Host, verdict: str) -> None:
 )
 def test_a_row_that_is_not_this_folders(host: Host, changed: dict[str, object], code: str) -> None:
     stays(host, code, **changed)
+
+
+def test_kinds_that_may_go(host: Host) -> None:
+    """Each kind's folder by its own name; a topic's older folder may be stray by name, or not."""
+    names = {
+        words.DELETED_TOPIC: "gone-0",
+        words.MOVED_AWAY: "gone-0",
+        words.RECREATED_TOPIC: "gone-0",
+        words.ABANDONED_FUTURE: "gone-0.0123-future",
+        words.LATE_DELETE: "gone-0.0123-delete",
+        words.STRAY: STRAY,
+    }
+    row = host.row()
+    for kind, name in names.items():
+        host.stray = host.stray.rename(host.log_dir / name)
+        changed = replace(row, kind=kind, directory=name)
+        assert host.one(changed, apply=False).state == "would_move", kind
+    assert host.one(replace(row, kind=words.RECREATED_TOPIC)).state == "moved"
+
+
+def test_a_name_that_kafka_cut_short(host: Host) -> None:
+    """Kafka cuts the topic to fit 255 characters: then all topics are looked at for the id."""
+    name = f"{'t' * 214}-0.{'0' * 32}-stray"
+    assert len(name) == 255
+    row = host.row()
+    host.stray = host.stray.rename(host.log_dir / name)
+    row = replace(row, directory=name, topic="t" * 230)
+    assert host.one(replace(row, topic="u" * 230), apply=False).code == "name"
+    assert host.one(replace(row, directory=name[1:]), apply=False).code == "name"
+    host.live.states["t" * 230] = topic("t" * 230, TOPIC_ID)
+    assert host.one(row, apply=False).code == "assigned"
+    del host.live.states["t" * 230]
+    assert host.one(row).state == "moved"
 
 
 def test_a_newer_write(host: Host) -> None:
@@ -117,6 +141,29 @@ def test_an_open_file_of_another_process(host: Host) -> None:
         assert str(reader.pid) in (outcome.reason or "")
         reader.communicate()
     assert host.one().state == "moved"
+
+
+def test_open_files_that_cannot_be_seen(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker's own must be visible; of other processes the number is told."""
+    monkeypatch.setattr(sweep_places, "lock_holder", lambda _: 0)  # of another pid namespace
+    stays(host, "open-unknown")
+    monkeypatch.undo()
+    monkeypatch.setattr(sweep_openers, "PROC", host.folder / "proc")
+    assert host.one().code == "open-unknown"
+    monkeypatch.undo()
+    if os.getuid() != 0:
+        pytest.skip("only root can become a user who sees less")
+    child = os.fork()
+    if child == 0:
+        os.setuid(65534)
+        try:
+            sweep_openers.refuse_if_open(
+                Measured(0, 0, 0, 0, 0, frozenset()), broker_pid=os.getppid(), is_stray=True
+            )
+        except Refusal as refusal:
+            os._exit(7 if refusal.code == "open-unknown" and hidden_processes() > 0 else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_an_open_file_of_the_broker_is_no_hindrance_for_a_stray_alone(host: Host) -> None:
@@ -200,97 +247,3 @@ def test_more_than_a_twentieth_at_once(host: Host) -> None:
 def test_bytes_are_a_share_too(host: Host) -> None:
     host.disk.segment(host.stray, 0, 100 * LIVE)
     stays(host, "share", size_bytes=100 * LIVE)
-
-
-@pytest.mark.parametrize(
-    ("break_it", "code"),
-    [
-        (lambda host: setattr(host.live, "id", "other"), "CLUSTER_MISMATCH"),
-        (lambda host: setattr(host.live, "alive", (2, 3)), "NODE_MISMATCH"),
-        (lambda host: setattr(host.live, "errors", {1: "CLUSTER_AUTHORIZATION_FAILED"}),
-         "LOG_DIRS_UNKNOWN"),
-        (lambda host: setattr(host.live, "paths", ["/other"]), "LOG_DIR_UNKNOWN"),
-        (lambda host: host.stop_broker(), "NOT_ITS_DISK"),
-        (lambda host: (host.log_dir / "meta.properties").unlink(), "LOG_DIR_UNREADABLE"),
-        (lambda host: (host.log_dir / "meta.properties").write_text("cluster.id=X\nnode.id=1\n"),
-         "CLUSTER_MISMATCH"),
-        (lambda host: (host.log_dir / "meta.properties").write_text("cluster.id=C\nnode.id=9\n"),
-         "NODE_MISMATCH"),
-        (lambda host: setattr(host, "now", host.now - timedelta(hours=1)),
-         None),
-    ],
-)  # fmt: skip
-def test_a_disk_or_cluster_that_is_not_the_one(
-    host: Host, break_it: Callable[[Host], None], code: str | None
-) -> None:
-    verdicts = host.verdicts()
-    break_it(host)
-    with pytest.raises(LowwaterError) as caught:
-        host.sweep(verdicts)
-    assert caught.value.code == (code or "VERDICTS_FROM_THE_FUTURE")
-    assert host.stray.is_dir()
-    assert not host.quarantine.exists()
-
-
-def test_verdicts_of_another_broker_are_left_to_its_host(host: Host) -> None:
-    report = host.sweep(host.verdicts(host.row(broker_id=2)))
-    assert report.rows == ()
-    assert "1 verdicts are for other brokers" in report.notes[0]
-    assert report.exit_code == 0
-
-
-def test_the_read_only_switch(host: Host) -> None:
-    host.stopped = "the settings are read-only"
-    assert host.one(apply=False).state == "would_move"
-    with pytest.raises(LowwaterError) as caught:
-        host.sweep()
-    assert caught.value.code == "READ_ONLY"
-    assert host.stray.is_dir()
-
-
-def test_a_quarantine_inside_a_log_dir_or_around_one(host: Host) -> None:
-    other = host.folder / "b"
-    other.mkdir()
-    host.live.paths.append(str(other))
-    within = host.folder / "foreign"
-    (within / "deep").mkdir(parents=True)
-    (within / "meta.properties").touch()
-    (host.folder / "link").symlink_to(host.log_dir)
-    for place in (
-        host.log_dir, host.log_dir / "q", host.stray / "q", other / "q", host.folder,
-        within / "deep" / "q", host.folder / "link" / "q", host.folder / "link",
-    ):  # fmt: skip
-        outcome = host.one(quarantine_dirs=(str(place),))
-        assert outcome.code == "quarantine", place
-    assert host.stray.is_dir()
-    full = host.folder / "full"
-    (full / "something").mkdir(parents=True)
-    assert host.one(quarantine_dirs=(str(full),)).code == "quarantine"
-    assert host.one(quarantine_dirs=(str(host.folder / "fine"),)).state == "moved"
-
-
-def test_a_quarantine_on_another_mount(host: Host, tmp_path: Path) -> None:
-    shm = Path("/dev/shm")
-    if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is no second file system on this machine")
-    outcome = host.one(quarantine_dirs=(str(shm / f"lowwater-test-{os.getpid()}"),))
-    assert outcome.code == "quarantine"
-    assert "--quarantine-dir" in (outcome.reason or "")
-
-
-def test_a_log_dir_that_is_a_mount_of_its_own(host: Host) -> None:
-    """The default place, beside the log dir, is then on another disk."""
-    row = host.row()
-    mounted = subprocess.run(
-        ["mount", "--bind", str(host.log_dir), str(host.log_dir)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("this user may not mount")
-    try:
-        # The same device, but a rename cannot cross it: told when it is tried.
-        outcome = host.one(row)
-        assert (outcome.state, outcome.code) == ("refused", "quarantine"), outcome
-        assert "--quarantine-dir" in (outcome.reason or "")
-        assert host.stray.is_dir()
-    finally:
-        subprocess.run(["umount", str(host.log_dir)], check=True)

@@ -1,0 +1,42 @@
+"""Acts on a host's quarantine, and what its log tells of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dashboard.orphans import sweep_log
+from dashboard.orphans.sweep_aside import find, restore
+from dashboard.orphans.sweep_report import Outcome
+from dashboard.orphans.sweep_site import Options, Site, open_site
+from tests.unit.orphans.sweep_host import STRAY, Host
+
+
+@contextmanager
+def site(host: Host, **changed: object) -> Iterator[Site]:
+    options = Options((str(host.log_dir),), apply=True)
+    with open_site(options, host.live, now=lambda: host.now, expected=None, **changed) as opened:  # type: ignore[arg-type]
+        yield opened
+
+
+def put_back(host: Host, name: str = STRAY) -> Outcome:
+    with site(host, for_restore=True) as opened:
+        return restore(opened, *find(opened, name))
+
+
+def kinds(host: Host) -> list[str]:
+    folder = os.open(host.quarantine, os.O_RDONLY)
+    try:
+        state = sweep_log.read(folder)
+    finally:
+        os.close(folder)
+    assert state.problems == ()
+    return [entry.kind for entry in state.entries]
+
+
+def whole(folder: Path) -> bool:
+    return sorted(f.name for f in folder.iterdir()) == [
+        f"{0:020}.index", f"{0:020}.log", f"{0:020}.timeindex", "partition.metadata",
+    ]  # fmt: skip

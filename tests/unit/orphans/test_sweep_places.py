@@ -1,0 +1,108 @@
+"""A sweep of the wrong disk, cluster or time ends before anything; a quarantine has its place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import LowwaterError
+from tests.unit.orphans.sweep_host import Host
+
+
+@pytest.mark.parametrize(
+    ("break_it", "code"),
+    [
+        (lambda host: setattr(host.live, "id", "other"), "CLUSTER_MISMATCH"),
+        (lambda host: setattr(host.live, "alive", (2, 3)), "NODE_MISMATCH"),
+        (lambda host: setattr(host.live, "errors", {1: "CLUSTER_AUTHORIZATION_FAILED"}),
+         "LOG_DIRS_UNKNOWN"),
+        (lambda host: setattr(host.live, "paths", ["/other"]), "LOG_DIR_UNKNOWN"),
+        (lambda host: host.stop_broker(), "NOT_ITS_DISK"),
+        (lambda host: (host.log_dir / "meta.properties").unlink(), "LOG_DIR_UNREADABLE"),
+        (lambda host: (host.log_dir / "meta.properties").write_text("cluster.id=X\nnode.id=1\n"),
+         "CLUSTER_MISMATCH"),
+        (lambda host: (host.log_dir / "meta.properties").write_text("cluster.id=C\nnode.id=9\n"),
+         "NODE_MISMATCH"),
+        (lambda host: setattr(host, "now", host.now - timedelta(hours=1)),
+         None),
+    ],
+)  # fmt: skip
+def test_a_disk_or_cluster_that_is_not_the_one(
+    host: Host, break_it: Callable[[Host], None], code: str | None
+) -> None:
+    verdicts = host.verdicts()
+    break_it(host)
+    with pytest.raises(LowwaterError) as caught:
+        host.sweep(verdicts)
+    assert caught.value.code == (code or "VERDICTS_FROM_THE_FUTURE")
+    assert host.stray.is_dir()
+    assert not host.quarantine.exists()
+
+
+def test_verdicts_of_another_broker_are_left_to_its_host(host: Host) -> None:
+    report = host.sweep(host.verdicts(host.row(broker_id=2)))
+    assert report.rows == ()
+    assert "1 verdicts are for other brokers" in report.notes[0]
+    assert report.exit_code == 0
+
+
+def test_the_read_only_switch(host: Host) -> None:
+    host.stopped = "the settings are read-only"
+    assert host.one(apply=False).state == "would_move"
+    with pytest.raises(LowwaterError) as caught:
+        host.sweep()
+    assert caught.value.code == "READ_ONLY"
+    assert host.stray.is_dir()
+
+
+def test_a_quarantine_inside_a_log_dir_or_around_one(host: Host) -> None:
+    other = host.folder / "b"
+    other.mkdir()
+    host.live.paths.append(str(other))
+    within = host.folder / "foreign"
+    (within / "deep").mkdir(parents=True)
+    (within / "meta.properties").touch()
+    (host.folder / "link").symlink_to(host.log_dir)
+    for place in (
+        host.log_dir, host.log_dir / "q", host.stray / "q", other / "q", host.folder,
+        within / "deep" / "q", host.folder / "link" / "q", host.folder / "link",
+    ):  # fmt: skip
+        outcome = host.one(quarantine_dirs=(str(place),))
+        assert outcome.code == "quarantine", place
+    assert host.stray.is_dir()
+    full = host.folder / "full"
+    (full / "something").mkdir(parents=True)
+    assert host.one(quarantine_dirs=(str(full),)).code == "quarantine"
+    assert host.one(quarantine_dirs=(str(host.folder / "fine"),)).state == "moved"
+
+
+def test_a_quarantine_on_another_mount(host: Host, tmp_path: Path) -> None:
+    shm = Path("/dev/shm")
+    if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system on this machine")
+    outcome = host.one(quarantine_dirs=(str(shm / f"lowwater-test-{os.getpid()}"),))
+    assert outcome.code == "quarantine"
+    assert "--quarantine-dir" in (outcome.reason or "")
+
+
+def test_a_log_dir_that_is_a_mount_of_its_own(host: Host) -> None:
+    """The default place, beside the log dir, is then on another disk."""
+    row = host.row()
+    mounted = subprocess.run(
+        ["mount", "--bind", str(host.log_dir), str(host.log_dir)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("this user may not mount")
+    try:
+        # The same device, but a rename cannot cross it: told when it is tried.
+        outcome = host.one(row)
+        assert (outcome.state, outcome.code) == ("refused", "quarantine"), outcome
+        assert "--quarantine-dir" in (outcome.reason or "")
+        assert host.stray.is_dir()
+    finally:
+        subprocess.run(["umount", str(host.log_dir)], check=True)
