@@ -12,6 +12,7 @@ BENCHES = (
     "bench_inventory",
     "bench_pages",
     "bench_purge",
+    "bench_estimates",
 )
 
 
