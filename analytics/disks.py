@@ -1,8 +1,9 @@
-"""Per log dir: what its used bytes are made of, as far as the Kafka protocol shows it."""
+"""Per log dir: what its used bytes are made of, as the Kafka protocol and inventories show it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from analytics.arrow import column, field, unfolded
 from dashboard.tables import FINDING_TABLES
 
 _LOG_DIR = ["broker_id", "log_dir"]
-_Sums = Mapping[tuple[int, str], Mapping[str, Any]]
+_Key = tuple[int, str]
+_Sums = Mapping[_Key, Mapping[str, Any]]
 # These bytes are consumed by every known group; whether others read them is shown beside it.
 _ONLY_UNDECLARED = pa.array(["readers-undeclared"])
 
@@ -28,24 +30,42 @@ def free(committed: pa.Table) -> pa.Array:
     return pc.invert(pc.is_in(pa.array(np.arange(committed.num_rows)), blocked))
 
 
-def disks(log_dirs: pa.Table, replicas: pa.Table, measured: pa.Table) -> pa.Table:
+def disks(
+    log_dirs: pa.Table,
+    replicas: pa.Table,
+    measured: pa.Table,
+    stock: Mapping[_Key, Mapping[str, int]],
+    scans: Mapping[_Key, datetime],
+) -> pa.Table:
     """The `disks` table: one row per log dir. `measured` are the replicas of `free` partitions, as
-    `freed.with_bytes` has them.
+    `freed.with_bytes` has them; `stock` is `disk_stock.stock`, `scans` says when a log dir was
+    taken stock of.
 
     reclaimable_bytes: whole segments below their committed target; held_bytes: above it;
-    live_bytes: every other replica byte, needed or unknown. unexplained_bytes = total - usable -
-    replicas - future copies: indexes, stray and deleted folders, other programs' files (all that
-    shares the disk). Where that is negative (read at different moments) it is 0, `measured` is
-    false and `error` says by how much; without DescribeLogDirs v4 it is null.
+    live_bytes: every other replica byte, needed or unknown. The parts of `stock` are null without
+    an inventory (but orphans that DescribeLogDirs lists). unexplained_bytes = total - usable - all
+    of these: other programs' files (all that shares the disk), and what only an inventory would
+    show. It is `inferred`; where it is negative (read at different moments) it is 0, `measured`
+    is false and `error` says by how much; without DescribeLogDirs v4 it is null.
     """
     everything = _sums(replicas, "size_bytes")
     future = _sums(replicas.filter(replicas["is_future"]), "size_bytes")
     of_free = _sums(measured, "committed_at_once", "held_bytes")
-    rows = [_row(log_dir, everything, future, of_free) for log_dir in log_dirs.to_pylist()]
+    rows = []
+    for log_dir in log_dirs.to_pylist():
+        key = (log_dir["broker_id"], log_dir["log_dir"])
+        parts = _inventoried(stock.get(key, {}), scans.get(key))
+        if log_dir["error"] is None or key in everything:
+            parts |= _of_replicas(
+                everything.get(key, {}), future.get(key, {}), of_free.get(key, {}),
+                stock.get(key, {}),
+            )  # fmt: skip
+        rows.append(_row(log_dir, parts))
     return pa.Table.from_pylist(rows, schema=FINDING_TABLES["disks"].schema).drop_columns(_STAMP)
 
 
 _STAMP = ["snapshot_id", "taken_at"]
+_INVENTORIED = ("stray_bytes", "orphan_bytes", "delete_bytes", "index_bytes")
 
 
 def _sums(rows: pa.Table, *names: str) -> _Sums:
@@ -53,25 +73,40 @@ def _sums(rows: pa.Table, *names: str) -> _Sums:
     return {(row["broker_id"], row["log_dir"]): row for row in found.to_pylist()}
 
 
-def _row(
-    log_dir: Mapping[str, Any], everything: _Sums, future: _Sums, of_free: _Sums
-) -> dict[str, Any]:
-    key = (log_dir["broker_id"], log_dir["log_dir"])
-    row = {name: log_dir[name] for name in (*_LOG_DIR, "total_bytes", "usable_bytes", "error")}
-    row["measured"] = False
-    # A log dir that answered and lists no replica holds 0 bytes of them; one that did not answer
-    # holds an unknown amount.
-    if log_dir["error"] is not None and key not in everything:
-        return row
-    size, copies = (s.get(key, {}).get("size_bytes_sum") or 0 for s in (everything, future))
+def _inventoried(here: Mapping[str, int], scanned_at: datetime | None) -> dict[str, Any]:
+    """What an inventory shows; without one, the orphans that DescribeLogDirs lists."""
+    if scanned_at is not None:
+        return {name: here.get(name, 0) for name in _INVENTORIED} | {"inventory_at": scanned_at}
+    return {"orphan_bytes": here["orphan_bytes"]} if here.get("orphan_bytes") else {}
+
+
+def _of_replicas(
+    everything: Mapping[str, Any],
+    future: Mapping[str, Any],
+    of_free: Mapping[str, Any],
+    here: Mapping[str, int],
+) -> dict[str, int]:
+    """A log dir that answered and lists no replica holds 0 bytes of them; one that did not answer
+    holds an unknown amount. Orphans that DescribeLogDirs lists do not count as live.
+    """
+    copies = (future.get("size_bytes_sum") or 0) - here.get("listed_future_bytes", 0)
+    size = (everything.get("size_bytes_sum") or 0) - here.get("listed_bytes", 0)
     reclaimable, held = (
-        of_free.get(key, {}).get(f"{name}_sum") or 0 for name in ("committed_at_once", "held_bytes")
+        of_free.get(f"{name}_sum") or 0 for name in ("committed_at_once", "held_bytes")
     )
-    row |= {"reclaimable_bytes": reclaimable, "held_bytes": held, "future_bytes": copies,
-            "live_bytes": size - copies - reclaimable - held}  # fmt: skip
-    if None not in (log_dir["total_bytes"], log_dir["usable_bytes"]):
-        rest = log_dir["total_bytes"] - log_dir["usable_bytes"] - size
-        row |= {"unexplained_bytes": max(rest, 0), "measured": rest >= 0}
+    live = size - copies - reclaimable - held
+    return {"reclaimable_bytes": reclaimable, "held_bytes": held, "future_bytes": copies,
+            "live_bytes": live}  # fmt: skip
+
+
+def _row(log_dir: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    row = {name: log_dir[name] for name in (*_LOG_DIR, "total_bytes", "usable_bytes", "error")}
+    row |= {**parts, "measured": False, "inferred": []}
+    if "live_bytes" in parts and None not in (log_dir["total_bytes"], log_dir["usable_bytes"]):
+        known = sum(size or 0 for name, size in parts.items() if name.endswith("_bytes"))
+        rest = log_dir["total_bytes"] - log_dir["usable_bytes"] - known
+        row |= {"unexplained_bytes": max(rest, 0), "measured": rest >= 0,
+                "inferred": ["unexplained"]}  # fmt: skip
         if rest < 0 and log_dir["error"] is None:
             row["error"] = f"replicas add up to {-rest} bytes more than the disk's used bytes"
     return row

@@ -25,6 +25,7 @@ from analytics import (
     groups,
     growth,
     holds,
+    orphans,
     partitions,
     points,
     quality,
@@ -141,8 +142,9 @@ def _findings(
     named = named.append_column("share_groups", groups.share_groups(share, starts, named))
     found, replicas = freed.with_bytes(found, points.measured(told), drawn)
     known = reclaimable.described(found, named, read["reassignments"])
+    alone = orphans.find(tables, snapshot, base, read, settings)
     incomplete = list(snapshot.details.get("groups_incomplete", ()))
-    return _told(known, held, read, incomplete, replicas) | {
+    return _told(known, held, read, incomplete, replicas, alone=alone) | {
         "curves": to_table(drawn),
         "trends": trend_tables.to_table(moved.trends),
         "slow_followers": followers.slow_followers(
@@ -178,8 +180,10 @@ def _told(
     read: Mapping[str, pa.Table],
     incomplete: Sequence[str],
     replicas: pa.Table,
+    *,
+    alone: orphans.Found,
 ) -> dict[str, pa.Table]:
-    """Findings from described partitions, holds, replicas and the snapshot's small tables."""
+    """Findings from described partitions, holds, replicas, orphans and the small tables."""
     committed, end = (
         reclaimable.reclaimable(known, target, sums, incomplete)
         for target, sums in (("committed", "committed"), ("high-watermark", "end"))
@@ -189,7 +193,9 @@ def _told(
         "reclaimable": pa.concat_tables([committed, end]),
         "holds": held,
         "blockers": blockers.blockers(held, read["groups"], known),
-        "disks": disks.disks(read["log_dirs"], read["replicas"], free),
+        "disks": disks.disks(read["log_dirs"], read["replicas"], free, alone.stock, alone.scans),
+        "orphans": alone.orphans,
+        "sightings": alone.sightings,
         "quality": quality.quality(read, incomplete),
     }
 

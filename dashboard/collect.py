@@ -14,6 +14,7 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
+from dashboard.collect_absent import doubtful_topics
 from dashboard.collect_tables import Answers, build_tables, to_arrow
 from dashboard.columns import Names, Sizes, place
 from dashboard.errors import ClusterError, LowwaterError
@@ -96,6 +97,7 @@ def collect(
     _same_cluster(live, cluster)
     check_cluster(inventories, cluster.cluster_id)
     answers = _read(live, reading, progress, metrics)
+    doubtful = doubtful_topics(live, answers.topics, answers.sizes, inventories)
     for subject, error in shortfalls(inventories, answers.sizes.log_dirs):
         reading.fail("inventory", subject, error)
     seen = tuple(inventory.to_json(taken_at) for inventory in inventories)
@@ -106,6 +108,7 @@ def collect(
         "cluster_name": cluster.name,
         "brokers": brokers,
         "groups_incomplete": list(answers.groups.incomplete),
+        "doubtful_topics": doubtful,
         "errors": reading.errors,
         "metrics": counted,
         "inventories": seen,

@@ -134,10 +134,13 @@ FINDING_TABLES: dict[str, TableSpec] = {
             bytes_freed_if_waived=_I64, last_commit_at=_TIME, group_state=_TEXT, members=_I32,
         ),
         # Per log dir: live = needed by someone or unknown; held = above the committed minimum.
+        # inventory_at null: stray, delete and indexes are not known, and lie in unexplained.
         _spec(
             "disks", "broker_id log_dir", broker_id=_I32, log_dir=_TEXT, total_bytes=_I64,
             usable_bytes=_I64, reclaimable_bytes=_I64, held_bytes=_I64, live_bytes=_I64,
             future_bytes=_I64, unexplained_bytes=_I64, measured=_FLAG, error=_TEXT,
+            stray_bytes=_I64, orphan_bytes=_I64, delete_bytes=_I64, index_bytes=_I64,
+            inventory_at=_TIME, inferred=pa.list_(_TEXT),
         ),
         # One row per table and broker that should be there: was it, and if not, why.
         _spec(
@@ -167,6 +170,22 @@ FINDING_TABLES: dict[str, TableSpec] = {
             catch_up_seconds=pa.float64(), in_sync=_FLAG, alive=_FLAG, slow=_FLAG, cause=_TEXT,
             reason=_TEXT, holds_low_watermark=_FLAG, append_per_second=pa.float64(),
             lag_per_second=pa.float64(), samples=_I32, observed_at=_TIME, behind_since=_TIME,
+        ),
+        # Per folder or checkpoint entry that no assignment explains, with what may be done with it.
+        _spec(
+            "orphans", "broker_id log_dir directory topic partition", broker_id=_I32, log_dir=_TEXT,
+            directory=_TEXT, **_NAMED_PARTITION, topic_id=_TEXT, kind=_TEXT, size_bytes=_I64,
+            verdict=_TEXT, reason=_TEXT, index_bytes=_I64, allocated_bytes=_I64, newest_at=_TIME,
+            current_topic_id=_TEXT, first_seen_at=_TIME, last_seen_at=_TIME, snapshots_seen=_I32,
+            check_at=_TIME, evidence=_TEXT,
+        ),
+        # The memory behind it: since when each suspect is seen, also those seen only once.
+        _spec(
+            "sightings", "broker_id log_dir directory topic partition", broker_id=_I32,
+            log_dir=_TEXT, directory=_TEXT, **_NAMED_PARTITION, topic_id=_TEXT, folder=_TEXT,
+            kind=_TEXT, size_bytes=_I64, index_bytes=_I64, allocated_bytes=_I64, newest_at=_TIME,
+            scanned_at=_TIME, first_seen_at=_TIME, last_seen_at=_TIME, snapshots_seen=_I32,
+            looked_at=_TIME,
         ),
     )
 }  # fmt: skip

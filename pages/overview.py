@@ -17,7 +17,7 @@ from dashboard.ui import (
     style,
     treemap,
 )
-from dashboard.ui.colours import HELD, RECLAIMABLE
+from dashboard.ui.colours import HELD, ORPHAN, RECLAIMABLE
 from dashboard.ui.context import Screen
 from dashboard.ui.declare import declare_readers
 from dashboard.ui.header import header
@@ -35,18 +35,19 @@ def show() -> None:
         states.no_analysis(screen)
         return
     facts = facts_of(screen)
-    numbers = headline(facts, screen.findings.table("blockers"))
+    disk = screen.findings.table("disks")
+    numbers = headline(facts, screen.findings.table("blockers"), disk)
     show_sentence(screen, facts, numbers)
     left, right = st.columns([5, 6], gap="medium")
     with left:
-        growth = screen.findings.table("growth")
-        st.html(disks.disks_html(screen.findings.table("disks"), growth))
+        st.html(disks.disks_html(disk, screen.findings.table("growth")))
         lists.blockers(screen)
     with right:
         show_treemap(screen)
     left, right = st.columns([5, 6], gap="medium")
     with left:
         lists.followers(screen)
+        lists.orphans(screen)
     with right:
         runs.recent(screen)
 
@@ -81,6 +82,8 @@ def sentence(numbers: Headline) -> str:
     if numbers.waive_group:
         more = markup.strong(markup.size(numbers.waive_bytes), HELD)
         said += f" {more} more if <b>{markup.text(numbers.waive_group)}</b> were waived."
+    if numbers.orphan_bytes:
+        said += f" {markup.strong(markup.size(numbers.orphan_bytes), ORPHAN)} in orphans."
     once = markup.size(numbers.at_once_bytes)
     return (
         f"{said}<br><small>{once} leave at once, in whole segments; the rest as active segments "

@@ -22,7 +22,14 @@ _COLUMNS = {
     ),
     "disks": (
         "broker_id", "log_dir", "total_bytes", "usable_bytes", "reclaimable_bytes", "held_bytes",
-        "live_bytes", "error",
+        "live_bytes", "stray_bytes", "orphan_bytes", "unexplained_bytes", "error",
+    ),
+    "orphans": (
+        "broker_id", "log_dir", "directory", "kind", "size_bytes", "newest_at", "verdict", "reason",
+    ),
+    "sightings": (
+        "broker_id", "log_dir", "directory", "kind", "size_bytes", "first_seen_at",
+        "last_seen_at", "snapshots_seen",
     ),
     "growth": (
         "topic", "broker_id", "log_dir", "bytes_in_per_hour", "bytes_out_per_hour",

@@ -9,20 +9,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dashboard.canonical import digest, seal
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import LowwaterError, RefusedError, VerdictsError
 from dashboard.orphans.words import CHECKPOINT_ENTRY, KINDS, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 
+if TYPE_CHECKING:
+    from dashboard.snapshots import ClusterStore
+
 FORMAT_VERSION = 1
 VALID_FOR = timedelta(hours=24)
 
 # One name inside a log dir: never `.`, `..`, a path, or a character that Kafka does not use.
-_DIRECTORY = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,255}")
+_DIRECTORY = re.compile(r"(?!\.\.?$)[A-Za-z0-9._+-]{1,255}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _ROW_TIMES = ("newest_at", "check_at")
@@ -74,6 +77,20 @@ class Verdicts:
     def removable(self, broker_id: int) -> tuple[Verdict, ...]:
         """The orphans of one broker that may go."""
         return tuple(r for r in self.rows if (r.broker_id, r.verdict) == (broker_id, REMOVABLE))
+
+
+def of_analysis(cluster: ClusterStore, analysis_id: str, *, now: datetime) -> Verdicts:
+    """The orphans of a committed analysis, to be written at `now`. Raises StoreError."""
+    manifest = cluster.manifest("findings", analysis_id)
+    snapshot_id = str(manifest.details["snapshot_id"])
+    names = [field.name for field in fields(Verdict)]
+    rows = cluster.read("findings", analysis_id, "orphans", [*names, "taken_at"]).to_pylist()
+    # A snapshot may be pruned while its findings are kept; each of their rows has its time.
+    taken_at = rows[0]["taken_at"] if rows else manifest.taken_at
+    return Verdicts(
+        cluster.cluster_id, cluster.name, analysis_id, snapshot_id, taken_at, now, now + VALID_FOR,
+        tuple(Verdict(**{name: row[name] for name in names}) for row in rows),
+    )  # fmt: skip
 
 
 def write(found: Verdicts) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -22,8 +22,13 @@ _PARTS: tuple[tuple[str, Meaning, str], ...] = (
     ("future_bytes", colours.LIVE, "being moved between log dirs"),
     ("held_bytes", colours.HELD, "consumed by some groups, held back by another"),
     ("reclaimable_bytes", colours.RECLAIMABLE, "whole segments that every known group has passed"),
-    ("unexplained_bytes", colours.UNKNOWN, "indexes, other files, or orphans: not listed by Kafka"),
+    ("index_bytes", colours.LIVE, "indexes beside the logs"),
+    ("delete_bytes", colours.LIVE, "folders that Kafka is deleting"),
+    ("stray_bytes", colours.ORPHAN, "folders that the broker set aside as stray"),
+    ("orphan_bytes", colours.ORPHAN, "other folders that the cluster no longer knows"),
+    ("unexplained_bytes", colours.UNKNOWN, "all else on that disk"),
 )
+_WITHOUT_INVENTORY = "indexes, other files, or orphans: an inventory of this disk tells them apart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class DiskBar:
 
     @property
     def listed_bytes(self) -> int:
-        """Bytes that Kafka itself lists for this log dir."""
+        """Bytes of this log dir that Kafka lists or an inventory found."""
         return sum(size for meaning, _, size in self.parts if meaning is not colours.UNKNOWN)
 
     @property
@@ -66,7 +71,7 @@ def bars(disks: pa.Table, growth: pa.Table) -> list[DiskBar]:
         DiskBar(
             row["broker_id"],
             row["log_dir"] or "unknown log dir",
-            tuple((m, why, row[name]) for name, m, why in _PARTS if row[name]),
+            tuple(_parts(row)),
             row["total_bytes"],
             row["usable_bytes"],
             row["error"],
@@ -75,6 +80,13 @@ def bars(disks: pa.Table, growth: pa.Table) -> list[DiskBar]:
         for row in disks.to_pylist()
     ]
     return sorted(found, key=lambda bar: (-(bar.used_share or -1), bar.broker_id, bar.log_dir))
+
+
+def _parts(row: Mapping[str, Any]) -> Iterator[tuple[Meaning, str, int]]:
+    for name, meaning, why in _PARTS:
+        if row[name]:
+            bare = meaning is colours.UNKNOWN and row["inventory_at"] is None
+            yield meaning, _WITHOUT_INVENTORY if bare else why, row[name]
 
 
 def disks_html(disks: pa.Table, growth: pa.Table) -> str:
@@ -99,6 +111,8 @@ def _note(found: list[DiskBar]) -> str:
 
 def _legend(found: list[DiskBar], alone: bool) -> str:
     meanings = [colours.LIVE, colours.HELD, colours.RECLAIMABLE]
+    if any(meaning is colours.ORPHAN for bar in found for meaning, _, _ in bar.parts):
+        meanings.append(colours.ORPHAN)
     named = "".join(markup.key(meaning, _total(found, meaning)) for meaning in meanings)
     if alone:
         return named

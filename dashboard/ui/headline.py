@@ -22,14 +22,15 @@ class Headline:
     uncommitted_topics: tuple[str, ...]
     waive_group: str | None
     waive_bytes: int
+    orphan_bytes: int  # as far as they are measured
 
     @property
     def nothing(self) -> bool:
         return self.consumed_bytes == 0
 
 
-def headline(facts: pa.Table, blockers: pa.Table) -> Headline:
-    """The numbers from the committed target's facts and the `blockers` findings."""
+def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
+    """The numbers from the committed target's facts and the findings `blockers` and `disks`."""
     consumed = topics_where(facts, "consumed")
     declared = facts.filter(facts["readers_declared"])
     group, freed = top_blocker(blockers)
@@ -44,6 +45,7 @@ def headline(facts: pa.Table, blockers: pa.Table) -> Headline:
         uncommitted_topics=tuple(sorted(pc.unique(uncommitted["topic"]).to_pylist())),
         waive_group=group,
         waive_bytes=freed,
+        orphan_bytes=sum(total(disks, name) for name in ("stray_bytes", "orphan_bytes")),
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,6 +63,36 @@ def followers(screen: Screen) -> None:
         routes.link("reclaimable", label, topic=row.topic)
     if not rows:
         st.caption("Every follower has reached its leader's log end.")
+
+
+def orphans(screen: Screen) -> None:
+    """The folders that were last found to be known to nobody."""
+    assert screen.findings is not None
+    rows = newest_orphans(screen.findings.table("orphans"), ROWS)
+    if not rows:
+        return
+    st.html('<div class="lw"><h2>Newest orphans</h2></div>')
+    for row in rows:
+        name = row["directory"] or f"{row['topic']}-{row['partition']}"
+        st.markdown(
+            f"broker {row['broker_id']}, **{plain(name)}**: {formats.size(orphan_size(row))}, "
+            f"{plain(row['kind'])}, {row['verdict']}, "
+            f"first seen {formats.ago(row['first_seen_at'], screen.now)}"
+        )
+
+
+def newest_orphans(orphans: pa.Table, limit: int) -> list[dict[str, Any]]:
+    """Rows of the findings, those seen last for the first time first, then by size and name."""
+    rows = orphans.to_pylist()
+    rows.sort(key=lambda r: (r["broker_id"], r["log_dir"], r["directory"] or ""))
+    rows.sort(key=lambda r: (r["first_seen_at"], orphan_size(r) or 0), reverse=True)
+    return list(rows[:limit])
+
+
+def orphan_size(row: Mapping[str, Any]) -> int | None:
+    """What the disk gave for it; without an inventory the bytes of its log."""
+    found: int | None = row["allocated_bytes"]
+    return row["size_bytes"] if found is None else found
 
 
 def _furthest(screen: Screen) -> list[Follower]:

@@ -51,6 +51,14 @@ def test_the_lists_name_blockers_and_the_followers_furthest_behind(open_page: Op
     assert r"broker 3, **orders\-4**: 21" in text
 
 
+def test_orphans_stand_in_the_sentence_and_newest_first_in_their_list(open_page: Open) -> None:
+    text = said(open_page())
+
+    assert "921.6 MiB</abbr></strong> in orphans" in text
+    first = text.index(r"broker 3, **refunds\-old\-0\.77c1\-stray**: 307.2 MiB, stray, scheduled")
+    assert first < text.index(r"**clicks\-v1\-0\.0a4f\-stray**: 614.4 MiB, stray, removable")
+
+
 @pytest.mark.parametrize(
     ("variant", "expected"),
     [

@@ -86,7 +86,7 @@ class Lab:
     settings: Settings
     minutes: int = 0
 
-    def write(self, snapshot: Snapshot, *, incomplete: Sequence[str] = ()) -> str:
+    def write(self, snapshot: Snapshot, *, incomplete: Sequence[str] = (), **details: Any) -> str:
         self.minutes += 1
         taken_at = START + timedelta(minutes=self.minutes)
         tables = snapshot.tables
@@ -99,7 +99,7 @@ class Lab:
         writer = self.cluster.begin("snapshots", taken_at)
         for name, rows in tables.items():
             writer.write(name, table_of(SNAPSHOT_TABLES[name], rows, writer.id, taken_at))
-        writer.commit(1.0, {"groups_incomplete": list(incomplete)})
+        writer.commit(1.0, {"groups_incomplete": list(incomplete), **details})
         return writer.id
 
     def analyze(self, **options: Any) -> Analyzed:

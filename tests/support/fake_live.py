@@ -44,6 +44,7 @@ class FakeLive:
         self.id = cluster_id
         self.failing: dict[str, BaseException] = {}
         self.log_dir_errors: dict[int, str] = {}
+        self.hidden: set[str] = set()  # topics that we may not describe
         self.closed = 0
 
     def close(self) -> None:
@@ -60,7 +61,13 @@ class FakeLive:
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         self._fail("topics")
-        return {name: _topic(name) for name in ("orders", "payments")}
+        listed = {name: _topic(name) for name in ("orders", "payments")}
+        return listed if names is None else {n: listed.get(n) or self._absent(n) for n in names}
+
+    def _absent(self, name: str) -> TopicState:
+        hidden = name in self.hidden
+        error = "TOPIC_AUTHORIZATION_FAILED" if hidden else "UNKNOWN_TOPIC_OR_PARTITION"
+        return TopicState(name, None, False, (), error)
 
     def leader_offsets(self, placement: Placement) -> LeaderOffsets:
         self._fail("offsets")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dashboard import guard_texts
@@ -21,6 +21,7 @@ from tests.support.sample_partitions import (
 from tests.support.sample_topics import GROUPS
 
 KNOTS = 6
+SCANNED_AT = datetime(2026, 3, 1, 3, tzinfo=UTC)
 
 
 def write(
@@ -48,6 +49,8 @@ def write(
         ],
         "blockers": _blockers(parts, taken_at, len(answered)),
         "disks": [_disk(b, b in answered, parts, reclaimable) for b in BROKERS],
+        "orphans": _orphans(taken_at) if 3 in answered else [],
+        "sightings": _sightings(taken_at),
         "quality": [
             {"table": t, "broker_id": b, "rows": len(parts) if b in answered else 0,
              "expected_rows": len(parts), "complete": b in answered,
@@ -149,4 +152,46 @@ def _disk(
     used = directory["total_bytes"] - directory["usable_bytes"]
     return {**{k: directory[k] for k in ("broker_id", "log_dir", "total_bytes", "usable_bytes")},
             "reclaimable_bytes": given, "held_bytes": held, "live_bytes": size - given - held,
-            "future_bytes": 0, "unexplained_bytes": used - size, "measured": True}  # fmt: skip
+            "future_bytes": 0, "measured": True, **_beside(broker, used - size)}  # fmt: skip
+
+
+STRAY_BYTES, INDEX_BYTES = 966_367_641, 40 * 2**20  # of broker 3, whose disk was listed
+
+
+def _beside(broker: int, rest: int) -> dict[str, Any]:
+    """What lies beside the replicas: an inventory told it for broker 3 alone."""
+    if broker != 3:
+        return {"unexplained_bytes": rest, "inferred": ["unexplained"]}
+    return {"stray_bytes": STRAY_BYTES, "orphan_bytes": 0, "delete_bytes": 0,
+            "index_bytes": INDEX_BYTES, "unexplained_bytes": rest - STRAY_BYTES - INDEX_BYTES,
+            "inventory_at": SCANNED_AT, "inferred": ["unexplained"]}  # fmt: skip
+
+
+def _sightings(taken_at: datetime) -> Rows:
+    """The orphans', and a folder that was seen once."""
+    once = {"broker_id": 3, "log_dir": "/d1", "directory": "brief-0", "topic": "brief",
+            "partition": 0, "kind": "deleted-topic", "size_bytes": 5, "snapshots_seen": 1,
+            "first_seen_at": taken_at, "last_seen_at": taken_at}  # fmt: skip
+    rows = [*_orphans(taken_at), once]
+    return [{**row, "folder": "live" if row is once else "stray", "scanned_at": taken_at,
+             "looked_at": taken_at} for row in rows]  # fmt: skip
+
+
+def _orphans(taken_at: datetime) -> Rows:
+    """Two stray folders of topics that were deleted while broker 3 was down."""
+    seen = {"last_seen_at": taken_at, "index_bytes": 20 * 2**20, "kind": "stray",
+            "broker_id": 3, "log_dir": "/d1"}  # fmt: skip
+    return [
+        {**seen, "directory": f"{topic}-0.{unique}-stray", "topic": topic, "partition": 0,
+         "topic_id": f"{number:022d}", "size_bytes": size, "allocated_bytes": size,
+         "newest_at": taken_at - timedelta(days=age), "verdict": verdict, "reason": reason,
+         "first_seen_at": taken_at - timedelta(hours=hours), "snapshots_seen": hours * 60,
+         "check_at": None if verdict == "removable" else taken_at + timedelta(days=5),
+         "evidence": f"The inventory shows {topic}-0.{unique}-stray."}
+        for number, topic, unique, size, age, hours, verdict, reason in (
+            (901, "clicks-v1", "0a4f", 2 * STRAY_BYTES // 3, 40, 9, "removable",
+             "every snapshot of 9 h shows it"),
+            (902, "refunds-old", "77c1", STRAY_BYTES - 2 * STRAY_BYTES // 3, 2, 1, "scheduled",
+             "seen by 60 snapshots over 1 h; 2 h are asked for"),
+        )
+    ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from dashboard.columns import LeaderOffsets, OwnOffsets, Placement
 from dashboard.errors import ClusterError, StoreError
 from dashboard.metrics.sources import Sources
 from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.model import TopicState
 from dashboard.snapshot_files import Writer
 from dashboard.snapshots import ClusterStore, Store
 from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable
@@ -91,6 +92,29 @@ def test_a_replica_named_by_one_source_only_still_has_a_row(
     stray = [r for r in replicas if r["topic_no"] == 3]
     assert [(r["size_bytes"], r["error"]) for r in stray] == [(11, "NOT_IN_METADATA")] * 2
     assert {r["log_start_offset"] for r in stray} == {None}
+
+
+def test_a_topic_that_only_log_dirs_show_is_asked_for_by_name(
+    live: FakeLive, store: ClusterStore
+) -> None:
+    """Nobody may call a topic deleted that is only hidden from us."""
+
+    def doubtful() -> object:
+        done = run(live, store)
+        return store.manifest("snapshots", done.snapshot_id).details["doubtful_topics"]
+
+    assert doubtful() == []
+    live.hidden = {"stray"}
+    assert doubtful() == ["stray"]
+    honest = live.topics
+
+    def topics(names: Iterable[str] | None) -> dict[str, TopicState]:
+        if names is not None:
+            raise ClusterError("no answer", "Wait.")
+        return honest(names)
+
+    live.hidden, live.topics = set(), topics  # type: ignore[method-assign]
+    assert doubtful() == ["stray"], "who could not ask does not know"
 
 
 def test_a_future_copy_is_a_row_of_its_own(live: FakeLive, store: ClusterStore) -> None:

@@ -46,7 +46,7 @@ def test_consumed_allows_undeclared_readers_and_free_allows_no_guard(
 
 def test_the_headline_offers_only_topics_without_guards(cluster: ClusterStore) -> None:
     facts = partition_facts(finding(cluster, "reclaimable"))
-    numbers = headline(facts, finding(cluster, "blockers"))
+    numbers = headline(facts, finding(cluster, "blockers"), finding(cluster, "disks"))
 
     assert numbers.undeclared_topics == ("clickstream",)
     assert "clickstream" not in numbers.safe_topics
@@ -56,7 +56,9 @@ def test_the_headline_offers_only_topics_without_guards(cluster: ClusterStore) -
 
 def test_an_empty_analysis_has_an_empty_headline(cluster: ClusterStore) -> None:
     facts = partition_facts(finding(cluster, "reclaimable").slice(0, 0))
-    numbers = headline(facts, finding(cluster, "blockers").slice(0, 0))
+    numbers = headline(
+        facts, finding(cluster, "blockers").slice(0, 0), finding(cluster, "disks").slice(0, 0)
+    )
 
     assert numbers.nothing
     assert numbers.waive_group is None
@@ -106,6 +108,15 @@ def test_disks_are_listed_fullest_first_and_their_parts_fill_them(cluster: Clust
     for bar in found:
         used = (bar.total_bytes or 0) - (bar.usable_bytes or 0)
         assert sum(size for _, _, size in bar.parts) == used
+
+
+def test_orphans_have_their_colour_where_an_inventory_found_them(cluster: ClusterStore) -> None:
+    html = disks.disks_html(finding(cluster, "disks"), finding(cluster, "growth"))
+    assert html.count('class="lw-fill-orphan" title="orphan: 921.6 MiB') == 1
+    assert "orphan 921.6 MiB</span>" in html
+    assert html.count("an inventory of this disk tells them apart") == 2
+    without = disks.disks_html(finding(cluster, "disks").slice(0, 2), finding(cluster, "growth"))
+    assert "lw-fill-orphan" not in without
 
 
 def test_each_disk_says_when_it_is_full(cluster: ClusterStore) -> None:

@@ -1,0 +1,122 @@
+"""What a verdict needs to know of each broker: answers, settings, how much it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.arrow import column
+
+SEGMENTS = ["broker_id", "log_dir", "directory", "kind", "log_bytes", "allocated_bytes"]
+_DELETE_DELAY = timedelta(seconds=60)  # the broker's default of log.segment.delete.delay.ms
+# The first one that is set counts (KafkaConfig.logRetentionTimeMillis).
+_RETENTION = (
+    ("log.retention.ms", timedelta(milliseconds=1)),
+    ("log.retention.minutes", timedelta(minutes=1)),
+    ("log.retention.hours", timedelta(hours=1)),
+)
+
+
+@dataclass(frozen=True)
+class Brokers:
+    """Of one snapshot. `held`: broker -> its folders and bytes, as far as they were told."""
+
+    silent: frozenset[int]
+    log_dirs: frozenset[tuple[int, str]]
+    settings: Mapping[tuple[int, str], str]
+    held: Mapping[int, tuple[int, int]]
+
+    def answered(self, broker_id: int, log_dir: str) -> bool:
+        """Whether the broker, and for this log dir too, answered."""
+        return broker_id not in self.silent and (broker_id, log_dir) in self.log_dirs
+
+    def retention(self, broker_id: int) -> timedelta | None:
+        """The default of topics that set none; negative: for ever; None: not told."""
+        for key, unit in _RETENTION:
+            value = self.settings.get((broker_id, key))
+            if value is not None:
+                return _times(int(value), unit)
+        return None
+
+    def delete_delay(self, broker_id: int) -> timedelta:
+        """How long the broker keeps a `-delete` folder."""
+        value = self.settings.get((broker_id, "log.segment.delete.delay.ms"))
+        return _DELETE_DELAY if value is None else _times(int(value), timedelta(milliseconds=1))
+
+    def share(self, broker_id: int, folders: int, size_bytes: int) -> float | None:
+        """The larger share of the broker's folders and bytes that these are; None: not told."""
+        if broker_id not in self.held:
+            return None
+        all_folders, all_bytes = self.held[broker_id]
+        of_folders = folders / max(all_folders, folders, 1)
+        return max(of_folders, size_bytes / max(all_bytes, size_bytes, 1))
+
+
+def brokers(read: Mapping[str, pa.Table], segments: pa.Table) -> Brokers:
+    """From the snapshot's small tables by name, and SEGMENTS of its inventories."""
+    told = read["log_dirs"].filter(read["log_dirs"]["error"].is_null())
+    silent = read["brokers"].filter(read["brokers"]["error"].is_valid())
+    configs = read["configs"]
+    of_brokers = pc.equal(configs["scope"], "broker")
+    mine = configs.filter(pc.and_(of_brokers, configs["value"].is_valid()))
+    return Brokers(
+        silent=frozenset(silent["broker_id"].to_pylist()),
+        log_dirs=frozenset(
+            zip(told["broker_id"].to_pylist(), told["log_dir"].to_pylist(), strict=True)
+        ),
+        settings={
+            (int(row["name"]), row["key"]): row["value"]
+            for row in mine.select(["name", "key", "value"]).to_pylist()
+            if row["name"].isdigit()
+        },
+        held=_listed(read["replicas"]) | _on_disk(segments),
+    )
+
+
+def _listed(replicas: pa.Table) -> dict[int, tuple[int, int]]:
+    """What DescribeLogDirs told: the best there is without an inventory."""
+    told = replicas.filter(replicas["size_bytes"].is_valid())
+    sums = told.group_by("broker_id").aggregate([("size_bytes", "count"), ("size_bytes", "sum")])
+    return {
+        row["broker_id"]: (row["size_bytes_count"], row["size_bytes_sum"])
+        for row in sums.to_pylist()
+    }
+
+
+def _on_disk(segments: pa.Table) -> dict[int, tuple[int, int]]:
+    first = pa.array(folder_starts(segments).astype(np.int64))
+    sums = (
+        segments.append_column("folders", first)
+        .group_by("broker_id")
+        .aggregate([("folders", "sum"), ("log_bytes", "sum")])
+    )
+    return {
+        row["broker_id"]: (row["folders_sum"], row["log_bytes_sum"] or 0)
+        for row in sums.to_pylist()
+    }
+
+
+def folder_starts(segments: pa.Table) -> np.ndarray:
+    """Where another folder begins: the table is sorted by broker, log dir and folder."""
+    new = np.ones(segments.num_rows, dtype=bool)
+    if segments.num_rows > 1:
+        new[1:] = np.logical_or.reduce(
+            [
+                pc.not_equal(found.slice(1), found.slice(0, len(found) - 1)).to_numpy(False)
+                for found in (column(segments, name) for name in SEGMENTS[:3])
+            ]
+        )
+    return new
+
+
+def _times(count: int, unit: timedelta) -> timedelta:
+    """Settings may name more time than a calendar has."""
+    try:
+        return count * unit
+    except OverflowError:
+        return timedelta.max

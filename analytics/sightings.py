@@ -1,0 +1,129 @@
+"""Since when each suspect is seen: carried from analysis to analysis, as `holds` is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from analytics import suspects
+from analytics.tables import Tables
+from dashboard.snapshot_files import Manifest
+from dashboard.tables import FINDING_TABLES
+
+Row = dict[str, Any]
+Seen = dict[tuple[Any, ...], Row]
+
+
+def fold(tables: Tables, snapshot: Manifest, base: Manifest | None) -> tuple[list[Row], list[Row]]:
+    """The rows of `sightings`, and the suspects of `snapshot` itself.
+
+    Goes on from the sightings of `base`, an earlier analysis, with every snapshot since then.
+    """
+    cluster = tables.cluster
+    if base and "sightings" not in base.tables:  # written by an older minor
+        base = None
+    kept = cluster.ids("snapshots")
+    known_to = str(base.details["snapshot_id"]) if base else ""
+    ids = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
+    new = [snapshot if i == snapshot.id else cluster.manifest("snapshots", i) for i in ids]
+    oldest = cluster.manifest("snapshots", kept[0]).taken_at if kept else snapshot.taken_at
+    seen: Seen = {}
+    if base:
+        remembered = cluster.read("findings", base.id, "sightings").to_pylist()
+        seen = {key_of(row): _kept(row) for row in remembered}
+    found = _suspects(tables, new)
+    for manifest, rows in zip(new, found, strict=True):
+        seen = step(seen, rows, manifest.taken_at, suspects.scans(manifest), oldest)
+    return list(seen.values()), found[-1]
+
+
+def to_table(rows: Sequence[Row]) -> pa.Table:
+    """The findings table without its stamps."""
+    spec = FINDING_TABLES["sightings"]
+    schema = pa.schema([field for field in spec.schema if field.name not in _STAMP])
+    return pa.Table.from_pylist(list(rows), schema=schema)
+
+
+def step(
+    before: Mapping[tuple[Any, ...], Row],
+    rows: Sequence[Row],
+    taken_at: datetime,
+    scans: Mapping[tuple[int, str], datetime],
+    oldest: datetime,
+) -> Seen:
+    """What is known after one more snapshot.
+
+    `rows` are its suspects, `scans` the log dirs that its inventories cover. A look counts when it
+    was made after the snapshot that showed the suspect before: a folder that was only about to go,
+    or a topic younger than its folder's scan, does not outlive that. A suspect that was looked for
+    and is none any more is forgotten; one that nobody could look for is kept while a kept snapshot
+    (`oldest`) may know it.
+    """
+    after = {key_of(row): _seen(row, before.get(key_of(row)), taken_at) for row in rows}
+    for key, row in before.items():
+        looked_for = (row["broker_id"], row["log_dir"]) in scans
+        by_scan = row["scanned_at"] is not None
+        if key not in after and by_scan and not looked_for and row["looked_at"] >= oldest:
+            after[key] = row
+    return after
+
+
+def key_of(row: Row) -> tuple[Any, ...]:
+    """A folder by its path, an unnamed future copy by its partition."""
+    entry = row["folder"] == "checkpoint"
+    place = (row["broker_id"], row["log_dir"], row["directory"])
+    return (*place, row["topic"], row["partition"], entry)
+
+
+def _seen(row: Row, before: Row | None, taken_at: datetime) -> Row:
+    times = [taken_at] if row["listed"] or row["scanned_at"] is None else [row["scanned_at"]]
+    seen_at: datetime = max(times)
+    found = {name: row[name] for name in _OBSERVED}
+    if before is not None and _same(row, before):
+        if row["scanned_at"] is None:  # only listed now: what a scan told stays the best there is
+            found |= {name: before[name] for name in _OF_A_SCAN}
+        counts = seen_at > before["looked_at"]
+        return found | {
+            "first_seen_at": before["first_seen_at"],
+            "last_seen_at": max(seen_at, before["last_seen_at"]),
+            "snapshots_seen": before["snapshots_seen"] + counts,
+            "looked_at": taken_at,
+        }
+    return found | {"first_seen_at": seen_at, "last_seen_at": seen_at, "snapshots_seen": 1,
+                    "looked_at": taken_at}  # fmt: skip
+
+
+def _same(row: Row, before: Row) -> bool:
+    ids = {row["topic_id"], before["topic_id"]} - {None}
+    return len(ids) < 2
+
+
+def _kept(row: Row) -> Row:
+    return {name: row[name] for name in (*_OBSERVED, *_COUNTED)}
+
+
+_STAMP = ("snapshot_id", "taken_at")
+_OF_A_SCAN = (
+    "topic_id", "size_bytes", "index_bytes", "allocated_bytes", "newest_at", "scanned_at",
+)  # fmt: skip
+_OBSERVED = (
+    "broker_id", "log_dir", "directory", "topic", "partition", "folder", "kind", *_OF_A_SCAN,
+)  # fmt: skip
+_COUNTED = ("first_seen_at", "last_seen_at", "snapshots_seen", "looked_at")
+
+
+def _suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[Row]]:
+    """Spark is asked only where there is something to find."""
+    asked = [s for s in snapshots if _worth_a_look(tables, s)]
+    found = iter(suspects.suspects(tables, asked)) if asked else iter(())
+    return [next(found) if snapshot in asked else [] for snapshot in snapshots]
+
+
+def _worth_a_look(tables: Tables, snapshot: Manifest) -> bool:
+    if snapshot.tables.get("segments") or snapshot.tables.get("checkpoints"):
+        return True
+    errors = tables.cluster.read("snapshots", snapshot.id, "replicas", ["error"])["error"]
+    return suspects.UNASSIGNED in errors.unique().to_pylist()

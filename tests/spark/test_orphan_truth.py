@@ -1,0 +1,57 @@
+"""50 orphans among 15,000 folders: all of them are found, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from analytics import orphans
+from analytics.tables import Tables
+from dashboard.clock import format_time
+from tests.spark.conftest import START, Lab, Snapshot
+from tests.spark.orphan_truth import BROKERS, LOG_DIRS, truth
+
+READ = ("brokers", "log_dirs", "replicas", "configs")
+pytestmark = pytest.mark.spark
+
+
+def look(lab: Lab, number: int) -> dict[tuple[int, str, str], str]:
+    """Write a snapshot; the planted truth."""
+    scanned_at = START + timedelta(minutes=lab.minutes + 1, seconds=-20)
+    found = truth(number, scanned_at)
+    snapshot = Snapshot()
+    snapshot.tables |= found.tables
+    snapshot.tables["brokers"] = [{"broker_id": b, "host": "h", "port": 1} for b in BROKERS]
+    snapshot.tables["log_dirs"] = [
+        {"broker_id": b, "log_dir": log_dir, "total_bytes": 10**9, "usable_bytes": 10**8}
+        for b in BROKERS for log_dir in LOG_DIRS
+    ]  # fmt: skip
+    inventories = [
+        {"broker_id": b, "log_dirs": list(LOG_DIRS), "scanned_at": format_time(scanned_at),
+         "gaps": [], "gaps_total": 0}
+        for b in BROKERS
+    ]  # fmt: skip
+    lab.write(snapshot, inventories=inventories, doubtful_topics=found.doubtful)
+    return found.planted
+
+
+def test_of_50_orphans_among_15_000_folders_each_is_told_and_nothing_else(lab: Lab) -> None:
+    look(lab, 0)
+    lab.minutes += 5
+    planted = look(lab, 1)
+    assert len(planted) == 50
+    snapshot_id = lab.cluster.latest_snapshot()
+    read = {name: lab.cluster.read("snapshots", snapshot_id, name) for name in READ}
+
+    found = orphans.find(
+        Tables(lab.spark, lab.cluster), lab.cluster.manifest("snapshots", snapshot_id), None, read,
+        lab.settings,
+    )  # fmt: skip
+
+    rows = found.orphans.to_pylist()
+    told = {(r["broker_id"], r["log_dir"], r["directory"]): r["kind"] for r in rows}
+    right = told.items() & planted.items()
+    precision, recall = len(right) / len(told), len(right) / len(planted)
+    print(f"orphans: precision {precision:.3f}, recall {recall:.3f} of {len(planted)} planted")
+    assert told == planted

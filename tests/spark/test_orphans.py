@@ -1,0 +1,226 @@
+"""Suspects become orphans by a second look; the memory of looks does not depend on its way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.clock import format_time
+from tests.spark.conftest import START, Lab, Snapshot
+
+pytestmark = pytest.mark.spark
+BROKERS = (1, 2)
+
+
+class Disks:
+    """Inventories of /d1 of both brokers, and what else a snapshot says of them."""
+
+    def __init__(self) -> None:
+        self.segments: list[dict[str, Any]] = []
+        self.checkpoints: list[dict[str, Any]] = []
+
+    def folder(self, directory: str, topic: str, kind: str, topic_id: str | None, *,
+               broker: int = 1, log_dir: str = "/d1", partition: int = 0) -> Disks:  # fmt: skip
+        self.segments.append({
+            "broker_id": broker, "log_dir": log_dir, "directory": directory, "base_offset": 0,
+            "topic": topic, "partition": partition, "topic_id": topic_id, "kind": kind,
+            "log_bytes": 1000, "index_bytes": 5000, "allocated_bytes": 4096, "newest_at": START,
+        })  # fmt: skip
+        return self
+
+    def live(self, name: str, *, broker: int = 1, log_dir: str = "/d1") -> Disks:
+        return self.folder(f"{name}-0", name, "live", f"id-{name}", broker=broker, log_dir=log_dir)
+
+    def entry(self, topic: str, file: str = "replication-offset-checkpoint") -> Disks:
+        self.checkpoints.append({"broker_id": 1, "log_dir": "/d1", "file": file, "topic": topic,
+                                 "partition": 0, "offset": 5})  # fmt: skip
+        return self
+
+
+def write(lab: Lab, snapshot: Snapshot, disks: Disks, *, age: int = 10, **more: Any) -> str:
+    """A snapshot whose inventories were made `age` seconds before it."""
+    scanned_at = START + timedelta(minutes=lab.minutes + 1, seconds=-age)
+    rows = [{**row, "scanned_at": scanned_at} for row in disks.segments]
+    snapshot.tables |= {"segments": rows, "checkpoints": disks.checkpoints}
+    inventories = [
+        {"broker_id": broker, "log_dirs": ["/d1", "/d2"], "scanned_at": format_time(scanned_at),
+         "gaps": [], "gaps_total": 0} | more.pop("inventory", {})
+        for broker in BROKERS
+    ]  # fmt: skip
+    return lab.write(snapshot, inventories=inventories, **more)
+
+
+def orphans(lab: Lab) -> dict[str, dict[str, Any]]:
+    return {row["directory"]: row for row in lab.rows("orphans")}
+
+
+def kinds(lab: Lab) -> dict[str, str]:
+    return {name: row["kind"] for name, row in orphans(lab).items()}
+
+
+def cluster() -> Snapshot:
+    return Snapshot().topic("t").topic("new", topic_id="id-later")
+
+
+def disks() -> Disks:
+    """Live replicas and their checkpoint entries."""
+    return Disks().live("t").live("t", broker=2).entry("t")
+
+
+def test_a_stray_is_told_at_once_and_the_others_by_a_second_look(lab: Lab) -> None:
+    planted = (
+        disks()
+        .folder("gone-0.9a-stray", "gone", "stray", "id-gone")
+        .folder("new-0.9a-stray", "new", "stray", "id-new")
+        .folder("dead-0", "dead", "live", "id-dead")
+        .folder("new-0", "new", "live", "id-new", broker=2)
+        .folder("t-7", "t", "live", "id-t", partition=7)
+        .folder("t-0.9a-future", "t", "future", "id-t")
+        .folder("t-3.9a-delete", "t", "delete", "id-t", partition=3)
+        .live("t", log_dir="/d2")
+        .entry("lost", "log-begin-offset-checkpoint")
+        .entry("lost")
+    )
+    snapshot = cluster()
+    told = [{"broker_id": b, "log_dir": log_dir, "total_bytes": 10**9, "usable_bytes": 10**9 // 2}
+            for b in BROKERS for log_dir in ("/d1", "/d2")]  # fmt: skip
+    snapshot.tables["log_dirs"] = told
+    write(lab, snapshot, planted)
+    lab.analyze()
+    assert kinds(lab) == {"gone-0.9a-stray": "stray", "new-0.9a-stray": "recreated-topic"}
+    assert len(lab.rows("sightings")) == 9
+
+    second = cluster()
+    second.tables["log_dirs"] = told
+    write(lab, second, planted)
+    lab.analyze()
+
+    assert kinds(lab) == {
+        "gone-0.9a-stray": "stray",
+        "new-0.9a-stray": "recreated-topic",
+        "dead-0": "deleted-topic",
+        "new-0": "recreated-topic",
+        "t-7": "moved-away",
+        "t-0.9a-future": "abandoned-future",
+        "t-0": "two-log-dirs",
+        "lost-0": "checkpoint-entry",
+    }
+    found = orphans(lab)
+    assert found["t-0"]["log_dir"] == "/d2"
+    assert found["new-0"]["current_topic_id"] == "id-later"
+    assert found["gone-0.9a-stray"]["snapshots_seen"] == 2
+    assert "knows no topic gone" in found["gone-0.9a-stray"]["evidence"]
+    assert "with topic id id-new" in found["new-0"]["evidence"]
+    assert "has topic new with id-later" in found["new-0"]["evidence"]
+    incremental = [lab.rows(table) for table in ("orphans", "sightings", "disks")]
+    lab.analyze(full=True)
+    assert [lab.rows(table) for table in ("orphans", "sightings", "disks")] == incremental
+
+    lab.minutes += 2  # the delay of -delete is a minute, and another one of slack
+    third = cluster()
+    third.tables["log_dirs"] = told
+    write(lab, third, planted)
+    lab.analyze()
+    assert kinds(lab)["t-3.9a-delete"] == "late-delete"
+
+
+def test_what_is_assigned_moving_hidden_or_gone_is_no_orphan(lab: Lab) -> None:
+    def snapshot(*, moving: bool = True) -> Snapshot:
+        made = Snapshot().topic("t").topic("moving").topic("future")
+        if moving:
+            made.tables["reassignments"] = [
+                {"topic_no": 1, "partition": 0, "adding": [3], "removing": [1]}
+            ]
+            made.tables["partitions"][1]["replicas"] = [2, 3]
+        made.tables["replicas"].append(
+            {"broker_id": 1, "log_dir": "/d2", "topic_no": 2, "partition": 0, "size_bytes": 70,
+             "is_future": True})  # fmt: skip
+        return made
+
+    planted = (
+        disks()
+        .live("moving")
+        .folder("future-0.9a-future", "future", "future", "id-future", log_dir="/d2")
+        .live("hidden")
+        .entry("hidden")
+        .entry("unread")
+    )
+    gap = {"gaps": [{"log_dir": "/d1", "path": "unread-0", "reason": "denied"}], "gaps_total": 1}
+    for _ in range(2):
+        write(lab, snapshot(), planted, inventory=gap, doubtful_topics=["hidden"])
+        lab.analyze()
+    assert lab.rows("sightings") == []
+
+    # A topic that came and went between two snapshots, and one that was moved away after its scan.
+    write(lab, snapshot(moving=False), planted.live("brief"), inventory=gap,
+          doubtful_topics=["hidden"])  # fmt: skip
+    lab.analyze()
+    assert [row["directory"] for row in lab.rows("sightings")] == ["brief-0"]
+    assert lab.rows("orphans") == []
+    write(lab, snapshot(moving=False), disks())
+    lab.analyze()
+    assert lab.rows("sightings") == []
+
+
+def test_the_same_old_scan_is_no_second_look(lab: Lab) -> None:
+    planted = disks().live("dead")
+    write(lab, cluster(), planted, age=10)
+    write(lab, cluster(), planted, age=70)
+    lab.analyze()
+    assert lab.rows("orphans") == []
+    assert [row["snapshots_seen"] for row in lab.rows("sightings")] == [1]
+    lab.write(cluster())  # nobody looks
+    lab.analyze()
+    assert [row["snapshots_seen"] for row in lab.rows("sightings")] == [1]
+    write(lab, cluster(), planted, age=10)
+    lab.analyze()
+    assert kinds(lab) == {"dead-0": "deleted-topic"}
+    (row,) = lab.rows("orphans")
+    assert (row["verdict"], row["reason"][:5]) == ("never", "50.0%")
+    lab.settings = replace(lab.settings, orphan_most_share=1.0)
+    lab.write(cluster())
+    lab.analyze()
+    (row,) = lab.rows("orphans")
+    assert row["verdict"] == "scheduled"
+    assert "take a new one" in row["reason"]
+
+
+def test_describe_log_dirs_alone_shows_orphans_without_an_inventory(lab: Lab) -> None:
+    for _ in range(2):
+        snapshot = cluster()
+        snapshot.tables["topics"].append({"topic_no": 2, "topic": "old"})  # not in the metadata
+        snapshot.tables["replicas"].append(
+            {"broker_id": 1, "log_dir": "/d1", "topic_no": 2, "partition": 4, "size_bytes": 300,
+             "is_future": False, "error": "NOT_IN_METADATA"})  # fmt: skip
+        lab.write(snapshot)
+        lab.analyze()
+    (row,) = lab.rows("orphans")
+    assert (row["directory"], row["kind"], row["size_bytes"]) == ("old-4", "deleted-topic", 300)
+    assert (row["verdict"], row["topic_id"], row["allocated_bytes"]) == ("never", None, None)
+    assert "DescribeLogDirs" in row["evidence"]
+    first, second = lab.rows("disks")
+    assert (first["orphan_bytes"], first["stray_bytes"], first["inventory_at"]) == (300, None, None)
+    assert first["live_bytes"] == 20_000
+    assert first["unexplained_bytes"] == 500_000_000 - 20_300
+    assert second["orphan_bytes"] is None
+
+
+def test_an_inventory_explains_the_disk(lab: Lab) -> None:
+    planted = (
+        disks()
+        .folder("gone-0.9a-stray", "gone", "stray", "id-gone")
+        .folder("t-3.9a-delete", "t", "delete", "id-t", partition=3)
+        .live("dead")
+    )
+    for _ in range(2):
+        write(lab, cluster(), planted)
+        lab.analyze()
+    first, second = lab.rows("disks")
+    assert (first["stray_bytes"], first["delete_bytes"], first["orphan_bytes"]) == (4096,) * 3
+    assert first["index_bytes"] == 4096 - 1000
+    assert first["unexplained_bytes"] == 500_000_000 - 20_000 - 3 * 4096 - 3096
+    assert (first["inferred"], first["inventory_at"].second) == (["unexplained"], 50)
+    assert (second["stray_bytes"], second["orphan_bytes"]) == (0, 0)
