@@ -170,3 +170,21 @@ def test_a_child_that_cannot_start_is_an_event(tmp_path: Path) -> None:
     events = run(tmp_path, FakeLive(), 1, analysis=lambda *_: [str(tmp_path / "nothing")])
     assert named(events, "analysis")[0]["error"]["code"] == "ANALYSIS_FAILED"
     assert len(named(events, "snapshot")) == 1
+
+
+def test_pauses_grow_while_the_analysis_tells_why_it_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analysis_child, "_BACK_OFF_SECONDS", (0.01, 0.02, 60.0))
+    script = tmp_path / "unavailable.py"
+    script.write_text('print(\'{"error": {"code": "SPARK_UNAVAILABLE"}}\')\nraise SystemExit(70)')
+    events: Events = []
+    child = analysis_child.AnalysisChild([sys.executable, str(script)], events.append)
+    deadline = time.monotonic() + 60
+    while not any("in 60 s" in str(e) for e in events) and time.monotonic() < deadline:
+        child.tend()
+        time.sleep(0.01)
+    child.close()
+    codes = [event["error"]["code"] for event in events]
+    assert codes.count("ANALYSIS_FAILED") == 3
+    assert "SPARK_UNAVAILABLE" in codes
