@@ -76,12 +76,12 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     settings = context.read_settings(args)
     if args.verify:
-        return _verify(args)
+        return _verify(args, settings)
     with _connected(args, settings) as live:
         if args.script:
-            return _script(args, live)
+            return _script(args, settings, live)
         with _switch(settings) as stopped:
-            report = _act(args, live, stopped)
+            report = _act(args, settings, live, stopped)
     output.emit(report.to_json(), _text(report), as_json=args.json)
     return report.exit_code
 
@@ -101,15 +101,17 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--confirm belongs to --delete-now", "See: lowwater orphans --help")
 
 
-def _options(args: argparse.Namespace, *, apply: bool) -> Options:
+def _options(args: argparse.Namespace, settings: Settings, *, apply: bool) -> Options:
     from dashboard.inventory.log_dirs import parse_log_dirs
     from dashboard.orphans.sweep_site import Options
 
-    places = tuple(str(Path(path).absolute()) for path in args.quarantine_dir or ())
-    found = Options(parse_log_dirs(args.log_dirs, here=str(Path.cwd())), places, apply=apply)
-    if args.quarantine is None:
-        return found
-    return Options(found.log_dirs, places, parse_duration(args.quarantine), apply)
+    return Options(
+        log_dirs=parse_log_dirs(args.log_dirs, here=str(Path.cwd())),
+        quarantine_dirs=tuple(str(Path(path).absolute()) for path in args.quarantine_dir or ()),
+        keep=parse_duration(args.quarantine or "24h"),
+        apply=apply,
+        most_share=settings.orphan_most_share,
+    )
 
 
 def _verdicts(args: argparse.Namespace) -> Verdicts | None:
@@ -120,24 +122,29 @@ def _verdicts(args: argparse.Namespace) -> Verdicts | None:
     return parse(files.read_text(args.verdicts), args.verdicts, now=utc_now())
 
 
-def _act(args: argparse.Namespace, live: LiveCluster, stopped: Callable[[], str | None]) -> Report:
+def _act(
+    args: argparse.Namespace,
+    settings: Settings,
+    live: LiveCluster,
+    stopped: Callable[[], str | None],
+) -> Report:
     from dashboard.orphans.sweep import refuse_if_stopped, sweep
 
     if args.restore or args.delete_now:
         refuse_if_stopped(stopped)
-        return _one_folder(args, live)
+        return _one_folder(args, settings, live)
     return sweep(
-        _verdicts(args), _options(args, apply=args.apply), live,
+        _verdicts(args), _options(args, settings, apply=args.apply), live,
         now=utc_now, progress=output.progress, stopped=stopped,
     )  # fmt: skip
 
 
-def _one_folder(args: argparse.Namespace, live: LiveCluster) -> Report:
+def _one_folder(args: argparse.Namespace, settings: Settings, live: LiveCluster) -> Report:
     from dashboard.orphans import sweep_aside
     from dashboard.orphans.sweep_report import Report
     from dashboard.orphans.sweep_site import open_site
 
-    options = _options(args, apply=True)
+    options = _options(args, settings, apply=True)
     name = args.restore or args.delete_now
     wanted = str(Path(name).absolute()) if "/" in name else name
     back = bool(args.restore)
@@ -192,10 +199,10 @@ def _switch(settings: Settings) -> Iterator[Callable[[], str | None]]:
         yield stopped
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _verify(args: argparse.Namespace, settings: Settings) -> int:
     from dashboard.orphans.sweep_verify import broken_error, verify
 
-    found = verify(_options(args, apply=False))
+    found = verify(_options(args, settings, apply=False))
     value: dict[str, Any] = {"logs": [log.to_json() for log in found]}
     text = "\n".join(log.text for log in found)
     error = broken_error(found)
@@ -208,12 +215,12 @@ def _verify(args: argparse.Namespace) -> int:
     return error.exit_code
 
 
-def _script(args: argparse.Namespace, live: LiveCluster) -> int:
+def _script(args: argparse.Namespace, settings: Settings, live: LiveCluster) -> int:
     from dashboard.orphans.sweep_script import write_script
 
     verdicts = _verdicts(args)
     assert verdicts is not None
-    made = write_script(verdicts, _options(args, apply=False), live, utc_now())
+    made = write_script(verdicts, _options(args, settings, apply=False), live, utc_now())
     for row in made.left_out:
         output.progress(f"left out: {row.log_dir}/{row.directory}: {row.reason}")
     output.emit(made.to_json(), made.script, as_json=args.json)

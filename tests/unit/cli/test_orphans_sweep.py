@@ -144,6 +144,16 @@ def test_verdicts_that_are_old_changed_or_of_another_cluster(
     assert host.stray.is_dir()
 
 
+def test_how_much_may_go_at_once_is_a_setting(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("lowwater.toml").write_text("orphan_most_share = 0.01\n")
+    code, answer, _ = call(host, capsys, "--verdicts", "v.json", "--apply")
+    assert (code, answer["rows"][0]["code"]) == (3, "share")
+    code, answer, _ = call(host, capsys, "--verdicts", "v.json", "--script")
+    assert (code, answer["rows"][0]["code"]) == (3, "share")
+
+
 def test_two_rows_for_one_folder_are_no_verdicts(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
