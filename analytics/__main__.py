@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from pyspark.sql import SparkSession
 
 from analytics.archive import prepare
-from analytics.elsewhere import executors_watched, usable
+from analytics.elsewhere import executors_watched, no_connector, usable
 from analytics.job import analyze
 from analytics.session import is_local, open_session
 from dashboard.clock import utc_now
@@ -111,6 +111,14 @@ def _analyze(
             done = analyze(
                 spark, cluster, settings, now=utc_now, snapshot_id=snapshot_id, full=full
             )
+    except AnalysisError as error:
+        if no_connector(error):
+            raise AnalysisError(
+                f"Spark has no connector for {cluster.store.root}",
+                "Name its jar in spark.jars.packages of [spark]: docs/spark-cluster.md.",
+                code="SPARK_CONNECTOR_MISSING",
+            ) from error
+        raise
     except LowwaterError:
         raise
     except Exception as error:  # the loop must go on, whatever one snapshot did

@@ -39,6 +39,13 @@ def first_line(error: Exception) -> str:
     return (causes[-1:] or told[:1] or [type(error).__name__])[0].removeprefix(": ")
 
 
+def no_connector(error: AnalysisError) -> bool:
+    """Whether Spark failed because Hadoop has no file system for the store's URL."""
+    cause = str(error.__cause__)
+    missing = "No FileSystem for scheme" in cause
+    return missing or ("ClassNotFoundException" in cause and "hadoop.fs." in cause)
+
+
 def check_answers(remote: str) -> None:
     """OSError when nothing listens at a Connect address: pyspark would try for ten minutes."""
     address = urlsplit(remote.split(";", 1)[0])

@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from analytics import elsewhere
-from analytics.elsewhere import executors_watched, first_line, place, usable
+from analytics.elsewhere import executors_watched, first_line, no_connector, place, usable
 from analytics.session import is_local
 from dashboard.errors import AnalysisError
 from dashboard.settings import Settings
@@ -106,3 +106,17 @@ def test_a_place_shows_no_token_and_an_error_one_line() -> None:
         "java.X: late"
     )
     assert first_line(Exception()) == "Exception"
+
+
+@pytest.mark.parametrize(
+    ("cause", "missing"),
+    [
+        ("java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem", True),
+        ('UnsupportedFileSystemException: No FileSystem for scheme "gs"', True),
+        ("java.lang.ClassNotFoundException: Class org.example.Codec", False),
+    ],
+)
+def test_a_missing_connector_is_told_from_other_failures(cause: str, missing: bool) -> None:
+    error = AnalysisError("Spark failed on snapshot x: An error occurred", "Collect again.")
+    error.__cause__ = Py4JError(cause)
+    assert no_connector(error) is missing
