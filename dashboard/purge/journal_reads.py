@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dashboard.clock import format_time
 from dashboard.errors import UsageError
 from dashboard.purge import journal_file
 from dashboard.purge.journal_file import JournalFile
@@ -21,6 +22,11 @@ from dashboard.purge.journal_tables import (
 )
 from dashboard.purge.moves import MoveRow
 from dashboard.purge.plan import Plan
+
+# A plan or a baseline of many partitions is megabytes; they are read for one run at a time.
+_HEAD = """run_id, plan_id, plan_sha256, cluster_id, cluster_name, mode, state, who, from_where,
+  typed, options, connection, queued_at, started_at, closed_at, heartbeat_at, watched_until, wish,
+  error, receipt"""
 
 
 class JournalReads:
@@ -37,7 +43,7 @@ class JournalReads:
         """All runs, or those of one cluster, newest first."""
         where = " WHERE cluster_id=?" if cluster_id else ""
         values = (cluster_id,) if cluster_id else ()
-        found = self.file.rows(f"SELECT * FROM runs{where} ORDER BY rowid DESC", *values)
+        found = self.file.rows(f"SELECT {_HEAD} FROM runs{where} ORDER BY rowid DESC", *values)
         return [run_row(row) for row in found]
 
     def run(self, run_id: str) -> RunView:
@@ -46,7 +52,7 @@ class JournalReads:
 
     def head(self, run_id: str) -> RunRow:
         """One run without its partitions: cheap to ask often. Raises UsageError RUN_NOT_FOUND."""
-        found = self.file.rows("SELECT * FROM runs WHERE run_id=?", run_id)
+        found = self.file.rows(f"SELECT {_HEAD} FROM runs WHERE run_id=?", run_id)
         if not found:
             raise UsageError(
                 f"the journal knows no run {run_id}",
@@ -93,6 +99,10 @@ class JournalReads:
         )
         return [journal_file.entry(row) for row in rows]
 
+    def newest_entry(self) -> int:
+        """The number of the newest link of the chain; 0: none. It tells cheaply what is new."""
+        return int(self.file.rows("SELECT max(seq) AS seq FROM entries")[0]["seq"] or 0)
+
     def verify(self) -> Verification:
         """Check the whole chain, and that each run's state is the one it last entered."""
         rows = self.file.rows("SELECT * FROM entries ORDER BY seq")
@@ -115,9 +125,17 @@ class JournalReads:
 
     def stale(self, older_than: timedelta, now: datetime) -> list[RunRow]:
         """Open runs, and closed ones still to be watched, whose worker gives no sign of life."""
+        # Most runs ended long ago: their receipts need not be read to know it. A second to spare:
+        # times are compared as texts, and some have fractions.
+        watched = format_time((now - timedelta(seconds=1)).replace(microsecond=0))
+        found = self.file.rows(
+            f"SELECT {_HEAD} FROM runs WHERE closed_at IS NULL OR watched_until >= ? "
+            "ORDER BY rowid DESC",
+            watched,
+        )
         return [
             run
-            for run in self.runs()
+            for run in map(run_row, found)
             if (run.heartbeat_at is None or now - run.heartbeat_at > older_than)
             and (run.open or watching(run, now))
         ]

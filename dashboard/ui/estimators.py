@@ -13,7 +13,7 @@ from dashboard.purge import calibration
 from dashboard.purge.calibration import ORDER, Calibration, Point
 from dashboard.ui import formats, states, style
 from dashboard.ui.context import Screen
-from dashboard.ui.runs import open_journal
+from dashboard.ui.runs import past_runs
 
 # One hue, the surest estimator strongest; the symbol tells them apart without colour.
 _SYMBOLS = ("circle", "rect", "triangle", "diamond")
@@ -24,7 +24,7 @@ _ON_DARK = ("#f8fafc", "#cbd5e1", "#94a3b8", "#64748b")
 def show(screen: Screen) -> None:
     """How true past estimates were, or why nothing can be told yet."""
     st.html('<div class="lw"><h2>Predicted against freed, by estimator</h2></div>')
-    found = calibration.outcomes(open_journal().runs(screen.cluster.cluster_id))
+    found = calibration.outcomes(past_runs(screen.cluster.cluster_id))
     if not found:
         states.show(
             "No finished purge yet",

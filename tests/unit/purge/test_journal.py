@@ -225,6 +225,18 @@ def test_a_run_without_a_sign_of_life_is_stale(journal: Journal) -> None:
     assert journal.stale(patience, late) == []
 
 
+def test_the_newest_entry_tells_that_the_chain_has_grown(journal: Journal) -> None:
+    assert journal.newest_entry() == 0
+    run_id, _ = insert(journal, free_plan())
+    queued = journal.newest_entry()
+    assert queued == journal.entries()[-1].seq
+    journal.beat(run_id, NOW)
+    journal.write_receipt(run_id, {"final": False}, NOW)
+    assert journal.newest_entry() == queued
+    journal.write_receipt(run_id, {"final": True}, NOW)
+    assert journal.newest_entry() == queued + 1
+
+
 def test_of_many_who_find_a_silent_worker_one_replaces_it(journal: Journal) -> None:
     insert(journal, free_plan())
     patience, late = timedelta(seconds=15), NOW + timedelta(seconds=20)

@@ -1,0 +1,22 @@
+"""Receipts on the page Quality: kept in memory, and read again when the journal has grown."""
+
+from __future__ import annotations
+
+from dashboard.clock import utc_now
+from dashboard.purge.journal import Journal
+from tests.pages.conftest import Open, said
+from tests.pages.purges import Requests, queued
+from tests.unit.purge.outcomes import kept, receipt
+
+
+def test_a_receipt_that_became_final_is_in_the_next_rerun(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    journal.set_run(run_id, "done", utc_now())
+    app = open_page("quality")
+    assert "No finished purge yet" in said(app)
+    journal.write_receipt(run_id, receipt(kept(100, 95, 90, 110), final=False), utc_now())
+    assert "No finished purge yet" in said(app.run())
+    journal.write_receipt(run_id, receipt(kept(100, 95, 90, 110)), utc_now())
+    assert "No finished purge yet" not in said(app.run())
