@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ from analytics import history, rolls, segments
 from analytics.points import Points, measured, told, with_records
 from dashboard.curve_tables import ReplicaCurves, from_table
 from dashboard.curves import Curves, Ints
+from dashboard.errors import StoreError
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
@@ -47,13 +47,20 @@ def fold(
     )
     known_to = str(base.details["snapshot_id"]) if base else ""
     new = [i for i in cluster.ids("snapshots") if known_to < i < snapshot.id]
-    for earlier, between in pairwise([known_to, *new, snapshot.id]):
-        rows = told(cluster, between) if between != snapshot.id else replicas
-        points = with_records(measured(rows))
-        by = rolls.rolls(points.places, topics, rolls.took_ms(earlier, between))
-        found, step = _stepped(cluster, between, found, points, by)
-        if each is not None:
-            each(cluster.manifest("snapshots", between), rows, step)
+    at = known_to
+    for between in [*new, snapshot.id]:
+        try:
+            rows = told(cluster, between) if between != snapshot.id else replicas
+            points = with_records(measured(rows))
+            by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
+            after, step = _stepped(cluster, between, found, points, by)
+            if each is not None:
+                each(cluster.manifest("snapshots", between), rows, step)
+        except StoreError as error:
+            if between == snapshot.id or error.code != "SNAPSHOT_NOT_FOUND":
+                raise
+            continue  # pruned meanwhile: one step less
+        at, found = between, after
     return found.with_segment_bytes(by.segment_bytes)
 
 

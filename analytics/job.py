@@ -20,6 +20,7 @@ from analytics import (
     blockers,
     curves,
     disks,
+    earlier,
     followers,
     freed,
     groups,
@@ -47,12 +48,16 @@ from dashboard.snapshots import ClusterStore
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
-    """What an analysis wrote: rows by table; `seconds` without the session's start."""
+    """What an analysis wrote: rows by table; `seconds` without the session's start.
+
+    `left_out` are earlier snapshots and analyses that could not be read, or were pruned meanwhile.
+    """
 
     analysis_id: str
     snapshot_id: str
     tables: dict[str, int]
     seconds: float
+    left_out: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -60,6 +65,7 @@ class Analyzed:
             "snapshot_id": self.snapshot_id,
             "tables": self.tables,
             "seconds": round(self.seconds, 3),
+            "left_out": list(self.left_out),
         }
 
 
@@ -76,36 +82,74 @@ def analyze(
 
     `full` folds holds, curves and trends over all kept snapshots; else they go on from the last.
     LATEST moves only forward: an older snapshot's analysis does not replace a newer one's.
-    Raises StoreError (no snapshot, unreadable, newer schema, disk full) and AnalysisError.
+    Earlier snapshots and analyses that cannot be read are left out and named. Raises StoreError
+    (no snapshot, unreadable, newer schema, disk full) and AnalysisError.
     """
     began = time.monotonic()
     snapshot = cluster.manifest("snapshots", snapshot_id or cluster.latest_snapshot())
-    base = None if full else _base(cluster, snapshot)
-    try:
-        findings = compute(Tables(spark, cluster), snapshot, settings, base)
-    except (PySparkException, Py4JError, pa.ArrowException) as error:
-        raise AnalysisError(
-            f"Spark failed on snapshot {snapshot.id}: {_first_line(error)}",
-            "Collect and analyze again; if it stays, lowwater doctor shows Java and Spark.",
-        ) from error
+    findings, base, left_out = _computed(spark, cluster, snapshot, settings, full=full)
     writer = cluster.begin("findings", now())
     try:
         rows = write_all(writer, findings.items())
-        writer.commit(time.monotonic() - began, _details(snapshot, base))
+        writer.commit(time.monotonic() - began, _details(snapshot, base, left_out))
     except BaseException:
         writer.abandon()
         raise
     _publish(cluster, writer.id, snapshot)
     with suppress(OSError, LowwaterError):  # the analysis stands: pruning can wait
         prune_findings(cluster, settings.snapshots, now())
-    return Analyzed(writer.id, snapshot.id, rows, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    return Analyzed(writer.id, snapshot.id, rows, seconds, tuple(sorted(left_out)))
+
+
+def _computed(
+    spark: SparkSession,
+    cluster: ClusterStore,
+    snapshot: Manifest,
+    settings: Settings,
+    *,
+    full: bool,
+) -> tuple[dict[str, pa.Table], Manifest | None, dict[str, StoreError]]:
+    """The findings, the analysis that they go on from, and what could not be read, by id."""
+    left_out: dict[str, StoreError] = {}
+    while True:
+        kept = earlier.Kept(cluster, left_out)
+        newest = earlier.newest_base(kept, snapshot, _CARRIED)
+        base = None if full else newest
+        try:
+            found = compute(Tables(spark, kept), snapshot, settings, base, left_out)
+            return found, base, left_out
+        except (StoreError, PySparkException, Py4JError, pa.ArrowException) as error:
+            wrong = earlier.unreadable(kept, newest, snapshot, full=full)
+            if snapshot.id in wrong:
+                raise wrong[snapshot.id] from error
+            left_out.update(wrong)
+            if not wrong:
+                raise _failed(snapshot, error) from error
+
+
+def _failed(snapshot: Manifest, error: Exception) -> LowwaterError:
+    if isinstance(error, StoreError):
+        return error
+    return AnalysisError(
+        f"Spark failed on snapshot {snapshot.id}: {_first_line(error)}",
+        "Collect and analyze again; if it stays, lowwater doctor shows Java and Spark.",
+    )
 
 
 def compute(
-    tables: Tables, snapshot: Manifest, settings: Settings, base: Manifest | None
+    tables: Tables,
+    snapshot: Manifest,
+    settings: Settings,
+    base: Manifest | None,
+    left_out: Mapping[str, StoreError] | None = None,
 ) -> dict[str, pa.Table]:
-    """All findings tables of one snapshot, in memory. `base`: the analysis to go on from."""
+    """All findings tables of one snapshot, in memory. `base`: the analysis to go on from.
+
+    `left_out` are earlier snapshots and analyses that could not be read, for `quality`.
+    """
     found = _findings(tables, snapshot, settings, base)
+    found["quality"] = quality.with_left_out(found["quality"], left_out or {})
     found["quality"] = quality.with_metrics(found["quality"], snapshot.details.get("metrics", ()))
     return {table: stamped(table, data, snapshot) for table, data in found.items()}
 
@@ -214,20 +258,7 @@ _COLUMNS: dict[str, list[str] | None] = {
 }
 
 
-_CARRIED = {"holds", "curves", "trends"}
-
-
-def _base(cluster: ClusterStore, snapshot: Manifest) -> Manifest | None:
-    """The newest analysis of this snapshot or an older one that has all that goes on from it."""
-    for analysis_id in reversed(cluster.ids("findings")):
-        try:
-            found = cluster.manifest("findings", analysis_id)
-        except StoreError:
-            continue
-        whole = found.tables.keys() >= _CARRIED
-        if whole and str(found.details.get("snapshot_id", "~")) <= snapshot.id:
-            return found
-    return None
+_CARRIED = {"holds", "curves", "trends", "sightings"}
 
 
 def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> None:
@@ -242,8 +273,14 @@ def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> Non
     cluster.set_latest(analysis_id)
 
 
-def _details(snapshot: Manifest, base: Manifest | None) -> dict[str, Any]:
-    return {"snapshot_id": snapshot.id, "holds_from": base.id if base else None}
+def _details(
+    snapshot: Manifest, base: Manifest | None, left_out: Mapping[str, StoreError]
+) -> dict[str, Any]:
+    return {
+        "snapshot_id": snapshot.id,
+        "holds_from": base.id if base else None,
+        "left_out": {name: error.message for name, error in sorted(left_out.items())},
+    }
 
 
 def _first_line(error: Exception) -> str:

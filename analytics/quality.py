@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.errors import LowwaterError
 from dashboard.tables import FINDING_TABLES
 
 _Row = dict[str, Any]
@@ -36,6 +37,15 @@ def quality(read: Mapping[str, pa.Table], incomplete: Sequence[str]) -> pa.Table
     ]
     spec = FINDING_TABLES["quality"]
     return pa.Table.from_pylist(rows, schema=spec.schema).drop_columns(["snapshot_id", "taken_at"])
+
+
+def with_left_out(found: pa.Table, left_out: Mapping[str, LowwaterError]) -> pa.Table:
+    """`found`, and a row that names the earlier snapshots and analyses that were not readable."""
+    if not left_out:
+        return found
+    why = "; ".join(left_out[name].message for name in sorted(left_out))
+    row = _row("history", None, 0, len(left_out), why)
+    return pa.concat_tables([found, pa.Table.from_pylist([row], schema=found.schema)])
 
 
 def _of_replicas(
@@ -89,7 +99,7 @@ def _by_broker(rows: pa.Table, *counted: str) -> dict[int, _Row]:
     return {row["broker_id"]: row for row in found}
 
 
-def _row(table: str, broker_id: int, rows: int, expected: int, why: str | None) -> _Row:
+def _row(table: str, broker_id: int | None, rows: int, expected: int, why: str | None) -> _Row:
     complete = rows >= expected
     unexplained = f"{expected - rows} of {expected} missing, no error was given"
     return {

@@ -1,0 +1,110 @@
+"""What an analysis builds on: earlier snapshots and an earlier analysis, as far as they are whole.
+
+They are read as if nothing were wrong. Only when that fails they are looked at one by one: those
+that were pruned meanwhile, or are damaged, are left out and named, and the analysis goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from dashboard.errors import StoreError
+from dashboard.snapshot_files import Kind, Manifest, time_of
+from dashboard.snapshots import ClusterStore
+from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+
+
+class Kept(ClusterStore):
+    """A cluster's store as one analysis sees it: one listing of snapshots, without some folders."""
+
+    def __init__(self, cluster: ClusterStore, without: Collection[str] = ()) -> None:
+        super().__init__(cluster.store, cluster.cluster_id)
+        self._without = frozenset(without)
+        self._snapshots = [i for i in cluster.ids("snapshots") if i not in self._without]
+
+    def ids(self, kind: Kind) -> list[str]:
+        """As the store has them; snapshots as they were when the analysis began."""
+        if kind == "snapshots":
+            return list(self._snapshots)
+        return [i for i in super().ids(kind) if i not in self._without]
+
+    def latest(self, kind: Kind) -> str | None:
+        """As the store has it; None for a folder that is left out."""
+        found = super().latest(kind)
+        return None if found in self._without else found
+
+
+def newest_base(
+    cluster: ClusterStore, snapshot: Manifest, carried: Collection[str]
+) -> Manifest | None:
+    """The analysis to go on from: that of the newest snapshot up to this one that has all tables.
+
+    It is LATEST, unless an older snapshot is analyzed again: an analysis of an older snapshot
+    would know less, however new it is itself.
+    """
+    with suppress(StoreError):  # a damaged LATEST: the folders tell as well
+        shown = cluster.latest("findings")
+        found = _carrying(cluster, shown, snapshot, carried) if shown else None
+        if found is not None:
+            return found
+    others = (_carrying(cluster, i, snapshot, carried) for i in cluster.ids("findings"))
+    return max(
+        (other for other in others if other is not None),
+        key=lambda other: (str(other.details["snapshot_id"]), other.id),
+        default=None,
+    )
+
+
+def _carrying(
+    cluster: ClusterStore, analysis_id: str, snapshot: Manifest, carried: Collection[str]
+) -> Manifest | None:
+    try:
+        found = cluster.manifest("findings", analysis_id)
+    except StoreError:
+        return None
+    whole = found.tables.keys() >= set(carried)
+    return found if whole and str(found.details.get("snapshot_id", "~")) <= snapshot.id else None
+
+
+def unreadable(
+    cluster: ClusterStore, base: Manifest | None, snapshot: Manifest, *, full: bool
+) -> Mapping[str, StoreError]:
+    """Why the snapshot, those since the base (`full`: all) or the base cannot be read, by id.
+
+    {} if all of them can. Where some were pruned meanwhile nothing more is asked.
+    """
+    known_to = "" if full or base is None else str(base.details["snapshot_id"])
+    ids = [*(i for i in cluster.ids("snapshots") if known_to < i < snapshot.id), snapshot.id]
+    gone = _wrong(cluster, "snapshots", dict.fromkeys(ids, ()))
+    if gone:
+        return gone
+    wrong = _wrong(cluster, "snapshots", dict.fromkeys(ids, tuple(SNAPSHOT_TABLES)))
+    return wrong | (_wrong(cluster, "findings", {base.id: tuple(FINDING_TABLES)}) if base else {})
+
+
+def _wrong(
+    cluster: ClusterStore, kind: Kind, tables: Mapping[str, Sequence[str]]
+) -> dict[str, StoreError]:
+    """Why these tables of some folders cannot be read whole, by the folder's id."""
+    found = {}
+    for item_id, names in tables.items():
+        try:
+            cluster.manifest(kind, item_id)
+            for name in names:
+                cluster.read(kind, item_id, name)
+        except StoreError as error:
+            found[item_id] = error
+    return found
+
+
+def commit_order(ids: Sequence[str]) -> pa.Array:
+    """A time for each id that grows from one to the next, also where a clock stepped back."""
+    found: list[datetime] = []
+    for item_id in ids:
+        at = time_of(item_id) or datetime.min.replace(tzinfo=UTC)
+        found.append(max(at, found[-1] + timedelta(microseconds=1)) if found else at)
+    return pa.array(found, pa.timestamp("us", tz="UTC"))
