@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from analytics import suspects
+from analytics.memory import oldest_kept
 from analytics.tables import Tables
 from dashboard.snapshot_files import Manifest
 from dashboard.tables import FINDING_TABLES
@@ -29,7 +30,7 @@ def fold(tables: Tables, snapshot: Manifest, base: Manifest | None) -> tuple[lis
     known_to = str(base.details["snapshot_id"]) if base else ""
     ids = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
     new = [snapshot if i == snapshot.id else cluster.manifest("snapshots", i) for i in ids]
-    oldest = cluster.manifest("snapshots", kept[0]).taken_at if kept else snapshot.taken_at
+    oldest = oldest_kept(cluster).as_py() or snapshot.taken_at
     seen: Seen = {}
     if base:
         remembered = cluster.read("findings", base.id, "sightings").to_pylist()

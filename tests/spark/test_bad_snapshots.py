@@ -78,6 +78,8 @@ def test_snapshots_cut_short_are_named_and_the_next_one_goes_on_without_them(lab
     assert (row["complete"], all(name in row["reason"] for name in cut)) == (False, True)
     assert list(lab.cluster.manifest("findings", done.analysis_id).details["left_out"]) == cut
     assert len(lab.cluster.ids("snapshots")) == 6, "nothing is removed"
+    oldest = lab.cluster.ids("snapshots")[0]
+    _file(lab, oldest, "x").with_name("manifest.json").write_text("[]")
     lab.write(Snapshot().topic("t", groups={"g": 30}))
     assert lab.analyze().left_out == (), "what lies before the last analysis is not read again"
 
