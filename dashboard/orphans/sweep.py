@@ -124,7 +124,6 @@ class _Sweep:
             item=new_item_name(self._site.now()),
             directory=row.directory,
             log_dir=row.log_dir,
-            device=found.found.device,
             inode=found.found.inode,
             cluster_id=self._verdicts.cluster_id,
             cluster_name=self._verdicts.cluster_name,

@@ -133,8 +133,8 @@ def _measured(place: Path, item: Item) -> Measured:
         stack.callback(os.close, outer)
         middle = stack.enter_context(opened(outer, item.item))
         inner = stack.enter_context(opened(middle, item.directory))
-        found = measure(inner, item.device)
-    if (found.device, found.inode) != (item.device, item.inode):
+        found = measure(inner, os.fstat(outer).st_dev)
+    if found.inode != item.inode:
         raise Refusal("changed", "another folder lies under its name")
     return found
 

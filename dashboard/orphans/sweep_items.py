@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.clock import parse_time
+from dashboard.errors import UsageError
+from dashboard.inventory.names import folder_of
 from dashboard.orphans.sweep_log import Entry
 
 DELETING = ".deleting"  # appended to a folder's name when its deletion begins
@@ -29,6 +32,7 @@ _STATES = {
     "lost": "lost",
 }
 _OPEN = ("moving", "restoring", "deleting")
+_ITEM = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,7 @@ class Item:
     item: str  # the folder of the quarantine that holds it
     directory: str
     log_dir: str
-    device: int
-    inode: int
+    inode: int  # persists; a device's number may change when the host starts again
     cluster_id: str
     cluster_name: str
     broker_id: int
@@ -66,17 +69,31 @@ _BEGUN = tuple(f.name for f in fields(Item) if f.name not in ("state", "moved_at
 
 
 def items(entries: Iterable[Entry]) -> dict[str, Item]:
-    """Every folder that the log tells of, by item, in the state its last entry left it in."""
+    """Every folder that the log tells of, by item, in the state its last entry left it in.
+
+    Raises ValueError for an entry that no sweep has written, whatever its hash: names in it become
+    paths of what is deleted.
+    """
     found: dict[str, Item] = {}
     for entry in entries:
         if entry.kind not in _STATES:
             continue
-        name = entry.body["item"]
-        if entry.kind == "moving":
-            found[name] = Item(**{key: entry.body[key] for key in _BEGUN})
-        else:
-            found[name] = after(found[name], entry.kind, entry.body, parse_time(entry.at))
+        try:
+            name = entry.body["item"]
+            if entry.kind == "moving":
+                found[name] = _begun(entry.body)
+            else:
+                found[name] = after(found[name], entry.kind, entry.body, parse_time(entry.at))
+        except (KeyError, TypeError, ValueError, UsageError) as error:
+            raise ValueError(f"entry {entry.seq} was written by no sweep") from error
     return found
+
+
+def _begun(body: Mapping[str, Any]) -> Item:
+    item = Item(**{key: body[key] for key in _BEGUN})
+    if not _ITEM.fullmatch(item.item) or folder_of(item.directory) is None:
+        raise ValueError("it names no folder")
+    return item
 
 
 def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
@@ -110,7 +127,7 @@ def _outcome(item: Item, folder: int) -> str | None:
             return "not-deleted"
         begun = _is_there(f"{item.item}/{item.directory}{DELETING}", item, folder)
         return None if begun else "deleted"
-    back = _is_there(os.path.join(item.log_dir, item.directory), item, None)  # noqa: PTH118
+    back = _is_there(f"{item.log_dir}/{item.directory}", item, folder)
     if aside:
         return "moved" if item.state == "moving" else "not-restored"
     if back:
@@ -118,13 +135,13 @@ def _outcome(item: Item, folder: int) -> str | None:
     return "lost"
 
 
-def _is_there(path: str, item: Item, folder: int | None) -> bool:
-    """Whether this very folder, told by device and inode, has this name."""
+def _is_there(path: str, item: Item, folder: int) -> bool:
+    """Whether this very folder, told by its inode on the quarantine's device, has this name."""
     try:
         found = os.stat(path, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return False
-    return (found.st_dev, found.st_ino) == (item.device, item.inode)
+    return (found.st_dev, found.st_ino) == (os.fstat(folder).st_dev, item.inode)
 
 
 def _log_bytes(item: Item, folder: int) -> int | None:

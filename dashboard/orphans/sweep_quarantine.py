@@ -36,7 +36,10 @@ class Quarantine:
         self._folder = folder
         self._log = log
         self._now = now
-        self.items = items(log.entries)
+        try:
+            self.items = items(log.entries)
+        except ValueError as error:
+            raise sweep_log.broken(str(path), (str(error),)) from error
         for item, kind, body in list(unsettled(self.items, folder)):
             self._record(item, kind, body)
             if kind == "not-moved":
@@ -57,17 +60,14 @@ class Quarantine:
             except OSError as error:
                 raise self._not_moved(begun, error) from error
             try:
-                rename(begun.directory, log_dir.folder, begun.directory, aside)
-                os.fsync(aside)
-                os.fsync(log_dir.folder)
+                self._rename_aside(log_dir, begun, aside)
                 try:
+                    _make_durable(aside, log_dir.folder)
                     _same_folder(begun.directory, aside, found)
                     still_so()
                 except Refusal as refusal:
                     self._put_back(begun, log_dir, aside, refusal)
                     raise
-            except OSError as error:
-                raise self._not_moved(begun, error) from error
             finally:
                 os.close(aside)
             return self._record(begun, "moved", {"item": begun.item})
@@ -126,6 +126,12 @@ class Quarantine:
         os.fsync(self._folder)
         return os.open(name, FOLDER, dir_fd=self._folder)
 
+    def _rename_aside(self, log_dir: LogDir, item: Item, aside: int) -> None:
+        try:
+            rename(item.directory, log_dir.folder, item.directory, aside)
+        except OSError as error:
+            raise self._not_moved(item, error) from error
+
     def _put_back(self, item: Item, log_dir: LogDir, aside: int, why: Refusal) -> None:
         body = {"item": item.item, "error": why.code}
         try:
@@ -137,8 +143,8 @@ class Quarantine:
                 f"{why.reason}; it could not be put back ({_text(error)}) and lies in "
                 f"{item.path(self.path)}",
             ) from error
-        os.fsync(log_dir.folder)
-        os.fsync(aside)
+        with suppress(Refusal):  # nothing is left to undo; the log fails on such a disk too
+            _make_durable(log_dir.folder, aside)
         self._record(item, "put-back", body)
         self._drop_empty(item)
 
@@ -191,11 +197,17 @@ def lock(folder: int, where: str) -> None:
     """Take an open folder for this sweep alone, until it is closed. Raises RefusedError."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         raise RefusedError(
             f"another sweep works on {where}",
             "Wait until it has ended.",
             code="SWEEP_BUSY",
+        ) from error
+    except OSError as error:
+        raise JournalError(
+            f"{where} cannot be locked: {_text(error)}",
+            "Sweep a local file system that knows flock(2).",
+            code="SWEEP_LOCK_FAILED",
         ) from error
 
 
@@ -232,8 +244,17 @@ def _open_folder(path: Path) -> int:
 
 def _same_folder(name: str, folder: int, found: Measured) -> None:
     state = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if (state.st_dev, state.st_ino) != (found.device, found.inode):
+    if state.st_ino != found.inode:
         raise Refusal("changed", "another folder had its name when it was moved")
+
+
+def _make_durable(*folders: int) -> None:
+    """Wait until the disk has what was renamed. Raises Refusal `failed`."""
+    try:
+        for folder in folders:
+            os.fsync(folder)
+    except OSError as error:
+        raise Refusal("failed", f"the disk did not take it: {_text(error)}") from error
 
 
 def _exists(name: str, folder: int) -> bool:

@@ -93,7 +93,10 @@ def peek(path: Path, now: Clock) -> dict[str, Item]:
         state = sweep_log.read(folder)
         if state.problems:
             raise sweep_log.broken(str(path), state.problems)
-        found = items(state.entries)
+        try:
+            found = items(state.entries)
+        except ValueError as error:
+            raise sweep_log.broken(str(path), (str(error),)) from error
         for item, kind, body in list(unsettled(found, folder)):
             found[item.item] = after(item, kind, body, now())
         return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
+import stat
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 
 from dashboard.errors import LowwaterError, UsageError
 from dashboard.model import ReplicaSize
-from dashboard.orphans import sweep_check, sweep_quarantine, words
+from dashboard.orphans import sweep_check, sweep_log, sweep_quarantine, words
 from dashboard.orphans.sweep_aside import delete, find
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_acts import kinds, put_back, site, whole
@@ -202,6 +205,46 @@ def test_an_altered_log_stops_everything_and_is_told(host: Host) -> None:
     log.write_text(lines[1] + "\n")
     with pytest.raises(LowwaterError, match="lines are missing"):
         host.sweep()
+
+
+def test_a_log_that_points_outside_is_no_log_of_ours(host: Host) -> None:
+    """Its chain may hold: who writes it can hash. Names in it would become paths to delete."""
+    host.one()
+    victim = host.folder / "victim" / STRAY
+    victim.mkdir(parents=True)
+    log = host.quarantine / "sweep.log"
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    for changed in ({"item": "../victim"}, {"directory": "../../victim"}):
+        log.write_text("")
+        folder = os.open(host.quarantine, os.O_RDONLY)
+        made = sweep_log.SweepLog(folder, "here", host.now)
+        made.append("moving", {**entries[0]["body"], **changed}, host.now)
+        made.append("moved", {"item": changed.get("item", entries[0]["body"]["item"])}, host.now)
+        made.close()
+        os.close(folder)
+        host.now += 2 * DAY
+        for apply in (False, True):
+            with pytest.raises(LowwaterError) as caught:
+                host.sweep(apply=apply)
+            assert caught.value.code == "SWEEP_LOG_BROKEN"
+    assert victim.is_dir()
+
+
+def test_a_disk_that_does_not_take_a_move_has_it_undone(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, real = host.row(), os.fsync
+
+    def failing(file: int) -> None:
+        if not host.stray.exists() and stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    outcome = host.one(row)
+    assert (outcome.state, outcome.code) == ("refused", "failed")
+    assert whole(host.stray)
+    assert kinds(host) == ["moving", "put-back"]
 
 
 def test_the_switch_stops_a_sweep_between_two_folders(host: Host) -> None:
