@@ -27,8 +27,8 @@ def shrink(progress: float) -> int:
 
 
 def saw(progress: float) -> int:
-    """Seven times from SMALL to LARGE: its teeth do not fall together with the snapshots."""
-    return grow(progress * 7 % 1)
+    """Five times from SMALL to LARGE."""
+    return grow(progress * 5 % 1)
 
 
 def level(_: float) -> int:
@@ -54,13 +54,24 @@ class History:
 
 HISTORIES = (
     History("growing", grow),
-    History("shrinking", shrink),
-    History("sawtooth", saw),
-    History("compressible", level, compression="lz4", dense=lambda p: p * 5 % 1 < 0.4),
+    History("shrinking", shrink, shares=(1.02, 0.89)),
+    History("sawtooth", saw, shares=(1.11, 0.96)),
+    History(
+        "compressible",
+        level,
+        shares=(1.3, 1.16),
+        compression="lz4",
+        dense=lambda p: p * 5 % 1 < 0.4,
+    ),
     History("hot-partition", grow, shares=(1.8, 0.5, 0.45, 0.55)),
-    History("by-time", saw, config={"segment.ms": "400", "segment.bytes": str(32 << 20)}),
+    History(
+        "by-time",
+        saw,
+        shares=(1.0, 1.05),
+        config={"segment.ms": "400", "segment.bytes": str(32 << 20)},
+    ),
     History("retention", grow, shares=(1.5, 1.4), config={"retention.bytes": str(PARTITION_BYTES)}),
-    History("purged-before", shrink, purged_after=10),
+    History("purged-before", shrink, shares=(1.15, 0.98), purged_after=10),
 )
 
 
