@@ -105,10 +105,10 @@ def daemon(folder: Path, name: str, *words: str) -> Daemon:
 
 
 @contextmanager
-def standalone(folder: Path, workers: int = 2) -> Iterator[Standalone]:
+def standalone(folder: Path, workers: int = 2, port: int = 0) -> Iterator[Standalone]:
     """A cluster with its workers registered; none of its processes is left afterwards."""
-    words = ("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0")
-    cluster = Standalone(folder, daemon(folder, "master", *words, "--webui-port", "0"))
+    words = ("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--webui-port", "0")
+    cluster = Standalone(folder, daemon(folder, "master", *words, "--port", str(port)))
     try:
         for worker in [cluster.add_worker() for _ in range(workers)]:
             worker.said("(Successfully registered with master)")

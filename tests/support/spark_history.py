@@ -1,0 +1,70 @@
+"""Snapshots in which much happens, and the analysis of them by a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from dashboard.settings import load
+from dashboard.snapshots import ClusterStore
+from dashboard.tables import FINDING_TABLES
+from tests.spark.conftest import Lab, Snapshot
+from tests.unit.analytics.logs import Log
+
+ROOT = Path(__file__).parents[2]
+DECLARED = """
+[topics."replayed"]
+readers = "groups"
+replay_window = "2m"
+[topics."grows"]
+readers = "groups"
+"""
+
+
+def history(lab: Lab) -> list[str]:
+    """Growing logs, one snapshot with an inventory; a topic recreated, groups that come and go."""
+    log, ids = Log(), []
+    for step in range(4):
+        log.append([20 * (step + 1)] * 20)
+        snapshot = Snapshot().topic(
+            "grows", start=log.start, end=log.end, size=log.size, groups={"g": log.end - 5}
+        )
+        snapshot.topic("recreated", topic_id=f"life-{step // 2}", groups={f"once-{step}": 9})
+        snapshot.topic("replayed", end=100 + step, groups={"g": 90, "gone": 10} if step < 2 else {})
+        snapshot.group("g", "grows", "replayed").group("sharing", "grows", type="share")
+        if step == 1:
+            snapshot.tables["segments"] = [
+                {**row, "topic": "grows", "topic_id": "id-grows", "directory": "grows-0",
+                 "broker_id": broker}
+                for broker in (1, 2) for row in log.rows()
+            ]  # fmt: skip
+        ids.append(lab.write(snapshot))
+    return ids
+
+
+def findings(cluster: ClusterStore, analysis_id: str) -> dict[str, list[dict[str, Any]]]:
+    tables = cluster.manifest("findings", analysis_id).tables
+    assert set(tables) == set(FINDING_TABLES)
+    return {table: cluster.read("findings", analysis_id, table).to_pylist() for table in tables}
+
+
+def analytics(lab: Lab, *words: str) -> dict[str, Any]:
+    """The answer of `python -m analytics`, a process of its own, with this environment."""
+    done = subprocess.run(
+        [sys.executable, "-m", "analytics", "--data", lab.cluster.store.root,
+         "--settings", str(lab.settings.source), *words],
+        cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def declared(lab: Lab) -> Lab:
+    """The lab with settings that a process finds in a file."""
+    path = Path(lab.cluster.store.path).with_name("lowwater.toml")
+    path.write_text(DECLARED)
+    lab.settings = load(path, environ={})
+    return lab
