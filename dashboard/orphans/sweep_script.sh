@@ -139,6 +139,7 @@ check_place() {
 openers() {
 	for process in /proc/[0-9]*; do
 		[ "$process" = "/proc/$$" ] && continue
+		# shellcheck disable=SC2010 # the text after the arrow is wanted, and it is only searched
 		if ls -l "$process/fd" 2>/dev/null | grep -F -e " -> $1/" >/dev/null ||
 			grep -F -e " $1/" "$process/maps" >/dev/null 2>&1; then
 			printf '%s ' "${process#/proc/}"
