@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.tables import FINDING_TABLES
-from tests.support import sample_store
+from tests.support import odd_store, sample_store
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,19 @@ def test_growth_says_where_there_is_not_enough_history(
     assert "not enough history yet" in lines[-1]
     assert main(["findings", "growth", "--data", data, "--topic", "orders"]) == 0
     assert "not enough" not in capsys.readouterr().out
+
+
+def test_a_group_of_255_odd_characters_is_shown_safely_and_kept_in_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd_store.write(tmp_path, monkeypatch)
+    for table in ("holds", "blockers", "reclaimable"):
+        assert main(["findings", table, "--data", str(tmp_path)]) == 0
+        out = capsys.readouterr().out
+        assert not {"\x1b", "\r", "\u202e"} & set(out)
+        rows = _findings(str(tmp_path), capsys, table)["rows"]
+        assert len(out.splitlines()) == len(rows) + 1, "one line a row"
+        assert any(odd_store.ODD in (row.get("group_id"), row.get("held_by")) for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli.output import cell, emit, size, table, to_json
+from dashboard.cli.output import cell, emit, progress, size, table, to_json
 
 
 def test_json_has_times_with_z_paths_as_text_and_any_script() -> None:
@@ -48,6 +48,21 @@ def test_cells_of_each_kind_read_well() -> None:
     assert cell([{"name": "under-replicated", "reason": "x"}, {"name": "b"}]) == (
         "under-replicated,b"
     )
+
+
+def test_no_group_id_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    odd = "a\x1b[2J\nb\rc\u202ed\x9b<b>ü💧"
+    shown = "a\\x1b[2J\\nb\\rc\\u202ed\\x9b<b>ü💧"
+    assert cell(odd) == shown
+    assert cell([odd, {"name": odd}]) == f"{shown},{shown}"
+    assert table([{"group_id": odd}], ["group_id"]).splitlines()[1:] == [shown]
+    emit({"group_id": odd}, f"group {odd}\n", as_json=False)
+    progress(odd)
+    out, err = capsys.readouterr()
+    assert out == f"group {shown}\n\n".replace("\\n", "\n")
+    assert err == f"{shown}\n".replace("\\n", "\n")
+    emit({"group_id": odd}, "", as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"group_id": odd}
 
 
 @pytest.mark.parametrize(
