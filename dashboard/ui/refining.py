@@ -31,7 +31,7 @@ def offer(screen: Screen, request: Request, draft: Draft) -> None:
                 key="refine",
                 on_click=_refine,
                 args=(screen, request),
-                help="Plans again and reads up to 24 record batches of each of the "
+                help="Plans again and reads up to 46 record batches of each of the "
                 f"{MOST_PARTITIONS} largest partitions; needs READ on the topics. Tiered topics "
                 "are left out.",
             )
