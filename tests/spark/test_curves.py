@@ -8,7 +8,9 @@ from tests.spark.conftest import Lab, Snapshot
 from tests.unit.analytics.logs import Log
 
 pytestmark = pytest.mark.spark
-TABLES = ("reclaimable", "curves", "blockers", "disks", "holds", "trends", "growth")
+TABLES = (
+    "reclaimable", "curves", "blockers", "disks", "holds", "trends", "growth", "slow_followers",
+)  # fmt: skip
 
 
 def of(log: Log, *, inventory: bool) -> Snapshot:
