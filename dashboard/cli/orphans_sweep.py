@@ -83,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
         with _switch(settings) as stopped:
             report = _act(args, settings, live, stopped)
     output.emit(report.to_json(), _text(report), as_json=args.json)
+    if report.error is not None and not args.json:
+        output.emit_error(report.error, as_json=False)
     return report.exit_code
 
 

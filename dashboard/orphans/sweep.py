@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from dashboard.clock import format_time
-from dashboard.errors import RefusedError
+from dashboard.errors import LowwaterError, RefusedError
 from dashboard.orphans import words
 from dashboard.orphans.sweep_aside import HELD, delete_if_due
 from dashboard.orphans.sweep_check import Checked, checked, refuse_by_verdict
@@ -71,21 +71,35 @@ class _Sweep:
         self._options = options
         self._progress = progress
         self._stopped = stopped
+        self._outcomes: list[Outcome] = []
 
     def run(self) -> Report:
-        site = self._site
-        outcomes = [
-            self._told(delete_if_due(site, place, item, self._options.keep))
-            for place, item in site.aside()
-            if item.broker_id == site.broker_id and not self._is_stopped()
-        ]
-        aside = {(o.log_dir, o.directory) for o in outcomes if o.state != "deleted"}
-        rows = [row for row in self._rows() if not _lies_there(row, aside, site)]
-        over = self._over_share(rows)
-        outcomes += [self._told(self._row(row, over)) for row in rows]
+        """Each folder's outcome. What ends it early stands beside those that were dealt with."""
+        site, error = self._site, None
+        try:
+            self._empty_quarantine()
+            self._set_aside()
+        except LowwaterError as ending:
+            if not self._outcomes:
+                raise
+            error = ending
         return Report(
-            site.cluster_id, site.broker_id, self._options.apply, tuple(outcomes), self._notes()
-        )
+            site.cluster_id, site.broker_id, self._options.apply, tuple(self._outcomes),
+            self._notes(), error,
+        )  # fmt: skip
+
+    def _empty_quarantine(self) -> None:
+        site = self._site
+        for place, item in site.aside():
+            if item.broker_id == site.broker_id and not self._is_stopped():
+                self._tell(delete_if_due(site, place, item, self._options.keep))
+
+    def _set_aside(self) -> None:
+        lying = {(o.log_dir, o.directory) for o in self._outcomes if o.state != "deleted"}
+        rows = [row for row in self._rows() if not _lies_there(row, lying, self._site)]
+        over = self._over_share(rows)
+        for row in rows:
+            self._tell(self._row(row, over))
 
     def _rows(self) -> list[Verdict]:
         every = self._verdicts.rows if self._verdicts else ()
@@ -175,11 +189,11 @@ class _Sweep:
             )
         return tuple(notes)
 
-    def _told(self, outcome: Outcome) -> Outcome:
+    def _tell(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
         if self._options.apply and outcome.state in ("moved", "deleted", "refused"):
             why = f": {outcome.reason}" if outcome.reason else ""
             self._progress(f"{outcome.state} {outcome.log_dir}/{outcome.directory}{why}")
-        return outcome
 
     def _is_stopped(self) -> bool:
         return self._options.apply and self._stopped() is not None

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dashboard.errors import LowwaterError
+
 _DONE = ("would_move", "moved", "would_delete", "deleted", "restored", "quarantined")
 
 
@@ -43,17 +45,20 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All folders of one call; `notes` are for people."""
+    """All folders of one call; `notes` are for people; `error` is what ended it early."""
 
     cluster_id: str
     broker_id: int
     applied: bool
     rows: tuple[Outcome, ...]
     notes: tuple[str, ...] = ()
+    error: LowwaterError | None = None
 
     @property
     def exit_code(self) -> int:
         """3: everything was refused; 2: a folder that might go was not dealt with; else 0."""
+        if self.error is not None:
+            return self.error.exit_code
         refused = [row for row in self.rows if row.state == "refused"]
         if refused and not any(row.state in _DONE for row in self.rows):
             return 3
@@ -69,6 +74,7 @@ class Report:
             "rows": [row.to_json() for row in self.rows],
             "totals": {state: _sum(self.rows, state) for state in states},
             "notes": list(self.notes),
+            **(self.error.to_json() if self.error is not None else {}),
         }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.clock import utc_now
 from dashboard.orphans import verdicts, words
+from dashboard.orphans.sweep_log import SweepLog
 from dashboard.purge.journal import Journal
 from tests.unit.orphans.sweep_host import STRAY, Host
 
@@ -152,6 +154,29 @@ def test_how_much_may_go_at_once_is_a_setting(
     assert (code, answer["rows"][0]["code"]) == (3, "share")
     code, answer, _ = call(host, capsys, "--verdicts", "v.json", "--script")
     assert (code, answer["rows"][0]["code"]) == (3, "share")
+
+
+def test_what_ends_a_sweep_early_stands_beside_what_was_done(
+    host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = STRAY.replace("gone-0", "gone-1")
+    host.disk.segment(host.disk.folder(name), 0)
+    later = host.now + timedelta(minutes=1)
+    rows = (host.row(), host.row(directory=name, partition=1, newest_at=later))
+    Path("two.json").write_text(verdicts.write(host.verdicts(*rows)))
+    write = SweepLog._write
+
+    def full(log: SweepLog, data: bytes) -> None:
+        if b"gone-1" in data:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(log, data)
+
+    monkeypatch.setattr(SweepLog, "_write", full)
+    code, answer, _ = call(host, capsys, "--verdicts", "two.json", "--apply")
+    assert (code, answer["error"]["code"]) == (70, "SWEEP_LOG_UNWRITABLE")
+    assert [row["state"] for row in answer["rows"]] == ["moved"]
+    assert (host.log_dir / name).is_dir()  # no folder is touched without its log
+    monkeypatch.undo()
 
 
 def test_two_rows_for_one_folder_are_no_verdicts(
