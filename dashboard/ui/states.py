@@ -26,6 +26,7 @@ _TITLES = {
     "CLUSTER_UNREACHABLE": "The cluster does not answer",
     "TLS_FAILED": "The TLS connection was refused",
     "AUTHENTICATION_FAILED": "The login was refused",
+    "SNAPSHOT_NOT_FOUND": "That is no longer kept",
     "STORE_UNREADABLE": "A file of the data folder cannot be read",
     "SCHEMA_TOO_NEW": "The data was written by a newer release",
     "READ_ONLY": "Purges are switched off",
@@ -63,6 +64,8 @@ def show_error(error: LowwaterError) -> None:
     if error.code == "NO_SNAPSHOT":
         no_snapshot(error)
         return
+    if error.code == "SNAPSHOT_NOT_FOUND":
+        show_newest()  # what this session looked at is gone: the next rerun takes what is there
     title = _TITLES.get(error.code) or _BY_CLASS.get(type(error).__name__, "That did not work")
     show(f"{title} ({error.code})", error.message, error.next_step, warn=True)
     if error.code == "CLUSTER_AMBIGUOUS":

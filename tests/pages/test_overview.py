@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.clock import utc_now
+from dashboard.pruning import prune
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -91,6 +93,20 @@ def test_an_unknown_setting_becomes_a_message(
 
     assert "SETTINGS_KEY_UNKNOWN" in text
     assert "LOWWATER_EVERY" in text
+
+
+def test_what_was_pruned_under_a_page_is_told_and_the_next_look_is_the_newest(
+    open_page: Open, tmp_path: Path
+) -> None:
+    app = open_page()
+    cluster = sample_store.write(tmp_path / "data", "nothing")
+    gone = cluster.ids("findings")[0]
+    prune(cluster, "findings", lambda ids: ids[1:], utc_now())
+    app.session_state["lw-kept"].findings._held.clear()  # as if it had not been read yet
+    text = said(app.run())
+    assert "That is no longer kept (SNAPSHOT_NOT_FOUND)" in text
+    assert gone in text
+    assert "Nothing can be given back" in said(app.run())
 
 
 def test_a_page_keeps_its_numbers_until_newer_ones_are_asked_for(
