@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from dashboard.orphans.words import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED
-
-LEAST_SNAPSHOTS = 2
+from dashboard.orphans.words import (
+    CHECKPOINT_ENTRY,
+    LEAST_SNAPSHOTS,
+    NEVER,
+    REMOVABLE,
+    SCHEDULED,
+)
 
 
 class Verdict(NamedTuple):

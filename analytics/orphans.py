@@ -17,10 +17,10 @@ import pyarrow as pa
 from analytics import orphan_evidence, sightings
 from analytics.broker_facts import SEGMENTS, Brokers, brokers
 from analytics.disk_stock import Stock, stock
-from analytics.orphan_verdicts import LEAST_SNAPSHOTS, Facts, verdict
+from analytics.orphan_verdicts import Facts, verdict
 from analytics.suspects import scans
 from analytics.tables import Tables
-from dashboard.orphans.words import CHECKPOINT_ENTRY, LATE_DELETE
+from dashboard.orphans.words import CHECKPOINT_ENTRY, LATE_DELETE, LEAST_SNAPSHOTS
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
 from dashboard.tables import FINDING_TABLES
@@ -88,6 +88,8 @@ def judged(
         said = verdict(facts, now=taken_at, delay=delay, most_share=most_share)
         rows.append({
             **{name: row[name] for name in _CARRIED},
+            # An entry has no folder: its name in the sightings is where one would be.
+            "directory": None if row["kind"] == CHECKPOINT_ENTRY else row["directory"],
             "current_topic_id": current["name_id"] if current else None,
             "verdict": said.verdict, "reason": said.reason, "check_at": said.check_at,
             "evidence": orphan_evidence.told(row, current, taken_at),

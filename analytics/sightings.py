@@ -106,6 +106,7 @@ def _kept(row: Row) -> Row:
     return {name: row[name] for name in (*_OBSERVED, *_COUNTED)}
 
 
+_AT_ONCE = 16  # snapshots in one statement: their folders are shuffled together
 _STAMP = ("snapshot_id", "taken_at")
 _OF_A_SCAN = (
     "topic_id", "size_bytes", "index_bytes", "allocated_bytes", "newest_at", "scanned_at",
@@ -119,8 +120,11 @@ _COUNTED = ("first_seen_at", "last_seen_at", "snapshots_seen", "looked_at")
 def _suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[Row]]:
     """Spark is asked only where there is something to find."""
     asked = [s for s in snapshots if _worth_a_look(tables, s)]
-    found = iter(suspects.suspects(tables, asked)) if asked else iter(())
-    return [next(found) if snapshot in asked else [] for snapshot in snapshots]
+    found: dict[str, list[Row]] = {}
+    for start in range(0, len(asked), _AT_ONCE):
+        some = asked[start : start + _AT_ONCE]
+        found |= zip((s.id for s in some), suspects.suspects(tables, some), strict=True)
+    return [found.get(snapshot.id, []) for snapshot in snapshots]
 
 
 def _worth_a_look(tables: Tables, snapshot: Manifest) -> bool:

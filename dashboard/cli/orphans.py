@@ -66,14 +66,16 @@ def _found(
     cluster: ClusterStore, analysis_id: str
 ) -> tuple[dict[str, Any], Sequence[MissingInventory]]:
     from dashboard.orphans.missing import missing_inventories
-    from dashboard.orphans.words import LATE_DELETE
+    from dashboard.orphans.words import LATE_DELETE, LEAST_SNAPSHOTS
 
     def rows(table: str) -> list[dict[str, Any]]:
         return list(cluster.read("findings", analysis_id, table).to_pylist())
 
     orphans, disks = rows("orphans"), rows("disks")
-    told = {_place(row) for row in orphans}
-    once = [r for r in rows("sightings") if _place(r) not in told and r["kind"] != LATE_DELETE]
+    # A -stray folder is told at once, and a -delete folder is on its way out.
+    open_kinds = [r for r in rows("sightings") if r["folder"] != "stray"]
+    once = [r for r in open_kinds
+            if r["kind"] != LATE_DELETE and r["snapshots_seen"] < LEAST_SNAPSHOTS]  # fmt: skip
     missing = missing_inventories(disks)
     value = {
         "analysis_id": analysis_id,
@@ -84,11 +86,6 @@ def _found(
         "seen_once": len(once),
     }
     return value, missing
-
-
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    named = ("broker_id", "log_dir", "directory", "topic", "partition")
-    return tuple(row[name] for name in named)
 
 
 def _write(cluster: ClusterStore, analysis_id: str, path: str) -> str:

@@ -16,6 +16,8 @@ KINDS = (
     CHECKPOINT_ENTRY, TWO_LOG_DIRS,
 )  # fmt: skip
 
+LEAST_SNAPSHOTS = 2  # that must show a suspect before it is an orphan; a -stray needs one
+
 # Verdicts: may go now, will be looked at again at `check_at`, stays.
 REMOVABLE = "removable"
 SCHEDULED = "scheduled"

@@ -50,7 +50,10 @@ def test_of_50_orphans_among_15_000_folders_each_is_told_and_nothing_else(lab: L
     )  # fmt: skip
 
     rows = found.orphans.to_pylist()
-    told = {(r["broker_id"], r["log_dir"], r["directory"]): r["kind"] for r in rows}
+    names = [r["directory"] or f"{r['topic']}-{r['partition']}" for r in rows]
+    told = {
+        (r["broker_id"], r["log_dir"], name): r["kind"] for r, name in zip(rows, names, strict=True)
+    }
     right = told.items() & planted.items()
     precision, recall = len(right) / len(told), len(right) / len(planted)
     print(f"orphans: precision {precision:.3f}, recall {recall:.3f} of {len(planted)} planted")

@@ -54,7 +54,9 @@ def write(lab: Lab, snapshot: Snapshot, disks: Disks, *, age: int = 10, **more: 
 
 
 def orphans(lab: Lab) -> dict[str, dict[str, Any]]:
-    return {row["directory"]: row for row in lab.rows("orphans")}
+    """By folder, or where the folder of a checkpoint entry would be."""
+    rows = lab.rows("orphans")
+    return {row["directory"] or f"{row['topic']}-{row['partition']}": row for row in rows}
 
 
 def kinds(lab: Lab) -> dict[str, str]:
@@ -110,6 +112,7 @@ def test_a_stray_is_told_at_once_and_the_others_by_a_second_look(lab: Lab) -> No
     }
     found = orphans(lab)
     assert found["t-0"]["log_dir"] == "/d2"
+    assert (found["lost-0"]["directory"], found["lost-0"]["verdict"]) == (None, "never")
     assert found["new-0"]["current_topic_id"] == "id-later"
     assert found["gone-0.9a-stray"]["snapshots_seen"] == 2
     assert "knows no topic gone" in found["gone-0.9a-stray"]["evidence"]
