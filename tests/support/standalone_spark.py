@@ -86,14 +86,14 @@ class Standalone:
         return sum(log.read_text(errors="replace").count("Finished task ") for log in logs)
 
 
-def daemon(folder: Path, name: str, *words: str) -> Daemon:
+def daemon(folder: Path, name: str, *words: str, memory: str = "256m") -> Daemon:
     """Start a class of Spark; its log lies beside it, loopback is all it binds to."""
     log = folder / f"{name}.log"
     environment = os.environ | {
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LAUNCHER_OPTS": _QUICK_JVM,
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": memory,
         "SPARK_DAEMON_JAVA_OPTS": _QUICK_JVM,
     }
     command: Sequence[str] = [str(HOME / "bin" / "spark-class"), *words]
