@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import fnmatch
 import getpass
 import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from dashboard import client_properties
 from dashboard.errors import SettingsError
 from dashboard.metrics import addresses
 from dashboard.metrics.addresses import PrometheusServer
+from dashboard.purge_settings import LIFTABLE_GUARDS, PurgeSettings, purge_settings
 from dashboard.setting_values import (
     check_keys,
     count,
@@ -31,55 +31,18 @@ from dashboard.setting_values import (
     text,
 )
 from dashboard.snapshot_settings import SnapshotSettings, snapshot_settings
+from dashboard.topic_settings import TopicDeclaration, declaration, topic_settings
 
-# Guards that an override may lift; the design's other guards never are (see purge/guards.py).
-LIFTABLE_GUARDS = (
-    "unread-by-group",
-    "no-committed-offset",
-    "readers-undeclared",
-    "unseen-reader-suspected",
-    "members-without-commits",
-    "share-group",
-    "changelog-source",
-    "remote-storage",
-    "under-replicated",
-    "reassigning",
-    "leader-log-dir-move",
-    "unclean-election-enabled",
-    "over-limit",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDeclaration:
-    """Who owns the topics that a glob matches, and whether their groups are all their readers."""
-
-    glob: str
-    owner: str
-    readers: str  # "groups": its groups are all its readers; "unknown": others may read too
-    replay_window: timedelta
-    declared_by: str
-    declared_at: str
-    reason: str = ""  # why the one who declared it is sure
-
-    def matches(self, topic: str) -> bool:
-        return fnmatch.fnmatchcase(topic, self.glob)
-
-
-@dataclass(frozen=True, slots=True)
-class PurgeSettings:
-    """How purges are sent and watched; times as timedelta, counts as numbers."""
-
-    request_timeout: timedelta = timedelta(seconds=30)
-    watch_for: timedelta = timedelta(hours=1)
-    plan_expires_after: timedelta = timedelta(hours=1)
-    partitions_per_request: int = 500
-    requests_in_flight: int = 2
-    most_partitions: int = 10_000
-    stop_at_error_share: float = 0.5
-    stop_at_least_answered: int = 20
-    stop_on_isr_loss: bool = True
-    liftable_guards: tuple[str, ...] = LIFTABLE_GUARDS
+__all__ = [
+    "LIFTABLE_GUARDS",
+    "PurgeSettings",
+    "Settings",
+    "SnapshotSettings",
+    "TopicDeclaration",
+    "declaration",
+    "load",
+    "read_client_config",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +73,7 @@ class Settings:
     prometheus: Mapping[str, PrometheusServer] = field(default_factory=dict)
     metrics_top: int = 50  # topics and groups with series of their own in our own metrics
     topics: tuple[TopicDeclaration, ...] = ()
-    purge: PurgeSettings = PurgeSettings()
+    purge: PurgeSettings = field(default_factory=PurgeSettings)
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
     source: Path | None = None
 
@@ -125,9 +88,7 @@ _TOP_KEYS = (
     "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
     "orphan_delay", "orphan_most_share",
 )  # fmt: skip
-_TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at", "reason")
 _METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
-_PURGE_KEYS = tuple(PurgeSettings.__dataclass_fields__)
 
 
 def load(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -233,7 +194,7 @@ def _build(
     if "metrics_top" in values:
         changes["metrics_top"] = count(values["metrics_top"], "metrics_top", where)
     changes.setdefault("operator", _login_name())
-    return Settings(
+    found = Settings(
         **changes,
         spark_remote=environ.get("SPARK_REMOTE") or None,
         spark={
@@ -243,11 +204,27 @@ def _build(
         clusters=_clusters(values.get("clusters", {}), where),
         metrics=_metrics(values.get("clusters", {}), where),
         prometheus=_prometheus(values.get("clusters", {}), environ.get(_METRICS_TOKEN), where),
-        topics=_topics(values.get("topics", {}), where),
-        purge=_purge(values.get("purge", {}), where),
+        topics=topic_settings(values.get("topics", {}), where),
+        purge=purge_settings(values.get("purge", {}), where),
         snapshots=snapshot_settings(values.get("snapshots", {}), where),
         source=source,
     )
+    _check_timeouts(found, where)
+    return found
+
+
+def _check_timeouts(found: Settings, where: str) -> None:
+    """A run looks at the leaders before it sends: beside a broker that hangs it must not take
+    longer than the request may.
+    """
+    answer, request = found.broker_timeout, found.purge.request_timeout
+    if answer > request:
+        raise SettingsError(
+            f"{where}: 'broker_timeout' is {answer.total_seconds():g}s, longer than "
+            f"'request_timeout' of [purge], {request.total_seconds():g}s",
+            "Set broker_timeout to that or less, or request_timeout to more: a broker that hangs "
+            "would else have purges of others refused.",
+        )
 
 
 def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
@@ -290,69 +267,6 @@ def _prometheus(table: Any, token: str | None, where: str) -> dict[str, Promethe
         for name, properties in tables(table, "clusters", where)
     }
     return {name: server for name, server in found.items() if server is not None}
-
-
-def _topics(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
-    return tuple(
-        declaration(glob, entry, f'{where}, [topics."{glob}"]')
-        for glob, entry in tables(table, "topics", where)
-    )
-
-
-def declaration(glob: str, entry: Mapping[str, Any], where: str) -> TopicDeclaration:
-    """One declaration out of a settings table or the store's declarations. SettingsError."""
-    check_keys(entry, _TOPIC_KEYS, where)
-    readers = text(entry.get("readers", "unknown"), "readers", where)
-    if readers not in ("groups", "unknown"):
-        raise SettingsError(
-            f"{where}: readers = '{readers}'",
-            "Write 'groups' when its groups are all its readers, else 'unknown'.",
-        )
-    at = entry.get("declared_at", "")
-    return TopicDeclaration(
-        glob=glob,
-        owner=text(entry.get("owner", ""), "owner", where),
-        readers=readers,
-        replay_window=duration(entry.get("replay_window", "0s"), "replay_window", where),
-        declared_by=text(entry.get("declared_by", ""), "declared_by", where),
-        declared_at=at.isoformat() if isinstance(at, date | datetime) else str(at),
-        reason=text(entry.get("reason", ""), "reason", where),
-    )
-
-
-def _purge(table: Any, where: str) -> PurgeSettings:
-    place = f"{where}, [purge]"
-    if not isinstance(table, dict):
-        raise SettingsError(f"{place} is no table", "Write it as [purge] with keys below it.")
-    check_keys(table, _PURGE_KEYS, place)
-    changes: dict[str, Any] = {}
-    for key, value in table.items():
-        if key == "liftable_guards":
-            changes[key] = _guards(value, place)
-        elif isinstance(PurgeSettings.__dataclass_fields__[key].default, timedelta):
-            changes[key] = duration(value, key, place)
-        elif key == "stop_at_error_share":
-            changes[key] = share(value, key, place)
-        elif key == "stop_on_isr_loss":
-            changes[key] = switch(value, key, place)
-        else:
-            changes[key] = count(value, key, place)
-    return PurgeSettings(**changes)
-
-
-def _guards(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise SettingsError(
-            f"{where}: liftable_guards is no list",
-            f'Write liftable_guards = ["NAME", …] with names of: {", ".join(LIFTABLE_GUARDS)}.',
-        )
-    for name in value:
-        if name not in LIFTABLE_GUARDS:
-            raise SettingsError(
-                f"{where}: liftable_guards names '{name}'",
-                f"Liftable guards are: {', '.join(LIFTABLE_GUARDS)}.",
-            )
-    return tuple(value)
 
 
 def _login_name() -> str:

@@ -12,8 +12,10 @@ import pytest
 from dashboard import settings as settings_module
 from dashboard.client_properties import known_keys
 from dashboard.errors import SettingsError
+from dashboard.purge_settings import PurgeSettings
 from dashboard.settings import LIFTABLE_GUARDS, declaration, load, read_client_config
 from dashboard.snapshot_settings import SnapshotSettings
+from dashboard.topic_settings import TOPIC_KEYS
 
 
 def _file(folder: Path, text: str) -> Path:
@@ -77,7 +79,7 @@ def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
         reason = "asked every team"
         [topics."*"]
         [purge]
-        request_timeout = "5s"
+        request_timeout = "15s"
         most_partitions = 7
         stop_at_error_share = 0
         stop_on_isr_loss = false
@@ -101,7 +103,7 @@ def test_clusters_topics_and_purge_are_read(alone: Path) -> None:
     other = settings.declaration("else")
     assert other is not None
     assert (other.glob, other.readers, other.reason) == ("*", "unknown", "")
-    assert settings.purge.request_timeout == timedelta(seconds=5)
+    assert settings.purge.request_timeout == timedelta(seconds=15)
     assert settings.purge.most_partitions == 7
     purge = settings.purge
     assert (purge.stop_at_error_share, purge.stop_on_isr_loss) == (0.0, False)
@@ -155,6 +157,8 @@ def test_an_unknown_key_is_named_with_the_nearest(
         ("[purge]\nstop_on_isr_loss = 3", "stop_on_isr_loss"),
         ("[purge]\nliftable_guards = ['cluster-mismatch']", "cluster-mismatch"),
         ("[purge]\nliftable_guards = 'over-limit'", "liftable_guards"),
+        ("broker_timeout = '31s'", "'broker_timeout' is 31s"),
+        ("[purge]\nrequest_timeout = '5s'", "'request_timeout' of [purge], 5s"),
         ("snapshots = 5", "[snapshots]"),
         ("[snapshots]\nkeep_all_for = 'ever'", "keep_all_for"),
         ("[snapshots]\nkeep_daily_for = -1", "keep_daily_for"),
@@ -223,10 +227,10 @@ def test_the_sample_of_the_docs_loads_and_has_every_key(alone: Path) -> None:
     settings = load(_file(alone, sample), environ={})
     assert settings.clusters["prod-eu"]["sasl.mechanisms"] == "SCRAM-SHA-512"
     assert set(tomllib.loads(sample)) == set(settings_module._TOP_KEYS)
-    assert set(tomllib.loads(sample)["purge"]) == set(settings_module._PURGE_KEYS)
+    assert set(tomllib.loads(sample)["purge"]) == set(PurgeSettings.__dataclass_fields__)
     assert set(tomllib.loads(sample)["snapshots"]) == set(SnapshotSettings.__dataclass_fields__)
     assert settings.snapshots == SnapshotSettings()
-    assert set(tomllib.loads(sample)["topics"]["orders.*"]) == set(settings_module._TOPIC_KEYS)
+    assert set(tomllib.loads(sample)["topics"]["orders.*"]) == set(TOPIC_KEYS)
 
 
 def test_the_docs_name_every_client_key_guard_and_variable() -> None:

@@ -1,0 +1,79 @@
+"""The settings section [purge]: how purges are sent, watched and stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from dashboard.errors import SettingsError
+from dashboard.setting_values import check_keys, count, duration, share, switch
+
+# Guards that an override may lift; the design's other guards never are (see purge/guards.py).
+LIFTABLE_GUARDS = (
+    "unread-by-group",
+    "no-committed-offset",
+    "readers-undeclared",
+    "unseen-reader-suspected",
+    "members-without-commits",
+    "share-group",
+    "changelog-source",
+    "remote-storage",
+    "under-replicated",
+    "reassigning",
+    "leader-log-dir-move",
+    "unclean-election-enabled",
+    "over-limit",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeSettings:
+    """How purges are sent and watched; times as timedelta, counts as numbers."""
+
+    request_timeout: timedelta = timedelta(seconds=30)
+    watch_for: timedelta = timedelta(hours=1)
+    plan_expires_after: timedelta = timedelta(hours=1)
+    partitions_per_request: int = 500
+    requests_in_flight: int = 2
+    most_partitions: int = 10_000
+    stop_at_error_share: float = 0.5
+    stop_at_least_answered: int = 20
+    stop_on_isr_loss: bool = True
+    liftable_guards: tuple[str, ...] = LIFTABLE_GUARDS
+
+
+def purge_settings(table: Any, where: str) -> PurgeSettings:
+    """The section out of a settings file. Raises SettingsError naming the key."""
+    place = f"{where}, [purge]"
+    if not isinstance(table, dict):
+        raise SettingsError(f"{place} is no table", "Write it as [purge] with keys below it.")
+    check_keys(table, tuple(PurgeSettings.__dataclass_fields__), place)
+    changes: dict[str, Any] = {}
+    for key, value in table.items():
+        if key == "liftable_guards":
+            changes[key] = _guards(value, place)
+        elif isinstance(PurgeSettings.__dataclass_fields__[key].default, timedelta):
+            changes[key] = duration(value, key, place)
+        elif key == "stop_at_error_share":
+            changes[key] = share(value, key, place)
+        elif key == "stop_on_isr_loss":
+            changes[key] = switch(value, key, place)
+        else:
+            changes[key] = count(value, key, place)
+    return PurgeSettings(**changes)
+
+
+def _guards(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise SettingsError(
+            f"{where}: liftable_guards is no list",
+            f'Write liftable_guards = ["NAME", …] with names of: {", ".join(LIFTABLE_GUARDS)}.',
+        )
+    for name in value:
+        if name not in LIFTABLE_GUARDS:
+            raise SettingsError(
+                f"{where}: liftable_guards names '{name}'",
+                f"Liftable guards are: {', '.join(LIFTABLE_GUARDS)}.",
+            )
+    return tuple(value)

@@ -1,0 +1,59 @@
+"""The settings sections [topics."GLOB"]: who owns a topic, and who reads it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from dashboard.errors import SettingsError
+from dashboard.setting_values import check_keys, duration, tables, text
+
+TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeclaration:
+    """Who owns the topics that a glob matches, and whether their groups are all their readers."""
+
+    glob: str
+    owner: str
+    readers: str  # "groups": its groups are all its readers; "unknown": others may read too
+    replay_window: timedelta
+    declared_by: str
+    declared_at: str
+    reason: str = ""  # why the one who declared it is sure
+
+    def matches(self, topic: str) -> bool:
+        return fnmatch.fnmatchcase(topic, self.glob)
+
+
+def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
+    """The declarations of a settings file, in its order. Raises SettingsError."""
+    return tuple(
+        declaration(glob, entry, f'{where}, [topics."{glob}"]')
+        for glob, entry in tables(table, "topics", where)
+    )
+
+
+def declaration(glob: str, entry: Mapping[str, Any], where: str) -> TopicDeclaration:
+    """One declaration out of a settings table or the store's declarations. SettingsError."""
+    check_keys(entry, TOPIC_KEYS, where)
+    readers = text(entry.get("readers", "unknown"), "readers", where)
+    if readers not in ("groups", "unknown"):
+        raise SettingsError(
+            f"{where}: readers = '{readers}'",
+            "Write 'groups' when its groups are all its readers, else 'unknown'.",
+        )
+    at = entry.get("declared_at", "")
+    return TopicDeclaration(
+        glob=glob,
+        owner=text(entry.get("owner", ""), "owner", where),
+        readers=readers,
+        replay_window=duration(entry.get("replay_window", "0s"), "replay_window", where),
+        declared_by=text(entry.get("declared_by", ""), "declared_by", where),
+        declared_at=at.isoformat() if isinstance(at, date | datetime) else str(at),
+        reason=text(entry.get("reason", ""), "reason", where),
+    )
