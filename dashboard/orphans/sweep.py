@@ -184,7 +184,7 @@ class _Sweep:
         hidden = hidden_processes()
         if hidden:
             notes.append(
-                f"{hidden} processes could not be looked into for open files: only root can; the "
+                f"{hidden} processes could not be looked into for open files: that needs root; the "
                 "broker's own were seen"
             )
         return tuple(notes)

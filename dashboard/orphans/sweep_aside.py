@@ -110,9 +110,8 @@ def _may_be_deleted(site: Site, place: Path, item: Item) -> bool:
     found = _measured(place, item)
     if found.log_bytes != item.log_bytes:
         raise Refusal("changed", "its records are not those that were set aside")
-    pids = {d.broker_pid for d in site.log_dirs}
     is_stray = _folder(item).kind == "stray"
-    held = refuse_if_open(found, broker_pid=next(iter(pids)) or 0, is_stray=is_stray)
+    held = refuse_if_open(found, broker=site.log_dirs[0].broker, is_stray=is_stray)
     try:
         site.live.partition_is_well(item.topic, item.partition)
     except ClusterError as error:

@@ -36,7 +36,7 @@ class Checked:
         """Raises Refusal `changed` or `open-file` when somebody came in between."""
         if measure(self.folder, self.log_dir.device) != self.found:
             raise Refusal("changed", "it changed while it was moved: put back")
-        refuse_if_open(self.found, broker_pid=self.log_dir.broker_pid or 0, is_stray=self.is_stray)
+        refuse_if_open(self.found, broker=self.log_dir.broker, is_stray=self.is_stray)
 
 
 def refuse_by_verdict(row: Verdict) -> None:
@@ -59,6 +59,6 @@ def checked(row: Verdict, log_dir: LogDir, live: LiveCheck) -> Iterator[Checked]
             raise Refusal("topic-id", f"its topic id is {now}, judged was {row.topic_id}")
         same_as_judged(row, measured)
         is_stray = folder.kind == "stray"
-        held = refuse_if_open(measured, broker_pid=log_dir.broker_pid or 0, is_stray=is_stray)
+        held = refuse_if_open(measured, broker=log_dir.broker, is_stray=is_stray)
         live.may_go(row, folder, log_dir.names)
         yield Checked(measured, held, found, log_dir, is_stray)

@@ -1,7 +1,7 @@
 """Who has a log dir locked and a folder's files open, by the kernel's own tables.
 
 A running broker holds the segments of every `-stray` folder open until it ends (it loads them at
-its start, LogManager.addStrayLog) and never looks at them again: seen on 4.3.1 for every stray.
+its start, LogManager.addStrayLog) and never looks at them again: seen on 3.9.2, 4.3.1 and 4.4.0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from dashboard.orphans.sweep_folder import Measured
@@ -21,12 +20,31 @@ LOCK = ".lock"  # Kafka's LogManager locks it in each log dir as long as it runs
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux: type, whence, start, length, pid
 
 
-@dataclass(frozen=True, slots=True)
-class Openers:
-    """Processes that have a folder's files open, and how many could not be looked into."""
+class Broker:
+    """The process that holds a log dir's lock; pid 0: one of another pid namespace.
 
-    pids: tuple[int, ...]
-    hidden: frozenset[int]
+    Which files it has open is read once: a broker has tens of thousands, and of a stray that is
+    told, not judged.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._open: frozenset[tuple[int, int]] | None = None
+
+    def holds(self, found: Measured) -> bool:
+        """Whether it had the folder or a file of it open. Raises Refusal `open-unknown`."""
+        if self._open is None:
+            try:
+                if self.pid == 0:
+                    raise PermissionError
+                self._open = frozenset(_open_files(self.pid))
+            except (PermissionError, FileNotFoundError, ProcessLookupError) as error:
+                raise Refusal(
+                    "open-unknown",
+                    "which files the broker has open cannot be seen: run it as root or as the "
+                    "broker's user, and inside its container if it has one",
+                ) from error
+        return not self._open.isdisjoint(found.inodes)
 
 
 def lock_holder(log_dir: int) -> int | None:
@@ -46,43 +64,19 @@ def lock_holder(log_dir: int) -> int | None:
     return None if kind == fcntl.F_UNLCK else max(pid, 0)
 
 
-def who_has_open(found: Measured) -> Openers:
-    """Processes other than this one with the folder, or a file of it, open or mapped.
-
-    Files are told by device and inode, so that a container's paths need not be this host's.
-    Raises Refusal `open-unknown` without /proc.
-    """
-    wanted = found.inodes
-    pids: list[int] = []
-    hidden: set[int] = set()
-    for pid in _processes():
-        try:
-            if _has_open(pid, wanted) or _has_mapped(pid, wanted):
-                pids.append(pid)
-        except PermissionError:
-            hidden.add(pid)
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
-    return Openers(tuple(pids), frozenset(hidden))
-
-
-def refuse_if_open(found: Measured, *, broker_pid: int, is_stray: bool) -> bool:
+def refuse_if_open(found: Measured, *, broker: Broker, is_stray: bool) -> bool:
     """Whether the broker itself still holds a stray's files; any other opener is refused.
 
+    Files are told by device and inode, so that a container's paths need not be this host's.
     Raises Refusal `open-file`, or `open-unknown` when the broker's files cannot be seen.
     """
-    openers = who_has_open(found)
-    if broker_pid == 0 or broker_pid in openers.hidden:
-        raise Refusal(
-            "open-unknown",
-            "which files the broker has open cannot be seen: run it as root or as the broker's "
-            "user, and inside its container if it has one",
-        )
-    others = [pid for pid in openers.pids if pid != broker_pid or not is_stray]
-    if others:
-        named = ", ".join(f"{pid} ({_name(pid)})" for pid in others[:3])
+    held, wanted = broker.holds(found), found.inodes
+    judged = (pid for pid in _processes() if pid != broker.pid or not is_stray)
+    openers = [pid for pid in judged if _has(pid, wanted)]
+    if openers:
+        named = ", ".join(f"{pid} ({_name(pid)})" for pid in openers[:3])
         raise Refusal("open-file", f"its files are open in process {named}")
-    return broker_pid in openers.pids
+    return held
 
 
 def hidden_processes() -> int:
@@ -109,16 +103,22 @@ def _processes() -> Iterator[int]:
     yield from sorted(pid for pid in found if pid != os.getpid())
 
 
-def _has_open(pid: int, wanted: set[tuple[int, int]]) -> bool:
+def _has(pid: int, wanted: set[tuple[int, int]]) -> bool:
+    """Whether a process has one of these open or mapped; not when it cannot be looked into."""
+    try:
+        return any(file in wanted for file in _open_files(pid)) or _has_mapped(pid, wanted)
+    except (PermissionError, FileNotFoundError, ProcessLookupError):
+        return False  # hidden: told by number; or it has ended
+
+
+def _open_files(pid: int) -> Iterator[tuple[int, int]]:
     with os.scandir(PROC / str(pid) / "fd") as entries:
         for entry in entries:
             try:
                 state = entry.stat()
             except OSError:
                 continue  # closed meanwhile, or nothing that has an inode
-            if (state.st_dev, state.st_ino) in wanted:
-                return True
-    return False
+            yield state.st_dev, state.st_ino
 
 
 def _has_mapped(pid: int, wanted: set[tuple[int, int]]) -> bool:

@@ -13,7 +13,7 @@ from dashboard.errors import LogDirError, RefusedError
 from dashboard.inventory.contents import DamagedError, parse_meta
 from dashboard.inventory.names import META, folder_of
 from dashboard.orphans.sweep_log import NAME as LOG
-from dashboard.orphans.sweep_openers import lock_holder
+from dashboard.orphans.sweep_openers import Broker, lock_holder
 from dashboard.orphans.sweep_refusal import Refusal
 
 QUARANTINE = ".lowwater-quarantine"
@@ -34,7 +34,8 @@ class LogDir:
     cluster_id: str | None
     node_id: int | None
     directory_id: str | None
-    broker_pid: int | None  # of the process that holds its lock; 0: in another pid namespace
+    is_locked: bool  # a broker runs on it, here
+    broker: Broker
 
     def names(self) -> list[str]:
         """The partition folders that lie in it now."""
@@ -81,7 +82,7 @@ def _open(path: str, stack: ExitStack) -> LogDir:
         ) from error
     return LogDir(
         path, Path(path).resolve(), folder, state.st_dev, state.st_ino,
-        meta.cluster_id, meta.node_id, meta.directory_id, holder,
+        meta.cluster_id, meta.node_id, meta.directory_id, holder is not None, Broker(holder or 0),
     )  # fmt: skip
 
 
@@ -122,7 +123,7 @@ def prove_identity(
             "One is a copy of the other: name those that the broker uses.",
         )  # fmt: skip
     for found in log_dirs:
-        if runs and found.broker_pid is None:
+        if runs and not found.is_locked:
             raise _refused(
                 "NOT_ITS_DISK",
                 f"broker {node} is alive, but no process of this host holds the lock of "

@@ -157,9 +157,9 @@ def test_open_files_that_cannot_be_seen(host: Host, monkeypatch: pytest.MonkeyPa
     if child == 0:
         os.setuid(65534)
         try:
-            sweep_openers.refuse_if_open(
-                Measured(0, 0, 0, 0, 0, frozenset()), broker_pid=os.getppid(), is_stray=True
-            )
+            nothing = Measured(0, 0, 0, 0, 0, frozenset())
+            broker = sweep_openers.Broker(os.getppid())
+            sweep_openers.refuse_if_open(nothing, broker=broker, is_stray=True)
         except Refusal as refusal:
             os._exit(7 if refusal.code == "open-unknown" and hidden_processes() > 0 else 1)
         os._exit(2)
@@ -202,8 +202,10 @@ def test_a_partition_that_moved_away_may_go_once_its_replicas_are_in_sync(host: 
 
 
 def test_a_topic_that_cannot_be_read(host: Host) -> None:
-    host.live.states["gone"] = TopicState("gone", None, False, (), "TOPIC_AUTHORIZATION_FAILED")
-    stays(host, "unknown")
+    error = "TOPIC_AUTHORIZATION_FAILED"
+    for topic_id in (None, "z" * 22):
+        host.live.states["gone"] = TopicState("gone", topic_id, False, (), error)
+        stays(host, "unknown")
 
 
 def test_a_replica_that_the_broker_hosts_here_in_no_other_folder(host: Host) -> None:
