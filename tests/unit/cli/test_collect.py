@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from dashboard.cli.collect import describe
 from dashboard.cli.main import main
 from dashboard.collect import Collected
 from dashboard.errors import ClusterError
+from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import Store
 
 COLLECTED = Collected(
@@ -113,6 +115,34 @@ def test_without_an_address_the_settings_section_is_used(
     assert main(["collect", "--data", "d", "--json"]) == 0
     assert reached == [{"bootstrap.servers": "h:1", "client.id": "x"}]
     assert Store("d").cluster().name == "prod"
+
+
+@pytest.mark.parametrize("verb", ["collect", "watch"])
+def test_settings_say_how_long_snapshots_stay(
+    reached: list[dict[str, str]], verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[Any] = []
+
+    def taken(*_words: Any, keep: SnapshotSettings, **_more: Any) -> Collected:
+        kept.append((keep.keep_all_for, keep.keep_hourly_for, keep.keep_daily_for))
+        return COLLECTED
+
+    monkeypatch.setattr(dashboard.collect, "collect", taken)
+    monkeypatch.setattr(dashboard.watch, "run", taken)
+    _settings(
+        '[clusters.prod]\n"bootstrap.servers" = "h:1"\n[snapshots]\nkeep_all_for = "2h"\n'
+        'keep_hourly_for = "2d"\nkeep_daily_for = "0s"\n'
+    )
+    assert main([verb, "--data", "d"]) in (0, 130)
+    assert kept == [(timedelta(hours=2), timedelta(days=2), timedelta(0))]
+
+
+def test_people_are_told_how_many_older_snapshots_went_and_which_could_not() -> None:
+    failed = {"part": "prune", "object": "snapshots/x", "error": "Permission denied"}
+    value = replace(COLLECTED, removed=("a", "b"), errors=(failed,)).to_json()
+    text = describe(value)
+    assert "no longer kept: 2 older" in text
+    assert "not removed: prune of snapshots/x: Permission denied" in text
 
 
 @pytest.mark.parametrize("verb", ["collect", "watch"])
