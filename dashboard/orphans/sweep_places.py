@@ -164,7 +164,7 @@ def _refuse_inside(chosen: Path, log_dirs: Iterable[str]) -> None:
     above = [chosen, *chosen.parents]
     for log_dir in log_dirs:
         real = Path(log_dir).resolve()
-        if real in above or any(_same(folder, real) for folder in above):
+        if any(_same(folder, real) for folder in above):
             raise Refusal("quarantine", f"{chosen} lies inside the log dir {log_dir}")
         if chosen in real.parents:
             raise Refusal("quarantine", f"{chosen} holds the log dir {log_dir}")

@@ -147,7 +147,7 @@ class Host:
         )
 
     def sweep(self, verdicts: Verdicts | None = None, **options: Any) -> Report:
-        chosen = Options((str(self.log_dir),), **{"apply": True, **options})
+        chosen = Options(**{"log_dirs": (str(self.log_dir),), "apply": True, **options})
         return sweep(
             verdicts or self.verdicts(), chosen, self.live, now=lambda: self.now,
             progress=self.said.append, stopped=lambda: self.stopped,

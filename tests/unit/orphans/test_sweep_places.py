@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.errors import LowwaterError
+from tests.unit.inventory.disks import Disk
 from tests.unit.orphans.sweep_host import Host
 
 
@@ -44,6 +45,27 @@ def test_a_disk_or_cluster_that_is_not_the_one(
     assert not host.quarantine.exists()
 
 
+def test_log_dirs_of_two_brokers_or_one_copied_are_not_one_brokers(host: Host) -> None:
+    other = Disk(host.folder / "b")
+    meta = other.path / "meta.properties"
+    places = (str(host.log_dir), str(other.path))
+    host.live.paths = list(places)
+    for text, code in (
+        ("cluster.id=C\nnode.id=2\n", "NODE_MISMATCH"),
+        ("cluster.id=C\nnode.id=1\ndirectory.id=D\n", "DIRECTORY_MISMATCH"),
+        ("cluster.id=C\nnode.id=1\ndirectory.id=E\n", "NOT_ITS_DISK"),
+    ):
+        meta.write_text(text)
+        with pytest.raises(LowwaterError) as caught:
+            host.sweep(log_dirs=places)
+        assert caught.value.code == code
+    (host.folder / "again").symlink_to(host.log_dir)
+    with pytest.raises(LowwaterError) as caught:
+        host.sweep(log_dirs=(str(host.log_dir), str(host.folder / "again")))
+    assert caught.value.code == "LOG_DIR_TWICE"
+    assert host.stray.is_dir()
+
+
 def test_verdicts_of_another_broker_are_left_to_its_host(host: Host) -> None:
     report = host.sweep(host.verdicts(host.row(broker_id=2)))
     assert report.rows == ()
@@ -68,12 +90,19 @@ def test_a_quarantine_inside_a_log_dir_or_around_one(host: Host) -> None:
     (within / "deep").mkdir(parents=True)
     (within / "meta.properties").touch()
     (host.folder / "link").symlink_to(host.log_dir)
-    for place in (
-        host.log_dir, host.log_dir / "q", host.stray / "q", other / "q", host.folder,
-        within / "deep" / "q", host.folder / "link" / "q", host.folder / "link",
-    ):  # fmt: skip
+    for place, why in (
+        (host.log_dir, "inside the log dir"),
+        (host.log_dir / "q", "inside the log dir"),
+        (host.stray / "q", "inside the log dir"),
+        (other / "q", f"inside the log dir {other}"),
+        (host.folder, "holds the log dir"),
+        (within / "deep" / "q", "has a meta.properties"),
+        (host.folder / "link" / "q", "inside the log dir"),
+        (host.folder / "link", "a link"),
+    ):
         outcome = host.one(quarantine_dirs=(str(place),))
         assert outcome.code == "quarantine", place
+        assert why in (outcome.reason or "")
     assert host.stray.is_dir()
     full = host.folder / "full"
     (full / "something").mkdir(parents=True)
