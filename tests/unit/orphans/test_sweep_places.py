@@ -114,9 +114,13 @@ def test_a_quarantine_on_another_mount(host: Host, tmp_path: Path) -> None:
     shm = Path("/dev/shm")
     if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev:
         pytest.skip("there is no second file system on this machine")
-    outcome = host.one(quarantine_dirs=(str(shm / f"lowwater-test-{os.getpid()}"),))
-    assert outcome.code == "quarantine"
-    assert "--quarantine-dir" in (outcome.reason or "")
+    place = shm / f"lowwater-test-{os.getpid()}"
+    for apply in (False, True):
+        outcome = host.one(quarantine_dirs=(str(place),), apply=apply)
+        assert outcome.code == "quarantine"
+        assert "--quarantine-dir" in (outcome.reason or "")
+    assert not place.exists()
+    assert host.one(quarantine_dirs=(str(place), str(host.folder / "q"))).state == "moved"
 
 
 def test_a_log_dir_that_is_a_mount_of_its_own(host: Host) -> None:
