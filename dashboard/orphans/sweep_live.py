@@ -62,6 +62,7 @@ class LiveCheck:
         self._live = live
         self._broker_id = broker_id
         self._cluster_id = cluster_id
+        self._names: dict[str | None, str] | None = None
 
     def may_go(self, row: Verdict, folder: Folder, names: Callable[[], Iterable[str]]) -> None:
         """Raises Refusal unless nothing in the cluster wants this folder.
@@ -72,7 +73,7 @@ class LiveCheck:
         assert row.topic_id is not None
         try:
             self._same_cluster()
-            self._not_assigned(row.topic_id, row.partition, row.topic, folder)
+            self._not_assigned(row.topic_id, row.partition, row.topic)
             self.partition_is_well(row.topic, row.partition)
             self._not_hosted(row, folder, names)
         except ClusterError as error:
@@ -108,8 +109,8 @@ class LiveCheck:
         if self._live.cluster_id() != self._cluster_id:
             raise Refusal("cluster", "another cluster answers at this address now")
 
-    def _not_assigned(self, topic_id: str, partition: int, topic: str, folder: Folder) -> None:
-        for state in self._of_id(topic_id, topic, folder):
+    def _not_assigned(self, topic_id: str, partition: int, topic: str) -> None:
+        for state in self._of_id(topic_id, topic):
             if state.topic_id is None:
                 raise Refusal("unknown", f"the cluster tells no topic id of {state.topic}")
             if state.topic_id != topic_id:
@@ -124,13 +125,20 @@ class LiveCheck:
             ):
                 raise Refusal("assigned", "this partition is being reassigned just now")
 
-    def _of_id(self, topic_id: str, topic: str, folder: Folder) -> list[TopicState]:
-        """The topics that may have this id: by name, or all where the name was cut short."""
-        if folder.topic == topic and len(folder.directory) < 255:
-            found = self._topic(topic)
-            return [] if found is None else [found]
-        every = self._live.topics(None).values()
-        return [state for state in every if state.topic_id in (topic_id, None)]
+    def _of_id(self, topic_id: str, topic: str) -> list[TopicState]:
+        """The topics of this name and of this id, as they are now.
+
+        Which name an id has is read once: ids never change their name, and none comes back. Both
+        differ where Kafka cut the folder's name short, or its metadata is another folder's.
+        """
+        if self._names is None:
+            every = self._live.topics(None)
+            if not every:
+                raise Refusal("unknown", "the cluster tells of no topic at all")
+            self._names = {state.topic_id: name for name, state in every.items()}
+        names = {topic, self._names.get(topic_id, topic)}
+        found = [self._topic(name) for name in sorted(names)]
+        return [state for state in found if state is not None]
 
     def _topic(self, topic: str) -> TopicState | None:
         found = self._live.topics([topic]).get(topic)

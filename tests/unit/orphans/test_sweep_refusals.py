@@ -201,6 +201,16 @@ def test_a_partition_that_moved_away_may_go_once_its_replicas_are_in_sync(host: 
     assert host.one().state == "moved"
 
 
+def test_an_id_that_a_topic_of_another_name_has(host: Host) -> None:
+    host.live.states["other"] = topic("other", TOPIC_ID)
+    stays(host, "assigned")
+
+
+def test_a_cluster_without_any_topic_smells_of_lost_metadata(host: Host) -> None:
+    host.live.states = {}
+    stays(host, "unknown")
+
+
 def test_a_topic_that_cannot_be_read(host: Host) -> None:
     error = "TOPIC_AUTHORIZATION_FAILED"
     for topic_id in (None, "z" * 22):
@@ -224,7 +234,7 @@ def test_a_live_folder_with_a_forged_verdict(host: Host) -> None:
         kind=words.DELETED_TOPIC, newest_at=host.now + timedelta(minutes=1),
     )  # fmt: skip
     assert host.one(row).code == "assigned"
-    host.live.states = {}
+    host.live.states = {"other": topic("other", "o" * 22)}
     assert host.one(row).code == "hosted"
     assert live.is_dir()
 
