@@ -5,14 +5,14 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard.ui import context, estimators, formats, states
+from dashboard.ui import context, estimators, formats, states, wait_table
 from dashboard.ui.context import Screen
 from dashboard.ui.header import header
 from dashboard.ui.held_tables import Tables
 
 
 def show() -> None:
-    """Completeness of the newest analysis, then predictions against what purges freed."""
+    """Completeness of the newest analysis, then what purges were predicted to free and take."""
     screen = context.load()
     header(screen)
     states.notes(screen)
@@ -21,6 +21,7 @@ def show() -> None:
     else:
         show_completeness(screen, screen.findings)
     estimators.show(screen)
+    wait_table.show(screen)
 
 
 def show_completeness(screen: Screen, findings: Tables) -> None:

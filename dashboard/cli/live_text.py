@@ -10,5 +10,6 @@ def describe(found: Mapping[str, Any]) -> str:
     """Text for the `forecast` object of `preview --live`."""
     lines = [f"read live in {found['seconds']:.1f} s: {found['said']}"]
     lines += [f"- {detail}" for detail in found["details"]]
+    lines += [f"advice: {said}" for said in found["advice"]]
     lines += [f"{m['mode']}: {m['predicted']} {m['risk']}" for m in found["modes"]]
     return "\n".join(lines)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard.cli import moves_text, output
+from dashboard.purge import wait_outcomes
 from dashboard.purge.after_text import behind_said, reverted_said, reverted_topics
 
 _COLUMNS = (
@@ -22,6 +23,7 @@ def describe(view: Mapping[str, Any]) -> str:
         *after(view),
         *_messages(view["partitions"]),
         *moves_text.made(view["moves"]),
+        *waits(view["receipt"]),
         receipt(view["receipt"]),
     ]
     if "error" in view:
@@ -60,6 +62,12 @@ def receipt(found: Mapping[str, Any] | None) -> str:
         f"receipt ({state}): predicted {output.size(found['predicted_bytes'])}, "
         f"freed {output.size(found['freed_bytes'])}{gap}"
     )
+
+
+def waits(found: Mapping[str, Any] | None) -> list[str]:
+    """How long answers took against the forecast that was made just before sending."""
+    told = wait_outcomes.said((found or {}).get("waits", ()))
+    return [f"waits: {told}"] if told else []
 
 
 def _messages(partitions: list[Mapping[str, Any]]) -> list[str]:

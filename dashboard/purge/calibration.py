@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.clock import format_time, parse_time
+from dashboard.purge import wait_outcomes
 from dashboard.purge.journal_rows import RunRow
 
 # From the surest to the least sure; a name that is not here comes last.
@@ -146,10 +147,12 @@ def points(found: Iterable[Outcome]) -> list[Point]:
 
 def to_json(runs: Iterable[RunRow]) -> dict[str, Any]:
     """The key `calibration` of `lowwater runs --json`."""
-    found = outcomes(runs)
+    listed = list(runs)
+    found = outcomes(listed)
     return {
         "methods": [line.to_json() for line in by_method(found)],
         "points": [point.to_json() for point in points(found)],
+        "waits": wait_outcomes.calibration(listed),
     }
 
 

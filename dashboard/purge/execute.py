@@ -16,18 +16,28 @@ from dashboard.errors import ClusterError
 from dashboard.model import TopicPartition
 from dashboard.purge import receipt
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import OPEN_STATES, PartitionRow, RunRow
+from dashboard.purge.journal_rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
 from dashboard.purge.move_waived import PAUSED, Mover
 from dashboard.purge.plan import Plan
 from dashboard.purge.readback import read_back
 from dashboard.purge.recheck import Rechecked, recheck
+from dashboard.purge.run_waits import expected, long_polls
 from dashboard.purge.send import Sender
 from dashboard.purge.states import not_sent, run_state, settled
 from dashboard.purge.stop_rules import StopRules, stop_error
 
 _PAUSE = timedelta(milliseconds=300)
 _LONGEST_PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """What was read before anything was sent: `receipt.measure`'s sample, followers' long polls."""
+
+    sample: Mapping[str, Any]
+    polls: Mapping[int, int]
 
 
 @dataclass
@@ -45,6 +55,7 @@ class Execution:
     rules: StopRules = field(init=False)
     _moved_at: datetime | None = None
     _unread: str | None = None
+    _waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         options, mode = self.run.options, self.run.mode
@@ -136,14 +147,16 @@ class Execution:
         sent = False
         if checked.allowed:
             if baseline is not None:
-                self.journal.write_baseline(self.run.run_id, baseline, self.now())
+                self._foresee(checked.allowed, baseline)
+                self.journal.write_baseline(self.run.run_id, baseline.sample, self.now())
             first = not any(row.was_sent for row in self._rows())
             canary = first and self.run.options.canary
             self.rules.placed(checked.allowed)
             sender = Sender(
-                self.live, self.journal, self.run, self.now, self._may_send, self.rules.saw
-            )
-            silent = receipt.unread(baseline, checked.allowed) if baseline else None
+                self.live, self.journal, self.run, self.now, self._may_send, self.rules.saw,
+                self._waits,
+            )  # fmt: skip
+            silent = receipt.unread(baseline.sample, checked.allowed) if baseline else None
             sent = sender.send(by_key, checked.allowed, checked_at, only_one=canary, silent=silent)
             self._close_what_was_sent()
             if canary:
@@ -152,14 +165,27 @@ class Execution:
 
     def _look(
         self, pending: Sequence[PartitionRow], at: datetime
-    ) -> tuple[Rechecked, Mapping[str, Any] | None]:
+    ) -> tuple[Rechecked, _Baseline | None]:
         """The recheck and, until they are kept, all replicas' sizes: read side by side."""
         if self.journal.baseline(self.run.run_id) is not None:
             return recheck(self.live, self.plan, pending, at), None
         keys = [row.key for row in self._rows()]
-        with ThreadPoolExecutor(1, thread_name_prefix="sizes") as pool:
+        with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
             sizes = pool.submit(receipt.measure, self.live, keys, at)
-            return recheck(self.live, self.plan, pending, at), sizes.result()
+            polls = pool.submit(long_polls, self.live)
+            found = recheck(self.live, self.plan, pending, at)
+            return found, _Baseline(sizes.result(), polls.result())
+
+    def _foresee(
+        self, allowed: Mapping[TopicPartition, PartitionFacts], baseline: _Baseline
+    ) -> None:
+        """Only wait-all waits for anybody; a canary's run is foreseen once, at its start."""
+        if self.run.mode == "wait-all":
+            timeout_ms = self.run.options.timeout_ms
+            self._waits = expected(
+                self.live, allowed, baseline.sample, baseline.polls, timeout_ms,
+                now=self.now, sleep=self.sleep,
+            )  # fmt: skip
 
     def _note_unreadable(
         self, rows: Mapping[TopicPartition, PartitionRow], checked: Rechecked

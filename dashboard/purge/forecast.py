@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.cluster.live import connect
@@ -15,7 +15,9 @@ from dashboard.model import PartitionState
 from dashboard.purge.forecast_reading import Reading, read
 from dashboard.purge.lag_time import leader_ends
 from dashboard.purge.plan import Plan
+from dashboard.purge.slow_causes import slow_causes
 from dashboard.purge.stalls import UNUSABLE, Ends, Stall, followers_behind, stalls_of
+from dashboard.purge.waits import Wait, waits_of
 from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import Store
 
@@ -33,7 +35,8 @@ class Forecast:
     answers.
     `not_alive` maps a broker that is down to its partitions: nobody waits for it. `leaders` maps
     a leader to its partitions, `versions` to its highest DeleteRecords version, where it said;
-    of brokers in `moves_unknown` it is not known whether they move log dirs.
+    of brokers in `moves_unknown` it is not known whether they move log dirs. `waits` has every
+    partition's own interval; `causes` is why the newest analysis calls a broker's followers slow.
     """
 
     read_at: datetime
@@ -49,6 +52,8 @@ class Forecast:
     leaders: Mapping[int, int]
     versions: Mapping[int, int]
     moves_unknown: tuple[int, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    causes: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
@@ -77,10 +82,12 @@ def forecast(
             raise RefusedError(text.reason, text.lift, code="CLUSTER_MISMATCH")
         reading = read(live, [p.key for p in plan.free_partitions])
     found = judge(reading, {}, settings.purge)
-    behind = followers_behind(reading, found.stalls)
-    if not behind:
+    if not found.stalls:
         return found
-    return judge(reading, leader_ends(store, behind, reading.topic_ids), settings.purge)
+    behind = followers_behind(reading, found.stalls)
+    if behind:
+        found = judge(reading, leader_ends(store, behind, reading.topic_ids), settings.purge)
+    return replace(found, causes=slow_causes(store, {s.broker_id for s in found.stalls}))
 
 
 def judge(reading: Reading, ends: Ends, purge: PurgeSettings) -> Forecast:
@@ -89,12 +96,12 @@ def judge(reading: Reading, ends: Ends, purge: PurgeSettings) -> Forecast:
     A leader answers when every replica on an alive broker, and its own future replica, starts at
     the target (KIP-107, `Partition.lowWatermarkIfLeader`).
     """
-    stalls: list[Stall] = []
+    of_partition = {k: stalls_of(reading, s, ends) for k, s in sorted(reading.partitions.items())}
+    stalls = [stall for found in of_partition.values() for stall in found]
     quick: list[PartitionState] = []
     waiting = unusable = 0
-    for _, state in sorted(reading.partitions.items()):
-        found = stalls_of(reading, state, ends)
-        stalls += found
+    for key, found in of_partition.items():
+        state = reading.partitions[key]
         if not found:
             quick.append(state)
         elif any(stall.cause in UNUSABLE for stall in found):
@@ -118,6 +125,7 @@ def judge(reading: Reading, ends: Ends, purge: PurgeSettings) -> Forecast:
         leaders=dict(sorted(leaders.items())),
         versions={b: v for b, v in sorted(reading.versions.items()) if b in leaders},
         moves_unknown=tuple(sorted(reading.log_dirs_unread & set(leaders))),
+        waits=tuple(waits_of(reading, of_partition, purge.request_timeout.total_seconds())),
     )
 
 

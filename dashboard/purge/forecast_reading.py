@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -51,7 +51,8 @@ class Reading:
 
     `second` holds a later look at the partitions that had a follower behind. `moving` are
     partitions whose leader has a future replica; of brokers in `log_dirs_unread` that is not
-    known. `fetch_wait_ms` and `versions` (DeleteRecords, highest) lack brokers that did not say.
+    known; `move_lags` has looks at what the future replica lacks: (monotonic seconds, records).
+    `fetch_wait_ms` and `versions` (DeleteRecords, highest) lack brokers that did not say.
     """
 
     partitions: Mapping[TopicPartition, PartitionState]
@@ -65,6 +66,7 @@ class Reading:
     versions: Mapping[int, int]
     read_at: datetime
     seconds: float
+    move_lags: Mapping[TopicPartition, tuple[tuple[float, int], ...]] = field(default_factory=dict)
 
 
 def read(
@@ -101,24 +103,30 @@ def read(
             for b in brokers.result()
             if "DeleteRecords" in b.api_versions
         }
-        waits = _fetch_waits(configs.result())
+        waits = fetch_waits(configs.result())
+    moving = _moving(dirs, states)
     again = sorted(key for key, state in states.items() if _behind(state, key, first))
     second: dict[Replica, ReplicaOffsets] = {}
-    if again:
+    lags = [_lags(dirs, moving, looked_at)]
+    if again or moving:
         sleep(max(0.0, APART_SECONDS - (time.monotonic() - looked_at)))
+    if again:
         second = _by_replica(live.replica_offsets(again, None, topics))
+    if moving:
+        lags.append(_lags(live.log_dirs(sorted(moving)), moving, time.monotonic()))
     return Reading(
         partitions=states,
         topic_ids={name: topic.topic_id for name, topic in topics.items()},
         alive=alive,
         first=first,
         second=second,
-        moving=_moving(dirs, states),
+        moving=frozenset(moving),
         log_dirs_unread=frozenset(dirs.errors),
         fetch_wait_ms=waits,
         versions=versions,
         read_at=now(),
         seconds=time.monotonic() - began,
+        move_lags={key: tuple(look[key] for look in lags if key in look) for key in moving},
     )
 
 
@@ -143,16 +151,30 @@ def _behind(
 
 def _moving(
     answer: LogDirsAnswer, states: Mapping[TopicPartition, PartitionState]
-) -> frozenset[TopicPartition]:
-    found = set()
+) -> dict[TopicPartition, int]:
+    """Partitions whose leader has a future replica -> that leader."""
+    found = {}
     for replica in answer.replicas:
         key = TopicPartition(replica.topic, replica.partition)
         if replica.is_future and key in states and states[key].leader_id == replica.broker_id:
-            found.add(key)
-    return frozenset(found)
+            found[key] = replica.broker_id
+    return found
 
 
-def _fetch_waits(entries: Iterable[ConfigEntry]) -> dict[int, int]:
+def _lags(
+    answer: LogDirsAnswer, moving: Mapping[TopicPartition, int], at: float
+) -> dict[TopicPartition, tuple[float, int]]:
+    """How many records each future replica lacks: its `offset_lag` (Kafka's `LogManager`)."""
+    return {
+        key: (at, replica.offset_lag)
+        for replica in answer.replicas
+        if replica.is_future
+        and moving.get(key := TopicPartition(replica.topic, replica.partition)) == replica.broker_id
+    }
+
+
+def fetch_waits(entries: Iterable[ConfigEntry]) -> dict[int, int]:
+    """Broker id -> its followers' long poll in milliseconds, out of brokers' configs."""
     return {
         int(entry.name): int(entry.value)
         for entry in entries

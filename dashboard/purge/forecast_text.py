@@ -8,6 +8,7 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.purge.forecast import Forecast
+from dashboard.purge.forecast_advice import advice
 from dashboard.purge.holdups import holdups
 from dashboard.purge.stalls import UNUSABLE
 from dashboard.purge.words import brokers, duration, first_letter_up, number, plural
@@ -123,6 +124,28 @@ def details(forecast: Forecast) -> list[str]:
     return [h.said for h in listed if h not in told] + notes(forecast)
 
 
+def advised(forecast: Forecast) -> list[str]:
+    """What to do where partitions would time out: whom to fix, until when to wait, which mode."""
+    return advice(forecast, "leader only" if native_for_all(forecast) else "leader only, verified")
+
+
+def waits_json(forecast: Forecast) -> list[dict[str, Any]]:
+    """Every partition's own wait from its request to the answer; null: nothing can be said."""
+    return [
+        {
+            "topic": wait.key.topic,
+            "partition": wait.key.partition,
+            "cause": wait.cause,
+            "broker_id": wait.broker_id,
+            "low_seconds": wait.low_seconds,
+            "likely_seconds": wait.likely_seconds,
+            "high_seconds": wait.high_seconds,
+            "times_out": wait.times_out,
+        }
+        for wait in forecast.waits
+    ]
+
+
 def to_json(forecast: Forecast) -> dict[str, Any]:
     """The `forecast` object of `preview --live`: numbers, and the same in words."""
     return {
@@ -157,6 +180,8 @@ def to_json(forecast: Forecast) -> dict[str, Any]:
         ],
         "notes": notes(forecast),
         "details": details(forecast),
+        "advice": advised(forecast),
+        "waits": waits_json(forecast),
         "leaders": [
             {
                 "broker_id": b,

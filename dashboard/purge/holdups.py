@@ -92,9 +92,14 @@ def _behind_said(h: Holdup) -> str:
 
 
 def _move(h: Holdup) -> str:
+    far = ""
+    if h.lag_records:
+        up_to = "up to " if h.partitions > 1 else ""
+        far = f"; it is {up_to}{behind(h.lag_records, None)}"
+        far += closing(h.closing_per_second, h.seconds_to_go)
     return (
         f"Broker {h.broker_id} leads {plural(h.partitions, 'partition')} and moves the log to "
-        "another log dir: that waits until the move ends."
+        f"another log dir: that waits until the move ends{far}."
     )
 
 

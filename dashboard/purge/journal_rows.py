@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -113,6 +113,16 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitForecast:
+    """The interval in which a wait-all request's answer was expected, and why so late."""
+
+    cause: str
+    low_seconds: float
+    likely_seconds: float
+    high_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionRow:
     """One partition of a run, with what was sent, answered and read back."""
 
@@ -133,6 +143,8 @@ class PartitionRow:
     followers: tuple[Follower, ...] = ()
     predicted_bytes: int | None = None
     leader_id: int | None = None  # as last read
+    wait_forecast: WaitForecast | None = None
+    waited_seconds: float | None = None  # from sending to the answer
 
     @property
     def key(self) -> TopicPartition:
@@ -161,6 +173,8 @@ class PartitionRow:
             "followers_behind": [f.broker_id for f in self.followers if f.behind],
             "dead_replicas": [f.broker_id for f in self.followers if not f.alive],
             "followers": [f.to_json(self.target_offset) for f in self.followers],
+            "wait_forecast": asdict(self.wait_forecast) if self.wait_forecast else None,
+            "waited_seconds": self.waited_seconds,
         }
 
 

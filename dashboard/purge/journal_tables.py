@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import RefusedError
 from dashboard.purge.journal_file import encode
-from dashboard.purge.journal_rows import Follower, Options, PartitionRow, RunRow
+from dashboard.purge.journal_rows import Follower, Options, PartitionRow, RunRow, WaitForecast
 from dashboard.purge.moves import MoveRow
 from dashboard.purge.plan import Plan
 
@@ -48,6 +48,7 @@ def body_of(row: PartitionRow) -> dict[str, Any]:
         dict(zip(_FOLLOWER, _follower_values(f), strict=True)) for f in row.followers
     ]
     body["sent_at"] = format_time(row.sent_at) if row.sent_at else None
+    body["wait_forecast"] = asdict(row.wait_forecast) if row.wait_forecast else None
     return body
 
 
@@ -74,6 +75,8 @@ def partition_row(row: sqlite3.Row) -> PartitionRow:
     body = json.loads(row["body"])
     body["followers"] = tuple(Follower(**f) for f in body["followers"])
     body["sent_at"] = _time(body["sent_at"])
+    if body.get("wait_forecast"):
+        body["wait_forecast"] = WaitForecast(**body["wait_forecast"])
     return PartitionRow(**body)
 
 

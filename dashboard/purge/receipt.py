@@ -13,6 +13,7 @@ from typing import Any
 
 from dashboard.clock import format_time, parse_time
 from dashboard.model import ConfigEntry, TopicPartition
+from dashboard.purge import wait_outcomes
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.journal_rows import PartitionRow
@@ -116,6 +117,7 @@ def start(
         "rested_at": None,
         "measured_at": None,
         "gap": None,
+        "waits": wait_outcomes.requests(rows),
         "replicas": replicas,
     }
 

@@ -13,7 +13,7 @@ from dashboard.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import PartitionRow, RunRow
+from dashboard.purge.journal_rows import PartitionRow, RunRow, WaitForecast
 from dashboard.purge.states import answered, unanswered
 
 # What was rechecked longer ago is rechecked again before it is sent.
@@ -27,7 +27,8 @@ Batch = list[PartitionRow]
 class Sender:
     """Sends the allowed partitions of one recheck; `may_send` is asked before each request.
 
-    `saw` is told each row as its answer, or the loss of it, left it.
+    `saw` is told each row as its answer, or the loss of it, left it. `waits` are the forecasts
+    that are kept beside what then happened.
     """
 
     live: Cluster
@@ -36,6 +37,7 @@ class Sender:
     now: Callable[[], datetime]
     may_send: Callable[[], bool]
     saw: Callable[[Batch], None]
+    waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
     _failure: list[BaseException] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sent: int = 0
@@ -101,6 +103,8 @@ class Sender:
                 answer_low_watermark=None,
                 error=None,
                 message=None,
+                wait_forecast=self.waits.get(row.key),
+                waited_seconds=None,
             )
             for row in batch
         ]
@@ -139,9 +143,11 @@ class Sender:
 
     def _answer(self, intended: Batch, result: DeleteRecordsResult) -> None:
         by_key = {TopicPartition(r.topic, r.partition): r for r in result.partition_results}
+        waited = round((self.now() - (intended[0].sent_at or self.now())).total_seconds(), 3)
+        told = [replace(row, waited_seconds=waited) for row in intended]
         rows = [
             answered(row, by_key[row.key]) if row.key in by_key else unanswered(row, "NO_RESULT")
-            for row in intended
+            for row in told
         ]
         raw = [
             [r.topic, r.partition, r.low_watermark, r.leader_log_start_offset, r.error_code]

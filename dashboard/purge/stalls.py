@@ -69,12 +69,21 @@ def stalls_of(reading: Reading, state: PartitionState, ends: Ends) -> list[Stall
     leader = reading.first.get((state.leader_id, key))
     if leader is None or leader.log_end_offset is None:
         return [_unread(key, state.leader_id, leader, "leader-silent")]
-    found = [Stall(key, state.leader_id, "log-dir-move")] if key in reading.moving else []
+    found = [_move(reading, key, state.leader_id)] if key in reading.moving else []
     for broker_id in sorted(set(state.replicas) - {state.leader_id}):
         if broker_id in reading.alive:
             stall = _follower(reading, state, broker_id, leader.log_end_offset, ends.get(key, ()))
             found += [stall] if stall else []
     return found
+
+
+def _move(reading: Reading, key: TopicPartition, leader_id: int) -> Stall:
+    looks = reading.move_lags.get(key, ())
+    pace = None
+    if len(looks) > 1 and looks[-1][0] > looks[0][0]:
+        pace = (looks[0][1] - looks[-1][1]) / (looks[-1][0] - looks[0][0])
+    lag = looks[-1][1] if looks else None
+    return Stall(key, leader_id, "log-dir-move", lag_records=lag, closing_per_second=pace)
 
 
 def followers_behind(reading: Reading, stalls: Sequence[Stall]) -> dict[TopicPartition, int]:

@@ -70,11 +70,12 @@ def forecast_html(seen: Outcome, now: datetime) -> str:
     lines = "".join(f"<li>{text(said)}</li>" for said in listed[:_MOST_LINES])
     rest = len(listed) - _MOST_LINES
     lines += f"<li>and {rest} more; lowwater preview --live lists them</li>" if rest > 0 else ""
+    advised = "".join(f"<p>{text(said)}</p>" for said in forecast_text.advised(seen)[:_MOST_LINES])
     warn = " warn" if seen.timing_out or seen.unusable else ""
     return (
         f'<div class="lw lw-state{warn}" role="status"><p>{text(forecast_text.headline(seen))} '
         f"<small>Read from the replicas {markup.ago(seen.read_at, now)}.</small></p>"
-        f"{f'<ul>{lines}</ul>' if lines else ''}</div>"
+        f"{f'<ul>{lines}</ul>' if lines else ''}{advised}</div>"
     )
 
 

@@ -10,8 +10,10 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.clock import utc_now
+from dashboard.purge import wait_outcomes
 from dashboard.purge.after_text import followers_said
 from dashboard.purge.journal_rows import RunRow, RunView
+from dashboard.purge.words import first_letter_up
 from dashboard.ui import formats, markup, run_after
 from dashboard.ui.markup import text
 from dashboard.ui.runs import PARTITION_WORDS, RUN_WORDS
@@ -98,10 +100,13 @@ def _freed_by_broker(receipt: Mapping[str, Any]) -> dict[int, int]:
 
 
 def _notes(receipt: Mapping[str, Any]) -> list[str]:
-    """The gap's cause, what retention took, what producers added meanwhile."""
+    """The gap's cause, waits against their forecast, what retention took, what producers added."""
     # Only the first letter: capitalize() would change the topics' names.
     gap = receipt.get("gap")
     notes = [text(gap[0].upper() + gap[1:]) + "."] if gap else []
+    waits = wait_outcomes.said(receipt.get("waits", ()))
+    if waits:
+        notes.append(f"{text(first_letter_up(waits))}.")
     unmeasured = receipt.get("unmeasured_partitions")
     if unmeasured:
         notes.append(f"{formats.plural(unmeasured, 'partition')} had no prediction.")

@@ -40,6 +40,9 @@ def test_a_hanging_follower_is_named_and_arrives_once_it_goes_on(
         assert_proved(bench, view, "partial", Left(topic, 0, "leader_done", range(60, 100)))
     watched_to_its_end(bench, run_id, topic)
     assert bench.journal.run(run_id).partitions[0].low_watermark == 60
+    # It hung only after the forecast was made: the error stands beside it.
+    (wait,) = (bench.journal.head(run_id).receipt or {})["waits"]
+    assert (wait["cause"], wait["timed_out"], wait["inside"]) == ("keeps-up", True, False)
 
 
 def test_leader_only_verified_does_not_wait_for_a_hanging_follower(

@@ -45,3 +45,24 @@ def test_past_purges_show_each_estimators_error_and_coverage(
     assert (rows[1]["Median error"], rows[1]["Inside the interval"]) == ("27.5 %", "2 of 3")
     assert "history: 0 bytes were predicted of 1 topic" in said(app)
     assert len(app.get("echarts_chart")) == 1
+
+
+def test_past_purges_show_how_true_their_waits_were(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    assert "No purge has waited for all replicas yet" in said(open_page("quality"))
+    run_id = queued(open_page, journal)
+    journal.set_run(run_id, "done", utc_now())
+    told = {"cause": "keeps-up", "low_seconds": 0.0, "likely_seconds": 0.333,
+            "high_seconds": 0.75, "partitions": 1, "leader_id": 1, "timed_out": False}  # fmt: skip
+    waits = [
+        {**told, "waited_seconds": 0.4, "inside": True},
+        {**told, "waited_seconds": 2.333, "inside": False},
+    ]
+    journal.write_receipt(run_id, {**receipt(), "waits": waits}, utc_now())
+    app = open_page("quality")
+
+    assert app.dataframe[-1].value.to_dict("records") == [
+        {"Seen before sending": "followers keep up", "Purges": 1, "Requests": 2,
+         "Median error": "1 s", "Worst": "2 s later", "Inside the interval": "1 of 2"}
+    ]  # fmt: skip

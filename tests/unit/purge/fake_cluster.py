@@ -89,7 +89,12 @@ class FakeCluster:
     def configs(
         self, topics: Iterable[str], brokers: Iterable[int] = ()
     ) -> tuple[ConfigEntry, ...]:
-        return (ConfigEntry("topic", TOPIC, "cleanup.policy", "delete", "DEFAULT_CONFIG"),)
+        polls = tuple(
+            ConfigEntry("broker", str(b), "replica.fetch.wait.max.ms", "500", "DEFAULT_CONFIG")
+            for b in brokers
+            if b in self.alive
+        )
+        return (ConfigEntry("topic", TOPIC, "cleanup.policy", "delete", "DEFAULT_CONFIG"), *polls)
 
     def offsets(
         self,

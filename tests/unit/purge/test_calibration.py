@@ -43,7 +43,7 @@ def test_only_final_receipts_count_and_older_ones_are_left_out() -> None:
         run("sent nothing", nothing_sent),
     ]
     assert calibration.outcomes(runs) == []
-    assert calibration.to_json(runs) == {"methods": [], "points": []}
+    assert calibration.to_json(runs) == {"methods": [], "points": [], "waits": []}
 
 
 def test_a_prediction_of_nothing_errs_in_bytes_not_in_percent() -> None:
