@@ -16,6 +16,7 @@ from dashboard.errors import LowwaterError, UsageError
 from dashboard.model import ReplicaSize
 from dashboard.orphans import sweep_check, sweep_log, sweep_quarantine, words
 from dashboard.orphans.sweep_aside import delete, find
+from dashboard.orphans.sweep_refusal import Refusal
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_acts import kinds, put_back, site, whole
 from tests.unit.orphans.sweep_host import STRAY, Host, topic
@@ -116,6 +117,30 @@ def test_a_folder_that_changes_while_it_moves_goes_back(
     assert whole(host.stray)
     assert kinds(host) == ["moving", "put-back"]
     assert host.sweep().exit_code != 0
+
+
+def test_what_could_not_go_back_is_kept_until_somebody_looks(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, real = host.row(), sweep_check.measure
+
+    def taken(folder: int, device: int) -> object:
+        if not host.stray.exists():  # just moved: its name is taken, and it was opened
+            host.stray.mkdir()
+            raise Refusal("open-file", "somebody opened it")
+        return real(folder, device)
+
+    monkeypatch.setattr(sweep_check, "measure", taken)
+    outcome = host.one(row)
+    monkeypatch.undo()
+    (aside,) = host.quarantine.glob(f"*/{STRAY}")
+    assert (outcome.code, str(aside) in (outcome.reason or "")) == ("open-file", True)
+    assert whole(aside)
+    host.now += 2 * DAY
+    (kept,) = host.sweep(host.verdicts(host.row(broker_id=2))).rows
+    assert (kept.state, kept.code) == ("refused", "changed")
+    host.stray.rmdir()
+    assert put_back(host).state == "restored"
 
 
 def test_a_folder_that_takes_anothers_name_at_the_last_moment_goes_back(
