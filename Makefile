@@ -36,11 +36,15 @@ lint: ## ruff, mypy --strict and the arrows between rooms
 
 bench: ## Measure speed against peers in one run and print tables (docs/benchmarks.md)
 	@tools/install.sh java
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	@$(BIN)/python -m tests.bench
 
-bench-large: ## Collect a million partitions of simulated brokers (some minutes, 6 GB)
-	@tools/install.sh
+bench-large: ## Collect and analyze a million partitions, and a long history (half an hour, 8 GB)
+	@tools/install.sh java
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	@$(BIN)/python -m tests.bench.bench_collect_scale --large
+	@$(BIN)/python -m tests.bench.bench_engine --snapshots 48 --large
+	@$(BIN)/python -m tests.bench.bench_engine --snapshots 480
 
 requirements: ## Compile requirements.txt from pyproject.toml
 	@tools/install.sh

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, looked_up, places
+from analytics.arrow import column, in_order, looked_up, places
 from dashboard.curve_tables import PLACE, integers
 from dashboard.curves import Ints
 from dashboard.snapshots import ClusterStore
@@ -62,7 +62,7 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
     ):
         by_leader = looked_up(where, there, column(leaders, leader))
         found = found.append_column(name, pc.coalesce(column(rows, own), by_leader))
-    return found.filter(found["topic"].is_valid()).sort_by([(n, "ascending") for n in PLACE])
+    return in_order(found.filter(found["topic"].is_valid()), PLACE)
 
 
 def measured(replicas: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from analytics.arrow import in_order
 from dashboard.errors import StoreError
 from dashboard.snapshot_files import Kind, Manifest, Writer, spec_of
 from dashboard.snapshots import ClusterStore
@@ -40,8 +41,10 @@ class Tables:
 
     def from_arrow(self, table: pa.Table) -> DataFrame:
         """A table made on the driver as a DataFrame; no Python worker has a part in it."""
-        # A filter that keeps nothing leaves columns without a chunk, which pyspark cannot take.
-        return self.spark.createDataFrame(table if table.num_rows else table.schema.empty_table())
+        # A filter that keeps nothing leaves columns without a chunk, which pyspark cannot take,
+        # and Spark Connect does not look at the schema of an empty table.
+        rows = table if table.num_rows else table.schema.empty_table()
+        return self.spark.createDataFrame(rows, from_arrow_schema(table.schema))
 
     def sql(
         self, statement: str, args: Mapping[str, Any] | None = None, **frames: DataFrame
@@ -72,10 +75,8 @@ def stamped(table: str, data: pa.Table, snapshot: Manifest) -> pa.Table:
     found = data.append_column(
         "snapshot_id", pa.repeat(pa.scalar(snapshot.id), rows)
     ).append_column("taken_at", pa.repeat(taken_at, rows))
-    # The long ones are made in their order: to sort them again takes as long as to make them.
-    if table in {"curves", "trends"}:
-        return found
-    return found.sort_by([(k, "ascending") for k in spec.key])
+    # The long ones are made in their order: to look at them again would only take time.
+    return found if table in {"curves", "trends"} else in_order(found, spec.key)
 
 
 def write_all(writer: Writer, findings: Iterable[tuple[str, pa.Table]]) -> dict[str, int]:

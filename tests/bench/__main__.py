@@ -9,6 +9,7 @@ BENCHES = (
     "bench_collect",
     "bench_collect_scale",
     "bench_analyze",
+    "bench_engine",
     "bench_inventory",
     "bench_pages",
     "bench_purge",

@@ -1,0 +1,232 @@
+"""The analysis of a history beside DuckDB and Polars: `python -m tests.bench.bench_engine`.
+
+Fresh findings after a new snapshot, a full recomputation, and the first finding of a new process.
+Each engine's tables are compared row by row. `--large` adds a longer history and a larger cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from analytics import holds, job, partitions
+from analytics.session import open_session
+from dashboard.clock import utc_now
+from dashboard.settings import Settings, load
+from dashboard.snapshots import ClusterStore, Store
+from tests.bench import engine_peers as peers
+from tests.bench.large_history import EVERY, Shape, write
+
+RUNS = 3
+KEPT = 48
+GROUPS = 1000
+MOST_AGAINST_PEERS = 5.0
+MOST_LARGE = 10.0
+MOST_FIRST_SECONDS = 4.0
+MOST_MEMORY = 2 << 30
+_TABLES = ("holds", "reclaimable", "trends")
+_PEERS = {"DuckDB": peers.by_duckdb, "Polars": peers.by_polars}
+
+
+class Clock:
+    """Seconds in what Spark does for the analysis, and processor seconds of both processes."""
+
+    def __init__(self) -> None:
+        self.spark = 0.0
+        self.java: int | None = None
+        self.processor: dict[str, list[float]] = {}
+
+    def timed(self, name: str, work: Callable[[], Any]) -> float:
+        """Seconds that it takes; the processor's are noted under its name."""
+        before, seconds = self._processor(), timed(work)
+        self.processor.setdefault(name, []).append(self._processor() - before)
+        return seconds
+
+    def _processor(self) -> float:
+        if self.java is None:
+            return time.process_time()
+        fields = Path(f"/proc/{self.java}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks = int(fields[11]) + int(fields[12])
+        return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+    def watch(self, module: Any, name: str) -> None:
+        """Count the calls of one function."""
+        work = getattr(module, name)
+
+        def timed(*arguments: Any, **options: Any) -> Any:
+            began = time.monotonic()
+            try:
+                return work(*arguments, **options)
+            finally:
+                self.spark += time.monotonic() - began
+
+        setattr(module, name, timed)
+
+
+class Lab:
+    """One store with a history, analyzed in one session."""
+
+    def __init__(self, spark: SparkSession, folder: str, shape: Shape) -> None:
+        self.spark, self.shape = spark, shape
+        self.settings: Settings = load()
+        self.cluster = ClusterStore(Store(folder), "bench")
+        self.began = utc_now().replace(microsecond=0) - EVERY * (shape.snapshots + RUNS + 3)
+        self.step = 0
+        self.python_peak = 0  # bytes, before any peer ran in this process
+
+    def grow(self, snapshots: int) -> None:
+        """The next snapshots of the history."""
+        steps = range(self.step, self.step + snapshots)
+        write(self.cluster, self.began, self.shape, steps)
+        self.step = steps.stop
+
+    def analyze(self, *, full: bool = False) -> float:
+        """Seconds of one analysis of the newest snapshot."""
+        return timed(lambda: job.analyze(
+            self.spark, self.cluster, self.settings, now=utc_now, full=full))  # fmt: skip
+
+    def files(self) -> dict[str, Any]:
+        """What peers read: the newest KEPT snapshots."""
+        return peers.paths(self.cluster.path, self.cluster.ids("snapshots")[-KEPT:])
+
+    def found(self) -> dict[str, pa.Table]:
+        """The findings that are compared."""
+        newest = self.cluster.latest_analysis()
+        return peers.ours({t: self.cluster.read("findings", newest, t) for t in _TABLES})
+
+
+def main() -> int:
+    """Measure and print; 1 when a goal was missed or a table differs."""
+    options = _parser().parse_args()
+    clock = Clock()
+    clock.watch(holds, "fold")
+    clock.watch(partitions, "sums")
+    missed = [] if options.large_only else _first(min(5000, options.partitions))
+    spark = open_session(load())
+    java: Any = spark.sparkContext._gateway
+    clock.java = java.proc.pid
+    with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder:
+        shape = Shape(options.partitions, GROUPS, options.snapshots)
+        if not options.large_only:
+            lab = Lab(spark, folder, shape)
+            missed += _history(lab, clock, options)
+            missed += _memory(java.proc.pid, lab.python_peak)
+        if options.large or options.large_only:
+            shutil.rmtree(folder)
+            missed += _one_snapshot(Lab(spark, folder, Shape(1_000_000, 10_000, 1)))
+    spark.stop()
+    print(f"load average of the last minute: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(f"goals missed: {'; '.join(missed)}" if missed else "every goal was reached")
+    return int(bool(missed))
+
+
+def _history(lab: Lab, clock: Clock, options: argparse.Namespace) -> list[str]:
+    """Fresh findings and full recomputation, in turn with the peers."""
+    lab.grow(options.snapshots)
+    full = lab.analyze(full=True)
+    lab.python_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    seconds: dict[str, list[float]] = {"DuckDB": [], "Polars": [], "fresh": [], "Spark of it": []}
+    for _ in range(RUNS):
+        lab.grow(1)
+        clock.spark = 0.0
+        seconds["fresh"].append(clock.timed("fresh", lab.analyze))
+        seconds["Spark of it"].append(clock.spark)
+        for name, peer in _PEERS.items():
+            seconds[name].append(clock.timed(name, lambda p=peer: p(lab.files())))
+    clock.spark = 0.0
+    seconds["full"] = [full, clock.timed("full", lambda: lab.analyze(full=True))]
+    seconds["Spark of full"] = [clock.spark]
+    size = f"{lab.shape.partitions:,} x 3, {len(lab.cluster.ids('snapshots'))} snapshots"
+    print(f"\n{size}: medians of {RUNS}, of {len(seconds['full'])} for full")
+    for name, values in seconds.items():
+        processor = median(clock.processor.get(name, [0.0]))
+        each = ", ".join(f"{v:.2f}" for v in values)
+        print(f"{name:<16}{median(values):>8.2f} s{processor:>8.2f} of the processor   ({each})")
+    wrong = _compared(lab) if options.snapshots <= KEPT else []
+    duck, fresh = median(seconds["DuckDB"]), median(seconds["fresh"])
+    slower = seconds["Spark of full"][0] / min(duck, median(seconds["Polars"]))
+    print(f"fresh / DuckDB {fresh / duck:.2f}; full, whole / DuckDB {full / duck:.1f}")
+    print(f"full, compared tables / the faster peer {slower:.1f}")
+    goals = {"fresh findings as fast as DuckDB": fresh <= duck,
+             "full within 5 x": slower <= MOST_AGAINST_PEERS}  # fmt: skip
+    return wrong + [goal for goal, reached in goals.items() if not reached]
+
+
+def _compared(lab: Lab) -> list[str]:
+    """The full recomputation against the peers, on the snapshots that all of them read."""
+    found, files = lab.found(), peers.paths(lab.cluster.path, lab.cluster.ids("snapshots"))
+    wrong = []
+    for name, peer in _PEERS.items():
+        tables = peer(files)
+        for table, rows in found.items():
+            count = peers.different(table, rows, tables[table])
+            print(f"{table} as {name}: {rows.num_rows:,} rows, {count:,} differ")
+            wrong += [f"{table} differs from {name}"] if count else []
+    return wrong
+
+
+def _one_snapshot(lab: Lab) -> list[str]:
+    lab.grow(1)
+    first, again = lab.analyze(full=True), lab.analyze(full=True)
+    wrong = _compared(lab)
+    duck, polars = (timed(lambda p=p: p(lab.files())) for p in (peers.by_duckdb, peers.by_polars))
+    print(f"\n{lab.shape.partitions:,} x 3, one snapshot: analysis {first:.1f} s, then {again:.1f}")
+    print(f"DuckDB {duck:.2f} s, Polars {polars:.2f} s: {again / min(duck, polars):.1f} x")
+    return wrong + (["1,000,000 within 10 x"] if again > MOST_LARGE * min(duck, polars) else [])
+
+
+def _memory(java: int, python: int) -> list[str]:
+    """Peak resident memory of the driver's two processes."""
+    status = Path(f"/proc/{java}/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0]) << 10
+    print(f"peak memory: JVM {peak / 2**30:.2f} GiB, Python {python / 2**30:.2f} GiB")
+    return ["2 GiB of memory"] if peak + python > MOST_MEMORY else []
+
+
+def _first(size: int) -> list[str]:
+    """`lowwater analyze` of a small cluster, from the start of its process to its end."""
+    with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder:
+        cluster = ClusterStore(Store(folder), "bench")
+        shape = Shape(size, 300, 1)
+        write(cluster, utc_now() - EVERY, shape, range(1))
+        command = [sys.executable, "-m", "analytics", "--data", folder, "--full"]
+        runs = [timed(lambda: _quietly(command)) for _ in range(RUNS)]
+    print(f"first finding of a process, {size:,} x 3: {median(runs):.2f} s of {RUNS}")
+    return ["first finding in 4 s"] if median(runs) > MOST_FIRST_SECONDS else []
+
+
+def _quietly(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that it takes."""
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=100_000)
+    parser.add_argument("--snapshots", type=int, default=12, help="of history (default: 12)")
+    parser.add_argument("--large", action="store_true", help="1,000,000 x 3 too")
+    parser.add_argument("--large-only", action="store_true", help="1,000,000 x 3 alone")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

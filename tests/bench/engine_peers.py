@@ -1,0 +1,217 @@
+"""The tables that SQL can compute from a raw history, by DuckDB and by Polars.
+
+Curves of 16 chosen knots, bytes read from them, guard texts and what stands on them are not among
+them: no peer has those without our own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+
+PANE = "12 hours"  # of analytics.trends.SIZE
+# What is compared of each table, in its own words.
+COLUMNS = {
+    "holds": ["topic", "partition", "group_id", "topic_id", "committed_offset", "last_seen_at",
+              "last_commit_at"],
+    "reclaimable": ["topic", "partition", "target", "target_offset", "log_start_offset",
+                    "high_watermark", "records", "size_bytes", "replicas"],
+    "trends": ["topic", "partition", "broker_id", "size_n", "size_first", "size_last", "size_min",
+               "size_max", "size_y"],
+}  # fmt: skip
+
+_HOLDS = """
+create or replace temp table holds as
+with history as (
+    select topic, topic_id, partition, group_id, committed_offset, o.taken_at
+    from read_parquet($offsets) o join read_parquet($topics) t using (snapshot_id, topic_no)
+    where committed_offset >= 0
+),
+counting as (
+    select h.*, lag(committed_offset) over (
+        partition by h.topic, partition, group_id order by h.taken_at) as before
+    from history h left join read_parquet($topic) now using (topic)
+    where now.topic is null or coalesce(h.topic_id = now.topic_id, true)
+)
+select topic, partition, group_id, max_by(topic_id, taken_at) as topic_id,
+    max_by(committed_offset, taken_at) as committed_offset, max(taken_at) as last_seen_at,
+    max(case when before <> committed_offset then taken_at end) as last_commit_at
+from counting group by topic, partition, group_id
+"""
+_RECLAIMABLE = """
+with sizes as (
+    select topic_no, partition, sum(size_bytes) as size_bytes, count(size_bytes) as measured
+    from read_parquet($replica) where not coalesce(is_future, false) group by all
+),
+lowest as (select topic, partition, min(committed_offset) as lowest from holds group by all),
+known as (
+    select topic, partition, log_start_offset, high_watermark, size_bytes, measured as replicas,
+        case when lowest is not null and high_watermark is not null
+            then least(lowest, high_watermark, last_stable_offset) end as committed
+    from read_parquet($partition) p join read_parquet($topic) t using (topic_no)
+        left join sizes using (topic_no, partition) left join lowest using (topic, partition)
+),
+both_targets as (
+    select *, 'committed' as target, committed as target_offset from known
+    union all select *, 'high-watermark', high_watermark from known
+)
+select topic, partition, target, target_offset, log_start_offset, high_watermark,
+    case when target_offset is not null
+        then greatest(target_offset - log_start_offset, 0) end as records, size_bytes, replicas
+from both_targets
+"""
+_TRENDS = f"""
+with history as (
+    select now.topic, r.partition, r.broker_id, r.taken_at, size_bytes,
+        time_bucket(interval '{PANE}', r.taken_at) as pane
+    from read_parquet($replicas) r join read_parquet($topics) t using (snapshot_id, topic_no)
+        join read_parquet($topic) now on now.topic = t.topic and now.topic_id = t.topic_id
+    where not coalesce(is_future, false) and size_bytes is not null
+),
+running as (
+    select topic, partition, broker_id, count(*) as size_n,
+        min_by(size_bytes, taken_at) as size_first, max_by(size_bytes, taken_at) as size_last,
+        min(size_bytes) as size_min, max(size_bytes) as size_max, sum(size_bytes) as total, pane
+    from history group by all
+)
+select topic, partition, broker_id, size_n, size_first, size_last, size_min, size_max,
+    cast(total - size_n * size_first as double) as size_y
+from running qualify pane = max(pane) over (partition by topic, partition, broker_id)
+"""
+
+
+def paths(folder: str, ids: Sequence[str]) -> dict[str, Any]:
+    """Every snapshot's Parquet by table name in the plural, the newest one's in the singular."""
+
+    def of(table: str, some: Sequence[str]) -> list[str]:
+        return [f"{folder}/snapshots/{snapshot}/{table}.parquet" for snapshot in some]
+
+    return {
+        "offsets": of("group_offsets", ids),
+        "topics": of("topics", ids),
+        "replicas": of("replicas", ids),
+        "topic": of("topics", ids[-1:]),
+        "replica": of("replicas", ids[-1:]),
+        "partition": of("partitions", ids[-1:]),
+    }
+
+
+def by_duckdb(files: dict[str, Any]) -> dict[str, pa.Table]:
+    """The tables by SQL, all cores."""
+    with duckdb.connect() as db:
+        db.execute("set timezone = 'UTC'")
+
+        def used(query: str) -> dict[str, Any]:
+            return {name: value for name, value in files.items() if f"${name})" in query}
+
+        def found(query: str) -> pa.Table:
+            return db.sql(query, params=used(query)).to_arrow_table()
+
+        db.execute(_HOLDS, used(_HOLDS))
+        return {
+            "holds": found("from holds"),
+            "reclaimable": found(_RECLAIMABLE),
+            "trends": found(_TRENDS),
+        }
+
+
+def by_polars(files: dict[str, Any]) -> dict[str, pa.Table]:
+    """The tables by lazy frames, streamed, all cores."""
+    holds = _polars_holds(files).collect(engine="streaming")
+    found = {
+        "holds": holds,
+        "reclaimable": _polars_reclaimable(files, holds.lazy()).collect(engine="streaming"),
+        "trends": _polars_trends(files).collect(engine="streaming"),
+    }
+    return {name: frame.select(COLUMNS[name]).to_arrow() for name, frame in found.items()}
+
+
+def _named(files: dict[str, Any], table: str) -> pl.LazyFrame:
+    """A history with each row's topic and topic_id, and today's id of that topic."""
+    topics = pl.scan_parquet(files["topics"]).select("snapshot_id", "topic_no", "topic", "topic_id")
+    today = pl.scan_parquet(files["topic"]).select("topic", now_id="topic_id")
+    rows = pl.scan_parquet(files[table]).drop("topic_id", strict=False)
+    rows = rows.join(topics, on=["snapshot_id", "topic_no"])
+    return rows.join(today, on="topic", how="left").filter(
+        (pl.col("topic_id") == pl.col("now_id")).fill_null(True)
+    )
+
+
+def _polars_holds(files: dict[str, Any]) -> pl.LazyFrame:
+    key = ["topic", "partition", "group_id"]
+    rows = _named(files, "offsets").filter(pl.col("committed_offset") >= 0).sort("taken_at")
+    moved = pl.col("committed_offset") != pl.col("committed_offset").shift(1)
+    return rows.group_by(key).agg(
+        pl.col("topic_id").last(),
+        pl.col("committed_offset").last(),
+        last_seen_at=pl.col("taken_at").last(),
+        last_commit_at=pl.col("taken_at").filter(moved).last(),
+    )
+
+
+def _polars_reclaimable(files: dict[str, Any], holds: pl.LazyFrame) -> pl.LazyFrame:
+    place = ["topic_no", "partition"]
+    live = ~pl.col("is_future").fill_null(False)
+    sizes = pl.scan_parquet(files["replica"]).filter(live).group_by(place).agg(
+        pl.col("size_bytes").sum(), replicas=pl.col("size_bytes").count()
+    )  # fmt: skip
+    lowest = holds.group_by("topic", "partition").agg(lowest=pl.col("committed_offset").min())
+    known = (
+        pl.scan_parquet(files["partition"])
+        .drop("replicas")
+        .join(pl.scan_parquet(files["topic"]).select("topic_no", "topic"), on="topic_no")
+        .join(sizes, on=place, how="left")
+        .join(lowest, on=["topic", "partition"], how="left")
+    )
+    least = pl.min_horizontal("lowest", "high_watermark", "last_stable_offset")
+    targets = {
+        "committed": pl.when(pl.col("lowest").is_not_null()).then(least),
+        "high-watermark": pl.col("high_watermark"),
+    }
+    parts = [
+        known.with_columns(target=pl.lit(name), target_offset=offset)
+        for name, offset in targets.items()
+    ]
+    records = (pl.col("target_offset") - pl.col("log_start_offset")).clip(lower_bound=0)
+    return pl.concat(parts).with_columns(records=records)
+
+
+def _polars_trends(files: dict[str, Any]) -> pl.LazyFrame:
+    key = ["topic", "partition", "broker_id"]
+    live = ~pl.col("is_future").fill_null(False) & pl.col("size_bytes").is_not_null()
+    size, at = pl.col("size_bytes"), pl.col("taken_at")
+    panes = _named(files, "replicas").filter(live).group_by(
+        *key, pane=at.dt.truncate("12h")
+    ).agg(
+        size_n=size.count(), size_first=size.sort_by(at).first(), size_last=size.sort_by(at).last(),
+        size_min=size.min(), size_max=size.max(), total=size.sum(),
+    )  # fmt: skip
+    rest = (pl.col("total") - pl.col("size_n") * pl.col("size_first")).cast(pl.Float64)
+    newest = panes.group_by(key).agg(pane=pl.col("pane").max())
+    return panes.join(newest, on=[*key, "pane"]).with_columns(size_y=rest)
+
+
+def ours(found: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """The compared columns of findings: of trends the running panes of replicas with a sample."""
+    trends = found["trends"]
+    keep = pa.compute.and_(pa.compute.equal(trends["pane"], "running"), trends["topic"].is_valid())
+    keep = pa.compute.and_(keep, pa.compute.greater(trends["size_n"], 0))
+    return {name: (found[name] if name != "trends" else trends.filter(keep)).select(columns)
+            for name, columns in COLUMNS.items()}  # fmt: skip
+
+
+def different(table: str, one: pa.Table, other: pa.Table) -> int:
+    """How many rows of either are not in the other."""
+    columns = ", ".join(COLUMNS[table])
+    with duckdb.connect() as db:
+        db.execute("set timezone = 'UTC'")
+        db.register("one", one.select(COLUMNS[table]))
+        db.register("other", other.select(COLUMNS[table]))
+        query = f"""select count(*) from (
+            (select {columns} from one except all select {columns} from other)
+            union all (select {columns} from other except all select {columns} from one))"""
+        return int(db.execute(query).fetchone()[0])  # type: ignore[index]
