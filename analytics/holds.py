@@ -66,7 +66,9 @@ select name_no, partition, group_id,
     max_by(named, ordered_at) as named,
     max_by(committed_offset, ordered_at) as committed_offset,
     max_by(seen_at, ordered_at) as last_seen_at,
-    max(if(before <> committed_offset, seen_at, moved_at)) as last_commit_at
+    max_by(
+        if(before <> committed_offset, seen_at, moved_at),
+        if(before <> committed_offset or moved_at is not null, ordered_at, null)) as last_commit_at
 from counting
 group by hashed, name_no, partition, group_id
 """
