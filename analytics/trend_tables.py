@@ -23,6 +23,7 @@ from dashboard.tables import FINDING_TABLES
 PANES = ("before", "running")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SCHEMA = FINDING_TABLES["trends"].schema
+_READ = [name for name in _SCHEMA.names if name not in {"snapshot_id", "taken_at", "pane"}]
 _PREFIXED = ("from", "n", "first_at", "last_at", "since", "x", "xx")
 
 
@@ -30,8 +31,7 @@ class Carried:
     """The trends of an earlier analysis, or none, as snapshot after snapshot is added to them."""
 
     def __init__(self, cluster: ClusterStore, base: Manifest | None) -> None:
-        schema = FINDING_TABLES["trends"].schema
-        read = cluster.read("findings", base.id, "trends") if base else schema.empty_table()
+        read = cluster.read("findings", base.id, "trends", _READ) if base else _SCHEMA.empty_table()
         self._cluster = cluster
         self._counted = base.details["snapshot_id"] if base else None
         self.trends = from_table(read)
