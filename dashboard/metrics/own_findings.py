@@ -12,10 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from prometheus_client.core import GaugeMetricFamily
 
+from dashboard.orphans.words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
 from dashboard.ui.facts import partition_facts
 
 # No topic may hold a bracket; a group that is called so is summed with the rest.
 OTHER = "(other)"
+# Findings that are no folder, or one of a partition that the cluster does place there.
+_NO_ORPHANS = [CHECKPOINT_ENTRY, TWO_LOG_DIRS]
 _KINDS = "_bytes"
 _NO_KIND = ("total_bytes", "usable_bytes", "used_bytes")
 
@@ -128,18 +131,31 @@ def _orphans(rows: pa.Table, inventoried: Collection[int]) -> list[GaugeMetricFa
         "Bytes in these folders (KIP-370).",
         labels=["broker_id"],
     )
-    folders = rows.filter(pc.is_valid(rows["directory"]))
+    folders = rows.filter(pc.invert(pc.is_in(rows["kind"], pa.array(_NO_ORPHANS))))
     sums = folders.group_by("broker_id").aggregate(
-        [("directory", "count"), ("size_bytes", "sum"), ("size_bytes", "count")]
+        [("kind", "count"), ("size_bytes", "sum"), ("size_bytes", "count")]
     )
     by_broker = {row["broker_id"]: row for row in sums.to_pylist()}
     for broker_id in sorted({*by_broker, *inventoried}):
         row = by_broker.get(broker_id)
-        folder_count = row["directory_count"] if row else 0
+        folder_count = row["kind_count"] if row else 0
         count.add_metric([str(broker_id)], folder_count)
         if row is None or row["size_bytes_count"] == folder_count:
             size.add_metric([str(broker_id)], row["size_bytes_sum"] if row else 0)
-    return [count, size]
+    return [count, size, _by_verdict(folders)]
+
+
+def _by_verdict(folders: pa.Table) -> GaugeMetricFamily:
+    found = GaugeMetricFamily(
+        "lowwater_orphan_bytes",
+        "Known bytes of orphan folders by kind and by what may be done with them.",
+        labels=["broker_id", "kind", "verdict"],
+    )
+    keys = ["broker_id", "kind", "verdict"]
+    sums = folders.group_by(keys).aggregate([("size_bytes", "sum")])
+    for row in sums.sort_by([(key, "ascending") for key in keys]).to_pylist():
+        _add(found, [str(row[key]) for key in keys], row["size_bytes_sum"])
+    return found
 
 
 def _slow(rows: pa.Table) -> list[GaugeMetricFamily]:

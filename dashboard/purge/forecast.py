@@ -15,7 +15,7 @@ from dashboard.model import PartitionState
 from dashboard.purge.forecast_reading import Reading, read
 from dashboard.purge.lag_time import leader_ends
 from dashboard.purge.plan import Plan
-from dashboard.purge.slow_causes import slow_causes
+from dashboard.purge.slow_brokers import SlowBroker, slow_brokers
 from dashboard.purge.stalls import UNUSABLE, Ends, Stall, followers_behind, stalls_of
 from dashboard.purge.waits import Wait, waits_of
 from dashboard.settings import PurgeSettings, Settings
@@ -36,7 +36,7 @@ class Forecast:
     `not_alive` maps a broker that is down to its partitions: nobody waits for it. `leaders` maps
     a leader to its partitions, `versions` to its highest DeleteRecords version, where it said;
     of brokers in `moves_unknown` it is not known whether they move log dirs. `waits` has every
-    partition's own interval; `causes` is why the newest analysis calls a broker's followers slow.
+    partition's own interval; `slow` is what the newest analysis knows of the brokers in `stalls`.
     """
 
     read_at: datetime
@@ -53,7 +53,7 @@ class Forecast:
     versions: Mapping[int, int]
     moves_unknown: tuple[int, ...] = ()
     waits: tuple[Wait, ...] = ()
-    causes: Mapping[int, str] = field(default_factory=dict)
+    slow: Mapping[int, SlowBroker] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
@@ -87,7 +87,7 @@ def forecast(
     behind = followers_behind(reading, found.stalls)
     if behind:
         found = judge(reading, leader_ends(store, behind, reading.topic_ids), settings.purge)
-    return replace(found, causes=slow_causes(store, {s.broker_id for s in found.stalls}))
+    return replace(found, slow=slow_brokers(store, {s.broker_id for s in found.stalls}))
 
 
 def judge(reading: Reading, ends: Ends, purge: PurgeSettings) -> Forecast:

@@ -33,11 +33,17 @@ def advice(forecast: Forecast, leader_mode: str) -> list[str]:
 
 
 def _fix(h: Holdup, forecast: Forecast) -> str:
-    cause = forecast.causes.get(h.broker_id) if h.broker_id is not None else None
-    told = f" (the newest analysis says: {cause})" if cause else ""
-    return (
+    known = forecast.slow.get(h.broker_id or 0)
+    told = f" (the newest analysis says: {known.cause})" if known and known.cause else ""
+    fix = (
         f"Fix {brokers([h.broker_id or 0])} first: {_WHY[h.cause]}{told}, and "
         f"{plural(h.partitions, 'partition')} would wait for it."
+    )
+    at = known.caught_up_at if known and h.cause == "behind" else None
+    if at is None or at <= forecast.read_at:
+        return fix
+    return (
+        f"{fix} Or wait until about {at:%H:%M} UTC: by the snapshots' pace it has caught up then."
     )
 
 

@@ -16,8 +16,7 @@ from dashboard.metrics import own, own_findings
 from dashboard.metrics.own_reading import Own, Purges, Reader
 from dashboard.purge.journal import Journal
 from dashboard.snapshots import ClusterStore
-from dashboard.ui.facts import partition_facts
-from dashboard.ui.headline import headline
+from dashboard.ui.facts import partition_facts, total
 from tests.support import sample_store
 from tests.unit.purge.room import Room
 
@@ -63,11 +62,11 @@ def orphans(**columns: list[object]) -> Mapping[str, pa.Table]:
 def test_bytes_are_those_of_the_overview_whatever_has_a_series(cluster: ClusterStore) -> None:
     analysis = cluster.latest_analysis()
     rows, blockers = (cluster.read("findings", analysis, n) for n in ("reclaimable", "blockers"))
-    said = headline(partition_facts(rows), blockers)
+    consumed = total(partition_facts(rows), "bytes_likely", "consumed")
     for top in (1, 2, 50):
         series = told(read(cluster), top)
         by_topic = of(series, "lowwater_reclaimable_bytes")
-        assert sum(by_topic.values()) == said.consumed_bytes
+        assert sum(by_topic.values()) == consumed
         own_series = [labels for labels in by_topic if own_findings.OTHER not in labels]
         assert len(own_series) <= top
         assert sum(of(series, "lowwater_held_bytes").values()) == sum(
@@ -101,16 +100,23 @@ def test_what_is_not_known_has_no_sample(tmp_path: Path, cluster: ClusterStore) 
 
 def test_orphans_have_the_names_of_kip_370_and_0_only_where_a_disk_was_listed() -> None:
     rows = orphans(
-        broker_id=[1, 1, 2, 2, 4],
-        directory=["a-0.x-stray", "b-1", "c-0", "d-0", None],
-        size_bytes=[10, 5, 7, None, None],
-    )
+        broker_id=[1, 1, 2, 2, 4, 4],
+        kind=["stray", "moved-away", "stray", "abandoned-future", "checkpoint-entry",
+              "two-log-dirs"],
+        verdict=["removable", "scheduled", "scheduled", "scheduled", "never", "never"],
+        size_bytes=[10, 5, 7, None, None, 9],
+    )  # fmt: skip
     found = {f.name: f for f in own_findings.families(rows, [3], 5)}
     count, size = (
         {s.labels["broker_id"]: s.value for s in found[name].samples} for name in (COUNT, SIZE)
     )
     assert count == {"1": 2, "2": 2, "3": 0}
     assert size == {"1": 15, "3": 0}  # a folder of broker 2 has no known size
+    by_verdict = found["lowwater_orphan_bytes"].samples
+    assert [(*s.labels.values(), s.value) for s in by_verdict] == [
+        ("1", "moved-away", "scheduled", 5), ("1", "stray", "removable", 10),
+        ("2", "stray", "scheduled", 7),
+    ]  # fmt: skip
 
 
 def test_slow_followers_are_counted_by_broker_and_unknown_lag_is_no_zero() -> None:
@@ -200,7 +206,7 @@ def test_findings_are_read_once_and_a_newer_analysis_replaces_them(tmp_path: Pat
 def test_every_metric_stands_in_the_docs_with_its_labels(cluster: ClusterStore) -> None:
     tables = {
         **read(cluster).tables,
-        **orphans(broker_id=[1], directory=["a-0"], size_bytes=[1]),
+        **orphans(broker_id=[1], kind=["stray"], verdict=["never"], size_bytes=[1]),
         "slow_followers": pa.table(
             {"broker_id": [1], "lag_records": [1], "lag_seconds": [1.0], "slow": [True]}
         ),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from dashboard.purge import forecast_text, slow_causes
+from dashboard.purge import forecast_text, slow_brokers
 from dashboard.purge.forecast import Forecast, judge
+from dashboard.purge.slow_brokers import SlowBroker
 from dashboard.settings import PurgeSettings
+from dashboard.tables import FINDING_TABLES
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.forecasts import EVEN, KEY, reading, state
 
@@ -31,7 +32,9 @@ def test_nothing_is_advised_where_nothing_times_out() -> None:
 
 
 def test_the_broker_to_fix_is_named_with_what_the_analysis_knows_of_it() -> None:
-    first, mode = forecast_text.advised(replace(foresee(STILL), causes={3: "throttle"}))
+    first, mode = forecast_text.advised(
+        replace(foresee(STILL), slow={3: SlowBroker("throttle", None)})
+    )
     assert first == (
         "Fix broker 3 first: its fetcher stands still (the newest analysis says: throttle), and "
         "1 partition would wait for it."
@@ -77,24 +80,42 @@ class Store:
         return None if self.rows is None else "analysis"
 
     def manifest(self, *_words: str) -> Any:
-        return type("Manifest", (), {"tables": {slow_causes.TABLE: 1} if self.rows else {}})
+        return type("Manifest", (), {"tables": {slow_brokers.TABLE: 1} if self.rows else {}})
 
-    def read(self, *_words: str) -> pa.Table:
-        return pa.Table.from_pylist(self.rows or [])
+    def read(self, *words: Any) -> pa.Table:
+        schema = FINDING_TABLES[slow_brokers.TABLE].only(words[-1]).schema
+        return pa.Table.from_pylist(self.rows or [], schema=schema)
+
+
+def follower(broker_id: int, cause: str | None, **change: Any) -> dict[str, Any]:
+    row = {"broker_id": broker_id, "slow": True, "cause": cause, "observed_at": NOW}
+    return {**row, "catch_up_seconds": None, **change}
+
+
+def found_of(rows: list[dict[str, Any]] | None, *broker_ids: int) -> dict[int, SlowBroker]:
+    return slow_brokers.slow_brokers(Store(rows), set(broker_ids))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("rows", [None, []])
-def test_without_an_analysis_of_followers_no_cause_is_known(
-    rows: list[dict[str, Any]] | None, tmp_path: Path
-) -> None:
-    assert slow_causes.slow_causes(Store(rows), {3}) == {}  # type: ignore[arg-type]
+def test_without_an_analysis_of_followers_nothing_is_known(rows: list[Any] | None) -> None:
+    assert found_of(rows, 3) == {}
 
 
 def test_the_cause_of_most_slow_followers_of_a_broker_counts() -> None:
-    causes = ["throttle", "broker", "throttle", None]
-    rows = [{"broker_id": 3, "slow": True, "cause": cause} for cause in causes]
-    rows += [
-        {"broker_id": 2, "slow": False, "cause": "log dir"},
-        {"broker_id": 1, "slow": True, "cause": "rack"},
-    ]
-    assert slow_causes.slow_causes(Store(rows), {2, 3}) == {3: "throttle"}  # type: ignore[arg-type]
+    rows = [follower(3, cause) for cause in ("throttle", "broker", "throttle", None)]
+    rows += [follower(2, "log dir", slow=False), follower(1, "rack")]
+    assert found_of(rows, 2, 3) == {3: SlowBroker("throttle", None)}
+    assert found_of([follower(3, None)], 3) == {3: SlowBroker(None, None)}
+
+
+def test_a_broker_has_caught_up_when_its_last_slow_follower_has() -> None:
+    ends = [follower(3, "throttle", catch_up_seconds=float(n)) for n in (60, 600)]
+    at = NOW + timedelta(minutes=10)
+    assert found_of(ends, 3) == {3: SlowBroker("throttle", at)}
+    assert found_of([*ends, follower(3, "throttle")], 3)[3].caught_up_at is None
+    (said, _) = forecast_text.advised(replace(foresee(STILL), slow=found_of(ends, 3)))
+    assert said.endswith(
+        f"Or wait until about {at:%H:%M} UTC: by the snapshots' pace it has caught up then."
+    )
+    past = {3: SlowBroker("throttle", NOW - timedelta(seconds=1))}
+    assert "Or wait" not in forecast_text.advised(replace(foresee(STILL), slow=past))[0]
