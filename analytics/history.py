@@ -236,11 +236,15 @@ def _gone(
     """Bytes that left: the mean of both measures, weighted by the inverse of their variances.
 
     Retention deletes all that lies below its new log start; a purge leaves a part of a segment.
+    Nothing left where both allow it: a purge at every snapshot mostly stays inside one segment.
     """
     first = lacking_off**2
     second = unsure**2 + segment_bytes.astype(np.float64) ** 2 / 12  # anywhere in a segment
     weight = first / np.maximum(first + second, 1.0)
-    return np.rint(lacking + (below_start - lacking) * weight).astype(np.int64)
+    little = np.minimum(lacking_off, segment_bytes / 8)
+    nothing = (below_start < segment_bytes) & (np.abs(lacking) <= little)
+    found = lacking + (below_start - lacking) * weight
+    return np.where(nothing, 0, np.rint(found)).astype(np.int64)
 
 
 def _below(old: _Dense, left: Ints, right: Ints, offset: Ints) -> tuple[Ints, Floats]:

@@ -117,6 +117,20 @@ def test_deletions_at_every_snapshot_do_not_add_up_though_records_grow() -> None
         assert abs(likely - log.below(target)) < 0.05 * log.size
 
 
+def test_a_purge_at_every_snapshot_inside_large_segments_adds_nothing_up() -> None:
+    log, found, ends = Log(segment_bytes=400_000), nothing(), [0]
+    by = Rolls(np.array([400_000]), np.array([UNKNOWN]), None)
+    for step in range(120):  # records shrink, and Streams keeps thirty snapshots of them
+        size = round(1000 * 0.98**step)
+        log.append([size] * (20_000 // size))
+        ends.append(log.end)
+        log.truncate(ends[max(0, step - 30)])
+        found = ReplicaCurves(places("t"), extended(found, points(log), by)[0])
+    for target in range(log.start + 1, log.end, 31):
+        likely = freed(found.curves, log.start, target).likely[0]
+        assert abs(likely - log.below(target)) < 0.02 * log.size
+
+
 def test_many_snapshots_keep_few_knots_where_they_tell_most() -> None:
     seen = [(0, 10 * n, 100 * n if n < 50 else 5000 + 1500 * (n - 50)) for n in range(1, 101)]
     curve = snapshots(*seen)
