@@ -113,6 +113,8 @@ class _Sweep:
             place = self._site.place(log_dir)
             if over is not None:
                 raise over
+            if self._verdicts is None or self._site.now() >= self._verdicts.expires_at:
+                raise Refusal("expired", "the verdicts have expired meanwhile")
             with checked(row, log_dir, self._site.live) as found:
                 reason = HELD if found.held_by_broker else None
                 allocated = found.found.allocated_bytes

@@ -73,6 +73,14 @@ def test_verdicts_of_another_broker_are_left_to_its_host(host: Host) -> None:
     assert report.exit_code == 0
 
 
+def test_verdicts_that_expire_while_the_sweep_goes_on(host: Host) -> None:
+    verdicts = host.verdicts()
+    host.now = verdicts.expires_at
+    (outcome,) = host.sweep(verdicts).rows
+    assert (outcome.state, outcome.code) == ("refused", "expired")
+    assert host.stray.is_dir()
+
+
 def test_the_read_only_switch(host: Host) -> None:
     host.stopped = "the settings are read-only"
     assert host.one(apply=False).state == "would_move"
