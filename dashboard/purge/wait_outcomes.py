@@ -74,8 +74,8 @@ def said(found: Sequence[Mapping[str, Any]]) -> str | None:
     slowest = max(found, key=lambda one: float(one["waited_seconds"]))
     out = sum(bool(one["timed_out"]) for one in found)
     text = (
-        f"waited {duration(slowest['waited_seconds'])} at most over "
-        f"{plural(len(found), 'request')}; predicted {_interval(slowest)}, about "
+        f"the slowest of {plural(len(found), 'request')} took "
+        f"{duration(slowest['waited_seconds'])}; predicted {_interval(slowest)}, about "
         f"{duration(slowest['likely_seconds'])}: {told['inside']} of {len(found)} inside"
     )
     return text + (f"; {plural(out, 'request')} timed out" if out else "")

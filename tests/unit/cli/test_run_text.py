@@ -46,3 +46,16 @@ def test_records_that_came_back_are_an_alert_with_the_next_command() -> None:
     assert "ALERT, reverted: orders, 1 partition: broker 3 was elected leader" in told
     assert "next: lowwater plan --topic orders --to committed --out again.json" in told
     assert "watched until" not in told
+
+
+def test_waits_are_told_beside_their_forecast_where_there_was_one() -> None:
+    wait = {
+        "leader_id": 1, "partitions": 3, "cause": "keeps-up", "low_seconds": 0.0,
+        "likely_seconds": 0.333, "high_seconds": 0.75, "waited_seconds": 0.41,
+        "timed_out": False, "inside": True,
+    }  # fmt: skip
+    assert run_text.waits({"waits": [wait]}) == [
+        "waits: the slowest of 1 request took 0.4 s; predicted 0 s to 0.8 s, about 0.3 s: "
+        "1 of 1 inside"
+    ]
+    assert run_text.waits({"waits": []}) == run_text.waits({}) == run_text.waits(None) == []

@@ -69,7 +69,7 @@ def test_partitions_of_one_request_are_one_answer_and_the_slowest_tells_when() -
         "worst_error_seconds": 0.567,
     }  # fmt: skip
     assert wait_outcomes.said(found) == (
-        "waited 10 s at most over 3 requests; predicted 10 s to 10 s, about 10 s: 2 of 3 inside; "
+        "the slowest of 3 requests took 10 s; predicted 10 s to 10 s, about 10 s: 2 of 3 inside; "
         "1 request timed out"
     )
 
