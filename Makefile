@@ -39,12 +39,11 @@ bench: ## Measure speed against peers in one run and print tables (docs/benchmar
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	@$(BIN)/python -m tests.bench
 
-bench-large: ## Collect and analyze a million partitions, and a long history (half an hour, 8 GB)
+bench-large: ## Collect and analyze a million partitions, and a long history (some minutes, 8 GB)
 	@tools/install.sh java
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
 	@$(BIN)/python -m tests.bench.bench_collect_scale --large
 	@$(BIN)/python -m tests.bench.bench_engine --snapshots 48 --large
-	@$(BIN)/python -m tests.bench.bench_engine --snapshots 480
 
 requirements: ## Compile requirements.txt from pyproject.toml
 	@tools/install.sh

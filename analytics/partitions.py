@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, looked_up, places
+from analytics.arrow import column, looked_up, places, without
 from analytics.positions import Positions, positions, silent
 from analytics.tables import Tables
 from dashboard.snapshot_files import Manifest
@@ -122,7 +122,7 @@ def _behind(replicas: pa.Array, isr: pa.Array) -> pa.Array:
     if replicas.equals(isr) and pc.all(both).as_py():
         return pa.array([[]], replicas.type).take(pa.array(np.zeros(len(replicas), dtype=np.int8)))
     assigned, in_sync = (_pairs(lists) for lists in (replicas, isr))
-    behind = np.setdiff1d(assigned, in_sync)
+    behind = without(assigned, in_sync)
     counts = np.bincount(behind >> 32, minlength=len(replicas))
     ends = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     brokers = pa.array((behind & 0xFFFFFFFF).astype(np.int32))
@@ -131,7 +131,7 @@ def _behind(replicas: pa.Array, isr: pa.Array) -> pa.Array:
 
 def _pairs(lists: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     row, broker = pc.list_parent_indices(lists), pc.list_flatten(lists)
-    return np.asarray((row.to_numpy().astype(np.int64) << 32) | broker.to_numpy())
+    return np.asarray((row.to_numpy().astype(np.int64) << 32) | broker.to_numpy(), dtype=np.int64)
 
 
 def _leader_moves(where: pa.Array, leader: pa.Array, replicas: pa.Table) -> pa.Array:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import STRINGS, column, looked_up, places, unfolded
+from analytics.arrow import STRINGS, column, looked_up, places, unfolded, without
 from dashboard.curves import Ints
 
 POSITIONS = pa.list_(pa.struct([("committed_offset", pa.int64()), ("group_id", pa.string())]))
@@ -65,8 +65,8 @@ def silent(
     owner = np.concatenate([row, reads[at.to_numpy()], wants.to_numpy()])
     pairs = owner * width + rank
     committed, reading, known = np.split(pairs, [len(row), len(row) + len(at)])
-    members_silent = np.setdiff1d(reading, committed)
-    groups_silent = np.setdiff1d(np.setdiff1d(known, committed), members_silent)
+    members_silent = without(reading, committed)
+    groups_silent = without(without(known, committed), members_silent)
 
     def lists(found: Ints) -> pa.Array:
         texts = names.take(pa.array(found % width))

@@ -7,15 +7,20 @@ recreated half-way, with another id and empty logs.
 
 from __future__ import annotations
 
+import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dashboard.clock import format_time
+from dashboard.snapshot_files import new_id
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import SNAPSHOT_TABLES, TableSpec
 
@@ -43,6 +48,21 @@ def write(cluster: ClusterStore, began: datetime, shape: Shape, steps: range) ->
     """Write and commit the snapshots of these steps, one every five minutes; their ids."""
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(lambda step: _write(cluster, began, shape, step), steps))
+
+
+def lengthen(cluster: ClusterStore, snapshots: int) -> None:
+    """Put so many older snapshots before the oldest one: its tables, linked under earlier ids."""
+    oldest = cluster.manifest("snapshots", cluster.ids("snapshots")[0])
+    folder = Path(cluster.path, "snapshots")
+    body = json.loads((folder / oldest.id / "manifest.json").read_text())
+    for number in range(1, snapshots + 1):
+        taken_at = oldest.taken_at - EVERY * number
+        body |= {"id": new_id(taken_at), "taken_at": format_time(taken_at)}
+        earlier = folder / body["id"]
+        earlier.mkdir()
+        for table in oldest.tables:
+            os.link(folder / oldest.id / f"{table}.parquet", earlier / f"{table}.parquet")
+        (earlier / "manifest.json").write_text(json.dumps(body))
 
 
 def _write(cluster: ClusterStore, began: datetime, shape: Shape, step: int) -> str:
