@@ -40,15 +40,14 @@ def test_one_a_day_stays_for_three_months() -> None:
 
 def test_settings_move_each_step() -> None:
     ids = [taken(minutes=m) for m in range(0, 60 * 24 * 3, 10)]  # every ten minutes for three days
-    steps = {"keep_all_for": "2h", "keep_hourly_for": "1d", "keep_daily_for": "2d"}
-    hours = {name: timedelta(hours={"2h": 2, "1d": 24, "2d": 48}[text]) for name, text in
-             steps.items()}  # fmt: skip
-    found = kept(*ids, keep=SnapshotSettings(**hours))
+    keep = SnapshotSettings(timedelta(hours=2), timedelta(days=1), timedelta(days=2))
+    found = kept(*ids, keep=keep)
     ages = sorted(NOW - datetime.strptime(i[:15] + "+0000", "%Y%m%dT%H%M%S%z") for i in found)
     assert len([a for a in ages if a <= timedelta(hours=2)]) == 13
     # The hours of 12 yesterday to 9 today; the newest of 10 is younger.
     assert len([a for a in ages if timedelta(hours=2) < a <= timedelta(days=1)]) == 22
-    assert len([a for a in ages if a > timedelta(days=1)]) == 2
+    # The newest of the day before yesterday; yesterday's is younger.
+    assert [a for a in ages if a > timedelta(days=1)] == [timedelta(hours=36, minutes=40)]
     assert max(ages) <= timedelta(days=2)
 
 
