@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import signal
 import stat
@@ -14,7 +13,7 @@ import pytest
 
 from dashboard.errors import LowwaterError, UsageError
 from dashboard.model import ReplicaSize
-from dashboard.orphans import sweep_check, sweep_log, sweep_quarantine, words
+from dashboard.orphans import sweep_check, sweep_quarantine, words
 from dashboard.orphans.sweep_aside import delete, find
 from dashboard.orphans.sweep_refusal import Refusal
 from tests.unit.inventory.disks import TOPIC_ID
@@ -119,6 +118,24 @@ def test_a_folder_that_changes_while_it_moves_goes_back(
     assert host.sweep().exit_code != 0
 
 
+def test_a_folder_that_is_opened_while_it_moves_goes_back(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def opened(*_: object, **__: object) -> bool:
+        asked.append(host.stray.exists())
+        if not host.stray.exists():
+            raise Refusal("open-file", "somebody opened it")
+        return False
+
+    monkeypatch.setattr(sweep_check, "refuse_if_open", opened)
+    assert host.one().code == "open-file"
+    assert asked == [True, False]
+    assert whole(host.stray)
+    assert kinds(host) == ["moving", "put-back"]
+
+
 def test_what_could_not_go_back_is_kept_until_somebody_looks(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,46 +230,6 @@ def test_of_two_sweeps_at_once_one_acts(host: Host) -> None:
     with site(host):
         assert host.one(row, apply=False).state == "would_move"
     assert host.one(row).state == "moved"
-
-
-def test_an_altered_log_stops_everything_and_is_told(host: Host) -> None:
-    host.one()
-    log = host.quarantine / "sweep.log"
-    lines = log.read_text().splitlines()
-    entry = json.loads(lines[0])
-    entry["body"]["log_dir"] = "/elsewhere"
-    log.write_text("\n".join([json.dumps(entry), *lines[1:]]) + "\n")
-    for apply in (False, True):
-        with pytest.raises(LowwaterError) as caught:
-            host.sweep(apply=apply)
-        assert caught.value.code == "SWEEP_LOG_BROKEN"
-        assert "entry 1 was changed" in caught.value.message
-    log.write_text(lines[1] + "\n")
-    with pytest.raises(LowwaterError, match="lines are missing"):
-        host.sweep()
-
-
-def test_a_log_that_points_outside_is_no_log_of_ours(host: Host) -> None:
-    """Its chain may hold: who writes it can hash. Names in it would become paths to delete."""
-    host.one()
-    victim = host.folder / "victim" / STRAY
-    victim.mkdir(parents=True)
-    log = host.quarantine / "sweep.log"
-    entries = [json.loads(line) for line in log.read_text().splitlines()]
-    for changed in ({"item": "../victim"}, {"directory": "../../victim"}):
-        log.write_text("")
-        folder = os.open(host.quarantine, os.O_RDONLY)
-        made = sweep_log.SweepLog(folder, "here", host.now)
-        made.append("moving", {**entries[0]["body"], **changed}, host.now)
-        made.append("moved", {"item": changed.get("item", entries[0]["body"]["item"])}, host.now)
-        made.close()
-        os.close(folder)
-        host.now += 2 * DAY
-        for apply in (False, True):
-            with pytest.raises(LowwaterError) as caught:
-                host.sweep(apply=apply)
-            assert caught.value.code == "SWEEP_LOG_BROKEN"
-    assert victim.is_dir()
 
 
 def test_a_disk_that_does_not_take_a_move_has_it_undone(

@@ -70,3 +70,15 @@ def test_a_deletion_killed_at_any_step_goes_on(host: Host, point: str) -> None:
     assert not aside.exists()
     assert kinds(host)[-1] == "deleted"
     assert host.sweep(host.verdicts(host.row(broker_id=2))).rows == ()
+
+
+def test_another_folder_under_the_old_name_is_not_taken_for_the_one_that_was_meant(
+    host: Host,
+) -> None:
+    row = host.row()
+    killed(host.sweep, "after:moving")
+    host.stray.rename(host.folder / "elsewhere")
+    host.disk.segment(host.disk.folder(STRAY), 0)
+    host.sweep(host.verdicts(host.row(broker_id=2)))
+    assert kinds(host) == ["moving", "lost"]
+    assert host.one(row).code in (None, "changed")
