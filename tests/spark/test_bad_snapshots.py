@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from analytics import __main__ as service
-from dashboard.errors import StoreError
-from dashboard.pruning import prune
+from tests.spark import looks
 from tests.spark.conftest import START, Lab, Snapshot
 
 pytestmark = pytest.mark.spark
 
 # 255 characters, as many as a topic's name may have; Kafka takes any text for a group.
 ODD = ("ü\n\t\"'`\\</script><b>💧\u202e%s{}$(x);--" * 9)[:255]
-
-
-def _file(lab: Lab, snapshot_id: str, table: str) -> Path:
-    return Path(lab.cluster.path) / "snapshots" / snapshot_id / f"{table}.parquet"
-
-
-def _rewritten(lab: Lab, snapshot_id: str, table: str, change: Callable[..., pa.Table]) -> None:
-    path = _file(lab, snapshot_id, table)
-    pq.write_table(change(pq.read_table(path)), path)
-
-
-def _refused(lab: Lab, **options: Any) -> StoreError:
-    with pytest.raises(StoreError) as caught:
-        lab.analyze(**options)
-    assert caught.value.next_step
-    assert lab.cluster.latest("findings") is None
-    return caught.value
-
-
-def _held(lab: Lab) -> dict[tuple[str, str], int]:
-    return {(h["topic"], h["group_id"]): h["committed_offset"] for h in lab.rows("holds")}
-
-
-def _curve(lab: Lab, partition: int = 0) -> list[tuple[int, str]]:
-    """Offsets of the first replica's knots, each with how the bytes before it were measured."""
-    rows = [c for c in lab.rows("curves") if (c["partition"], c["broker_id"]) == (partition, 1)]
-    return [(c["offset"], c["method"]) for c in rows]
 
 
 CUT: dict[str, Callable[[Path], object]] = {
@@ -65,21 +32,21 @@ def test_snapshots_cut_short_are_named_and_the_next_one_goes_on_without_them(lab
     cut = []
     for table, do in CUT.items():
         cut.append(lab.write(Snapshot().topic("t", groups={"g": 20})))
-        do(_file(lab, cut[-1], table))
-        error = _refused(lab, snapshot_id=cut[-1])
+        do(looks.file(lab, cut[-1], table))
+        error = looks.refused(lab, snapshot_id=cut[-1])
         assert (error.code, cut[-1] in error.message) == ("STORE_UNREADABLE", True)
     lab.write(Snapshot().topic("t", groups={"g": 30}))
 
     done = lab.analyze()
 
     assert done.left_out == tuple(cut)
-    assert _held(lab) == {("t", "g"): 30, ("t", "gone"): 5}
+    assert looks.held(lab) == {("t", "g"): 30, ("t", "gone"): 5}
     (row,) = [q for q in lab.rows("quality") if q["table"] == "history"]
     assert (row["complete"], all(name in row["reason"] for name in cut)) == (False, True)
     assert list(lab.cluster.manifest("findings", done.analysis_id).details["left_out"]) == cut
     assert len(lab.cluster.ids("snapshots")) == 6, "nothing is removed"
     oldest = lab.cluster.ids("snapshots")[0]
-    _file(lab, oldest, "x").with_name("manifest.json").write_text("[]")
+    looks.file(lab, oldest, "x").with_name("manifest.json").write_text("[]")
     lab.write(Snapshot().topic("t", groups={"g": 30}))
     assert lab.analyze().left_out == (), "what lies before the last analysis is not read again"
 
@@ -87,17 +54,19 @@ def test_snapshots_cut_short_are_named_and_the_next_one_goes_on_without_them(lab
 def test_a_snapshot_with_other_rows_than_its_manifest_says_is_no_half_result(lab: Lab) -> None:
     bad = lab.write(Snapshot().topic("a", groups={"g": 1}).topic("b", groups={"g": 1}))
     for table in ("partitions", "group_offsets"):
-        _rewritten(lab, bad, table, lambda rows: rows.slice(0, 1))
-    error = _refused(lab)
+        looks.rewritten(lab, bad, table, lambda rows: rows.slice(0, 1))
+    error = looks.refused(lab)
     assert error.code == "STORE_UNREADABLE"
     assert "1 rows where its manifest says 2" in error.message
 
 
 def test_missing_and_extra_columns_are_those_of_other_minors(lab: Lab) -> None:
     other = lab.write(Snapshot().topic("t", groups={"g": 50}))
-    _rewritten(lab, other, "partitions", lambda rows: rows.drop_columns(["isr", "leader_epoch"]))
-    _rewritten(lab, other, "groups", lambda rows: rows.append_column("mood", pa.nulls(0)))
-    _rewritten(
+    looks.rewritten(
+        lab, other, "partitions", lambda rows: rows.drop_columns(["isr", "leader_epoch"])
+    )
+    looks.rewritten(lab, other, "groups", lambda rows: rows.append_column("mood", pa.nulls(0)))
+    looks.rewritten(
         lab, other, "replicas", lambda rows: rows.append_column("x", pa.nulls(2)).select([
             "x", *reversed([n for n in rows.column_names if n not in ("in_sync", "error")])])
     )  # fmt: skip
@@ -110,8 +79,8 @@ def test_missing_and_extra_columns_are_those_of_other_minors(lab: Lab) -> None:
 )
 def test_without_a_key_column_rows_are_no_rows(lab: Lab, table: str, column: str) -> None:
     bad = lab.write(Snapshot().topic("t", groups={"g": 50}))
-    _rewritten(lab, bad, table, lambda rows: rows.drop_columns([column]))
-    error = _refused(lab)
+    looks.rewritten(lab, bad, table, lambda rows: rows.drop_columns([column]))
+    error = looks.refused(lab)
     assert (error.code, f"no column '{column}'" in error.message) == ("STORE_UNREADABLE", True)
 
 
@@ -122,8 +91,8 @@ def test_a_column_of_another_type_is_named(lab: Lab) -> None:
         at = rows.column_names.index("size_bytes")
         return rows.set_column(at, "size_bytes", pa.array([math.nan] * rows.num_rows))
 
-    _rewritten(lab, bad, "replicas", with_nan)
-    error = _refused(lab)
+    looks.rewritten(lab, bad, "replicas", with_nan)
+    error = looks.refused(lab)
     assert "'size_bytes' is double, not int64" in error.message
 
 
@@ -135,8 +104,8 @@ def test_two_snapshots_at_the_same_time_count_in_the_order_of_their_commits(lab:
     )  # fmt: skip
     assert first < second
     lab.analyze()
-    assert _held(lab) == {("t", "g"): 20}
-    assert _curve(lab) == [(0, "proportional"), (100, "proportional"), (120, "history")]
+    assert looks.held(lab) == {("t", "g"): 20}
+    assert looks.curve(lab) == [(0, "proportional"), (100, "proportional"), (120, "history")]
 
 
 @pytest.mark.parametrize("each", [True, False])
@@ -147,10 +116,10 @@ def test_a_clock_that_steps_back_makes_the_newest_no_older(lab: Lab, each: bool)
         if each or end == 160:
             done = lab.analyze()
     assert lab.cluster.latest_analysis() == done.analysis_id
-    assert _held(lab) == {("t", "g"): 110}
+    assert looks.held(lab) == {("t", "g"): 110}
     assert lab.targets()["t"]["high_watermark"] == 160
     assert lab.rows("reclaimable")[0]["taken_at"] == START + timedelta(minutes=12)
-    assert [offset for offset, _ in _curve(lab)] == [0, 100, 140, 160]
+    assert [offset for offset, _ in looks.curve(lab)] == [0, 100, 140, 160]
     if each:
         held = lab.rows("holds")
         lab.analyze(full=True)
@@ -172,11 +141,11 @@ def test_curves_and_holds_end_where_a_topic_was_recreated(lab: Lab) -> None:
     for end in (100, 120):
         lab.write(Snapshot().topic("t", end=end, size=end * 100, groups={"g": 60}))
     lab.analyze()
-    assert _curve(lab)[-1] == (120, "history")
+    assert looks.curve(lab)[-1] == (120, "history")
     lab.write(Snapshot().topic("t", topic_id="anew", end=130, size=500))
     lab.analyze()
-    assert _curve(lab) == [(0, "proportional"), (130, "proportional")]
-    assert _held(lab) == {}
+    assert looks.curve(lab) == [(0, "proportional"), (130, "proportional")]
+    assert looks.held(lab) == {}
     assert lab.targets()["t"]["target_offset"] is None
 
 
@@ -189,8 +158,8 @@ def test_a_partition_more_begins_its_own_curve(lab: Lab) -> None:
     lab.analyze()
     rows = [r for r in lab.rows("reclaimable") if r["target"] == "committed"]
     assert [(r["partition"], r["target_offset"]) for r in rows] == [(0, 60), (1, None)]
-    assert _curve(lab)[-1] == (120, "history")
-    assert _curve(lab, 1) == [(0, "proportional"), (120, "proportional")]
+    assert looks.curve(lab)[-1] == (120, "history")
+    assert looks.curve(lab, 1) == [(0, "proportional"), (120, "proportional")]
 
 
 def test_sizes_that_shrank_without_a_moved_log_start_scale_the_curve(lab: Lab) -> None:
@@ -216,11 +185,11 @@ def test_null_is_unknown_in_every_column_that_may_be_null(lab: Lab) -> None:
             ]  # fmt: skip
             return pa.table(arrays, schema=rows.schema)
 
-        _rewritten(lab, nothing, table, emptied)
+        looks.rewritten(lab, nothing, table, emptied)
     lab.analyze()
     row = lab.targets()["t"]
     assert (row["target_offset"], row["records"], row["bytes_likely"]) == (None, None, None)
-    assert _held(lab) == {("t", "g"): 60}, "a commit that is not known is none"
+    assert looks.held(lab) == {("t", "g"): 60}, "a commit that is not known is none"
     assert lab.rows("disks")[0]["unexplained_bytes"] is None
     lab.write(Snapshot().topic("t", groups={"g": 80}))
     lab.analyze()
@@ -233,7 +202,7 @@ def test_a_group_of_255_odd_characters_keeps_every_one_of_them(lab: Lab) -> None
     lab.analyze()
     lab.write(Snapshot().topic("t", groups={"": 70}).group("", "t"))
     lab.analyze()
-    assert _held(lab) == {("t", ODD): 50, ("t", ""): 70}
+    assert looks.held(lab) == {("t", ODD): 50, ("t", ""): 70}
     assert lab.targets()["t"]["held_by"] == ODD
     assert {(b["group_id"], b["group_state"]) for b in lab.rows("blockers")} == {
         (ODD, "Gone"), ("", "Stable"),
@@ -262,105 +231,3 @@ def test_one_empty_snapshot_of_a_cluster_without_brokers(lab: Lab) -> None:
     writer = lab.cluster.begin("snapshots", START)
     writer.commit(1.0, {})
     assert lab.analyze().tables["reclaimable"] == 0
-
-
-def test_a_damaged_analysis_is_left_out_and_an_older_one_serves(lab: Lab) -> None:
-    lab.write(Snapshot().topic("t", groups={"g": 10, "gone": 5}))
-    lab.analyze()
-    lab.write(Snapshot().topic("t", groups={"g": 20}))
-    damaged = lab.analyze().analysis_id
-    (Path(lab.cluster.path) / "findings" / damaged / "curves.parquet").write_bytes(b"PAR1")
-    lab.write(Snapshot().topic("t", groups={"g": 40}))
-    done = lab.analyze()
-    assert done.left_out == (damaged,)
-    assert _held(lab) == {("t", "g"): 40, ("t", "gone"): 5}
-
-
-def test_an_older_snapshot_analyzed_again_is_no_base_and_not_shown(lab: Lab) -> None:
-    first = lab.write(Snapshot().topic("t", groups={"g": 10}))
-    brief = lab.write(Snapshot().topic("t", groups={"g": 10, "brief": 5}))
-    newest = lab.write(Snapshot().topic("t", groups={"g": 10}))
-    shown = lab.analyze()
-    prune(lab.cluster, "snapshots", lambda _: {first, newest}, START)
-    assert brief not in lab.cluster.ids("snapshots")
-    lab.analyze(snapshot_id=first)
-    assert lab.cluster.latest_analysis() == shown.analysis_id
-    lab.write(Snapshot().topic("t", groups={"g": 20}))
-    lab.analyze()
-    assert _held(lab) == {("t", "g"): 20, ("t", "brief"): 5}
-
-
-def test_all_history_again_forgets_no_group_that_only_thinned_out_snapshots_saw(lab: Lab) -> None:
-    lab.write(Snapshot().topic("t", groups={"g": 10, "brief": 5}).topic("r", groups={"brief": 7}))
-    middle = lab.write(Snapshot().topic("t", groups={"g": 10, "brief": 8}))
-    lab.analyze()
-    newest = lab.write(Snapshot().topic("t", groups={"g": 20}).topic("r", topic_id="anew"))
-    first = lab.cluster.ids("snapshots")[0]
-    prune(lab.cluster, "snapshots", lambda _: {first, newest}, START)
-    assert middle not in lab.cluster.ids("snapshots")
-    lab.analyze(full=True)
-    assert _held(lab) == {("t", "g"): 20, ("t", "brief"): 8}
-
-
-def test_snapshots_pruned_while_they_are_folded_cost_resolution_only(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ids = [
-        lab.write(Snapshot().topic("t", end=end, size=end * 100, groups={"g": end // 2}))
-        for end in (100, 120, 140, 160, 180)
-    ]
-    opened = lab.cluster.fs.open
-    doomed = [ids[1], ids[2]]
-
-    def pruned_first(path: str, mode: str = "rb") -> Any:
-        # The first when Spark's files are looked at, the second in the middle of the curves.
-        for name, table in zip(doomed, ("group_offsets", "replicas"), strict=True):
-            if f"{name}/{table}" in path:
-                prune(lab.cluster, "snapshots", lambda kept, n=name: set(kept) - {n}, START)
-        return opened(path, mode)
-
-    monkeypatch.setattr(lab.cluster.fs, "open", pruned_first)
-    done = lab.analyze()
-    assert lab.cluster.ids("snapshots") == [ids[0], ids[3], ids[4]]
-    assert set(done.left_out) <= set(doomed)
-    assert _held(lab) == {("t", "g"): 90}
-    assert [offset for offset, _ in _curve(lab)] == [0, 100, 160, 180]
-
-
-def test_the_analyzed_snapshot_itself_pruned_meanwhile_has_its_own_name(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab.write(Snapshot().topic("t"))
-    doomed = lab.write(Snapshot().topic("t"))
-    opened = lab.cluster.fs.open
-
-    def pruned_first(path: str, mode: str = "rb") -> Any:
-        if f"{doomed}/replicas" in path:
-            prune(lab.cluster, "snapshots", lambda kept: kept[:1], START)
-        return opened(path, mode)
-
-    monkeypatch.setattr(lab.cluster.fs, "open", pruned_first)
-    assert _refused(lab).code == "SNAPSHOT_NOT_FOUND"
-
-
-def test_the_loop_answers_a_bad_snapshot_with_its_reason_and_goes_on(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    bad = lab.write(Snapshot().topic("t", groups={"g": 50}))
-    _file(lab, bad, "replicas").write_bytes(b"PAR1 half a file")
-    broken = lab.write(Snapshot().topic("t", groups={"g": 60}))
-    _file(lab, broken, "x").with_name("manifest.json").write_text("no JSON")
-    good = lab.write(Snapshot().topic("t", groups={"g": 70}))
-    lines = [{"snapshot_id": i} for i in (bad, broken, "20200101T000000000Z-gone", good)]
-    monkeypatch.setattr(service, "open_session", lambda _settings: lab.spark)
-    monkeypatch.setattr(service, "prepare", lambda *_words, **_more: None)
-    monkeypatch.setattr("sys.stdin", io.StringIO("".join(json.dumps(x) + "\n" for x in lines)))
-    answers = io.StringIO()
-    assert service._serve(lab.settings, str(tmp_path), None, answers) == 0
-    _, first, second, third, last = map(json.loads, answers.getvalue().splitlines())
-    assert [a["error"]["code"] for a in (first, second, third)] == [
-        "STORE_UNREADABLE", "STORE_UNREADABLE", "SNAPSHOT_NOT_FOUND",
-    ]  # fmt: skip
-    assert all(a["error"]["next"] and a["exit_code"] == 1 for a in (first, second, third))
-    assert last["snapshot_id"] == good
-    assert last["left_out"] == [bad, broken]

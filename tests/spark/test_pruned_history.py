@@ -1,0 +1,119 @@
+"""An analysis goes on with what is left of history: pruned meanwhile, thinned out, or damaged."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analytics import __main__ as service
+from dashboard.pruning import prune
+from tests.spark import looks
+from tests.spark.conftest import START, Lab, Snapshot
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_damaged_analysis_is_left_out_and_an_older_one_serves(lab: Lab) -> None:
+    lab.write(Snapshot().topic("t", groups={"g": 10, "gone": 5}))
+    lab.analyze()
+    lab.write(Snapshot().topic("t", groups={"g": 20}))
+    damaged = lab.analyze().analysis_id
+    (Path(lab.cluster.path) / "findings" / damaged / "curves.parquet").write_bytes(b"PAR1")
+    lab.write(Snapshot().topic("t", groups={"g": 40}))
+    done = lab.analyze()
+    assert done.left_out == (damaged,)
+    assert looks.held(lab) == {("t", "g"): 40, ("t", "gone"): 5}
+
+
+def test_an_older_snapshot_analyzed_again_is_no_base_and_not_shown(lab: Lab) -> None:
+    first = lab.write(Snapshot().topic("t", groups={"g": 10}))
+    brief = lab.write(Snapshot().topic("t", groups={"g": 10, "brief": 5}))
+    newest = lab.write(Snapshot().topic("t", groups={"g": 10}))
+    shown = lab.analyze()
+    prune(lab.cluster, "snapshots", lambda _: {first, newest}, START)
+    assert brief not in lab.cluster.ids("snapshots")
+    lab.analyze(snapshot_id=first)
+    assert lab.cluster.latest_analysis() == shown.analysis_id
+    lab.write(Snapshot().topic("t", groups={"g": 20}))
+    lab.analyze()
+    assert looks.held(lab) == {("t", "g"): 20, ("t", "brief"): 5}
+
+
+def test_all_history_again_forgets_no_group_that_only_thinned_out_snapshots_saw(lab: Lab) -> None:
+    lab.write(Snapshot().topic("t", groups={"g": 10, "brief": 5}).topic("r", groups={"brief": 7}))
+    middle = lab.write(Snapshot().topic("t", groups={"g": 10, "brief": 8}))
+    lab.analyze()
+    newest = lab.write(Snapshot().topic("t", groups={"g": 20}).topic("r", topic_id="anew"))
+    first = lab.cluster.ids("snapshots")[0]
+    prune(lab.cluster, "snapshots", lambda _: {first, newest}, START)
+    assert middle not in lab.cluster.ids("snapshots")
+    lab.analyze(full=True)
+    assert looks.held(lab) == {("t", "g"): 20, ("t", "brief"): 8}
+
+
+def test_snapshots_pruned_while_they_are_folded_cost_resolution_only(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [
+        lab.write(Snapshot().topic("t", end=end, size=end * 100, groups={"g": end // 2}))
+        for end in (100, 120, 140, 160, 180)
+    ]
+    opened = lab.cluster.fs.open
+    doomed = [ids[1], ids[2]]
+
+    def pruned_first(path: str, mode: str = "rb") -> Any:
+        # The first when Spark's files are looked at, the second in the middle of the curves.
+        for name, table in zip(doomed, ("group_offsets", "replicas"), strict=True):
+            if f"{name}/{table}" in path:
+                prune(lab.cluster, "snapshots", lambda kept, n=name: set(kept) - {n}, START)
+        return opened(path, mode)
+
+    monkeypatch.setattr(lab.cluster.fs, "open", pruned_first)
+    done = lab.analyze()
+    assert lab.cluster.ids("snapshots") == [ids[0], ids[3], ids[4]]
+    assert set(done.left_out) <= set(doomed)
+    assert looks.held(lab) == {("t", "g"): 90}
+    assert [offset for offset, _ in looks.curve(lab)] == [0, 100, 160, 180]
+
+
+def test_the_analyzed_snapshot_itself_pruned_meanwhile_has_its_own_name(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.write(Snapshot().topic("t"))
+    doomed = lab.write(Snapshot().topic("t"))
+    opened = lab.cluster.fs.open
+
+    def pruned_first(path: str, mode: str = "rb") -> Any:
+        if f"{doomed}/replicas" in path:
+            prune(lab.cluster, "snapshots", lambda kept: kept[:1], START)
+        return opened(path, mode)
+
+    monkeypatch.setattr(lab.cluster.fs, "open", pruned_first)
+    assert looks.refused(lab).code == "SNAPSHOT_NOT_FOUND"
+
+
+def test_the_loop_answers_a_bad_snapshot_with_its_reason_and_goes_on(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bad = lab.write(Snapshot().topic("t", groups={"g": 50}))
+    looks.file(lab, bad, "replicas").write_bytes(b"PAR1 half a file")
+    broken = lab.write(Snapshot().topic("t", groups={"g": 60}))
+    looks.file(lab, broken, "x").with_name("manifest.json").write_text("no JSON")
+    good = lab.write(Snapshot().topic("t", groups={"g": 70}))
+    lines = [{"snapshot_id": i} for i in (bad, broken, "20200101T000000000Z-gone", good)]
+    monkeypatch.setattr(service, "open_session", lambda _settings: lab.spark)
+    monkeypatch.setattr(service, "prepare", lambda *_words, **_more: None)
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(json.dumps(x) + "\n" for x in lines)))
+    answers = io.StringIO()
+    assert service._serve(lab.settings, str(tmp_path), None, answers) == 0
+    _, first, second, third, last = map(json.loads, answers.getvalue().splitlines())
+    assert [a["error"]["code"] for a in (first, second, third)] == [
+        "STORE_UNREADABLE", "STORE_UNREADABLE", "SNAPSHOT_NOT_FOUND",
+    ]  # fmt: skip
+    assert all(a["error"]["next"] and a["exit_code"] == 1 for a in (first, second, third))
+    assert last["snapshot_id"] == good
+    assert last["left_out"] == [bad, broken]
