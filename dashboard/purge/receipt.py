@@ -30,7 +30,10 @@ _DEFAULTS_MS = {
 
 
 def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dict[str, Any]:
-    """Size, log start and log end of every replica of `keys`, future ones left out."""
+    """Size, log start and log end of every replica of `keys`; of future ones only where they are.
+
+    `future` lists `[topic, partition, broker_id]` of replicas that move to another log dir.
+    """
     wanted = set(keys)
     answer = live.log_dirs(wanted)
     offsets = {
@@ -51,7 +54,12 @@ def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dic
                 "log_end_offset": seen.log_end_offset if seen else None,
             }
         )
-    return {"taken_at": format_time(now), "replicas": replicas}
+    future = sorted(
+        [r.topic, r.partition, r.broker_id]
+        for r in answer.replicas
+        if r.is_future and TopicPartition(r.topic, r.partition) in wanted
+    )
+    return {"taken_at": format_time(now), "replicas": replicas, "future": future}
 
 
 def unread(

@@ -85,7 +85,12 @@ def _reading(
         alive=alive,
         first=_offsets(allowed, sample, at),
         second={},
-        moving=frozenset(k for k, f in allowed.items() if f.leader_moves_to is not None),
+        moving=frozenset(
+            key
+            for topic, partition, broker_id in sample["future"]
+            if (key := TopicPartition(topic, partition)) in allowed
+            and allowed[key].leader_id == broker_id
+        ),
         log_dirs_unread=frozenset(),
         fetch_wait_ms=polls,
         versions={},

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from dashboard.model import TopicPartition
+from dashboard.model import LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.purge import receipt as receipts
 from dashboard.purge import wait_outcomes
 from dashboard.purge.journal_rows import PartitionRow, WaitForecast
+from dashboard.purge.recheck import recheck
+from dashboard.purge.run_waits import expected
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.outcomes import receipt, run
 from tests.unit.purge.room import Room
@@ -141,6 +144,33 @@ def test_a_replica_that_gave_no_answer_is_expected_to_run_into_the_timeout(room:
         0: "keeps-up", 1: "silent", 2: "keeps-up",
     }  # fmt: skip
     assert forecasts[1] == WaitForecast("silent", 10.0, 10.0, 10.25)
+
+
+def test_a_leader_that_moves_its_log_is_expected_to_run_into_the_timeout(room: Room) -> None:
+    log_dirs = room.live.log_dirs
+
+    def moving(partitions: Any = None) -> LogDirsAnswer:
+        seen = log_dirs(partitions)
+        copies = [
+            ReplicaSize(broker_id, "/d2", TOPIC, partition, 1, 5, is_future=True)
+            for broker_id, partition in ((1, 0), (2, 1))  # a follower's move holds nobody up
+        ]
+        return replace(seen, replicas=(*seen.replicas, *copies))
+
+    plan = room.plan()
+    room.live.log_dirs = moving  # type: ignore[method-assign]
+    rows = room.journal.partitions(room.queue(plan))
+    sample = receipts.measure(room.live, list(room.live.parts), NOW)
+    facts = recheck(room.live, plan, rows, NOW).allowed
+    polls = {1: 500, 2: 500, 3: 500}
+    found = expected(room.live, facts, sample, polls, 10_000, now=room.clock, sleep=_never)
+    assert {key.partition: wait.cause for key, wait in found.items()} == {
+        0: "log-dir-move", 1: "keeps-up", 2: "keeps-up",
+    }  # fmt: skip
+
+
+def _never(seconds: float) -> None:
+    raise AssertionError(f"slept {seconds} s for nothing")
 
 
 def test_followers_out_of_sync_are_looked_at_twice_before_they_are_judged(room: Room) -> None:
