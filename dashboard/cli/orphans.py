@@ -66,16 +66,12 @@ def _found(
     cluster: ClusterStore, analysis_id: str
 ) -> tuple[dict[str, Any], Sequence[MissingInventory]]:
     from dashboard.orphans.missing import missing_inventories
-    from dashboard.orphans.words import LATE_DELETE, LEAST_SNAPSHOTS
+    from dashboard.orphans.words import seen_once
 
     def rows(table: str) -> list[dict[str, Any]]:
         return list(cluster.read("findings", analysis_id, table).to_pylist())
 
     orphans, disks = rows("orphans"), rows("disks")
-    # A -stray folder is told at once, and a -delete folder is on its way out.
-    open_kinds = [r for r in rows("sightings") if r["folder"] != "stray"]
-    once = [r for r in open_kinds
-            if r["kind"] != LATE_DELETE and r["snapshots_seen"] < LEAST_SNAPSHOTS]  # fmt: skip
     missing = missing_inventories(disks)
     value = {
         "analysis_id": analysis_id,
@@ -83,7 +79,7 @@ def _found(
         "rows": orphans,
         "disks": disks,
         "missing": [broker.to_json() for broker in missing],
-        "seen_once": len(once),
+        "seen_once": seen_once(rows("sightings")),
     }
     return value, missing
 

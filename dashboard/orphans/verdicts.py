@@ -19,6 +19,9 @@ from dashboard.errors import LowwaterError, RefusedError, VerdictsError
 from dashboard.orphans.words import CHECKPOINT_ENTRY, KINDS, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dashboard.snapshot_files import Manifest
     from dashboard.snapshots import ClusterStore
 
 FORMAT_VERSION = 1
@@ -82,13 +85,20 @@ class Verdicts:
 def of_analysis(cluster: ClusterStore, analysis_id: str, *, now: datetime) -> Verdicts:
     """The orphans of a committed analysis, to be written at `now`. Raises StoreError."""
     manifest = cluster.manifest("findings", analysis_id)
+    return of_table(cluster, manifest, cluster.read("findings", analysis_id, "orphans"), now=now)
+
+
+def of_table(
+    cluster: ClusterStore, manifest: Manifest, orphans: pa.Table, *, now: datetime
+) -> Verdicts:
+    """The same from the findings table `orphans` of that analysis, as it was read."""
     snapshot_id = str(manifest.details["snapshot_id"])
     names = [field.name for field in fields(Verdict)]
-    rows = cluster.read("findings", analysis_id, "orphans", [*names, "taken_at"]).to_pylist()
+    rows = orphans.select([*names, "taken_at"]).to_pylist()
     # A snapshot may be pruned while its findings are kept; each of their rows has its time.
     taken_at = rows[0]["taken_at"] if rows else manifest.taken_at
     return Verdicts(
-        cluster.cluster_id, cluster.name, analysis_id, snapshot_id, taken_at, now, now + VALID_FOR,
+        cluster.cluster_id, cluster.name, manifest.id, snapshot_id, taken_at, now, now + VALID_FOR,
         tuple(Verdict(**{name: row[name] for name in names}) for row in rows),
     )  # fmt: skip
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 # Kinds, by what tells them (docs/orphans.md).
 STRAY = "stray"
 DELETED_TOPIC = "deleted-topic"
@@ -23,3 +26,16 @@ REMOVABLE = "removable"
 SCHEDULED = "scheduled"
 NEVER = "never"
 VERDICTS = (REMOVABLE, SCHEDULED, NEVER)
+
+
+def seen_once(sightings: Iterable[Mapping[str, Any]]) -> int:
+    """How many rows of the findings table `sightings` wait for a second look.
+
+    A `-stray` folder is told at once, and a `-delete` folder is on its way out.
+    """
+    return sum(
+        row["snapshots_seen"] < LEAST_SNAPSHOTS
+        and row["folder"] != "stray"
+        and row["kind"] != LATE_DELETE
+        for row in sightings
+    )

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from dashboard.clock import format_time
+from dashboard.csv_cells import cell
 from dashboard.purge.journal_reads import JournalReads
 from dashboard.purge.journal_rows import PartitionRow, RunView
 
@@ -22,8 +23,6 @@ _PARTITION_COLUMNS = (
     "answer_error_code", "low_watermark", "leader_log_start_offset", "followers_behind", "error",
     "message", "predicted_bytes",
 )  # fmt: skip
-# A spreadsheet takes a cell that begins so for a formula; Kafka's own names never hold these.
-_FORMULA = ("=", "+", "@", "\t", "\r")
 
 
 def as_json(journal: JournalReads, run_ids: Collection[str] | None = None) -> str:
@@ -79,7 +78,7 @@ def _run(journal: JournalReads, view: RunView) -> dict[str, Any]:
 def _run_cells(view: RunView) -> list[str]:
     run, body = view.run, view.to_json()
     values = {**body, "run_state": run.state, "typed": run.typed, "plan_sha256": run.plan_sha256}
-    return [_cell(values[name]) for name in _RUN_COLUMNS]
+    return [cell(values[name]) for name in _RUN_COLUMNS]
 
 
 def _partition_cells(row: PartitionRow) -> list[str]:
@@ -88,11 +87,4 @@ def _partition_cells(row: PartitionRow) -> list[str]:
         **row.to_json(),
         "sent_at": format_time(row.sent_at) if row.sent_at else None,
     }
-    return [_cell(values[name]) for name in _PARTITION_COLUMNS]
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return [cell(values[name]) for name in _PARTITION_COLUMNS]
