@@ -31,8 +31,6 @@ def test_what_is_not_known_of_a_connection_is_left_to_the_reader() -> None:
     assert "--bootstrap-server HOST:PORT" in sweep_line(["/d"], {})
     line = sweep_line(["/d"], {"client_config": "/etc/my kafka"})
     assert "--client-config '/etc/my kafka'" in line
-        ["/d"], {"client_config": "/etc/my kafka"}
-    )
 
 
 def test_csv_has_a_line_per_orphan_and_no_formula() -> None:
