@@ -16,6 +16,7 @@ from kafka.admin import KafkaAdminClient
 from dashboard.cluster.live import connect
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
+from dashboard.purge.forecast import forecast
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import carry_out, until
 from tests.brokers.purge_proof import Left, assert_proved
@@ -80,8 +81,18 @@ def test_a_leader_that_moves_is_guarded_when_it_is_planned(
     assert guard.name == "leader-log-dir-move"
     assert str(goes_to) in guard.reason
     lifted = bench.plan(topic, override=("leader-log-dir-move=it may take its time",))
+    foreseen = forecast(bench.settings, bench.settings.data, None, lifted)
     view = bench.apply(lifted, timeout=timedelta(seconds=1))
     assert_proved(bench, view, "partial", Left(topic, 0, "leader_done", range(3500, RECORDS)))
+    # Two looks a second apart tell how many records the future replica lacks.
+    (stall,) = foreseen.stalls
+    assert (stall.cause, stall.broker_id) == ("log-dir-move", BROKER)
+    assert 0 < (stall.lag_records or 0) <= RECORDS
+    assert stall.closing_per_second is not None
+    (row,) = view.partitions
+    assert row.wait_forecast is not None
+    assert (row.wait_forecast.cause, row.wait_forecast.low_seconds) == ("log-dir-move", 1.0)
+    assert (row.waited_seconds or 0) >= 1.0
 
 
 def test_a_move_that_begins_as_the_request_leaves_keeps_the_run_from_done_until_it_ends(
