@@ -13,7 +13,10 @@ import pyarrow.compute as pc
 from analytics.arrow import column
 
 SEGMENTS = ["broker_id", "log_dir", "directory", "kind", "log_bytes", "allocated_bytes"]
-_DELETE_DELAY = timedelta(seconds=60)  # the broker's default of log.segment.delete.delay.ms
+_MINUTE = timedelta(minutes=1)  # the broker's default of each of its intervals below
+_REWRITES = (
+    "log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms",
+)  # fmt: skip
 # The first one that is set counts (KafkaConfig.logRetentionTimeMillis).
 _RETENTION = (
     ("log.retention.ms", timedelta(milliseconds=1)),
@@ -45,8 +48,15 @@ class Brokers:
 
     def delete_delay(self, broker_id: int) -> timedelta:
         """How long the broker keeps a `-delete` folder."""
-        value = self.settings.get((broker_id, "log.segment.delete.delay.ms"))
-        return _DELETE_DELAY if value is None else _times(int(value), timedelta(milliseconds=1))
+        return self._interval(broker_id, "log.segment.delete.delay.ms")
+
+    def rewrite_interval(self, broker_id: int) -> timedelta:
+        """How long an entry may stay in a checkpoint file after its partition has gone."""
+        return max(self._interval(broker_id, key) for key in _REWRITES)
+
+    def _interval(self, broker_id: int, key: str) -> timedelta:
+        value = self.settings.get((broker_id, key))
+        return _MINUTE if value is None else _times(int(value), timedelta(milliseconds=1))
 
     def share(self, broker_id: int, folders: int, size_bytes: int) -> float | None:
         """The larger share of the broker's folders and bytes that these are; None: not told."""

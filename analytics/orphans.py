@@ -2,7 +2,7 @@
 
 A suspect becomes an orphan when a second look, made after a snapshot that had shown it already,
 shows it again. A `-stray` folder is the broker's own word and needs no second look; a `-delete`
-folder must outlive the broker's delay. docs/orphans.md says why.
+folder must outlive the broker's delay, an entry its rewriting. docs/orphans.md says why.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dashboard.snapshot_files import Manifest
 from dashboard.tables import FINDING_TABLES
 
 Row = dict[str, Any]
-# Kafka deletes when the delay is over, in a thread that runs once in a delay itself.
-_DELETE_SLACK = timedelta(seconds=60)
+# Kafka acts when the interval is over, in a thread that runs once in an interval itself.
+_SLACK = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,13 @@ _CARRIED = (
 def _outlived(row: Row, known: Brokers) -> bool:
     if row["folder"] == "stray":
         return True
+    wait = timedelta(0)
     if row["kind"] == LATE_DELETE:
-        wait = known.delete_delay(row["broker_id"]) + _DELETE_SLACK
-        return bool(row["last_seen_at"] - row["first_seen_at"] > wait)
-    return bool(row["snapshots_seen"] >= LEAST_SNAPSHOTS)
+        wait = known.delete_delay(row["broker_id"]) + _SLACK
+    elif row["kind"] == CHECKPOINT_ENTRY:
+        wait = known.rewrite_interval(row["broker_id"]) + _SLACK
+    enough = row["snapshots_seen"] >= LEAST_SNAPSHOTS
+    return bool(enough and row["last_seen_at"] - row["first_seen_at"] > wait)
 
 
 def _shares(rows: Sequence[Row], known: Brokers) -> dict[int, float | None]:

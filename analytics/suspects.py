@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.arrow import column
+from analytics.suspect_facts import told_of
 from analytics.tables import Tables
 from dashboard.clock import parse_time
 from dashboard.snapshot_files import Manifest
@@ -22,7 +23,7 @@ UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment
 # `snap` numbers the snapshots: integers are joined instead of their ids. Topics are numbered by
 # name (`name_no`) and, where the folder's partition.metadata tells it, by id: a topic that was
 # deleted and recreated has the name of today's and another id. 200: Kafka cuts longer topics in the
-# names of -delete and -stray folders. `told`: what DescribeLogDirs lists.
+# names of -delete and -stray folders. COPIES: folders of this name on the broker.
 _STATEMENT = """
 with folders as (
     select snap, broker_id, log_dir, directory, any_value(topic) as topic,
@@ -34,7 +35,7 @@ with folders as (
     group by snap, broker_id, log_dir, directory
 ),
 placed as (
-    select snap, topic_no, partition, leader_id, replicas, isr, adding, removing,
+    select snap, topic_no, partition, replicas,
         concat(coalesce(adding, array()), coalesce(removing, array())) as moving
     from {partitions} join {snaps} using (snapshot_id) left join (
         select snap, topic_no, partition, adding, removing
@@ -44,8 +45,7 @@ placed as (
 known as (
     select folders.*, names.topic_no as name_no, coalesce(names.listed, false) as name_listed,
         names.topic_id as name_id, ids.topic_no as id_no,
-        coalesce(ids.topic, folders.topic) as real_topic, if(folder = 'live',
-            count(*) over (partition by folders.snap, broker_id, directory), 1) as copies
+        coalesce(ids.topic, folders.topic) as real_topic, COPIES as copies
     from folders
         left join {names} as names on folders.snap = names.snap and folders.topic = names.topic
         left join {names} as ids on folders.snap = ids.snap and folders.topic_id = ids.topic_id
@@ -94,42 +94,8 @@ suspected as (
     ) join {names} as names using (snap, topic_no)
         left join placed using (snap, topic_no, partition)
     where not doubtful and not coalesce(array_contains(moving, broker_id), false)
-),
-told as (
-    select snap, broker_id, log_dir, topic_no as name_no, partition, is_future,
-        any_value(size_bytes) as told_bytes
-    from {replicas} join {snaps} using (snapshot_id)
-    where size_bytes is not null and log_dir is not null
-    group by snap, broker_id, log_dir, topic_no, partition, is_future
-),
-compared as (
-    select suspected.*, told_bytes, told_bytes is not null as listed,
-        coalesce(answered.answered, false) as answered, leader_id, replicas, isr, adding, removing
-    from suspected
-        left join told on suspected.snap = told.snap and suspected.name_no = told.name_no
-            and suspected.partition = told.partition and suspected.broker_id = told.broker_id
-            and suspected.log_dir = told.log_dir and told.is_future = (folder = 'future')
-            and folder in ('live', 'future', 'checkpoint')
-        left join {answered} as answered on suspected.snap = answered.snap
-            and suspected.broker_id = answered.broker_id and suspected.log_dir = answered.log_dir
-        left join placed on suspected.snap = placed.snap and suspected.name_no = placed.topic_no
-            and suspected.partition = placed.partition
 )
-select *, case
-        when folder = 'checkpoint' then 'checkpoint-entry'
-        when folder = 'delete' then 'late-delete'
-        when folder = 'future' then 'abandoned-future'
-        when recreated then 'recreated-topic'
-        when folder = 'stray' then 'stray'
-        when assigned then 'two-log-dirs'
-        when has_topic then 'moved-away'
-        else 'deleted-topic' end as kind
-from compared
-where case
-    when folder = 'checkpoint' then not listed
-    when folder = 'future' then not assigned or (answered and not listed)
-    when folder = 'live' and assigned then not listed
-    else true end
+select * from suspected
 """
 
 
@@ -147,23 +113,34 @@ def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[dict[st
     """
     ids = [snapshot.id for snapshot in snapshots]
     numbers = pa.array(range(len(ids)), pa.int32())
+    scanned = _scans(snapshots)
+    several = pc.any(pc.not_equal(scanned["log_dir"], _first_log_dir(scanned))).as_py()
     found = tables.sql(
-        _STATEMENT,
+        _STATEMENT.replace("COPIES", _COUNTED if several else "1"),
         args={"unassigned": UNASSIGNED},
         snaps=tables.from_arrow(pa.table({"snapshot_id": ids, "snap": numbers})),
         names=tables.from_arrow(_names(tables, snapshots)),
-        scans=tables.from_arrow(_scans(snapshots)),
-        answered=tables.from_arrow(_answered(tables, ids)),
+        scans=tables.from_arrow(scanned),
         **{name: tables.read("snapshots", name, ids) for name in _LONG},
     ).toArrow()
     per_snapshot: list[list[dict[str, Any]]] = [[] for _ in ids]
     for row in found.sort_by([(name, "ascending") for name in _ORDER]).to_pylist():
         per_snapshot[row.pop("snap")].append(row)
-    return [_without_gaps(_once(rows), s) for rows, s in zip(per_snapshot, snapshots, strict=True)]
+    return [
+        told_of(tables.cluster, snapshot.id, _without_gaps(_once(rows), snapshot))
+        for rows, snapshot in zip(per_snapshot, snapshots, strict=True)
+    ]
 
 
+# Only where a broker has several log dirs: the window sorts every folder.
+_COUNTED = """if(folder = 'live',
+            count(*) over (partition by folders.snap, broker_id, directory), 1)"""
 _LONG = ("segments", "checkpoints", "partitions", "reassignments", "replicas")
 _ORDER = ("snap", "broker_id", "log_dir", "topic", "partition", "directory", "folder")
+
+
+def _first_log_dir(scanned: pa.Table) -> pa.Scalar:
+    return scanned["log_dir"][0] if scanned.num_rows else pa.scalar(None, pa.string())
 
 
 def _names(tables: Tables, snapshots: Sequence[Manifest]) -> pa.Table:
@@ -215,24 +192,6 @@ def scans(snapshot: Manifest) -> dict[tuple[int, str], Any]:
         for found in snapshot.details.get("inventories", ())
         for log_dir in found["log_dirs"]
     }
-
-
-def _answered(tables: Tables, ids: Sequence[str]) -> pa.Table:
-    """snap, broker_id, log_dir, answered: every log dir that DescribeLogDirs could read."""
-    parts = []
-    for number, snapshot_id in enumerate(ids):
-        rows = tables.cluster.read(
-            "snapshots", snapshot_id, "log_dirs", ["broker_id", "log_dir", "error"]
-        )
-        good = rows.filter(pc.and_(rows["error"].is_null(), rows["log_dir"].is_valid()))
-        flags = pa.array([True] * good.num_rows, pa.bool_())
-        snap = pa.array([number] * good.num_rows, pa.int32())
-        parts.append(
-            good.select(["broker_id", "log_dir"])
-            .append_column("snap", snap)
-            .append_column("answered", flags)
-        )
-    return pa.concat_tables(parts)
 
 
 def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

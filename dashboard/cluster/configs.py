@@ -24,8 +24,8 @@ BROKER_KEYS = (
     "log.dirs", "log.retention.check.interval.ms", "log.initial.task.delay.ms",
     "log.segment.delete.delay.ms", "log.retention.ms", "log.retention.minutes",
     "log.retention.hours", "log.cleaner.enable", "log.cleaner.backoff.ms",
-    "log.flush.start.offset.checkpoint.interval.ms", "replica.fetch.wait.max.ms",
-    "replica.lag.time.max.ms", "num.replica.fetchers", "offsets.retention.minutes",
+    "log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms",
+    "replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "num.replica.fetchers", "offsets.retention.minutes",
     "remote.log.storage.system.enable", "unclean.leader.election.enable",
     "follower.replication.throttled.rate", "leader.replication.throttled.rate",
 )  # fmt: skip

@@ -14,6 +14,7 @@ BENCHES = (
     "bench_pages",
     "bench_purge",
     "bench_estimates",
+    "bench_orphans",
 )
 
 

@@ -66,6 +66,9 @@ def test_the_delay_of_delete_folders_is_the_brokers_own_or_a_minute() -> None:
     found = facts(setting("log.segment.delete.delay.ms", "90000"))
     assert found.delete_delay(1) == timedelta(seconds=90)
     assert found.delete_delay(2) == timedelta(seconds=60)
+    assert found.rewrite_interval(1) == timedelta(seconds=60)
+    rare = facts(setting("log.flush.offset.checkpoint.interval.ms", "300000"))
+    assert rare.rewrite_interval(1) == timedelta(minutes=5)
 
 
 def test_a_log_dir_answered_if_it_was_told_without_an_error_by_a_broker_that_spoke() -> None:

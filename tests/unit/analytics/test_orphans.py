@@ -54,8 +54,11 @@ def test_a_stray_needs_one_look_a_delete_its_delay_and_all_others_two() -> None:
         seen("live", "moved-away", "t-1"),
         seen("delete", "late-delete", "b-delete", **at_delay),
         seen("delete", "late-delete", "c-delete", first_seen_at=NOW - timedelta(seconds=91)),
+        seen("checkpoint", "checkpoint-entry", "d-0", first_seen_at=NOW - timedelta(minutes=2)),
+        seen("checkpoint", "checkpoint-entry", "e-0", first_seen_at=NOW - timedelta(seconds=121)),
     )
-    assert [row["directory"] for row in found] == ["a-stray", "t-1", "c-delete"]
+    assert [row["directory"] for row in found[:-1]] == ["a-stray", "t-1", "c-delete"]
+    assert found[-1]["kind"] == "checkpoint-entry"
 
 
 def test_all_that_a_verdict_needs_reaches_it() -> None:
