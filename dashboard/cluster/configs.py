@@ -25,8 +25,9 @@ BROKER_KEYS = (
     "log.segment.delete.delay.ms", "log.retention.ms", "log.retention.minutes",
     "log.retention.hours", "log.cleaner.enable", "log.cleaner.backoff.ms",
     "log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms",
-    "replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "num.replica.fetchers", "offsets.retention.minutes",
-    "remote.log.storage.system.enable", "unclean.leader.election.enable",
+    "replica.fetch.wait.max.ms", "replica.lag.time.max.ms", "num.replica.fetchers",
+    "offsets.retention.minutes", "remote.log.storage.system.enable",
+    "unclean.leader.election.enable",
     "follower.replication.throttled.rate", "leader.replication.throttled.rate",
 )  # fmt: skip
 _TOPIC, _BROKER = 2, 4
