@@ -76,8 +76,12 @@ def lags(trends: Trends, replicas: pa.Table, taken_at: int) -> Lags:
     falls = np.where(answers, _recent(now["lag_last"] - last["lag_before"], before, last), pace)
     noise = np.nan_to_num(pace) * (FETCH_SECONDS + reading(at, told))
     stands = answers & (last["before_at"] > 0) & (now["end_last"] == last["end_before"])
-    trend = _trend(records, falls * (before / SECOND), noise, ~told | (stands & (records > noise)))
     in_sync = pc.fill_null(replicas["in_sync"], True).to_numpy()
+    # One snapshot may fall between two fetches: what differs from the next one is no trend.
+    far = (last["behind_n"] > 1) | ~in_sync
+    moves = np.where(far, falls * (before / SECOND), 0.0)
+    stuck = ~told | (stands & far & (records > noise))
+    trend = _trend(records, moves, noise, stuck)
     quiet = (taken_at - now["last_at"]) / SECOND > SILENT_SECONDS
     behind = np.nan_to_num(records) > noise
     slow = np.where(

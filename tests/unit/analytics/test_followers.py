@@ -114,6 +114,12 @@ def test_a_follower_between_two_fetches_of_a_busy_partition_is_not_slow(cluster:
     assert rows[3, 0]["append_per_second"] == pytest.approx(RATE)
 
 
+def test_few_records_that_come_and_go_are_no_trend(cluster: Cluster) -> None:
+    for lag in (0, 0, 1, 0, 3):
+        cluster.snapshot(partial(lambda few, *_: few, lag), rate=0)
+    assert {told(row) for row in cluster.rows().values()} == {(False, "steady", None)}
+
+
 def test_a_burst_that_one_snapshot_falls_into_is_not_slow(cluster: Cluster) -> None:
     cluster.run(9, lambda step, *_: 50_000 if step % 3 else 0)
     (two, _) = cluster.rows().values()
