@@ -37,6 +37,7 @@ VERBS = (
     "inventory",
     "orphans",
     "metrics",
+    "report",
     "doctor",
 )
 INTERRUPTED = 130

@@ -1,0 +1,1 @@
+"""The storage report and its files: HTML, PDF, CSV, Parquet."""

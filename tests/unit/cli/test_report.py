@@ -1,0 +1,143 @@
+"""`lowwater report`: whole files or none, named errors, and nothing of others overwritten."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from dashboard.cli.main import main
+from dashboard.tables import FINDING_TABLES
+from tests.support import sample_store
+from tests.unit.cli.plans import a_plan
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("data")
+    sample_store.write(folder)
+    return str(folder)
+
+
+def report(capsys: pytest.CaptureFixture[str], *words: str, exit_code: int = 0) -> dict[str, Any]:
+    assert main(["report", *words, "--json"]) == exit_code
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def test_parquet_is_a_folder_of_every_table(
+    data: str, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value = report(capsys, "--format", "parquet", "--out", "found", "--data", data)
+
+    assert value["tables"].keys() == FINDING_TABLES.keys()
+    assert {key: value[key] for key in ("format", "out", "cluster_id")} == {
+        "format": "parquet", "out": "found", "cluster_id": sample_store.CLUSTER_ID,
+    }  # fmt: skip
+    for name, rows in value["tables"].items():
+        assert pq.read_table(alone / "found" / f"{name}.parquet").num_rows == rows
+    assert json.loads((alone / "found" / "report.json").read_text())["tables"] == value["tables"]
+
+
+def test_a_path_that_ends_with_zip_is_one_archive(
+    data: str, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(capsys, "--format", "csv", "--out", "found.zip", "--data", data)
+
+    with zipfile.ZipFile(alone / "found.zip") as archive:
+        assert archive.read("blockers.csv").startswith(b'"snapshot_id","taken_at","group_id"')
+    assert [file.name for file in alone.iterdir()] == ["found.zip"]
+
+
+def test_an_earlier_report_is_replaced_and_other_files_never(
+    data: str, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--format", "csv", "--out", "found", "--data", data)
+    report(capsys, *words)
+    (alone / "found" / "disks.csv").write_text("old")
+    report(capsys, *words)
+    assert "old" not in (alone / "found" / "disks.csv").read_text()
+
+    (alone / "found" / "mine.txt").write_text("keep")
+    error = report(capsys, *words, exit_code=1)["error"]
+
+    assert error["code"] == "FOLDER_TAKEN"
+    assert (alone / "found" / "mine.txt").read_text() == "keep"
+    assert [file.name for file in alone.iterdir()] == ["found"]
+
+
+def test_a_folder_that_cannot_be_finished_leaves_the_old_one(
+    data: str, alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--format", "csv", "--out", "found", "--data", data)
+    report(capsys, *words)
+    before = (alone / "found" / "disks.csv").read_bytes()
+
+    def full(_table: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dashboard.reports.findings_files.as_csv", full)
+    error = report(capsys, *words, exit_code=1)["error"]
+
+    assert error["code"] == "FILE_UNWRITABLE"
+    assert (alone / "found" / "disks.csv").read_bytes() == before
+    assert [file.name for file in alone.iterdir()] == ["found"]
+
+
+def test_no_analysis_yet_is_named(
+    tmp_path: Path, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(tmp_path / "new", "no-analysis")
+    for kind in ("csv", "parquet"):
+        words = ("--format", kind, "--out", "found", "--data", str(tmp_path / "new"))
+        assert report(capsys, *words, exit_code=1)["error"]["code"] == "NO_ANALYSIS"
+    assert not (alone / "found").exists()
+
+
+def test_offsets_json_holds_the_free_targets_of_a_plan(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (alone / "plan.json").write_text(a_plan().to_json_text())
+
+    value = report(
+        capsys, "--format", "offsets-json", "--out", "offsets.json", "--plan", "plan.json"
+    )
+
+    assert value["partitions"] == 2
+    assert json.loads((alone / "offsets.json").read_text()) == {
+        "partitions": [
+            {"topic": "orders", "partition": 0, "offset": 600},
+            {"topic": "orders", "partition": 1, "offset": 600},
+        ],
+        "version": 1,
+    }
+
+
+def test_offsets_json_of_a_plan_that_is_all_guarded_is_refused(
+    alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (alone / "plan.json").write_text(a_plan(all_guarded=True).to_json_text())
+    words = ("--format", "offsets-json", "--out", "offsets.json", "--plan", "plan.json")
+
+    assert report(capsys, *words, exit_code=3)["error"]["code"] == "NOTHING_FREE"
+    assert not (alone / "offsets.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--format", "offsets-json", "--out", "o.json"), "PLAN_NOT_NAMED"),
+        (("--format", "csv", "--out", "o", "--plan", "plan.json"), "USAGE"),
+        (("--format", "xlsx", "--out", "o"), "USAGE"),
+        (("--format", "csv", "--out", "no/such/folder"), "FILE_UNWRITABLE"),
+        (("--format", "offsets-json", "--out", "o.json", "--plan", "none"), "FILE_UNREADABLE"),
+    ],
+)
+def test_wrong_usage_is_named(
+    alone: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: str
+) -> None:
+    assert report(capsys, *words, exit_code=1)["error"]["code"] == code
