@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from analytics import curves, points
+from analytics import curves, followers, points
 from analytics.followers import slow_followers
 from analytics.trend_tables import Carried, microseconds
 from dashboard.snapshots import ClusterStore, Store
@@ -173,6 +173,18 @@ def test_a_replica_that_stops_answering_is_measured_from_its_last_answer(cluster
     assert (told(row), row["alive"]) == ((True, "stuck", "broker down"), False)
     assert (row["lag_records"], row["lag_seconds"]) == (2 * EVERY * RATE, 2 * EVERY)
     assert (row["log_dir"], row["observed_at"]) == ("/d0", START + timedelta(minutes=2))
+
+
+def test_one_that_was_behind_and_then_falls_silent_stays_slow(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a slow disk: its broker answers now and then only."""
+    monkeypatch.setattr(followers, "SILENT_SECONDS", 3600.0)
+    cluster.run(4, lambda step, broker, _: 6000 * step if broker == 2 else 0)
+    cluster.down = frozenset({2, 3})
+    cluster.snapshot(lambda *_: 0)
+    rows = cluster.rows()
+    assert [rows[broker, 0]["slow"] for broker in (2, 3)] == [True, False]
 
 
 def test_a_replica_that_never_answered_is_slow_when_it_is_out_of_the_isr(cluster: Cluster) -> None:
