@@ -84,12 +84,12 @@ def lags(trends: Trends, replicas: pa.Table, taken_at: int) -> Lags:
     trend = _trend(records, moves, noise, stuck)
     quiet = (taken_at - now["last_at"]) / SECOND > SILENT_SECONDS
     behind = np.nan_to_num(records) > noise
-    # One that fell silent keeps its count: a broker whose disk is slow answers now and then only.
+    # By its last answer too: a broker whose disk is slow answers now and then only.
     lasting = last["behind_n"] >= SLOW_AFTER
     slow = np.where(
         told,
         led & ((behind & ~in_sync) | lasting),
-        ~in_sync | (behind & known & (quiet | lasting)),
+        ~in_sync | lasting | (behind & quiet & known),
     )
     leads = pc.fill_null(replicas["is_leader"], False).to_numpy()
     return Lags(leads, answers, in_sync, records, append, falls, trend, slow & ~leads)

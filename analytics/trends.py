@@ -78,13 +78,13 @@ def stepped(
     size, lag = before.size.take(row), before.lag.take(row)
     sizes = _sizes(replicas, size, step, taken_at)
     old = panes.taken(before.last, row)
-    ends, anew, far = _ends(replicas, lag, other, taken_at)
+    ends, anew, judged, far = _ends(replicas, lag, other, taken_at)
     disk, dirs = _disks(before, log_dirs, taken_at)
     return Trends(
         where,
         panes.added(size, sizes, other),
         panes.added(lag, ends, anew),
-        _last(old, lag, ends, anew, far),
+        _last(old, lag, ends, anew, judged=judged, far=far),
         dirs,
         disk,
     )
@@ -130,8 +130,10 @@ def _sizes(replicas: pa.Table, size: Panes, step: Step, taken_at: int) -> Sample
 
 def _ends(
     replicas: pa.Table, lag: Panes, other: Flags, taken_at: int
-) -> tuple[Samples, Flags, Flags]:
-    """Log ends and lags; where they begin anew; where a lag is more than two fetches explain."""
+) -> tuple[Samples, Flags, Flags, Flags]:
+    """Log ends and lags; where they begin anew; where a lag is known, be it from the last answer;
+    and where that is more than two fetches explain.
+    """
     told, end = _known(replicas, "log_end_offset")
     at = integers(replicas["observed_at"].cast(pa.int64()), taken_at)
     now = lag.now
@@ -145,8 +147,12 @@ def _ends(
     there = end[leader] + rate[leader] * ((at - at[leader]) / SECOND)
     behind = np.maximum(np.rint(there).astype(np.int64) - end, 0)
     values = {"lag": np.where(leader == np.arange(len(end)), 0, behind), "end": end}
-    far = moving[leader] & (values["lag"] > rate[leader] * (FETCH_SECONDS + reading(at, told)))
-    return Samples(told & led, LAG.start(taken_at), at, values), anew, far
+    silent = ~told & led & (now["n"] > 0) & ~other
+    lacks = np.where(silent, end[leader] - now["end_last"], values["lag"])
+    judged = silent | (told & led)
+    explained = rate[leader] * (FETCH_SECONDS + reading(at, told))
+    far = judged & moving[leader] & (lacks > explained)
+    return Samples(told & led, LAG.start(taken_at), at, values), anew, judged, far
 
 
 def reading(at: Ints, told: Flags) -> float:
@@ -154,7 +160,7 @@ def reading(at: Ints, told: Flags) -> float:
     return float(np.ptp(at[told])) / SECOND if told.any() else 0.0
 
 
-def _last(old: Pane, lag: Panes, ends: Samples, anew: Flags, far: Flags) -> Pane:
+def _last(old: Pane, lag: Panes, ends: Samples, anew: Flags, *, judged: Flags, far: Flags) -> Pane:
     follows = ends.seen & (lag.now["n"] > 0) & ~anew
     kept = {name: np.where(anew, 0, values) for name, values in old.items()}
     counted = kept["behind_n"] > 0
@@ -163,10 +169,11 @@ def _last(old: Pane, lag: Panes, ends: Samples, anew: Flags, far: Flags) -> Pane
         "lag_before": np.where(follows, lag.now["lag_last"], 0),
         "end_before": np.where(follows, lag.now["end_last"], 0),
         "before_at": np.where(follows, lag.now["last_at"], 0),
-        "behind_n": np.where(far, kept["behind_n"] + 1, 0),
-        "behind_since": np.where(far, since, 0),
     }
-    return {name: np.where(ends.seen, fresh[name], kept[name]) for name in BEFORE}
+    found = {name: np.where(ends.seen, values, kept[name]) for name, values in fresh.items()}
+    found["behind_n"] = np.where(judged, np.where(far, kept["behind_n"] + 1, 0), kept["behind_n"])
+    found["behind_since"] = np.where(judged, np.where(far, since, 0), kept["behind_since"])
+    return found
 
 
 def leaders(replicas: pa.Table, told: Flags) -> tuple[Ints, Flags]:
