@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as Part
 from pyspark.sql import SparkSession
 
 from analytics.job import analyze
@@ -75,17 +76,23 @@ def settle(bench: Bench, topic: str) -> None:
     until(same, 30)
 
 
-def estimate(bench: Bench, topic: str) -> Estimate:
-    bench.commit("estimators-g", topic, {0: TARGET})
+def estimate(bench: Bench, topic: str, target: int = TARGET) -> Estimate:
+    bench.commit("estimators-g", topic, {0: target})
     (row,) = bench.plan(topic).partitions
-    assert row.target_offset == TARGET
+    assert row.target_offset == target
     assert row.estimate is not None
     return row.estimate
 
 
-def on_disk(cluster: LocalCluster, topic: str) -> dict[int, int]:
+def on_disk(cluster: LocalCluster, topic: str, target: int = TARGET) -> dict[int, int]:
     key = TopicPartition(topic, 0)
-    return {b: segments_below(cluster, b, key, TARGET) for b in cluster.broker_ids}
+    return {b: segments_below(cluster, b, key, target) for b in cluster.broker_ids}
+
+
+def held(bench: Bench, topic: str) -> list[int]:
+    """Bytes of each replica."""
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        return [r.size_bytes for r in live.log_dirs().replicas if r.topic == topic]
 
 
 def test_an_inventory_promises_what_the_purge_frees_to_the_byte(
@@ -142,3 +149,36 @@ def test_history_comes_close_and_proportional_covers_the_truth(
     assert first.method == "proportional"
     assert first.bytes_at_once_low is not None and first.bytes_at_once_high is not None
     assert first.bytes_at_once_low <= truth <= first.bytes_at_once_high
+
+
+def test_history_follows_an_earlier_purge_and_retention_though_records_grow(
+    bench: Bench, cluster: LocalCluster, spark: SparkSession
+) -> None:
+    keep = 10 << 20
+    topic = bench.topic(0, retention_bytes=str(keep))
+    for number in range(12):
+        size = round(100 * 1.25**number)
+        produce(bench, topic, (2 << 20) // size, size)
+        settle(bench, topic)
+        if number == 2:  # somebody else's purge, into the middle of a segment
+            purged = Part(topic, 0, 25_000)
+            next(iter(bench.admin.delete_records([purged]).values())).result(20)
+        # Kafka keeps what one segment more would take below retention.bytes.
+        until(lambda: max(held(bench, topic)) < keep + (2 << 20), 30)
+        snapshot(bench)
+    settle(bench, topic)
+    snapshot(bench)
+    analyze(spark, bench.store, bench.settings, now=utc_now)
+    key = TopicPartition(topic, 0)
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        seen = live.offsets([key])[key]
+    assert seen.log_start_offset is not None and seen.high_watermark is not None
+    assert seen.log_start_offset > 25_000, "retention deleted too"
+    target = (seen.log_start_offset + seen.high_watermark) // 2
+    found, truth = estimate(bench, topic, target), sum(on_disk(cluster, topic, target).values())
+    assert found.method == "history"
+    assert found.bytes_at_once is not None
+    assert truth > 3 * (2 << 20)
+    assert abs(found.bytes_at_once - truth) <= 3 * (1 << 20), "a segment of each replica"
+    assert found.bytes_at_once_low is not None and found.bytes_at_once_high is not None
+    assert found.bytes_at_once_low <= truth <= found.bytes_at_once_high
