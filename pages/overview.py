@@ -66,6 +66,8 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
                 routes.plan_purge(numbers.safe_topics)
         with st.container(horizontal=True, horizontal_alignment="distribute"):
             how_do_you_know(screen, facts)
+            if numbers.orphan_bytes:
+                routes.link("orphans", f"{formats.size(numbers.orphan_bytes)} in orphans")
             if numbers.undeclared_topics:
                 count = formats.plural(len(numbers.undeclared_topics), "topic")
                 declare_readers(screen, f"Declare readers for {count}", numbers.undeclared_topics)

@@ -25,3 +25,13 @@ DANGER = Meaning("danger", "#b91c1c", "#b91c1c", "#fca5a5", "▲")
 
 # From light to dark in one hue: the share of a topic that is reclaimable, 0 % to 100 %.
 SHARE_SCALE = ("#e6efee", "#b3d6d2", "#6fb3ac", "#2f8f86", "#0f766e")
+
+# A follower's lag, short to long, in one hue: fill and ink of each step.
+LAG_ON_LIGHT = (
+    ("#e8eef8", "#0b1220"), ("#b9cdf0", "#0b1220"), ("#7fa3e0", "#0b1220"), ("#2f62bd", "#ffffff"),
+    ("#173f8a", "#ffffff"),
+)  # fmt: skip
+LAG_ON_DARK = (
+    ("#1b2a45", "#f1f5f9"), ("#23406f", "#ffffff"), ("#2f5fae", "#ffffff"), ("#6f9fea", "#0b1220"),
+    ("#b9d3ff", "#0b1220"),
+)  # fmt: skip

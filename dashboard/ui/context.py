@@ -21,7 +21,10 @@ STALE_AFTER_INTERVALS = 3
 _CLUSTER_KEY = "lw-cluster"
 _KEPT_KEY = "lw-kept"
 _PAGE_KEY = "lw-page"
-ADDRESS_KEYS = ("topic", "broker", "group", "guard", "who", "run", "kind", "state")
+ADDRESS_KEYS = (
+    "topic", "broker", "group", "guard", "who", "run", "kind", "state", "folder", "verdict",
+    "cause",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ def choose_filters(screen: Screen) -> Filters:
     topic = columns[0].text_input(
         "Topic", key="topic", bind="query-params", placeholder="part of its name"
     )
-    broker = _one(columns[1], "Broker", "broker", brokers)
-    group = _one(columns[2], "Group", "group", groups_of(holds))
-    guard = _one(columns[3], "Guard", "guard", ["none", *guards])
+    broker = one(columns[1], "Broker", "broker", brokers)
+    group = one(columns[2], "Group", "group", groups_of(holds))
+    guard = one(columns[3], "Guard", "guard", ["none", *guards])
     least = columns[4].selectbox("At least reclaimable", list(_LEAST), key="least")
     return Filters(
         topic=(topic or "").strip(),
@@ -35,9 +35,10 @@ def choose_filters(screen: Screen) -> Filters:
     )
 
 
-def _one(
+def one(
     place: st.delta_generator.DeltaGenerator, label: str, key: str, options: list[str]
 ) -> str | None:
+    """A filter that the address keeps; None: everything."""
     found = place.selectbox(
         label, options, index=None, key=key, bind="query-params", placeholder="all"
     )

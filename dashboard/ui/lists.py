@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.ui import formats, routes
+from dashboard.ui import follower_rows, formats, routes
 from dashboard.ui.context import Screen
-from dashboard.ui.followers import Follower, furthest_behind
 from dashboard.ui.headline import blockers_by_group
+from dashboard.ui.orphan_rows import name, on_disk
 
 ROWS = 5
 _DEAD = ("Empty", "Dead")
@@ -51,50 +50,47 @@ def silence(table: pa.Table, group: str, now: datetime) -> str:
 
 
 def followers(screen: Screen) -> None:
-    """The follower replicas that trail their leaders most."""
-    st.html('<div class="lw"><h2>Followers furthest behind</h2></div>')
-    rows: list[Follower] = screen.snapshot.derived("furthest-behind", lambda: _furthest(screen))
-    for row in rows:
-        where = f"{plain(row.topic)}\\-{row.partition}"
-        out = "" if row.in_sync else ", not in sync"
-        label = (
-            f"broker {row.broker_id}, **{where}**: {formats.number(row.lag_records)} records{out}"
-        )
-        routes.link("reclaimable", label, topic=row.topic)
-    if not rows:
-        st.caption("Every follower has reached its leader's log end.")
+    """The slow follower replicas that trail their leaders most."""
+    st.html('<div class="lw"><h2>Slowest followers</h2></div>')
+    assert screen.findings is not None
+    found = screen.findings
+    if "slow_followers" not in found.manifest.tables:
+        st.caption("Not known: an older release wrote the findings. Analyze again.")
+        return
+    slow = found.derived("slow", lambda: follower_rows.slow(found.table("slow_followers")))
+    for row in slow.slice(0, ROWS).to_pylist():
+        where = f"{plain(row['topic'])}\\-{row['partition']}"
+        out = "" if row["in_sync"] else ", not in sync"
+        label = f"broker {row['broker_id']}, **{where}**: {follower_rows.behind(row)}{out}"
+        routes.link("followers", label, topic=row["topic"], broker=str(row["broker_id"]))
+    if slow.num_rows > ROWS:
+        routes.link("followers", f"All {formats.number(slow.num_rows)} slow followers, and why")
+    elif not slow.num_rows:
+        routes.link("followers", "No follower is slow.")
 
 
 def orphans(screen: Screen) -> None:
     """The folders that were last found to be known to nobody."""
     assert screen.findings is not None
-    rows = newest_orphans(screen.findings.table("orphans"), ROWS)
+    table = screen.findings.table("orphans")
+    rows = newest_orphans(table, ROWS)
     if not rows:
         return
     st.html('<div class="lw"><h2>Newest orphans</h2></div>')
     for row in rows:
-        name = row["directory"] or f"{row['topic']}-{row['partition']}"
-        st.markdown(
-            f"broker {row['broker_id']}, **{plain(name)}**: {formats.size(orphan_size(row))}, "
+        label = (
+            f"broker {row['broker_id']}, **{plain(name(row))}**: {formats.size(on_disk(row))}, "
             f"{plain(row['kind'])}, {row['verdict']}, "
             f"first seen {formats.ago(row['first_seen_at'], screen.now)}"
         )
+        routes.link("orphans", label, folder=name(row), broker=str(row["broker_id"]))
+    if table.num_rows > ROWS:
+        routes.link("orphans", f"All {formats.plural(table.num_rows, 'orphan')} and their evidence")
 
 
 def newest_orphans(orphans: pa.Table, limit: int) -> list[dict[str, Any]]:
     """Rows of the findings, those seen last for the first time first, then by size and name."""
     rows = orphans.to_pylist()
     rows.sort(key=lambda r: (r["broker_id"], r["log_dir"], r["directory"] or ""))
-    rows.sort(key=lambda r: (r["first_seen_at"], orphan_size(r) or 0), reverse=True)
+    rows.sort(key=lambda r: (r["first_seen_at"], on_disk(r) or 0), reverse=True)
     return list(rows[:limit])
-
-
-def orphan_size(row: Mapping[str, Any]) -> int | None:
-    """What the disk gave for it; without an inventory the bytes of its log."""
-    found: int | None = row["allocated_bytes"]
-    return row["size_bytes"] if found is None else found
-
-
-def _furthest(screen: Screen) -> list[Follower]:
-    tables = screen.snapshot
-    return furthest_behind(tables.table("replicas"), tables.table("topics"), ROWS)

@@ -22,6 +22,8 @@ TITLES = {
     "overview": "Overview",
     "reclaimable": "Reclaimable",
     "purge": "Purge",
+    "orphans": "Orphans",
+    "followers": "Followers",
     "audit": "Audit",
     "quality": "Quality",
 }

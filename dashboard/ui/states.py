@@ -14,6 +14,7 @@ from dashboard.errors import LowwaterError
 from dashboard.snapshot_files import Kind
 from dashboard.ui import formats
 from dashboard.ui.context import Screen, choose_cluster, open_cluster, show_newest, store
+from dashboard.ui.held_tables import Tables
 from dashboard.ui.markup import text
 
 _P = ParamSpec("_P")
@@ -105,6 +106,19 @@ def no_analysis(screen: Screen) -> None:
     )
     st.progress(0.5, text="Step 1 of 2: collected. Step 2: the analysis.")
     _wait("findings")
+
+
+def written_before(screen: Screen, findings: Tables, table: str) -> bool:
+    """Say so where an older release wrote the findings, without this table; whether it did."""
+    if table in findings.manifest.tables:
+        return False
+    show(
+        "These findings are older than this page",
+        f"The analysis of {formats.ago(findings.manifest.taken_at, screen.now)} was written by "
+        f"an older release, which did not look for this (no table {table}).",
+        f"Analyze again: lowwater analyze --data {screen.settings.data}",
+    )
+    return True
 
 
 def no_snapshot(error: LowwaterError) -> None:

@@ -17,6 +17,7 @@ _MEANINGS = (
     colours.DANGER,
 )
 _HATCH = "repeating-linear-gradient(135deg,#94a3b8 0 4px,#cbd5e1 4px 8px)"
+_PALE_HATCH = "repeating-linear-gradient(135deg,#cbd5e1 0 4px,#e2e8f0 4px 8px)"
 _LAYOUT = """
 .stMainBlockContainer{padding:3.6rem 1.5rem 2rem;max-width:1600px}
 [data-testid=stVerticalBlock]{gap:.75rem}
@@ -42,6 +43,26 @@ _LAYOUT = """
 .lw-disk>span{white-space:nowrap;min-width:92px}
 .lw-bar{display:flex;height:22px;border-radius:3px;overflow:hidden;background:var(--lw-free)}
 .lw-bar span{display:block;min-width:0;border-right:1px solid var(--lw-page)}
+.lw-bar span.seen{min-width:5px}
+.lw-fill-future{background:#7f8ca0}.lw-fill-index{background:#a3aebd}.lw-fill-delete{background:#475569}
+.lw-fill-deleted{background:repeating-linear-gradient(90deg,#7c2d6b 0 3px,#b06a9e 3px 6px)}
+.lw-fill-moved{background:#b06a9e}
+.lw-card h3{font-size:15px;overflow-wrap:anywhere}
+.lw-card dl{display:grid;grid-template-columns:104px 1fr;gap:2px 8px;margin:6px 0;font-size:14px}
+.lw-card dt{color:var(--lw-quiet)}
+.lw-card dl,.lw-card dt,.lw-card dd{padding:0}
+.lw-card dt,.lw-card dd{margin:0;font-size:14px}
+.lw-card p code{white-space:nowrap}
+.lw-card dd{overflow-wrap:anywhere}
+.lw-slow{border-left:4px solid #2f6fd6;padding:2px 0 2px 16px;font-size:17px}
+.lw-slow h2{font-size:20px}
+.lw-heat{overflow-x:auto}
+.lw-heat table{border-collapse:separate;border-spacing:2px;font-size:13px}
+.lw-heat th{font-weight:400;text-align:left;padding:2px 6px;max-width:210px;overflow:hidden;
+ text-overflow:ellipsis;white-space:nowrap}
+.lw-heat thead th{text-align:center;color:var(--lw-quiet)}
+.lw-heat td{min-width:72px;text-align:center;padding:3px 6px;border-radius:2px;white-space:nowrap}
+.lw-heat td.none{background:none}
 .lw-list{list-style:none;margin:0;padding:0}
 .lw-list li{display:grid;grid-template-columns:1fr auto;gap:0 10px;padding:5px 0;
  border-bottom:1px solid var(--lw-line)}
@@ -99,6 +120,11 @@ def apply() -> None:
     is_dark = dark()
     rules = [f":root{{{_DARK if is_dark else _LIGHT}}}", _LAYOUT, _RED_BUTTON]
     rules += [_rule(meaning, is_dark) for meaning in _MEANINGS]
+    rules += [
+        f".lw-lag-{at}{{background:{fill};color:{ink}}}"
+        for at, (fill, ink) in enumerate(colours.LAG_ON_DARK if is_dark else colours.LAG_ON_LIGHT)
+    ]
+    rules.append(f".lw-lag-unknown{{background:{_PALE_HATCH};color:#0b1220}}")
     st.html("<style>" + "".join(rules).replace("\n", "") + "</style>")
 
 

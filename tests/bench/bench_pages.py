@@ -25,6 +25,7 @@ from tests.bench import large_findings
 from tests.support import sample_store
 
 APP = Path(__file__).parent.parent.parent / "dashboard" / "app.py"
+PAGES = ("overview", "reclaimable", "orphans", "followers", "audit")
 LIMIT_SECONDS = 0.5
 LARGE, LARGE_LIMIT_SECONDS = 100_000, 1.0
 
@@ -80,7 +81,7 @@ def main(repetitions: int = 9) -> int:
         sample_store.write(Path(folder) / "data", "large")
         os.environ["LOWWATER_DATA"] = f"{folder}/data"
         os.environ["LOWWATER_STATE_DIR"] = f"{folder}/state"
-        cases = {page: open_page(page).run for page in ("overview", "reclaimable", "audit")}
+        cases = {page: open_page(page).run for page in PAGES}
         medians = {name: median_seconds(rerun, repetitions) for name, rerun in cases.items()}
         medians["reclaimable, what-if"] = median_seconds(waiving(), repetitions)
     large = median_seconds(redrawing(), repetitions)

@@ -7,27 +7,39 @@ import socket
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import ConsoleMessage, Page
 
 from dashboard.cli.main import main
 from tests.support import sample_store
 from tests.support.browser import browser_page, dashboard_process, dashboard_server
 
 pytestmark = pytest.mark.browser
-PAGES = ("", "reclaimable", "purge", "audit", "quality")
+PAGES = ("", "reclaimable", "purge", "orphans", "followers", "audit", "quality")
+
+
+# Streamlit looks for itself below a page's address first, and is told 404.
+_PROBE = "/_stcore/"
 
 
 def open_all(page: Page, url: str) -> None:
+    errors: list[str] = []
+    page.on("console", lambda said: errors.append(said.text) if _is_error(said) else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
     for name in PAGES:
         page.goto(f"{url}/{name}")
         page.locator(".lw-head").first.wait_for(timeout=60_000)
         page.wait_for_timeout(1000)
         assert "INTERNAL" not in page.content()
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    assert errors == []
+
+
+def _is_error(said: ConsoleMessage) -> bool:
+    return said.type == "error" and _PROBE not in said.location.get("url", "")
 
 
 def test_every_page_opens_and_no_request_leaves_this_machine(tmp_path: Path) -> None:
-    sample_store.write(tmp_path / "data")
+    sample_store.write(tmp_path / "data", "rich")
     environ = {
         "LOWWATER_DATA": str(tmp_path / "data"),
         "LOWWATER_STATE_DIR": str(tmp_path / "state"),

@@ -45,12 +45,12 @@ def test_the_button_leads_to_a_purge_of_the_topics_without_guards(open_page: Ope
     assert "audit-log" not in app.multiselect(key="plan-topics").value
 
 
-def test_the_lists_name_blockers_and_the_followers_furthest_behind(open_page: Open) -> None:
+def test_the_lists_name_blockers_and_the_slowest_followers(open_page: Open) -> None:
     text = said(open_page())
 
     assert r"**billing\-replay** holds back 6.8 GiB" in text
     assert "silent for 41 d" in text
-    assert r"broker 3, **orders\-4**: 21" in text
+    assert r"broker 3, **orders\-4**: 42 s behind (21" in text
 
 
 def test_orphans_stand_in_the_sentence_and_newest_first_in_their_list(open_page: Open) -> None:

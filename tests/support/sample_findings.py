@@ -9,7 +9,7 @@ from dashboard import guard_texts
 from dashboard.model import Guard
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
-from tests.support import sample_followers, sample_trends
+from tests.support import sample_followers, sample_rich, sample_trends
 from tests.support.sample_partitions import (
     BROKERS,
     SILENT,
@@ -30,7 +30,12 @@ def write(
     snapshot_id: str,
     taken_at: datetime,
     missing: int | None,
+    *,
+    variant: str = "plain",
 ) -> None:
+    """Write them. `rich`: a bad night; `calm`: no orphan, nobody slow; `older`: by a release that
+    looked for neither.
+    """
     writer = cluster.begin("findings", taken_at + timedelta(seconds=2))
     answered = [broker for broker in BROKERS if broker != missing]
     reclaimable = [_reclaimable(p, t, answered) for p in parts
@@ -61,10 +66,32 @@ def write(
         "growth": sample_trends.growth(parts, answered),
         "slow_followers": sample_followers.slow_followers(parts, answered, taken_at),
     }  # fmt: skip
+    _VARIANTS.get(variant, lambda *_: None)(tables, taken_at)
     for table, rows in tables.items():
         writer.write(table, table_of(FINDING_TABLES[table], rows, snapshot_id, taken_at))
     writer.commit(2.1, {"snapshot_id": snapshot_id})
     cluster.set_latest(writer.id)
+
+
+def _rich(tables: dict[str, Rows], taken_at: datetime) -> None:
+    tables["orphans"] = sample_rich.orphans(taken_at)
+    tables["disks"] = [sample_rich.disk(row, tables["orphans"]) for row in tables["disks"]]
+    tables["slow_followers"] = sample_rich.followers(tables["slow_followers"])
+    tables["trends"] += sample_rich.lags(tables["slow_followers"], taken_at)
+
+
+def _calm(tables: dict[str, Rows], taken_at: datetime) -> None:
+    tables["orphans"] = tables["sightings"] = []
+    for row in tables["slow_followers"]:
+        row |= {"slow": False, "cause": None, "reason": None}
+
+
+def _older(tables: dict[str, Rows], taken_at: datetime) -> None:
+    for table in ("orphans", "sightings", "slow_followers", "trends"):
+        del tables[table]
+
+
+_VARIANTS = {"rich": _rich, "calm": _calm, "older": _older}
 
 
 def _target(part: SamplePartition, target: str) -> int | None:

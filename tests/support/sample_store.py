@@ -31,7 +31,10 @@ from tests.support.sample_topics import GROUPS, TOPICS, large_topics
 
 CLUSTER_ID = "sAmpLeCLusTer0000000x1"
 NAME = "prod-eu"
-VARIANTS = ("plain", "broker-missing", "stale", "no-analysis", "nothing", "large", "incomplete")
+VARIANTS = (
+    "plain", "broker-missing", "stale", "no-analysis", "nothing", "large", "incomplete", "rich",
+    "calm", "older",
+)  # fmt: skip
 
 
 def write(root: Path | str, variant: str = "plain", *, now: datetime | None = None) -> ClusterStore:
@@ -51,7 +54,7 @@ def write(root: Path | str, variant: str = "plain", *, now: datetime | None = No
     incomplete = ["no DESCRIBE on the cluster"] if variant == "incomplete" else []
     snapshot_id = _write_snapshot(cluster, parts, taken_at, missing, incomplete)
     if variant != "no-analysis":
-        sample_findings.write(cluster, parts, snapshot_id, taken_at, missing)
+        sample_findings.write(cluster, parts, snapshot_id, taken_at, missing, variant=variant)
     return cluster
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dashboard.snapshots import ClusterStore
-from dashboard.ui import disks, followers, strips, topic_rows, treemap
+from dashboard.ui import disks, strips, topic_rows, treemap
 from dashboard.ui.facts import partition_facts, topics_where
 from dashboard.ui.headline import blockers_by_group, headline
 from dashboard.ui.topic_rows import Filters, TopicRow
@@ -22,10 +22,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> ClusterStore:
 
 def finding(cluster: ClusterStore, table: str):  # type: ignore[no-untyped-def]
     return cluster.read("findings", cluster.latest_analysis(), table)
-
-
-def snapshot(cluster: ClusterStore, table: str):  # type: ignore[no-untyped-def]
-    return cluster.read("snapshots", cluster.latest_snapshot(), table)
 
 
 def rows(cluster: ClusterStore) -> dict[str, TopicRow]:
@@ -93,12 +89,6 @@ def test_blockers_are_summed_over_topics_and_sorted(cluster: ClusterStore) -> No
     listed = blockers_by_group(finding(cluster, "blockers"), 3)
 
     assert [group for group, _ in listed] == ["billing-replay", "old-reporting", "ad-hoc"]
-
-
-def test_followers_are_measured_against_their_leaders_log_end(cluster: ClusterStore) -> None:
-    first = followers.furthest_behind(snapshot(cluster, "replicas"), snapshot(cluster, "topics"), 1)
-
-    assert [(f.broker_id, f.lag_records, f.in_sync) for f in first] == [(3, 21_000, False)]
 
 
 def test_disks_are_listed_fullest_first_and_their_parts_fill_them(cluster: ClusterStore) -> None:

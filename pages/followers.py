@@ -1,0 +1,169 @@
+"""Followers: who is slow, why, and for whom would a purge wait?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import streamlit as st
+
+from dashboard.followers import SlowUnit, slow_units
+from dashboard.purge.words import duration, first_letter_up
+from dashboard.ui import (
+    context,
+    follower_rows,
+    formats,
+    lag_heat,
+    lag_points,
+    live,
+    low_watermark,
+    slow_table,
+    states,
+    style,
+)
+from dashboard.ui.context import Screen
+from dashboard.ui.filtering import one
+from dashboard.ui.follower_rows import Row, Wanted
+from dashboard.ui.header import header
+from dashboard.ui.held_tables import Tables
+from dashboard.ui.lag_points import Point
+from dashboard.ui.markup import text
+
+_SENTENCES = 6
+
+
+def show() -> None:
+    """The sentences, the heat map, the slow replicas, and who holds the low watermark."""
+    screen = context.load()
+    header(screen)
+    states.notes(screen)
+    if screen.findings is None:
+        states.no_analysis(screen)
+        return
+    if states.written_before(screen, screen.findings, "slow_followers"):
+        live.toggle(screen)
+        return
+    screen.findings.read("slow_followers", "trends")
+    followers = screen.findings.table("slow_followers")
+    slow: pa.Table = screen.findings.derived("slow", lambda: follower_rows.slow(followers))
+    units = screen.findings.derived("slow units", lambda: slow_units(followers))
+    left, right = st.columns([9, 1], vertical_alignment="top")
+    with left:
+        show_sentences(followers, slow, units)
+    with right:
+        live.toggle(screen)
+    if not followers.num_rows:
+        return
+    wanted = choose(followers, slow)
+    left, right = st.columns([6, 5], gap="medium")
+    with left:
+        st.html(
+            screen.findings.derived("heat", lambda: lag_heat.heat_html(lag_heat.heat(followers)))
+        )
+    with right:
+        show_low_watermark(followers, wanted.topic)
+    if slow.num_rows:
+        show_slow(screen, screen.findings, wanted.kept(slow))
+
+
+def show_sentences(followers: pa.Table, slow: pa.Table, units: Sequence[SlowUnit]) -> None:
+    """One sentence for each thing at fault, as the command line says it; or that nothing is."""
+    if not followers.num_rows:
+        states.show("There are no followers", "Every partition has one replica: it only leads.")
+        return
+    count = formats.plural(followers.num_rows, "follower")
+    if not units:
+        states.show(f"None of {count} is slow", _calm(followers))
+        return
+    said = "".join(f"<p>⚠ {text(unit.text)}.</p>" for unit in units[:_SENTENCES])
+    rest = len(units) - _SENTENCES
+    more = f"<small>and {formats.plural(rest, 'reason')} more, below</small>" if rest > 0 else ""
+    st.html(
+        f'<div class="lw lw-slow" role="status"><h2>{formats.number(slow.num_rows)} of {count} '
+        f"slow</h2>{said}{more}</div>"
+    )
+
+
+def _calm(followers: pa.Table) -> str:
+    """How far the furthest one is, and what is not known."""
+    unknown = pc.sum(pc.is_null(followers["lag_records"])).as_py()
+    row = follower_rows.furthest(followers)
+    parts = []
+    if row is not None:
+        parts.append(
+            f"The furthest is {duration(row['lag_seconds'])} behind: {follower_rows.name(row)}."
+        )
+    if unknown:
+        parts.append(f"The lag of {formats.number(unknown)} is not known.")
+    parts.append("A follower between two fetches is not slow; see docs/followers.md.")
+    return " ".join(parts)
+
+
+def choose(followers: pa.Table, slow: pa.Table) -> Wanted:
+    """The filters; they live in the address."""
+    columns = st.columns(3)
+    topics = sorted(pc.unique(followers["topic"]).to_pylist())
+    brokers = [str(b) for b in sorted(pc.unique(followers["broker_id"]).to_pylist())]
+    causes = sorted(cause for cause in pc.unique(slow["cause"]).to_pylist() if cause)
+    return Wanted(
+        topic=one(columns[0], "Topic", "topic", topics),
+        broker=one(columns[1], "Broker", "broker", brokers),
+        cause=one(columns[2], "Cause", "cause", causes),
+    )
+
+
+def show_low_watermark(followers: pa.Table, topic: str | None) -> None:
+    """Of the filtered topic, else of the one that is furthest back."""
+    shown = topic or low_watermark.topic_of(followers)
+    if shown is None:
+        st.html(
+            '<div class="lw"><h2>Who holds the low watermark</h2><p>Nobody: every known log start '
+            "is at its leader's. A wait-all purge waits for followers that fetch, no longer.</p>"
+            "</div>"
+        )
+        return
+    st.html(low_watermark.held_html(low_watermark.held(followers, shown), shown))
+    if topic is None:
+        st.caption("The furthest back of all topics; the filter above shows another one.")
+
+
+def show_slow(screen: Screen, findings: Tables, kept: pa.Table) -> None:
+    """The table of slow replicas, and how the lag of the chosen one went."""
+    if not kept.num_rows:
+        states.show("No slow follower passes the filters", "Clear one of them.")
+        return
+    rows: Sequence[Row] = kept.slice(0, slow_table.SHOWN).to_pylist()
+    told = lag_points.points(findings.table("trends"), map(slow_table.replica, rows))
+    chosen = slow_table.show(rows, told)
+    rest = kept.num_rows - len(rows)
+    if rest > 0:
+        st.caption(f"The {len(rows)} furthest; {formats.number(rest)} more: filter to see them.")
+    show_chosen(screen, chosen, told.get(slow_table.replica(chosen), ()))
+
+
+def show_chosen(screen: Screen, row: Row, told: Sequence[Point]) -> None:
+    """Why the chosen replica is slow, since when, and its lag as a line."""
+    since = row["behind_since"]
+    began = f", too far behind for {formats.duration(screen.now - since)}" if since else ""
+    left, right = st.columns([5, 6], gap="medium", vertical_alignment="center")
+    left.html(
+        f'<div class="lw"><h2>{text(follower_rows.name(row))}</h2>'
+        f"<p>{text(first_letter_up(follower_rows.behind(row)))}{began}; "
+        f"{text(follower_rows.trend(row))}.</p>"
+        f"<p>{text(row['cause'] or '')}: {text(row['reason'] or '')}.</p>"
+        "<p><small>Select another row by the box at its left.</small></p></div>"
+    )
+    with right:
+        if len(told) < 2:
+            st.caption("Its lag was measured less than twice: no line can be drawn yet.")
+            return
+        st.echarts_chart(
+            lag_points.option(told, dark=style.dark()),
+            height=180,
+            key="lag-line",
+            alt=f"Records behind over time of {follower_rows.name(row)}",
+        )
+
+
+show()
