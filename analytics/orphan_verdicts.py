@@ -15,6 +15,7 @@ from dashboard.orphans.words import (
     NEVER,
     REMOVABLE,
     SCHEDULED,
+    TOO_MANY,
 )
 
 
@@ -77,8 +78,8 @@ def _never(facts: Facts, most_share: float) -> Verdict | None:
         reason = "how much of its broker is orphans is not known"
     elif facts.share > most_share:
         reason = (
-            f"{facts.share:.1%} of the broker's folders or bytes are orphans, more than "
-            f"{most_share:.1%}: that smells of lost metadata"
+            f"{facts.share * 100:.3g} % of the broker's folders or bytes are orphans, more than "
+            f"{most_share * 100:.3g} %: {TOO_MANY}"
         )
     elif facts.retention is not None and facts.retention < timedelta(0):
         reason = "the broker's default retention is unlimited"

@@ -18,7 +18,7 @@ from dashboard.cluster.log_dirs import read_log_dirs
 from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read_offsets_at
 from dashboard.cluster.reassignments import read_reassignments
 from dashboard.cluster.replica_offsets import read_replica_offsets
-from dashboard.cluster.topics import read_brokers, read_topics
+from dashboard.cluster.topics import read_brokers, read_topic_of_id, read_topics
 from dashboard.model import (
     BatchSamples,
     Broker,
@@ -80,6 +80,10 @@ class LiveCluster:
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         """Topics by name; None asks for all; one that is not there carries its error."""
         return read_topics(self._connection, names)
+
+    def topic_of_id(self, topic_id: str) -> TopicState:
+        """The topic of an id; one that is not there, or hidden from us, carries its error."""
+        return read_topic_of_id(self._connection, topic_id)
 
     def configs(
         self, topics: Iterable[str], brokers: Iterable[int] = ()

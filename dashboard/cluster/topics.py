@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -59,6 +61,38 @@ def read_topics(connection: Connection, names: Iterable[str] | None) -> dict[str
     found: tuple[Addresses, dict[str, TopicState]] = connection.ask_any(ask)
     connection.remember(found[0])
     return found[1]
+
+
+def read_topic_of_id(connection: Connection, wanted: str) -> TopicState:
+    """The topic of an id, whatever its name. Metadata of all topics leaves out hidden ones.
+
+    UNKNOWN_TOPIC_ID: there is none. TOPIC_AUTHORIZATION_FAILED: there is one, and we may not
+    describe it (KIP-516); both without a name. Raises ClusterError, API_UNSUPPORTED from brokers
+    without Metadata v12, the first that takes ids.
+    """
+    raw = base64.urlsafe_b64decode(f"{wanted}==")
+
+    def request(_: Wire) -> Any:
+        one = MetadataRequest.MetadataRequestTopic(
+            name=None, topic_id=uuid.UUID(bytes=raw), version=metadata_rows.VERSION
+        )
+        return MetadataRequest(
+            version=metadata_rows.VERSION, topics=[one], allow_auto_topic_creation=False
+        )
+
+    def ask(wire: Wire, deadline: float) -> TopicState:
+        if wire.version(MetadataRequest, metadata_rows.VERSION) < metadata_rows.VERSION:
+            raise ClusterError(
+                f"{wire.address} cannot be asked for a topic by its id",
+                "That came with Metadata v12, in Kafka 3.1.",
+                code="API_UNSUPPORTED",
+            )
+        _, topics = wire.ask_rows(request, metadata_rows.decode, deadline)
+        (found,) = topics.values()
+        return found
+
+    answer: TopicState = connection.ask_any(ask)
+    return answer
 
 
 def _topic(found: Any) -> TopicState:

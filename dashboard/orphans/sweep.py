@@ -16,6 +16,7 @@ from dashboard.orphans.sweep_openers import hidden_processes
 from dashboard.orphans.sweep_quarantine import Clock, new_item_name
 from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.orphans.sweep_report import Outcome, Report
+from dashboard.orphans.sweep_share import over_share
 from dashboard.orphans.sweep_site import Options, Site, open_site
 from dashboard.orphans.verdicts import Verdict, Verdicts
 
@@ -168,14 +169,7 @@ class _Sweep:
         gone = sum(r.size_bytes or 0 for r in leaving) + sum(i.log_bytes for i in lying)
         hosted = sum(sizes(site.answer, site.log_dirs).values())
         folders, every = len(leaving) + len(lying), len(there) + len(lying)
-        most = self._options.most_share
-        if folders <= most * every and gone <= most * (hosted + gone):
-            return None
-        return Refusal(
-            "share",
-            f"{folders} of {every} folders and {gone} of {hosted + gone} bytes would be set aside "
-            f"at once, more than {most:.0%}: that smells of lost metadata",
-        )
+        return over_share((folders, every), (gone, hosted + gone), self._options.most_share)
 
     def _notes(self) -> tuple[str, ...]:
         notes = []

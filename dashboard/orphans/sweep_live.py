@@ -21,6 +21,7 @@ class Cluster(Protocol):
     def cluster_id(self) -> str: ...
     def alive_brokers(self) -> tuple[int, ...]: ...
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]: ...
+    def topic_of_id(self, topic_id: str) -> TopicState: ...
     def reassignments(self) -> tuple[Reassignment, ...]: ...
     def log_dirs(
         self,
@@ -62,7 +63,7 @@ class LiveCheck:
         self._live = live
         self._broker_id = broker_id
         self._cluster_id = cluster_id
-        self._names: dict[str | None, str] | None = None
+        self._tells_of_topics = False
 
     def may_go(self, row: Verdict, folder: Folder, names: Callable[[], Iterable[str]]) -> None:
         """Raises Refusal unless nothing in the cluster wants this folder.
@@ -128,15 +129,20 @@ class LiveCheck:
     def _of_id(self, topic_id: str, topic: str) -> list[TopicState]:
         """The topics of this name and of this id, as they are now.
 
-        Which name an id has is read once: ids never change their name, and none comes back. Both
-        differ where Kafka cut the folder's name short, or its metadata is another folder's.
+        Both differ where Kafka cut the folder's name short, or its metadata is another folder's.
+        The id itself is asked for: a list of all topics leaves out those that we may not describe.
         """
-        if self._names is None:
-            every = self._live.topics(None)
-            if not every:
-                raise Refusal("unknown", "the cluster tells of no topic at all")
-            self._names = {state.topic_id: name for name, state in every.items()}
-        names = {topic, self._names.get(topic_id, topic)}
+        self._tells_of_topics = self._tells_of_topics or bool(self._live.topics(None))
+        if not self._tells_of_topics:
+            raise Refusal("unknown", "the cluster tells of no topic at all")
+        known = self._live.topic_of_id(topic_id)
+        if known.error and known.error not in _GONE:
+            raise Refusal(
+                "unknown",
+                f"there is a topic of id {topic_id} that cannot be read: {known.error}. Grant "
+                "DESCRIBE on all topics",
+            )
+        names = {topic} if known.error else {topic, known.topic}
         found = [self._topic(name) for name in sorted(names)]
         return [state for state in found if state is not None]
 

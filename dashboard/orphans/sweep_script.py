@@ -17,6 +17,7 @@ from dashboard.orphans.sweep_folder import told_by_name
 from dashboard.orphans.sweep_live import Cluster, LiveCheck, broker_log_dirs
 from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.orphans.sweep_report import Outcome
+from dashboard.orphans.sweep_share import over_share
 from dashboard.orphans.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 
@@ -88,13 +89,7 @@ def _refuse_broker(
     every = len(answer.replicas) + len(rows)
     gone = sum(row.size_bytes or 0 for row in leaving)
     hosted = sum(replica.size_bytes for replica in answer.replicas)
-    if len(leaving) > most_share * every or gone > most_share * (hosted + gone):
-        return Refusal(
-            "share",
-            f"{len(leaving)} of {every} folders and {gone} of {hosted + gone} bytes would be set "
-            f"aside at once, more than {most_share:.0%}: that smells of lost metadata",
-        )
-    return None
+    return over_share((len(leaving), every), (gone, hosted + gone), most_share)
 
 
 def _line(row: Verdict, check: LiveCheck) -> str:

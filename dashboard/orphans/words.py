@@ -19,6 +19,12 @@ KINDS = (
     CHECKPOINT_ENTRY, TWO_LOG_DIRS,
 )  # fmt: skip
 
+# Why nothing of a broker may go when more than a small share of it is orphans at once.
+TOO_MANY = (
+    "that smells of lost metadata. If you know why they are there, raise orphan_most_share in the "
+    "settings"
+)
+
 LEAST_SNAPSHOTS = 2  # that must show a suspect before it is an orphan; a -stray needs one
 
 # Verdicts: may go now, will be looked at again at `check_at`, stays.

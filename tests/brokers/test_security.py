@@ -136,6 +136,14 @@ def test_missing_rights_cost_what_they_guard_and_are_said(
     with connect(client, PATIENCE) as live:
         until(lambda: visible in live.topics(None), 10)
         got = collect(live, store, now=utc_now, progress=lambda _: None)
+        with connect(secured_cluster.plaintext(), PATIENCE) as admin:
+            ids = {name: state.topic_id or "" for name, state in admin.topics(None).items()}
+        # A list of all topics leaves it out; its id tells that it is there.
+        assert hidden not in live.topics(None)
+        assert live.topic_of_id(ids[hidden]).error == "TOPIC_AUTHORIZATION_FAILED"
+        assert live.topic_of_id("A" * 21 + "Q").error == "UNKNOWN_TOPIC_ID"
+        found = live.topic_of_id(ids[visible])
+        assert (found.topic, found.topic_id, found.error) == (visible, ids[visible], None)
     topics = store.read("snapshots", got.snapshot_id, "topics").to_pylist()
     replicas = store.read("snapshots", got.snapshot_id, "replicas").to_pylist()
     assert [t["topic"] for t in topics] == [visible]

@@ -75,7 +75,7 @@ def test_each_of_these_alone_forbids_it_for_good(name: str) -> None:
         ({"same_name": "offline"}, "is offline"),
         ({"same_name": "under-replicated"}, "is under-replicated"),
         ({"share": None}, "is not known"),
-        ({"share": 0.5}, "50.0% of the broker's folders or bytes are orphans, more than 5.0%"),
+        ({"share": 0.5}, "50 % of the broker's folders or bytes are orphans, more than 5 %"),
         ({"retention": timedelta(milliseconds=-1)}, "unlimited"),
     ],
 )

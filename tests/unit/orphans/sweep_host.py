@@ -48,6 +48,7 @@ class FakeCluster:
         self.id = "C"
         self.alive: tuple[int, ...] = (1, 2)
         self.paths = list(log_dirs)
+        self.hidden: set[str] = set()  # ids of topics that we may not describe
         self.states = {"live": topic("live", "live567890123456789012", LIVE)}
         self.moving: tuple[Reassignment, ...] = ()
         self.hosted = [ReplicaSize(1, self.paths[0], "live", p, 100, 0, False) for p in range(LIVE)]
@@ -63,6 +64,12 @@ class FakeCluster:
         wanted = self.states if names is None else names
         missing = TopicState("", None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")
         return {name: self.states.get(name, missing) for name in wanted}
+
+    def topic_of_id(self, topic_id: str) -> TopicState:
+        found = next((s for s in self.states.values() if s.topic_id == topic_id), None)
+        hidden = topic_id in self.hidden
+        error = "TOPIC_AUTHORIZATION_FAILED" if hidden else "UNKNOWN_TOPIC_ID"
+        return found or TopicState("", topic_id, False, (), error)
 
     def reassignments(self) -> tuple[Reassignment, ...]:
         return self.moving
