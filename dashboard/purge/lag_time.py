@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from dashboard.errors import StoreError
 from dashboard.model import TopicPartition
 from dashboard.snapshots import ClusterStore
@@ -65,6 +62,10 @@ def seconds_behind(points: Iterable[tuple[datetime, int]], offset: int) -> float
 def _ends_in(
     store: ClusterStore, snapshot: str, topics: set[str], topic_ids: Mapping[str, str | None]
 ) -> dict[TopicPartition, tuple[datetime, int]]:
+    # Here, because a purge's worker uses the rest of this module and reads no tables.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     dictionary = store.read(
         "snapshots", snapshot, "topics", columns=["topic_no", "topic", "topic_id"]
     )
