@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Broker tests mostly wait: a second process does the others meanwhile (tests/conftest.py).
+SIDE_BY_SIDE := --numprocesses 2 --dist loadgroup
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -18,7 +20,7 @@ demo: ## Start a real three-broker Kafka, a workload and the dashboard; Ctrl-C e
 test: ## Lint, then every test that belongs to a normal run (under 12 minutes on two cores)
 	@tools/install.sh java chromium
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
 
 test-all: ## Everything: the slow extras, and the broker tests on Kafka 3.9.2 and 4.4.0 too
 	@tools/install.sh java chromium
