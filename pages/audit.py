@@ -14,7 +14,7 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.ui import audit_runs, context, formats, markup, states
 from dashboard.ui.header import header
-from dashboard.ui.runs import open_journal
+from dashboard.ui.runs import open_journal, past_runs
 from dashboard.ui.timeline import KINDS, Line, keep, lines
 
 _SHOWN = 2000
@@ -33,7 +33,7 @@ def show() -> None:
         show_exports(journal)
     with right:
         show_switch(journal)
-    runs = journal.runs()
+    runs = past_runs()
     newest = journal.entries(after=max(0, verdict.entries - _SHOWN))
     if not newest:
         states.show(

@@ -31,6 +31,7 @@ from dashboard.ui.lag_points import Point
 from dashboard.ui.markup import text
 
 _SENTENCES = 6
+_BESIDE = 5  # columns of the heat map that leave room for something beside it
 
 
 def show() -> None:
@@ -56,11 +57,12 @@ def show() -> None:
     if not followers.num_rows:
         return
     wanted = choose(followers, slow)
-    left, right = st.columns([6, 5], gap="medium")
+    heat = screen.findings.derived("heat", lambda: lag_heat.heat(followers))
+    # Many brokers need the whole width.
+    narrow = len(heat.brokers) <= _BESIDE
+    left, right = st.columns([6, 5], gap="medium") if narrow else (st.container(), st.container())
     with left:
-        st.html(
-            screen.findings.derived("heat", lambda: lag_heat.heat_html(lag_heat.heat(followers)))
-        )
+        st.html(lag_heat.heat_html(heat))
     with right:
         show_low_watermark(followers, wanted.topic)
     if slow.num_rows:
@@ -79,9 +81,10 @@ def show_sentences(followers: pa.Table, slow: pa.Table, units: Sequence[SlowUnit
     said = "".join(f"<p>⚠ {text(unit.text)}.</p>" for unit in units[:_SENTENCES])
     rest = len(units) - _SENTENCES
     more = f"<small>and {formats.plural(rest, 'reason')} more, below</small>" if rest > 0 else ""
+    verb = "is" if slow.num_rows == 1 else "are"
     st.html(
         f'<div class="lw lw-slow" role="status"><h2>{formats.number(slow.num_rows)} of {count} '
-        f"slow</h2>{said}{more}</div>"
+        f"{verb} slow</h2>{said}{more}</div>"
     )
 
 

@@ -58,7 +58,10 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
         show_nothing(numbers)
         return
     left, right = st.columns([7, 3], vertical_alignment="center")
-    left.html(f'<div class="lw lw-sentence">{sentence(numbers)}</div>')
+    with left:
+        st.html(f'<div class="lw lw-sentence">{sentence(numbers)}</div>')
+        if numbers.orphan_bytes:
+            routes.link("orphans", f"See the {formats.size(numbers.orphan_bytes)} in orphans")
     with right:
         if numbers.safe_topics:
             label = f"Plan the safest {formats.size(numbers.declared_bytes)}"
@@ -66,8 +69,6 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
                 routes.plan_purge(numbers.safe_topics)
         with st.container(horizontal=True, horizontal_alignment="distribute"):
             how_do_you_know(screen, facts)
-            if numbers.orphan_bytes:
-                routes.link("orphans", f"{formats.size(numbers.orphan_bytes)} in orphans")
             if numbers.undeclared_topics:
                 count = formats.plural(len(numbers.undeclared_topics), "topic")
                 declare_readers(screen, f"Declare readers for {count}", numbers.undeclared_topics)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from dashboard.purge.words import duration, number
 from dashboard.ui import formats, markup
 
-TOPICS, BROKERS = 15, 14  # shown; the others share one row, one column
+TOPICS, BROKERS = 15, 12  # shown; the others share one row, one column
 _STEPS = ((1.0, "under 1 s"), (10.0, "1 to 10 s"), (60.0, "10 s to 1 min"), (600.0, "to 10 min"))
 _LONGEST = "over 10 min"
 _OTHERS = "others"

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.ui import follower_rows, formats, routes
+from dashboard.followers import slow_units
+from dashboard.ui import formats, routes
 from dashboard.ui.context import Screen
 from dashboard.ui.headline import blockers_by_group
 from dashboard.ui.orphan_rows import name, on_disk
@@ -50,23 +51,21 @@ def silence(table: pa.Table, group: str, now: datetime) -> str:
 
 
 def followers(screen: Screen) -> None:
-    """The slow follower replicas that trail their leaders most."""
+    """What makes followers slow, most replicas first, in the words of the page Followers."""
     st.html('<div class="lw"><h2>Slowest followers</h2></div>')
     assert screen.findings is not None
     found = screen.findings
     if "slow_followers" not in found.manifest.tables:
         st.caption("Not known: an older release wrote the findings. Analyze again.")
         return
-    slow = found.derived("slow", lambda: follower_rows.slow(found.table("slow_followers")))
-    for row in slow.slice(0, ROWS).to_pylist():
-        where = f"{plain(row['topic'])}\\-{row['partition']}"
-        out = "" if row["in_sync"] else ", not in sync"
-        label = f"broker {row['broker_id']}, **{where}**: {follower_rows.behind(row)}{out}"
-        routes.link("followers", label, topic=row["topic"], broker=str(row["broker_id"]))
-    if slow.num_rows > ROWS:
-        routes.link("followers", f"All {formats.number(slow.num_rows)} slow followers, and why")
-    elif not slow.num_rows:
+    units = found.derived("slow units", lambda: slow_units(found.table("slow_followers")))
+    for unit in units[:ROWS]:
+        routes.link("followers", plain(unit.text), cause=unit.cause)
+    if not units:
         routes.link("followers", "No follower is slow.")
+    elif len(units) > ROWS:
+        count = formats.plural(len(units), "reason")
+        routes.link("followers", f"All {count} why followers are slow")
 
 
 def orphans(screen: Screen) -> None:

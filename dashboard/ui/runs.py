@@ -44,17 +44,19 @@ def open_journal() -> Journal:
     return journals.open_default(context.settings())
 
 
-def past_runs(cluster_id: str) -> list[RunRow]:
-    """All runs of a cluster, newest first, read again when the journal's chain has grown.
+def past_runs(cluster_id: str | None = None) -> list[RunRow]:
+    """All runs of a cluster (None: of all), newest first, read again when the chain has grown.
 
-    Heartbeats and receipts that are not final yet are no links of the chain.
+    Heartbeats and receipts that are not final yet are no links of the journal's chain.
     """
     journal = open_journal()
     return _past_runs(journal, str(journal.file.path), journal.newest_entry(), cluster_id)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _past_runs(_journal: Journal, path: str, newest_entry: int, cluster_id: str) -> list[RunRow]:
+def _past_runs(
+    _journal: Journal, path: str, newest_entry: int, cluster_id: str | None
+) -> list[RunRow]:
     del path, newest_entry  # parts of the key
     return _journal.runs(cluster_id)
 

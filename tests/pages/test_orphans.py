@@ -179,5 +179,5 @@ def test_the_overview_leads_here(open_page: Open) -> None:
     app = open_page("overview", "rich")
     links = {link.label: link.proto.page for link in app.page_link}
 
-    assert links["2.0 GiB in orphans"] == "orphans"
+    assert links["See the 2.0 GiB in orphans"] == "orphans"
     assert any("10 orphans" in label for label in links)
