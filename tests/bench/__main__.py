@@ -15,6 +15,7 @@ BENCHES = (
     "bench_purge",
     "bench_estimates",
     "bench_orphans",
+    "bench_followers",
 )
 
 

@@ -67,16 +67,17 @@ def lengthen(cluster: ClusterStore, snapshots: int) -> None:
 
 def _write(cluster: ClusterStore, began: datetime, shape: Shape, step: int) -> str:
     writer = cluster.begin("snapshots", began + EVERY * step)
-    for name, columns in _tables(shape, step).items():
-        writer.write(name, _stamped(SNAPSHOT_TABLES[name], columns, writer.id, writer.taken_at))
+    for name, columns in tables_of(shape, step).items():
+        writer.write(name, stamped(SNAPSHOT_TABLES[name], columns, writer.id, writer.taken_at))
     brokers = [{"broker_id": b, "reachable": True, "error": None} for b in range(BROKERS)]
     writer.commit(1.0, {"brokers": brokers, "groups_incomplete": [], "errors": []})
     return writer.id
 
 
-def _stamped(
+def stamped(
     spec: TableSpec, columns: dict[str, Any], snapshot_id: str, taken_at: datetime
 ) -> pa.Table:
+    """A table of a snapshot from some of its columns; the others are null."""
     length = len(next(iter(columns.values())))
     stamp = {
         "snapshot_id": pa.repeat(pa.scalar(snapshot_id), length),
@@ -92,7 +93,8 @@ def _stamped(
     return pa.table(arrays, schema=spec.schema)
 
 
-def _tables(shape: Shape, step: int) -> dict[str, dict[str, Any]]:
+def tables_of(shape: Shape, step: int) -> dict[str, dict[str, Any]]:
+    """The columns of each table of one step's snapshot."""
     number = np.arange(shape.partitions, dtype=np.int64)
     topic_no = number // PARTITIONS_PER_TOPIC
     place = {"topic_no": topic_no, "partition": number % PARTITIONS_PER_TOPIC}
