@@ -14,16 +14,16 @@ help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 demo: ## Start a real three-broker Kafka, a workload and the dashboard; Ctrl-C ends all of it
-	@tools/install.sh java
+	@tools/install.sh java pango
 	@$(BIN)/lowwater demo up || [ $$? -eq 130 ]
 
 test: ## Lint, then every test that belongs to a normal run (under 12 minutes on two cores)
-	@tools/install.sh java chromium
+	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
 
 test-all: ## Everything: the slow extras, and the broker tests on Kafka 3.9.2 and 4.4.0 too
-	@tools/install.sh java chromium
+	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest
 	@LOWWATER_KAFKA_VERSION=3.9.2 $(BIN)/python -m pytest tests/brokers -m "not slow"
@@ -52,7 +52,7 @@ requirements: ## Compile requirements.txt from pyproject.toml
 	@$(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe --no-emit-find-links --no-emit-index-url --no-header -o requirements.txt pyproject.toml
 
 install: ## Only install
-	@tools/install.sh java chromium
+	@tools/install.sh java pango chromium
 
 clean: ## Remove what make created in this folder
 	rm -rf .venv build dist artifacts *.egg-info .mypy_cache .ruff_cache .import_linter_cache

@@ -8,6 +8,7 @@ LowwaterError
 │   └── LogDirError       4  no log dir could be read
 ├── PlanError             1  a plan or offsets file that cannot be used
 ├── VerdictsError         1  a file of verdicts on orphans that cannot be used
+├── ReportError           1  a report that cannot be made on this machine
 ├── RefusedError          3  guards or rules refuse: nothing was sent
 ├── PartialError          2  some partition is not done
 ├── ClusterError          4  nothing could be read from Kafka
@@ -97,6 +98,13 @@ class VerdictsError(LowwaterError):
 
     exit_code = 1
     default_code = "VERDICTS_INVALID"
+
+
+class ReportError(LowwaterError):
+    """A report that cannot be made on this machine."""
+
+    exit_code = 1
+    default_code = "REPORT_FAILED"
 
 
 class RefusedError(LowwaterError):

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Installs what `make` needs: the virtual environment, Java 17+ and (for tests) Chromium.
-# Usage: tools/install.sh [java] [chromium]. As root on Debian missing programs come by apt-get;
-# anywhere else one line names the command to run. Does nothing when all is there already.
+# Installs what `make` needs: the virtual environment, Java 17+, Pango (for PDF reports) and (for
+# tests) Chromium. Usage: tools/install.sh [java] [pango] [chromium]. As root on Debian missing
+# programs come by apt-get; anywhere else one line names the command to run. Does nothing when all is there already.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -62,6 +62,16 @@ fi
 for wanted in "$@"; do
   case $wanted in
     java) major=$(java_major || true); [ "${major:-0}" -ge 17 ] || need "Java 17 or newer" default-jre-headless ;;
+    pango)
+      # WeasyPrint draws text with it; Debian's fonts come along. Without it all but PDFs works.
+      if ! .venv/bin/python -c 'import weasyprint' >/dev/null 2>&1; then
+        if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
+          need "Pango" libpangoft2-1.0-0
+        else
+          say "PDF reports need Pango: sudo apt-get install -y libpangoft2-1.0-0 (macOS: brew install pango)"
+        fi
+      fi
+      ;;
     chromium)
       command -v chromium >/dev/null 2>&1 || need "Chromium" chromium
       # The browser's driver brings its own Node, which a bare Debian cannot load.

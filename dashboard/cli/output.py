@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,10 +13,8 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.errors import LowwaterError
 from dashboard.sizes import binary
+from dashboard.visible import visible_cell, visible_text
 
-# What steers a terminal or turns text around: a group's id may hold any character.
-_STEERING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
-_IN_TEXT, _IN_CELL = re.compile(f"[{_STEERING}]"), re.compile(f"[\t\n{_STEERING}]")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -43,7 +40,7 @@ def emit(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
 
 def emit_line(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print one event of a looping verb. Raises BrokenPipeError, which ends the loop."""
-    sys.stdout.write((to_json(value) if as_json else _visible(text, _IN_TEXT)) + "\n")
+    sys.stdout.write((to_json(value) if as_json else visible_text(text)) + "\n")
     sys.stdout.flush()
 
 
@@ -58,7 +55,7 @@ def emit_error(error: LowwaterError, *, as_json: bool) -> None:
 def progress(text: str) -> None:
     """One line for the person who waits; lost without harm when stderr is closed."""
     try:
-        sys.stderr.write(_visible(text, _IN_TEXT) + "\n")
+        sys.stderr.write(visible_text(text) + "\n")
         sys.stderr.flush()
     except (BrokenPipeError, ValueError):
         return
@@ -100,12 +97,7 @@ def cell(value: Any) -> str:
         return ",".join(cell(item) for item in value) or "-"
     if isinstance(value, Mapping):
         return cell(value.get("name") or to_json(value))
-    return _visible(str(value), _IN_CELL)
-
-
-def _visible(text: str, steering: re.Pattern[str]) -> str:
-    """Text whose steering characters stand there as escapes, such as `\\x1b`."""
-    return steering.sub(lambda found: ascii(found[0])[1:-1], text)
+    return visible_cell(str(value))
 
 
 def size(count: int | None) -> str:

@@ -1,4 +1,4 @@
-"""`lowwater report`: the newest findings as files to forward, read or load elsewhere."""
+"""`lowwater report`: the newest findings as a page to forward, or as files for other programs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.clock import utc_now
 from dashboard.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from dashboard.purge.plan import Plan
+    from dashboard.reports.parts import Report
+    from dashboard.reports.source import Source
 
-FORMATS = ("csv", "parquet", "offsets-json")
+FORMATS = ("html", "pdf", "csv", "parquet", "offsets-json")
+_PAGES = ("html", "pdf")
 _TABLES = ("csv", "parquet")
 
 
@@ -23,11 +27,15 @@ def add_parser(verbs: Verbs) -> None:
         verbs,
         "report",
         "write the newest findings to files",
-        description="Writes the newest findings to PATH, which is replaced as a whole. csv and\n"
-        "parquet hold every findings table, a file each, in the folder PATH, or in one archive\n"
-        "when PATH ends with .zip. offsets-json holds the free targets of --plan for Kafka's\n"
-        "delete-records tool. Reads no Kafka and starts no Spark.",
+        description="Writes the newest findings to PATH, which is replaced as a whole. html and\n"
+        "pdf are the storage report: what can be given back, who holds the rest, disks, orphans,\n"
+        "slow followers, purges, with plots; the page needs no network. csv and parquet hold\n"
+        "every findings table, a file each, in the folder PATH, or in one archive when PATH ends\n"
+        "with .zip. offsets-json holds the free targets of --plan for Kafka's delete-records\n"
+        "tool. Reads no Kafka and starts no Spark.",
         examples=(
+            "lowwater report --format html --out storage.html",
+            "lowwater report --format pdf --out storage.pdf",
             "lowwater report --format csv --out findings.zip",
             "lowwater report --format parquet --out findings",
             "lowwater report --format offsets-json --plan plan.json --out offsets.json",
@@ -35,7 +43,9 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--format", required=True, choices=FORMATS, help="what is written")
     parser.add_argument("--out", required=True, metavar="PATH", help="where it is written")
-    parser.add_argument("--plan", metavar="FILE", help="a plan, for offsets-json")
+    parser.add_argument(
+        "--plan", metavar="FILE", help="a plan: for offsets-json, or told in html and pdf"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,9 +57,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         files.check_writable(args.out)
     plan = _plan(args)
-    value = _offsets(args, plan) if args.format == "offsets-json" else _tables(args)
-    output.emit({"format": args.format, "out": args.out, **value}, _text(args, value),
-                as_json=args.json)  # fmt: skip
+    if args.format == "offsets-json":
+        value = _offsets(args, plan)
+    else:
+        value = _page(args, plan) if args.format in _PAGES else _tables(args)
+    value = {"format": args.format, "out": args.out, **value}
+    output.emit(value, _text(value), as_json=args.json)
     return 0
 
 
@@ -59,7 +72,7 @@ def _plan(args: argparse.Namespace) -> Plan | None:
     if args.plan and args.format in _TABLES:
         raise UsageError(
             f"--format {args.format} holds findings, no plan",
-            "Leave --plan out, or choose --format offsets-json.",
+            "Leave --plan out, or choose --format html, pdf or offsets-json.",
         )
     if not args.plan and args.format == "offsets-json":
         raise UsageError(
@@ -83,38 +96,71 @@ def _offsets(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
     return {"plan_id": plan.plan_id, "cluster_id": plan.cluster_id, "partitions": free}
 
 
+def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
+    from dashboard.reports.source import open_source
+
+    settings, cluster = context.open_cluster(args)
+    runs = []
+    if (settings.state_dir / "journal.sqlite").is_file():  # else nothing was ever purged from here
+        with context.open_journal(settings) as journal:
+            runs = journal.runs(cluster.cluster_id)
+    return open_source(cluster, runs, utc_now(), plan=plan)
+
+
+def _page(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
+    from dashboard.reports.storage import storage_report
+
+    source = _source(args, plan)
+    _check_plan(plan, source)
+    body = _body(args.format, storage_report(source))
+    files.write_bytes(args.out, body)
+    return {**source.about, "bytes": len(body)}
+
+
+def _body(kind: str, report: Report) -> bytes:
+    if kind == "pdf":
+        from dashboard.reports.pdf import pdf
+
+        return pdf(report)
+    from dashboard.reports.page import html_page
+
+    return html_page(report).encode()
+
+
+def _check_plan(plan: Plan | None, source: Source) -> None:
+    if plan is not None and plan.cluster_id != source.cluster_id:
+        raise UsageError(
+            f"the plan is of cluster {plan.cluster_id}, the findings of {source.cluster_id}",
+            "Name a plan of this cluster, or the plan's cluster with --cluster.",
+            code="CLUSTER_MISMATCH",
+        )
+
+
 def _tables(args: argparse.Namespace) -> dict[str, Any]:
     from dashboard.reports import findings_files
 
-    _, cluster = context.open_cluster(args)
-    analysis_id = cluster.latest_analysis()
-    manifest = cluster.manifest("findings", analysis_id)
-    about = {
-        "cluster_id": cluster.cluster_id,
-        "cluster_name": cluster.name,
-        "analysis_id": analysis_id,
-        "snapshot_id": manifest.details.get("snapshot_id"),
-    }
+    source = _source(args)
     rows: dict[str, int] = {}
 
     def read(name: str) -> Any:
-        table = cluster.read("findings", analysis_id, name)
+        table = source.read(name)
         rows[name] = table.num_rows
         return table
 
-    found = findings_files.files(args.format, read, about)
+    found = findings_files.files(args.format, read, source.about)
     if args.out.endswith(".zip"):
         files.write_bytes(args.out, findings_files.as_zip(found))
     else:
         files.write_folder(args.out, found)
-    return {**about, "tables": rows}
+    return {**source.about, "tables": rows}
 
 
-def _text(args: argparse.Namespace, value: Mapping[str, Any]) -> str:
-    if args.format == "offsets-json":
-        return f"{value['partitions']} partitions of plan {value['plan_id']} written to {args.out}"
-    rows = sum(value["tables"].values())
-    return (
-        f"{len(value['tables'])} tables with {rows} rows of analysis {value['analysis_id']} "
-        f"written to {args.out}"
-    )
+def _text(value: Mapping[str, Any]) -> str:
+    if "partitions" in value:
+        what = f"{value['partitions']} partitions of plan {value['plan_id']}"
+    elif "tables" in value:
+        rows = sum(value["tables"].values())
+        what = f"{len(value['tables'])} tables with {rows} rows of analysis {value['analysis_id']}"
+    else:
+        what = f"the storage report of analysis {value['analysis_id']}"
+    return f"{what} written to {value['out']}"

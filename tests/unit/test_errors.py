@@ -20,6 +20,7 @@ def _subclasses(kind: type[errors.LowwaterError]) -> list[type[errors.LowwaterEr
         (errors.InventoryError, 1),
         (errors.PlanError, 1),
         (errors.VerdictsError, 1),
+        (errors.ReportError, 1),
         (errors.DemoError, 1),
         (errors.PartialError, 2),
         (errors.RefusedError, 3),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def test_no_analysis_yet_is_named(
     tmp_path: Path, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample_store.write(tmp_path / "new", "no-analysis")
-    for kind in ("csv", "parquet"):
+    for kind in ("html", "csv", "parquet"):
         words = ("--format", kind, "--out", "found", "--data", str(tmp_path / "new"))
         assert report(capsys, *words, exit_code=1)["error"]["code"] == "NO_ANALYSIS"
     assert not (alone / "found").exists()
@@ -141,3 +142,35 @@ def test_wrong_usage_is_named(
     alone: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: str
 ) -> None:
     assert report(capsys, *words, exit_code=1)["error"]["code"] == code
+
+
+def test_html_is_one_file_that_is_replaced(
+    data: str, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (alone / "storage.html").write_text("old")
+    (alone / "plan.json").write_text(a_plan().to_json_text())
+    words = ("--format", "html", "--out", "storage.html", "--data", data)
+
+    value = report(capsys, *words)
+
+    body = (alone / "storage.html").read_bytes()
+    assert value["bytes"] == len(body)
+    assert body.startswith(b"<!doctype html>")
+    assert b"Storage report of prod-eu" in body
+    error = report(capsys, *words, "--plan", "plan.json", exit_code=1)["error"]
+    assert error["code"] == "CLUSTER_MISMATCH"
+    assert (alone / "storage.html").read_bytes() == body
+
+
+def test_pdf_is_written_or_says_what_is_missing(
+    data: str, alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--format", "pdf", "--out", "storage.pdf", "--data", data)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "weasyprint", None)
+        assert report(capsys, *words, exit_code=1)["error"]["code"] == "PDF_UNAVAILABLE"
+        assert not (alone / "storage.pdf").exists()
+    monkeypatch.setattr("dashboard.reports.pdf.pdf", lambda _report: b"%PDF-1.7")
+
+    assert report(capsys, *words)["bytes"] == 8
+    assert (alone / "storage.pdf").read_bytes() == b"%PDF-1.7"

@@ -1,0 +1,82 @@
+"""What a storage report is told from: one analysis, its snapshot's manifest, the journal's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from dashboard.errors import StoreError
+from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.plan import Plan
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
+
+Read = Callable[[str], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`read` gives a findings table; `snapshot` is None where it was pruned since."""
+
+    cluster_id: str
+    cluster_name: str
+    analysis: Manifest
+    snapshot: Manifest | None
+    read: Read
+    runs: Sequence[RunRow]
+    plan: Plan | None
+    now: datetime
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """A findings table as rows."""
+        found: list[dict[str, Any]] = self.read(table).to_pylist()
+        return found
+
+    @property
+    def snapshot_id(self) -> str | None:
+        return self.analysis.details.get("snapshot_id")
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Whose findings these are, for files and JSON."""
+        return {
+            "cluster_id": self.cluster_id,
+            "cluster_name": self.cluster_name,
+            "analysis_id": self.analysis.id,
+            "snapshot_id": self.snapshot_id,
+        }
+
+
+def open_source(
+    cluster: ClusterStore,
+    runs: Sequence[RunRow],
+    now: datetime,
+    *,
+    plan: Plan | None = None,
+    analysis_id: str | None = None,
+    read: Read | None = None,
+) -> Source:
+    """The newest analysis, or the one named. Raises StoreError NO_ANALYSIS.
+
+    `runs` are the cluster's, newest first; `read` serves tables that are already in memory.
+    """
+    chosen = analysis_id or cluster.latest_analysis()
+    analysis = cluster.manifest("findings", chosen)
+    snapshot = None
+    with suppress(StoreError):  # pruned since: the report says less of the brokers
+        snapshot = cluster.manifest("snapshots", analysis.details.get("snapshot_id", ""))
+    return Source(
+        cluster.cluster_id,
+        cluster.name,
+        analysis,
+        snapshot,
+        read or (lambda name: cluster.read("findings", chosen, name)),
+        runs,
+        plan,
+        now,
+    )

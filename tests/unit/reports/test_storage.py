@@ -1,0 +1,196 @@
+"""What the storage report says: the Overview's numbers, unknown as unknown, nothing left unsaid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+
+from dashboard.reports.next_steps import next_steps
+from dashboard.reports.parts import Report, Section, Words
+from dashboard.reports.space import Space
+from dashboard.reports.storage import storage_report
+from dashboard.snapshots import ClusterStore
+from dashboard.ui.facts import partition_facts
+from dashboard.ui.formats import size
+from dashboard.ui.headline import headline
+from tests.support import sample_store
+from tests.unit.cli.plans import a_plan
+from tests.unit.purge.outcomes import kept, receipt, run
+from tests.unit.reports.sources import NOW, of_rows, of_store, of_topics
+
+GIB = 2**30
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> ClusterStore:
+    return sample_store.write(tmp_path_factory.mktemp("data"), now=NOW)
+
+
+def section(report: Report, name: str) -> Section:
+    return next(section for section in report.sections if section.name == name)
+
+
+def told(parts: Iterable[Words]) -> str:
+    return "".join(part.text for part in parts)
+
+
+def says(found: Section) -> str:
+    return " ".join(told(paragraph) for paragraph in found.says)
+
+
+def cells(found: Section, table: int = 0) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in found.tables[table].rows]
+
+
+def test_the_headline_has_the_numbers_of_the_overview(cluster: ClusterStore) -> None:
+    def read(name: str):  # type: ignore[no-untyped-def]
+        return cluster.read("findings", cluster.latest_analysis(), name)
+
+    overview = headline(partition_facts(read("reclaimable")), read("blockers"), read("disks"))
+
+    report = storage_report(of_store(cluster))
+
+    assert told(report.headline) == (
+        f"{size(overview.consumed_bytes)} are consumed by every known group, "
+        f"{size(overview.declared_bytes)} of it in topics whose readers are declared. "
+        f"{size(overview.waive_bytes)} more if {overview.waive_group} were waived. "
+        f"{size(overview.orphan_bytes)} in orphans."
+    )
+    assert f"{size(overview.at_once_bytes)} leave at once" in report.headline_note
+    assert report.brokers == "3 of 3 brokers answered"
+    assert not report.warnings
+
+
+def test_topics_stand_with_most_to_give_back_first(cluster: ClusterStore) -> None:
+    found = section(storage_report(of_store(cluster)), "topics")
+
+    rows = {row[0]: row for row in cells(found)}
+
+    assert list(rows)[:2] == ["clickstream", "orders"]
+    assert rows["audit-log"][2:5] == ["unknown", "unknown", "unknown"]
+    assert rows["orders"][5] == "billing-replay"
+
+
+def test_blockers_disks_orphans_and_followers_are_told(cluster: ClusterStore) -> None:
+    report = storage_report(of_store(cluster))
+
+    blocker = next(r for r in cells(section(report, "blockers")) if r[0] == "old-reporting")
+    disks = section(report, "disks")
+
+    assert (blocker[3], blocker[6]) == ("Empty", "41 d")
+    assert "2 of 3 log dirs will be full within a week" in says(disks)
+    assert cells(disks)[0][8] == "40 h"
+    assert cells(disks)[0][6] == "unknown"  # orphans, of a disk that nobody listed
+    assert "2 orphans with 921.6 MiB: 1 removable, 1 scheduled, 0 never." in says(
+        section(report, "orphans")
+    )
+    assert "No inventory of brokers 1, 2" in says(section(report, "orphans"))
+    assert "Broker 3 is slow: 12 of 41 replicas" in says(section(report, "followers"))
+
+
+def test_a_broker_that_is_missing_is_a_warning_and_its_parts_are_listed(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    store = sample_store.write(tmp_path_factory.mktemp("missing"), "broker-missing", now=NOW)
+
+    report = storage_report(of_store(store))
+
+    assert report.warnings[0].startswith("Broker 3 did not answer")
+    quality = section(report, "quality")
+    assert "2 of 6 parts missing" in says(quality)
+    assert [row[:2] for row in cells(quality)] == [["log_dirs", "3"], ["replicas", "3"]]
+    assert cells(section(report, "disks"))[-1][2:5] == ["unknown", "unknown", "unknown"]
+
+
+def test_purges_are_told_with_predicted_and_freed(cluster: ClusterStore) -> None:
+    runs = [
+        run("20260301-b", {**receipt(kept(GIB, GIB)), "predicted_bytes": GIB, "freed_bytes": GIB}),
+        run("20260228-a", None),
+    ]
+
+    report = storage_report(of_store(cluster, runs))
+    found = section(report, "purges")
+
+    assert [row[5:8] for row in cells(found)] == [
+        ["1.0 GiB", "1.0 GiB", "final"],
+        ["unknown", "unknown", "none"],
+    ]
+    assert "2 purges" in says(found)
+    assert len(found.charts[0].bars) == 1
+    assert cells(found, 1)[0][0] == "history"
+    freed = next(f for f in report.figures if f.label == "Freed by purges")
+    assert (freed.value.text, freed.note) == ("1.0 GiB", "2 purges, 1 not measured")
+
+
+def test_a_plan_is_told_with_what_blocks_it_and_who_would_lose(cluster: ClusterStore) -> None:
+    plan = a_plan()
+
+    found = section(storage_report(of_store(cluster, plan=plan)), "plan")
+
+    assert plan.plan_id in says(found)
+    assert f"“{plan.confirmation}”" in says(found)
+    assert cells(found)[0][:3] == ["orders", "2", "1"]
+    assert cells(found)[0][5] == "under-replicated"
+
+
+def test_a_cluster_without_topics_gets_a_short_honest_report() -> None:
+    report = storage_report(of_rows())
+
+    assert told(report.headline) == "The cluster has no topics: there is nothing to give back."
+    assert not report.next_steps
+    assert not any(found.tables or found.charts for found in report.sections)
+    assert "it is unknown" in says(section(report, "quality"))
+    assert [f.value.text for f in report.figures if f.label == "Fullest disk"] == ["unknown"]
+
+
+def test_bytes_that_nobody_measured_are_unknown_and_never_zero() -> None:
+    row = {"topic": "a", "partition": 0, "target": "committed", "target_offset": 9, "records": 9,
+           "readers_declared": True, "guards": []}  # fmt: skip
+    disk = {"broker_id": 1, "log_dir": "/d1", "measured": False, "inventory_at": None}
+
+    report = storage_report(of_rows(reclaimable=[row], disks=[disk]))
+
+    assert "unknown" in told(report.headline)
+    assert "9 records" in told(report.headline)
+    assert not report.headline_note
+    assert {f.label: f.value.text for f in report.figures} == {
+        "On disk": "unknown", "Reclaimable": "unknown", "Readers declared": "unknown",
+        "Held back": "unknown", "Fullest disk": "unknown",
+        "Freed by purges": "—",
+    }  # fmt: skip
+    assert cells(section(report, "topics"))[0][1:5] == ["unknown"] * 4
+    assert cells(section(report, "disks"))[0][2:9] == ["unknown"] * 7
+
+
+def test_one_partition_is_a_report_too() -> None:
+    report = storage_report(of_topics(1))
+
+    assert told(report.headline).startswith("1.0 MiB are consumed by every known group")
+    assert section(report, "topics").tables[0].more == ""
+    assert report.next_steps[0].endswith(
+        "lowwater plan --topic topic-00000 --to committed --out plan.json"
+    )
+
+
+def test_ten_thousand_topics_are_capped_and_say_where_the_others_are() -> None:
+    found = section(storage_report(of_topics(10_000)), "topics")
+
+    assert len(found.tables[0].rows) == 20
+    assert found.tables[0].more.startswith("and 9\u202f980 more: see reclaimable.csv")
+    assert len(found.charts[0].bars) == 12
+
+
+def test_system_topics_are_nobodys_homework(cluster: ClusterStore) -> None:
+    steps = next_steps(Space(of_store(cluster)))
+
+    assert any("(audit-log, metrics-raw)" in step for step in steps)
+    assert not any("__consumer_offsets" in step for step in steps)
+
+
+def test_the_snapshot_may_be_pruned_since(cluster: ClusterStore) -> None:
+    source = of_rows()
+    assert source.snapshot is None
+    assert "not kept any more" in storage_report(source).brokers
+    assert storage_report(of_store(cluster)).taken_at == NOW - timedelta(seconds=38)
