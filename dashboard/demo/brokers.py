@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -101,13 +101,15 @@ class LocalCluster:
         """Process ids of the brokers that run, by broker id."""
         return {i: p.pid for i, p in self._processes.items() if p.poll() is None}
 
-    def start(self) -> None:
+    def start(self, furnish: Callable[[], object] = lambda: None) -> None:
         """Formats and starts every broker; returns when all serve.
 
-        Raises DemoError that names a broker which fails, with its last lines.
+        `furnish` is called when the log dirs are formatted and no broker runs yet. Raises DemoError
+        that names a broker which fails, with its last lines.
         """
         try:
             self._format()
+            furnish()
             for broker_id in self.broker_ids:
                 self._spawn(broker_id)
             self._await_serving(self.broker_ids)

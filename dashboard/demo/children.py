@@ -18,6 +18,7 @@ from dashboard.demo.truth import TOPICS
 from dashboard.settings import Settings
 
 WATCH_EVERY = "10s"
+ORPHAN_DELAY = "1m"  # instead of two hours: a demo is looked at for minutes
 ROOT = Path(__file__).parents[2]
 _IN_SETTINGS = ("LOWWATER_DATA", "LOWWATER_STATE_DIR", "LOWWATER_CACHE_DIR")
 
@@ -121,6 +122,7 @@ def settings_text(
         f"data = {_quoted(data)}",
         f"state_dir = {_quoted(str(settings.state_dir.resolve()))}",
         f"cache_dir = {_quoted(str(settings.cache_dir.resolve()))}",
+        f'orphan_delay = "{ORPHAN_DELAY}"',
         "",
         "[clusters.demo]",
         f'"bootstrap.servers" = {_quoted(bootstrap)}',

@@ -15,7 +15,17 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from dashboard.demo import children, exporter, guardian, jars, preview, processes, room, state
+from dashboard.demo import (
+    children,
+    exporter,
+    guardian,
+    jars,
+    orphan,
+    preview,
+    processes,
+    room,
+    state,
+)
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.children import Place
 from dashboard.demo.server_properties import free_ports
@@ -100,7 +110,8 @@ class Supervisor:
         log_dirs = {i: self._cluster.log_dirs(i) for i in self._cluster.broker_ids}
         self._disks = place.disks(log_dirs) if "inventory" in self._parts else []
         ending.callback(self._cluster.stop)
-        self._cluster.start()
+        last = self._cluster.log_dir(self._cluster.broker_ids[-1])
+        self._cluster.start(lambda: orphan.leave(last, datetime.now(UTC)))
         self._note(bootstrap=self._cluster.bootstrap, cluster_id=self._cluster.cluster_id)
         place.settings.write_text(
             children.settings_text(

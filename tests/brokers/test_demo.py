@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from confluent_kafka import Consumer, IsolationLevel
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from dashboard.demo import room, truth
+from dashboard.demo import orphan, room, truth
 from dashboard.demo.processes import die_with_parent
 from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import load
@@ -173,6 +174,12 @@ def test_the_workload_shows_its_truth_and_outlives_a_dead_broker(
     scanned = disks[1].scanned_at
     for disk in disks:
         assert TOPICS.keys() <= set(disk.tables["segments"].column("topic").to_pylist())
+    # What a deleted topic left: the broker itself set it aside, and its records are all there.
+    left = [r for r in disks[2].tables["segments"].to_pylist() if r["topic"] == orphan.TOPIC]
+    assert [(r["kind"], r["log_bytes"] > orphan.BATCHES * 60_000) for r in left] == [
+        ("stray", True)
+    ]
+    assert left[0]["newest_at"] < disks[2].scanned_at - timedelta(days=29)
 
     os.kill(demo.pid("broker-2"), signal.SIGKILL)
     assert eventually(lambda: demo.lowwater("status")["alive_brokers"] == [1, 3])
