@@ -120,11 +120,7 @@ def show_low_watermark(followers: pa.Table, topic: str | None) -> None:
     """Of the filtered topic, else of the one that is furthest back."""
     shown = topic or low_watermark.topic_of(followers)
     if shown is None:
-        st.html(
-            '<div class="lw"><h2>Who holds the low watermark</h2><p>Nobody: every known log start '
-            "is at its leader's. A wait-all purge waits for followers that fetch, no longer.</p>"
-            "</div>"
-        )
+        st.html(low_watermark.level_html(followers))
         return
     st.html(low_watermark.held_html(low_watermark.held(followers, shown), shown))
     if topic is None:
@@ -149,11 +145,11 @@ def show_chosen(screen: Screen, row: Row, told: Sequence[Point]) -> None:
     """Why the chosen replica is slow, since when, and its lag as a line."""
     since = row["behind_since"]
     began = f", too far behind for {formats.duration(screen.now - since)}" if since else ""
+    trend = f"; {text(follower_rows.trend(row))}" if row["alive"] else ""
     left, right = st.columns([5, 6], gap="medium", vertical_alignment="center")
     left.html(
         f'<div class="lw"><h2>{text(follower_rows.name(row))}</h2>'
-        f"<p>{text(first_letter_up(follower_rows.behind(row)))}{began}; "
-        f"{text(follower_rows.trend(row))}.</p>"
+        f"<p>{text(first_letter_up(follower_rows.behind(row)))}{began}{trend}.</p>"
         f"<p>{text(row['cause'] or '')}: {text(row['reason'] or '')}.</p>"
         "<p><small>Select another row by the box at its left.</small></p></div>"
     )

@@ -77,6 +77,16 @@ def held_html(found: Sequence[Held], topic: str) -> str:
     )
 
 
+def level_html(followers: pa.Table) -> str:
+    """Where every known log start is level: that, and whose is not known."""
+    silent = followers.filter(pc.is_null(followers["log_start_lag"]))
+    unknown = sorted(pc.unique(silent["broker_id"]).to_pylist())
+    return (
+        '<div class="lw"><h2>Who holds the low watermark</h2><p>Nobody: every known log start is '
+        f"at its leader's. {_not_known(unknown)}</p></div>"
+    )
+
+
 def sentence(found: Sequence[Held]) -> str:
     """For whom a purge of this topic would wait."""
     back = [one for one in found if one.lag]
@@ -91,9 +101,13 @@ def sentence(found: Sequence[Held]) -> str:
         )
     elif found:
         parts.append("Nobody: every known log start is at its leader's.")
-    if unknown:
-        parts.append(f"Not known of broker {_listed(unknown)}: no log start was read there.")
-    return " ".join(parts)
+    return " ".join([*parts, _not_known(unknown)]).rstrip()
+
+
+def _not_known(brokers: Sequence[int]) -> str:
+    if not brokers:
+        return ""
+    return f"Not known of broker {_listed(brokers)}: no log start was read there."
 
 
 def _who(one: Held) -> str:

@@ -47,6 +47,7 @@ def frame(rows: Sequence[Row], told: Mapping[Replica, Sequence[Point]]) -> tuple
 def show(rows: Sequence[Row], told: Mapping[Replica, Sequence[Point]]) -> Row:
     """Draw the table; the row that is selected, else the first one."""
     shown, unit = frame(rows, told)
+    unit = "" if unit == "bytes" else f" ({unit})"
     listed = zlib.crc32("\n".join(map(str, map(replica, rows))).encode())
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     event = st.dataframe(
@@ -64,7 +65,7 @@ def show(rows: Sequence[Row], told: Mapping[Replica, Sequence[Point]]) -> Row:
                               help="By what its leader appends a second; unknown behind a leader "
                               "that wrote nothing"),
             "Records": number(format="localized", width=82),
-            "Bytes": number(f"Bytes ({unit})", format="%.2f", width=92),
+            "Bytes": number(f"Bytes{unit}", format="%.2f", width=92),
             "Lag lately": st.column_config.LineChartColumn(
                 width=100, y_min=0, help="Records behind over the last half hour, as measured"),
             "Trend": text(width=125),

@@ -87,6 +87,13 @@ def test_each_state_is_designed(open_page: Open, variant: str | None, expected: 
     assert expected in said(open_page("followers", variant))
 
 
+def test_of_a_broker_that_is_down_no_log_start_is_known(open_page: Open) -> None:
+    text = said(open_page("followers", "broker-missing"))
+
+    assert "Nobody: every known log start is at its leader's. Not known of broker 3:" in text
+    assert "broker 3 does not answer: 41 replicas." in text
+
+
 def test_a_new_analysis_is_shown_by_itself_unless_live_is_off(
     open_page: Open, tmp_path: Path
 ) -> None:

@@ -51,7 +51,7 @@ def test_the_lists_name_blockers_and_the_slowest_followers(open_page: Open) -> N
 
     assert r"**billing\-replay** holds back 6.8 GiB" in text
     assert "silent for 41 d" in text
-    assert r"broker 3 is slow\: 12 of 40 replicas, 21 s behind, falling 3 s a minute" in text
+    assert r"broker 3 is slow\: 12 of 41 replicas, 21 s behind, falling 3 s a minute" in text
 
 
 def test_orphans_stand_in_the_sentence_and_newest_first_in_their_list(open_page: Open) -> None:

@@ -82,6 +82,9 @@ def _rich(tables: dict[str, Rows], taken_at: datetime) -> None:
 
 def _calm(tables: dict[str, Rows], taken_at: datetime) -> None:
     tables["orphans"] = tables["sightings"] = []
+    for row in tables["disks"]:
+        if row.get("stray_bytes"):
+            row |= {"stray_bytes": 0, "unexplained_bytes": row["unexplained_bytes"] + STRAY_BYTES}
     for row in tables["slow_followers"]:
         row |= {"slow": False, "cause": None, "reason": None}
 
