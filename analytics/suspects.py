@@ -26,13 +26,12 @@ UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment
 # names of -delete and -stray folders. COPIES: folders of this name on the broker.
 _STATEMENT = """
 with folders as (
-    select snap, broker_id, log_dir, directory, any_value(topic) as topic,
-        any_value(partition) as partition, any_value(topic_id) as topic_id,
-        any_value(kind) as folder, sum(log_bytes) as size_bytes, sum(index_bytes) as index_bytes,
+    select snap, broker_id, log_dir, directory, topic, partition, topic_id, kind as folder,
+        sum(log_bytes) as size_bytes, sum(index_bytes) as index_bytes,
         sum(allocated_bytes) as allocated_bytes, max(newest_at) as newest_at,
         max(scanned_at) as scanned_at
     from {segments} join {snaps} using (snapshot_id)
-    group by snap, broker_id, log_dir, directory
+    group by snap, broker_id, log_dir, directory, topic, partition, topic_id, kind
 ),
 placed as (
     select snap, topic_no, partition, replicas,
