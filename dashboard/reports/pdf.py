@@ -17,6 +17,15 @@ def pdf(report: Report) -> bytes:
     return made
 
 
+def problem() -> ReportError | None:
+    """Why this machine cannot make a PDF; None when it can."""
+    try:
+        _weasyprint()
+    except ReportError as error:
+        return error
+    return None
+
+
 def _weasyprint() -> ModuleType:
     try:
         import weasyprint

@@ -1,4 +1,4 @@
-"""The header of every page: cluster, the data's age, brokers; it counts on by itself."""
+"""The header of every page: cluster, the data's age, brokers, counting on; and the report."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ import streamlit as st
 from dashboard.clock import utc_now
 from dashboard.ui import context, formats, markup
 from dashboard.ui.context import Screen
+from dashboard.ui.report_button import report_button
 from dashboard.ui.states import guarded
 
 _EVERY = timedelta(seconds=5)
 
 
 def header(screen: Screen) -> None:
-    """The header for what this page shows; it redraws itself, and offers what is newer."""
-    _header(screen)
+    """The header for what this page shows; it redraws itself, and offers what is newer.
+
+    Beside it, once there are findings, the button that hands them out as files.
+    """
+    if screen.findings is None:
+        _header(screen)
+        return
+    left, right = st.columns([11, 1], vertical_alignment="center")
+    with left:
+        _header(screen)
+    with right:
+        report_button(screen)
 
 
 @st.fragment(run_every=_EVERY)

@@ -85,3 +85,16 @@ def test_the_installed_wheel_analyzes_a_snapshot(elsewhere: Path, tmp_path: Path
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["tables"]["reclaimable"] > 0
+
+
+def test_the_installed_wheel_writes_a_report(elsewhere: Path, tmp_path: Path) -> None:
+    sample_store.write(tmp_path / "data")
+
+    done = subprocess.run(
+        [elsewhere / "bin" / "lowwater", "report", "--format", "html", "--out", "storage.html",
+         "--data", str(tmp_path / "data"), "--json"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "storage.html").stat().st_size == json.loads(done.stdout)["bytes"]
