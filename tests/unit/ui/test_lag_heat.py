@@ -63,6 +63,8 @@ def test_beyond_the_limits_the_others_share_a_row_and_a_column() -> None:
     assert found.brokers[-1] == "others"
     assert sum(cell.replicas for cell in found.cells.values()) == len(rows) + 1
     assert (found.left_topics, found.left_brokers) == (6, 4)
+    assert {found.cells[TOPICS, at].replicas for at in range(BROKERS - 1)} == {6}
+    assert found.cells[0, 0].replicas == 1
     html = heat_html(found)
     assert html.count("<tr>") == TOPICS + 2
     assert ">6 others</th>" in html

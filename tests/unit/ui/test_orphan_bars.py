@@ -41,6 +41,14 @@ def test_orphans_are_told_by_kind_and_the_rest_of_what_was_measured_is_stray() -
     assert (bar.orphan_bytes, bar.used_bytes) == (180, 900)
 
 
+def test_kinds_never_add_up_to_more_than_was_measured() -> None:
+    rows = [orphan("deleted-topic", 50), orphan("moved-away", 50)]
+    (bar,) = bars([disk(orphan_bytes=60)], rows)  # one of them was seen earlier only
+
+    assert bar.orphan_bytes == 60
+    assert all(part.size_bytes > 0 for part in bar.parts)
+
+
 def test_orphans_seen_earlier_lie_in_the_unexplained_part_and_are_told_beside_it() -> None:
     row = disk(inventory_at=None, unexplained_bytes=400)
     (bar,) = bars([row], [orphan("stray", 300)])
