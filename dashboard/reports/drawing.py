@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dashboard.purge import words
-from dashboard.reports.parts import Bar, Bars
+from dashboard.reports.parts import Bar, Bars, short
 from dashboard.ui import formats
 from dashboard.ui.colours import Meaning
 
 WIDTH, LABELS, END = 960, 250, 90  # of the whole picture, left and right of its bars
 _ROW, _AXIS = 24, 26
 _PLOT = WIDTH - LABELS - END
-_LONGEST_LABEL = 38
+LONGEST_LABEL = 38
 _STEPS = (1, 2, 5)
 _MOST_TICKS = 5
 _BASE = 1024
@@ -116,12 +116,6 @@ def _row(chart: Bars, bar: Bar, top: float, scale: float) -> Row:
             x += value * scale
     if not chart.side_by_side:
         ends.append((x + 6, top + _ROW / 2 + 4, said(chart, sum(v for _, v in bar.parts))))
-    return Row(short(bar.label), bar.label, top + _ROW / 2 + 4, tuple(boxes), tuple(ends))
-
-
-def short(label: str) -> str:
-    """A label that fits; its middle is left out, since ends tell names apart."""
-    if len(label) <= _LONGEST_LABEL:
-        return label
-    half = (_LONGEST_LABEL - 1) // 2
-    return f"{label[:half]}…{label[-half:]}"
+    return Row(
+        short(bar.label, LONGEST_LABEL), bar.label, top + _ROW / 2 + 4, tuple(boxes), tuple(ends)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from dashboard.reports.parts import named
 from dashboard.reports.space import Space
 from dashboard.ui import formats
 
@@ -20,9 +21,10 @@ def next_steps(space: Space) -> tuple[str, ...]:
             f"{formats.size(space.declared)}: {_plan_line(numbers.safe_topics)}"
         )
     if numbers.waive_group and numbers.waive_bytes:
+        group = named(numbers.waive_group).text
         steps.append(
-            f"Ask whose group {numbers.waive_group} is, and whether it may be waived: it alone "
-            f"holds back {formats.size(numbers.waive_bytes)}."
+            f"Ask whose group {group} is, and whether it may be waived: it alone holds back "
+            f"{formats.size(numbers.waive_bytes)}."
         )
     if numbers.undeclared_topics and space.consumed is not None:
         more = space.consumed - (space.declared or 0)

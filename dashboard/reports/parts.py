@@ -9,9 +9,11 @@ from typing import TypeVar
 
 from dashboard.ui import formats
 from dashboard.ui.colours import Meaning
+from dashboard.visible import visible_cell
 
 MOST_ROWS = 20
 MOST_BARS = 12
+_LONGEST_NAME = 60
 _T = TypeVar("_T")
 
 
@@ -143,6 +145,21 @@ def moment(at: datetime | None) -> Words:
     if at is None:
         return Words(formats.UNKNOWN)
     return Words(f"{at:%Y-%m-%d %H:%M}", exact=formats.utc(at))
+
+
+def short(name: str, most: int) -> str:
+    """A name as it can be read; a long one without its middle, since ends tell names apart."""
+    shown = visible_cell(name)
+    if len(shown) <= most:
+        return shown
+    half = (most - 1) // 2
+    return f"{shown[:half]}…{shown[-half:]}"
+
+
+def named(name: str, meaning: Meaning | None = None) -> Words:
+    """A name within a sentence or a narrow column; a long one is whole on hover."""
+    shown = short(name, _LONGEST_NAME)
+    return Words(shown, meaning, "" if shown == visible_cell(name) else name)
 
 
 def text(*said: str) -> tuple[Words, ...]:

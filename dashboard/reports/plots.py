@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from dashboard.reports.drawing import axis, said, short
-from dashboard.reports.parts import Bars
+from dashboard.reports.drawing import LONGEST_LABEL, axis, said
+from dashboard.reports.parts import Bars, short
 from dashboard.visible import visible_cell
 
 _ROW, _AROUND = 26, 76  # pixels of a bar, and of axis and legend
@@ -84,7 +84,7 @@ def _layout(chart: Bars) -> dict[str, Any]:
         },
         "yaxis": {
             "tickvals": list(range(len(chart.bars))),
-            "ticktext": [_plain(short(visible_cell(bar.label))) for bar in chart.bars],
+            "ticktext": [_plain(short(bar.label, LONGEST_LABEL)) for bar in chart.bars],
             "autorange": "reversed",
             "automargin": True,
             "fixedrange": True,

@@ -20,6 +20,7 @@ from dashboard.reports.parts import (
     columns,
     known_sum,
     moment,
+    named,
     number,
     size,
     text,
@@ -76,7 +77,7 @@ class Space:
         if self.numbers.waive_group:
             said += [
                 Words(" "), size(self.numbers.waive_bytes, HELD), Words(" more if "),
-                Words(self.numbers.waive_group, HELD), Words(" were waived."),
+                named(self.numbers.waive_group, HELD), Words(" were waived."),
             ]  # fmt: skip
         if self.orphans:
             said += [Words(" "), size(self.orphans, ORPHAN), Words(" in orphans.")]
@@ -136,7 +137,7 @@ def topics_section(space: Space) -> Section:
             size(row.reclaimable_bytes, RECLAIMABLE if row.consumed_bytes else None),
             size(row.at_once_bytes),
             size(row.held_bytes),
-            Words(row.held_by or ""),
+            named(row.held_by or ""),
             Words(row.owner or ("" if row.readers_declared else "not declared")),
             Words(", ".join(row.guards)),
         )

@@ -86,6 +86,13 @@ def test_bars_lie_in_their_row_and_the_parts_meet() -> None:
     assert len(drawn.rows[1].label) < 40 < len(drawn.rows[1].whole)
 
 
+def test_the_label_of_an_odd_name_fits_and_shows_every_character() -> None:
+    (row,) = draw(Bars("c", (Bar(odd_store.ODD, ((HELD, 5),)),))).rows
+
+    assert row.label.startswith("ü\\n\\t\\r\\x1b[2J")
+    assert len(row.label) < 40
+
+
 def test_parts_side_by_side_stand_under_each_other() -> None:
     drawn = draw(Bars("c", (Bar("a", ((RECLAIMABLE, 30), (HELD, 0))),), side_by_side=True))
 
