@@ -89,6 +89,26 @@ def test_a_folder_that_cannot_be_finished_leaves_the_old_one(
     assert [file.name for file in alone.iterdir()] == ["found"]
 
 
+def test_the_old_folder_comes_back_when_the_new_one_cannot_take_its_place(
+    data: str, alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--format", "csv", "--out", "found", "--data", data)
+    report(capsys, *words)
+    before = (alone / "found" / "disks.csv").stat().st_ino
+    rename = Path.rename
+
+    def refuse(self: Path, target: Path) -> Path:
+        if self.name.endswith(".tmp"):
+            raise OSError(13, "Permission denied")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    assert report(capsys, *words, exit_code=1)["error"]["code"] == "FILE_UNWRITABLE"
+
+    assert (alone / "found" / "disks.csv").stat().st_ino == before
+    assert [file.name for file in alone.iterdir()] == ["found"]
+
+
 def test_no_analysis_yet_is_named(
     tmp_path: Path, alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

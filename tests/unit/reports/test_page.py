@@ -9,6 +9,7 @@ import pytest
 from dashboard.reports.drawing import axis, draw
 from dashboard.reports.page import html_page, paper_page
 from dashboard.reports.parts import Bar, Bars
+from dashboard.reports.plots import plot_html
 from dashboard.reports.storage import storage_report
 from dashboard.ui.colours import HELD, RECLAIMABLE
 from dashboard.visible import visible_cell
@@ -100,3 +101,13 @@ def test_parts_side_by_side_stand_under_each_other() -> None:
     assert (first.x, second.width) == (second.x, 0)
     assert first.y + first.height == pytest.approx(second.y)
     assert [said for _, _, said in drawn.rows[0].ends] == ["30 B", "0 B"]
+
+
+def test_a_plot_takes_no_name_for_markup() -> None:
+    """plotly reads its texts as markup: a tag in a name must come as its letters."""
+    chart = Bars("c", (Bar("<b>bold</b>&amp;", ((HELD, 5),)),))
+
+    html = plot_html(chart, "p")
+
+    assert html.count("&lt;b&gt;bold&lt;") == 2  # on the axis and under the mouse
+    assert "&amp;amp;" in html
