@@ -41,6 +41,7 @@ from tests.brokers.purge_faults import until
 from tests.support import lag_windows
 
 SNAPSHOTS, BEFORE, EVERY = 8, 2, 1.0
+PATIENCE = 90.0
 # A stopped broker leaves the ISR quickly, and leaders come back quickly. Small fetches: a slow disk
 # blocks a broker for one write at a time.
 QUICK = {
@@ -83,6 +84,7 @@ class Recorder:
                 with scenario.act(self.scene) as judge:
                     begun = time.monotonic()
                     while len(ids) < SNAPSHOTS or time.monotonic() - begun < scenario.seconds:
+                        assert time.monotonic() - begun < PATIENCE, "no snapshots"
                         look()
                     behind = sampler.behind(self._read_until(ids[-1]))
         window = lag_windows.read(self.store, ids, scenario.name)
