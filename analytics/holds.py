@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from analytics.arrow import column, in_order, looked_up
 from analytics.earlier import commit_order
 from analytics.memory import oldest_kept, with_memory
+from analytics.offset_fold import folded
 from analytics.tables import Tables
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -74,7 +75,14 @@ group by hashed, name_no, partition, group_id
 """
 
 
-def fold(tables: Tables, snapshot: Manifest, present: pa.Table, base: Manifest | None) -> pa.Table:
+def fold(
+    tables: Tables,
+    snapshot: Manifest,
+    present: pa.Table,
+    base: Manifest | None,
+    *,
+    one_machine: bool = False,
+) -> pa.Table:
     """The last known committed offset per topic, partition and group: the `holds` table, sorted.
 
     Goes on from the holds of `base`, an earlier analysis, with the offsets of every snapshot
@@ -88,20 +96,25 @@ def fold(tables: Tables, snapshot: Manifest, present: pa.Table, base: Manifest |
     hidden from us. Brokers before 2.8 know no topic ids: then the name has to do.
 
     Snapshots count in the order of their commits. Without `base`, what the newest analysis saw
-    later than any kept snapshot stays.
+    later than any kept snapshot stays. Several new snapshots are folded by Spark, on `one_machine`
+    by arrays: there a sort of all their offsets takes some ten times as long.
     """
     cluster = tables.cluster
     kept = cluster.ids("snapshots")
     known_to = str(base.details["snapshot_id"]) if base else ""
     new = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
     names = _Names.of(cluster, new, present, base)
-    found = tables.sql(
-        _NEXT if len(new) == 1 else _SEVERAL,
-        args={"oldest_kept": oldest_kept(cluster).as_py()},
-        remembered=tables.read("findings", "holds", [base.id] if base else []),
-        offsets=tables.read("snapshots", "group_offsets", new),
-        names=tables.from_arrow(names.numbered),
-    ).toArrow()
+    if one_machine and len(new) > 1:
+        remembered = base.id if base else None
+        found = folded(cluster, new, names.numbered, remembered, oldest_kept(cluster))
+    else:
+        found = tables.sql(
+            _NEXT if len(new) == 1 else _SEVERAL,
+            args={"oldest_kept": oldest_kept(cluster).as_py()},
+            remembered=tables.read("findings", "holds", [base.id] if base else []),
+            offsets=tables.read("snapshots", "group_offsets", new),
+            names=tables.from_arrow(names.numbered),
+        ).toArrow()
     held = in_order(names.spelt(found), ["topic", "partition", "group_id"])
     return held if base else with_memory(held, cluster, snapshot, present)
 

@@ -36,6 +36,7 @@ from analytics import (
     windows,
 )
 from analytics.arrow import column
+from analytics.session import is_local
 from analytics.tables import Tables, stamped, write_all
 from analytics.trend_tables import microseconds
 from dashboard.curve_tables import to_table
@@ -165,7 +166,9 @@ def _findings(
     declarations = topics.all_declarations(settings, cluster.declarations())
     named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
     with ThreadPoolExecutor(1) as beside:  # what needs no Spark is done while Spark works
-        in_spark = beside.submit(_in_spark, tables, snapshot, named, base)
+        in_spark = beside.submit(
+            _in_spark, tables, snapshot, named, base, one_machine=is_local(settings)
+        )
         told = points.told(cluster, snapshot.id)
         moved = trend_tables.Carried(cluster, base)
         drawn = curves.fold(cluster, snapshot, base, told, named, each=moved.add)
@@ -199,9 +202,15 @@ def _findings(
 
 
 def _in_spark(
-    tables: Tables, snapshot: Manifest, topics: pa.Table, base: Manifest | None
+    tables: Tables,
+    snapshot: Manifest,
+    topics: pa.Table,
+    base: Manifest | None,
+    *,
+    one_machine: bool,
 ) -> tuple[pa.Table, pa.Table]:
-    return holds.fold(tables, snapshot, topics, base), partitions.sums(tables, snapshot)
+    held = holds.fold(tables, snapshot, topics, base, one_machine=one_machine)
+    return held, partitions.sums(tables, snapshot)
 
 
 def _share_starts(cluster: ClusterStore, snapshot: Manifest, share: pa.Table) -> pa.Table:

@@ -44,7 +44,9 @@ _PEERS = {"DuckDB": peers.by_duckdb, "Polars": peers.by_polars}
 
 
 class Clock:
-    """Seconds in what Spark does for the analysis, and processor seconds of both processes."""
+    """Seconds in `holds` and sizes, beside which the driver draws curves, and processor seconds of
+    both processes.
+    """
 
     def __init__(self) -> None:
         self.spark = 0.0
@@ -138,9 +140,11 @@ def main() -> int:
 def _history(lab: Lab, clock: Clock, options: argparse.Namespace) -> list[str]:
     """Full recomputation, then fresh findings in turn with the peers, then a longer history."""
     lab.grow(options.snapshots)
-    seconds: dict[str, list[float]] = {name: [] for name in ("fresh", "Spark of it", *_PEERS)}
+    seconds: dict[str, list[float]] = {
+        name: [] for name in ("fresh", "holds, sizes of it", *_PEERS)
+    }
     seconds["full"] = [clock.timed("full", lambda: lab.analyze(full=True))]
-    seconds["Spark of full"] = [clock.spark]
+    seconds["holds, sizes of full"] = [clock.spark]
     lab.python_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     wrong = _compared(lab)
     for _ in range(RUNS):
@@ -156,7 +160,7 @@ def _history(lab: Lab, clock: Clock, options: argparse.Namespace) -> list[str]:
     for name, values in seconds.items():
         processor = median(clock.processor.get(name, [0.0]))
         each = ", ".join(f"{v:.2f}" for v in values)
-        print(f"{name:<16}{median(values):>8.2f} s{processor:>8.2f} of the processor   ({each})")
+        print(f"{name:<20}{median(values):>8.2f} s{processor:>8.2f} of the processor   ({each})")
     return wrong + _missed({name: median(values) for name, values in seconds.items()}, longer)
 
 
@@ -164,16 +168,16 @@ def _fresh(lab: Lab, clock: Clock, seconds: dict[str, list[float]], name: str) -
     lab.grow(1)
     clock.spark = 0.0
     seconds[name].append(clock.timed(name, lab.analyze))
-    seconds["Spark of it"].append(clock.spark)
+    seconds["holds, sizes of it"].append(clock.spark)
 
 
 def _missed(seconds: dict[str, float], longer: str) -> list[str]:
-    duck, fresh, full = seconds["DuckDB"], seconds["fresh"], seconds["Spark of full"]
+    duck, fresh, full = seconds["DuckDB"], seconds["fresh"], seconds["holds, sizes of full"]
     against = full / min(duck, seconds["Polars"])
     print(
         f"fresh / DuckDB {fresh / duck:.2f}; of {LONGER} more / fresh {seconds[longer] / fresh:.2f}"
     )
-    print(f"full, Spark's statements / the faster peer {against:.1f}")
+    print(f"full, holds and sizes / the faster peer {against:.1f}")
     print(f"full, everything / the faster peer {seconds['full'] * against / full:.1f}")
     goals = {
         "fresh findings as fast as DuckDB": fresh <= duck,
