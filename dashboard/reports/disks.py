@@ -94,7 +94,7 @@ def section(source: Source) -> Section:
     bars = tuple(bar for bar in drawn if any(value for _, value in bar.parts))
     shown, more = capped(disks, "disks")
     rows = tuple(_disk(row, rates.get((row["broker_id"], row["log_dir"]))) for row in shown)
-    heads = columns("Broker", "Log dir", ">Total", ">Free", ">Full", ">Can be given back",
+    heads = columns("Broker", "Log dir", ">Total", ">Free", ">Full", ">Reclaimable",
                     ">Orphans", ">Change", "Full in", "Note")  # fmt: skip
     chart = Bars("Log dirs, fullest first: what lies on them", bars)
     tables = [Table(heads, rows, "Log dirs", more), *_topics(growth)]

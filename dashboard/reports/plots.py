@@ -86,6 +86,7 @@ def _layout(chart: Bars) -> dict[str, Any]:
             "tickvals": list(range(len(chart.bars))),
             "ticktext": [_plain(short(bar.label, LONGEST_LABEL)) for bar in chart.bars],
             "autorange": "reversed",
+            "ticklabelstandoff": 6,
             "automargin": True,
             "fixedrange": True,
         },

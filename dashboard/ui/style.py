@@ -19,7 +19,7 @@ _MEANINGS = (
 _HATCH = "repeating-linear-gradient(135deg,#94a3b8 0 4px,#cbd5e1 4px 8px)"
 _PALE_HATCH = "repeating-linear-gradient(135deg,#cbd5e1 0 4px,#e2e8f0 4px 8px)"
 _LAYOUT = """
-.stMainBlockContainer{padding:3.6rem 1.5rem 2rem;max-width:1600px}
+.stMainBlockContainer{padding:4rem 1.5rem 2rem;max-width:1600px}
 [data-testid=stVerticalBlock]{gap:.75rem}
 [data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
  overflow-y:auto}
