@@ -16,6 +16,7 @@ from analytics.archive import prepare
 from analytics.elsewhere import executors_watched, no_connector, usable
 from analytics.job import analyze
 from analytics.session import is_local, open_session
+from analytics.warm import warm
 from dashboard.clock import utc_now
 from dashboard.errors import AnalysisError, LowwaterError, UsageError
 from dashboard.settings import Settings, load
@@ -53,6 +54,7 @@ def _serve(settings: Settings, root: str, named: str | None, answers: TextIO) ->
     began = time.monotonic()
     spark = open_session(settings)
     _print(answers, {"ready": True, "seconds": round(time.monotonic() - began, 3)})
+    warm(spark, settings)  # while the first snapshot is still collected
     builder = None
     try:
         for line in sys.stdin:
