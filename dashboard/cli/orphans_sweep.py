@@ -230,12 +230,14 @@ def _script(args: argparse.Namespace, settings: Settings, live: LiveCluster) -> 
 
 
 def _text(report: Report) -> str:
+    from dashboard.purge.words import plural
+
     rows = [_cells(row) for row in report.to_json()["rows"]]
     lines = [f"broker {report.broker_id} of cluster {report.cluster_id}"]
     lines.append(output.table(rows, _COLUMNS) if rows else "no folder of this broker")
     totals = report.to_json()["totals"]
     lines += [
-        f"{state}: {found['folders']} folders, {output.size(found['bytes'])}"
+        f"{state}: {plural(found['folders'], 'folder')}, {output.size(found['bytes'])}"
         for state, found in totals.items()
     ]
     lines += report.notes
