@@ -3,8 +3,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Broker tests mostly wait: a second process does the others meanwhile (tests/conftest.py).
-SIDE_BY_SIDE := --numprocesses 2 --dist loadgroup
+# Broker tests mostly wait, so two processes share the tests, one by one; each has its own brokers.
+SIDE_BY_SIDE := --numprocesses 2 --dist load --maxschedchunk 1
 export PYTHON
 
 .DEFAULT_GOAL := help

@@ -15,21 +15,9 @@ from dashboard.demo import exporter, jars
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.server_properties import free_ports
 
-# Each of these folders is run by one process alone: its brokers or its Spark serve all of it.
-_TOGETHER = ("brokers", "e2e", "spark")
-
 # A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
 # the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the markers in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        folder = item.path.relative_to(here).parts[0]
-        if folder in _TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.fixture(scope="session")
