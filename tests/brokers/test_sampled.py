@@ -43,10 +43,16 @@ def test_what_is_promised_is_what_the_disk_holds_in_whole_segments(
     assert row.estimate is not None
     assert row.estimate.method == "sampled"
     assert set(row.estimate.replicas) == {1, 2, 3}
+    truth = 0
     for broker_id, promised in row.estimate.replicas.items():
         on_disk = segments_below(cluster, broker_id, TopicPartition(topic, 0), 34_000)
         assert on_disk > 4 << 20
-        assert abs(promised - on_disk) <= 1.2 * (1 << 20), (promised, on_disk)
+        # Where segments begin is not known, and records grow fifteenfold between two samples.
+        assert abs(promised - on_disk) <= (1 << 20) + 0.1 * on_disk, (promised, on_disk)
+        truth += on_disk
+    assert row.estimate.bytes_at_once_low is not None
+    assert row.estimate.bytes_at_once_high is not None
+    assert row.estimate.bytes_at_once_low <= truth <= row.estimate.bytes_at_once_high
 
 
 def test_a_sample_is_the_batch_that_holds_the_offset(bench: Bench) -> None:
