@@ -3,12 +3,17 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Broker tests mostly wait, so two processes share the tests, one by one; each has its own brokers.
-SIDE_BY_SIDE := --numprocesses 2 --dist load --maxschedchunk 1
+# Broker tests mostly wait, so three processes share the tests, file by file: what a file starts for its
+# tests is started once. Their order stays, since the brokers of a package end with its last test.
+SIDE_BY_SIDE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url
+SOAK_MINUTES ?= 60
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench bench-large requirements install clean
+.PHONY: help demo test test-all lint bench bench-large soak notebooks requirements wheel sbom audit tools-installed \
+	install clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -25,9 +30,10 @@ test: ## Lint, then every test that belongs to a normal run (under 12 minutes on
 test-all: ## Everything: the slow extras, and the broker tests on Kafka 3.9.2 and 4.4.0 too
 	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest
-	@LOWWATER_KAFKA_VERSION=3.9.2 $(BIN)/python -m pytest tests/brokers -m "not slow"
-	@LOWWATER_KAFKA_VERSION=4.4.0 $(BIN)/python -m pytest tests/brokers -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
+	@$(BIN)/python -m pytest -m slow $(SIDE_BY_SIDE)
+	@LOWWATER_KAFKA_VERSION=3.9.2 $(BIN)/python -m pytest tests/brokers -m "not slow" $(SIDE_BY_SIDE)
+	@LOWWATER_KAFKA_VERSION=4.4.0 $(BIN)/python -m pytest tests/brokers -m "not slow" $(SIDE_BY_SIDE)
 
 lint: ## ruff, mypy --strict and the arrows between rooms
 	@tools/install.sh
@@ -38,18 +44,44 @@ lint: ## ruff, mypy --strict and the arrows between rooms
 
 bench: ## Measure speed against peers in one run and print tables (docs/benchmarks.md)
 	@tools/install.sh java
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
+	@$(INSTALL) -r requirements-bench.txt
 	@$(BIN)/python -m tests.bench
 
 bench-large: ## Collect and analyze a million partitions, and a long history (some minutes, 8 GB)
 	@tools/install.sh java
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
+	@$(INSTALL) -r requirements-bench.txt
 	@$(BIN)/python -m tests.bench.bench_collect_scale --large
 	@$(BIN)/python -m tests.bench.bench_engine --snapshots 48 --large
 
-requirements: ## Compile requirements.txt from pyproject.toml
+soak: ## The demo under faults and purges for SOAK_MINUTES, from SOAK_SEED if given (docs/soak.md)
+	@tools/install.sh java chromium
+	@$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --every 20 $(if $(SOAK_SEED),--seed $(SOAK_SEED))
+
+notebooks: ## Run the notebooks on LOWWATER_DATA and PLAN, and store what they show
+	@tools/install.sh java chromium
+	@$(BIN)/python tools/notebooks.py
+
+requirements: tools-installed ## Pin what pyproject.toml asks for, with hashes, and list the licences
+	@$(COMPILE) --extra dev -o requirements.txt pyproject.toml
+	@$(COMPILE) -c requirements.txt -o requirements-bench.txt requirements-bench.in
+	@$(COMPILE) -c requirements.txt -o requirements-tools.txt requirements-tools.in
 	@tools/install.sh
-	@$(BIN)/pip-compile --quiet --extra dev --strip-extras --allow-unsafe --no-emit-find-links --no-emit-index-url --no-header -o requirements.txt pyproject.toml
+	@$(BIN)/python tools/licences.py
+
+wheel: ## Build the wheel of this commit into dist/, byte for byte the same anywhere
+	@tools/install.sh
+	@$(BIN)/python tools/wheel.py
+
+sbom: tools-installed ## List what Lowwater needs to run as CycloneDX into dist/lowwater.cdx.json
+	@mkdir -p dist
+	@$(BIN)/python -m tools.sbom dist/lowwater.cdx.json
+
+audit: tools-installed ## Ask the advisory database about every pinned package (needs the internet)
+	@$(BIN)/pip-audit --requirement requirements.txt --require-hashes --disable-pip
+
+tools-installed:
+	@tools/install.sh
+	@$(INSTALL) -r requirements-tools.txt
 
 install: ## Only install
 	@tools/install.sh java pango chromium

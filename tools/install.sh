@@ -54,7 +54,7 @@ pins=$(cat requirements.txt pyproject.toml | cksum)
 if [ ! -x .venv/bin/lowwater ] || [ "$(cat .venv/pins 2>/dev/null || true)" != "$pins" ]; then
   say "creating .venv from requirements.txt (about a minute)"
   "$python" -m venv .venv
-  quietly .venv/bin/python -m pip install --disable-pip-version-check -r requirements.txt
+  quietly .venv/bin/python -m pip install --disable-pip-version-check --require-hashes -r requirements.txt
   quietly .venv/bin/python -m pip install --disable-pip-version-check --no-deps --editable .
   printf '%s\n' "$pins" >.venv/pins
 fi

@@ -54,6 +54,7 @@ def build_wheel(folder: Path) -> Path:
     return next(folder.glob("lowwater-*.whl"))
 
 
+@pytest.mark.slow
 def test_the_installed_wheel_serves_its_own_pages(elsewhere: Path, tmp_path: Path) -> None:
     sample_store.write(tmp_path / "data")
     environ = {
@@ -75,6 +76,7 @@ def test_the_installed_wheel_serves_its_own_pages(elsewhere: Path, tmp_path: Pat
     assert str(elsewhere) in screens
 
 
+@pytest.mark.slow
 def test_the_installed_wheel_analyzes_a_snapshot(elsewhere: Path, tmp_path: Path) -> None:
     sample_store.write(tmp_path / "data", "no-analysis")
 
