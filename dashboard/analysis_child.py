@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from dashboard.child_environment import environment
+
 Emit = Callable[[dict[str, Any]], None]
 _PR_SET_PDEATHSIG = 1
 # Loaded before any fork: the child of a threaded parent must not load libraries.
@@ -97,6 +99,7 @@ class AnalysisChild:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
+                env=environment(),
                 # Its own session: Ctrl-C reaches us alone, and we end it in order.
                 start_new_session=True,
                 preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - calls prctl and getppid only

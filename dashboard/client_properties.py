@@ -15,6 +15,18 @@ _RENAMED = {
     "sasl.mechanism": "sasl.mechanisms",
     "request.timeout.ms": "socket.timeout.ms",
     "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+}
+# A PEM key store of the Java client is one file with the key and the chain.
+_KEY_STORE = "ssl.keystore.location"
+# Classes that do what both clients do anyway: tokens by client credentials (KIP-768, KIP-1139).
+_USUAL_CLASSES = {
+    "sasl.login.callback.handler.class": {"OAuthBearerLoginCallbackHandler"},
+    "sasl.oauthbearer.jwt.retriever.class": {
+        "ClientCredentialsJwtRetriever",
+        "DefaultJwtRetriever",
+    },
 }
 _SAME = {
     "bootstrap.servers",
@@ -32,6 +44,7 @@ _SAME = {
     "ssl.certificate.pem",
     "ssl.key.location",
     "ssl.key.pem",
+    "https.ca.location",
     "sasl.oauthbearer.method",
     "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.secret",
@@ -49,6 +62,12 @@ _IGNORED = {
     "metadata.max.age.ms",
     "client.dns.lookup",
 }
+# A slip of the pen puts a secret where a name should be: only what looks like a name is shown.
+_NAME = re.compile(r"[a-z]+(?:\.[a-z]+)+")
+_MODULE = re.compile(r"[A-Za-z0-9]+LoginModule")
+_AS_PEM = "Export the store as PEM: both clients read PEM only."
+_NO_CLASS = "Use Kafka's own class for client credentials, or sign in another way."
+_OTHER_NAME = "Remove it, or use one of librdkafka's names for it."
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s;]+))')
 
 
@@ -64,22 +83,28 @@ def parse(text: str, where: str) -> dict[str, str]:
     reads one) and for a key that cannot be mapped.
     """
     found: dict[str, str] = {}
-    for key, value in _lines(text, where):
+    for number, key, value in _lines(text, where):
         if key == "sasl.jaas.config":
             found.update(_jaas(value, where))
         elif key in _IGNORED:
             if key.endswith(".type") and value.upper() != "PEM":
-                raise _unmapped(key, where, "Export the store as PEM: both clients read PEM only.")
+                raise _unmapped(key, where, number, _AS_PEM)
+        elif key in _USUAL_CLASSES:
+            if value.rpartition(".")[2] not in _USUAL_CLASSES[key]:
+                raise _unmapped(key, where, number, _NO_CLASS)
+        elif key == _KEY_STORE:
+            found |= {"ssl.certificate.location": value, "ssl.key.location": value}
         elif key in _RENAMED:
             found[_RENAMED[key]] = value
         elif key in _SAME:
             found[key] = value
         else:
-            raise _unmapped(key, where, "Remove it, or use one of librdkafka's names for it.")
+            raise _unmapped(key, where, number, _OTHER_NAME)
     return found
 
 
-def _lines(text: str, where: str) -> list[tuple[str, str]]:
+def _lines(text: str, where: str) -> list[tuple[int, str, str]]:
+    """Number (of lines joined at a backslash), key and value of each."""
     joined = re.sub(r"\\\r?\n\s*", "", text)
     pairs = []
     for number, line in enumerate(joined.splitlines(), start=1):
@@ -89,11 +114,11 @@ def _lines(text: str, where: str) -> list[tuple[str, str]]:
         key, equals, value = stripped.partition("=")
         if not equals:
             raise SettingsError(
-                f"{where}, line {number}: '{key[:40]}' has no '='",
+                f"{where}, line {number} has no '=' (not shown, it may be a secret)",
                 "Write one key=value a line, as Kafka's client.properties has it.",
                 code="CLIENT_CONFIG_INVALID",
             )
-        pairs.append((key.strip(), value.strip()))
+        pairs.append((number, key.strip(), value.strip()))
     return pairs
 
 
@@ -119,16 +144,18 @@ def _jaas(value: str, where: str) -> dict[str, str]:
             for name, option in options.items()
             if name in names
         }
+    named = module if _MODULE.fullmatch(module) else "no login module"
     raise SettingsError(
-        f"{where}: sasl.jaas.config names {module or 'no login module'}, which cannot be mapped",
+        f"{where}: sasl.jaas.config names {named}, which cannot be mapped",
         "Use PlainLoginModule, ScramLoginModule or OAuthBearerLoginModule, with its options.",
         code="CLIENT_CONFIG_INVALID",
     )
 
 
-def _unmapped(key: str, where: str, next_step: str) -> SettingsError:
+def _unmapped(key: str, where: str, number: int, next_step: str) -> SettingsError:
+    named = f"'{key}'" if _NAME.fullmatch(key) else f"the key in line {number}"
     return SettingsError(
-        f"{where}: '{key}' cannot be mapped to both Kafka clients",
+        f"{where}: {named} cannot be mapped to both Kafka clients",
         next_step,
         code="CLIENT_KEY_UNKNOWN",
     )

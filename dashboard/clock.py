@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from dashboard.errors import UsageError
 
-_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+_DURATION = re.compile(r"([0-9]{1,18})(ms|s|m|h|d)")
+_LONGEST = timedelta(days=36_500)  # a century: added to any clock it still is a time
 _MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 
 
@@ -18,14 +19,14 @@ def utc_now() -> datetime:
 
 
 def parse_duration(text: str) -> timedelta:
-    """`500ms|30s|5m|24h|7d` as a timedelta; anything else is a UsageError that names it."""
+    """`500ms|30s|5m|24h|7d`, a century at most, as a timedelta; else a UsageError names it."""
     match = _DURATION.fullmatch(text.strip())
-    with suppress(OverflowError):  # more days than a timedelta holds
-        if match is not None:
-            return timedelta(milliseconds=1) * (int(match.group(1)) * _MS[match.group(2)])
+    milliseconds = int(match[1]) * _MS[match[2]] if match else -1
+    if 0 <= milliseconds <= _LONGEST // timedelta(milliseconds=1):
+        return timedelta(milliseconds=milliseconds)
     raise UsageError(
         f"'{text}' is not a duration",
-        "Write a whole number and a unit: 500ms, 30s, 5m, 24h or 7d.",
+        "Write a whole number and a unit: 500ms, 30s, 5m, 24h or 7d; a century at most.",
         code="DURATION_INVALID",
     )
 

@@ -10,6 +10,7 @@ LowwaterError
 ├── VerdictsError         1  a file of verdicts on orphans that cannot be used
 ├── ReportError           1  a report that cannot be made on this machine
 ├── RefusedError          3  guards or rules refuse: nothing was sent
+│   └── ApprovalRequired  3  a second person must approve what was asked for
 ├── PartialError          2  some partition is not done
 ├── ClusterError          4  nothing could be read from Kafka
 │   └── BrokerError       4  one broker could not be reached or refused
@@ -41,6 +42,7 @@ class LowwaterError(Exception):
         retriable: bool = False,
     ) -> None:
         super().__init__(message)
+        self.add_note(f"Next: {next_step}")  # a traceback is all that notebooks show
         self.code = code or self.default_code
         self.message = message
         self.next_step = next_step
@@ -112,6 +114,21 @@ class RefusedError(LowwaterError):
 
     exit_code = 3
     default_code = "REFUSED"
+
+
+class ApprovalRequired(RefusedError):
+    """The purge was asked for; nothing is sent until somebody else approves `request_id`."""
+
+    default_code = "APPROVAL_REQUIRED"
+
+    def __init__(self, request_id: str, message: str, next_step: str) -> None:
+        super().__init__(message, next_step)
+        self.request_id = request_id
+
+    def to_json(self) -> dict[str, dict[str, str]]:
+        """The error object, and in it the request."""
+        (body,) = super().to_json().values()
+        return {"error": {**body, "request_id": self.request_id}}
 
 
 class PartialError(LowwaterError):

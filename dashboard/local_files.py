@@ -54,4 +54,10 @@ def open_files(root: str) -> tuple[Any, str]:
         from dashboard.url_files import open_url
 
         return open_url(root)
-    return LocalFiles(), str(Path(root).expanduser().absolute())
+    try:
+        path = str(Path(root).expanduser().absolute())
+    except RuntimeError as error:
+        raise ValueError("this machine has no such home folder") from error
+    if "\0" in path:
+        raise ValueError("no folder has a zero byte in its name")
+    return LocalFiles(), path

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from dashboard.errors import SettingsError
+from dashboard.errors import SettingsError, UsageError
 from dashboard.setting_values import check_keys, count, duration, share, switch
 
 # Guards that an override may lift; the design's other guards never are (see purge/guards.py).
@@ -25,6 +25,9 @@ LIFTABLE_GUARDS = (
     "unclean-election-enabled",
     "over-limit",
 )
+
+
+LONGEST_REQUEST = timedelta(milliseconds=2**31 - 1)  # timeout_ms of DeleteRecords is an int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +57,31 @@ def purge_settings(table: Any, where: str) -> PurgeSettings:
         if key == "liftable_guards":
             changes[key] = _guards(value, place)
         elif isinstance(PurgeSettings.__dataclass_fields__[key].default, timedelta):
-            changes[key] = duration(value, key, place)
+            changes[key] = duration(value, key, place, above_zero=key != "watch_for")
         elif key == "stop_at_error_share":
             changes[key] = share(value, key, place)
         elif key == "stop_on_isr_loss":
             changes[key] = switch(value, key, place)
         else:
             changes[key] = count(value, key, place)
-    return PurgeSettings(**changes)
+    found = PurgeSettings(**changes)
+    if found.request_timeout > LONGEST_REQUEST:
+        raise SettingsError(
+            f"{place}: 'request_timeout' is longer than a request can say",
+            "Write 24d or less; minutes are plenty.",
+        )
+    return found
+
+
+def check_request_timeout(timeout: timedelta) -> timedelta:
+    """The same time; UsageError TIMEOUT_INVALID for one that no DeleteRecords request can say."""
+    if not timedelta(0) < timeout <= LONGEST_REQUEST:
+        raise UsageError(
+            f"a time-out of {timeout // timedelta(milliseconds=1)} ms cannot be sent",
+            "Give more than 0 and 24 days at most, such as 30s; without it the settings' is sent.",
+            code="TIMEOUT_INVALID",
+        )
+    return timeout
 
 
 def _guards(value: Any, where: str) -> tuple[str, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+from dashboard.canonical import parse_json
 from dashboard.clock import parse_duration
 from dashboard.errors import SettingsError, UsageError
 
@@ -38,9 +39,55 @@ def tables(table: Any, name: str, where: str) -> list[tuple[str, dict[str, Any]]
 
 def text(value: Any, key: str, where: str) -> str:
     """A value that is text or a number, as text. Raises SettingsError."""
-    if not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise SettingsError(f"{where}: '{key}' is no text", f'Write {key} = "…".')
+    if isinstance(value, str) and "\0" in value:
+        raise SettingsError(f"{where}: '{key}' has a zero byte in it", f'Write {key} = "…".')
     return str(value)
+
+
+def path(value: Any, key: str, where: str) -> Path:
+    """A file's or folder's path; `~` is a home folder. Raises SettingsError."""
+    written = text(value, key, where)
+    try:
+        return Path(written).expanduser()
+    except RuntimeError as error:
+        raise SettingsError(
+            f"{where}: '{key}' = '{written}' is in a home folder that this machine does not have",
+            f"Write {key} as a path from the root.",
+        ) from error
+
+
+def filled(table: Mapping[str, Any], key: str, where: str) -> str:
+    """The text at `key`, which must be there and not blank. Raises SettingsError."""
+    value = table.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise SettingsError(f"{where}: '{key}' is no text, or empty", f'Write {key} = "…".')
+    return value.strip()
+
+
+def texts(value: Any, key: str, example: str, where: str) -> tuple[str, ...]:
+    """A list with at least one text, none of them blank. Raises SettingsError."""
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(v, str) and v.strip() for v in value)
+    ):
+        raise SettingsError(
+            f"{where}: '{key}' is no list of texts, or an empty one",
+            f"Write {key} = {example}, or leave it out.",
+        )
+    return tuple(value)
+
+
+def one_of(
+    table: Mapping[str, Any], key: str, known: tuple[str, ...], where: str, default: str = ""
+) -> str:
+    """The text at `key`, one of `known`; `default` where nothing stands. Raises SettingsError."""
+    value = text(table.get(key, default), key, where)
+    if value not in known:
+        raise SettingsError(f"{where}: {key} = '{value}'", f"Write {' or '.join(known)}.")
+    return value
 
 
 def count(value: Any, key: str, where: str) -> int:
@@ -59,12 +106,15 @@ def share(value: Any, key: str, where: str) -> float:
     return float(value)
 
 
-def duration(value: Any, key: str, where: str) -> timedelta:
+def duration(value: Any, key: str, where: str, *, above_zero: bool = False) -> timedelta:
     """A duration such as 30s. Raises SettingsError."""
     try:
-        return parse_duration(str(value))
+        found = parse_duration(str(value))
     except UsageError as error:
         raise SettingsError(f"{where}: '{key}': {error.message}", error.next_step) from error
+    if above_zero and not found:
+        raise SettingsError(f"{where}: '{key}' = {value} is no time", "Write more than 0.")
+    return found
 
 
 def switch(value: Any, key: str, where: str) -> bool:
@@ -111,7 +161,7 @@ def spark_conf(table: Any, where: str) -> dict[str, str]:
 def spark_conf_text(value: str, where: str) -> dict[str, str]:
     """The same out of a JSON object, as an environment variable has it. Raises SettingsError."""
     try:
-        table = json.loads(value)
+        table = parse_json(value)
     except ValueError:
         table = None
     if not isinstance(table, dict):

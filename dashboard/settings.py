@@ -15,14 +15,18 @@ from typing import Any
 from platformdirs import user_cache_path, user_config_path
 
 from dashboard import client_properties
+from dashboard.alert_settings import AlertSettings, alert_settings
 from dashboard.errors import SettingsError
 from dashboard.metrics import addresses
 from dashboard.metrics.addresses import PrometheusServer
+from dashboard.people_settings import PeopleSettings, people_settings
+from dashboard.policy_settings import Policy, policy_settings
 from dashboard.purge_settings import LIFTABLE_GUARDS, PurgeSettings, purge_settings
 from dashboard.setting_values import (
     check_keys,
     count,
     duration,
+    path,
     share,
     spark_conf,
     spark_conf_text,
@@ -64,17 +68,20 @@ class Settings:
     spark_master: str = "local[2]"
     spark_remote: str | None = None
     spark_wait: timedelta = timedelta(minutes=2)
-    spark: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     kafka_version: str = "4.3.1"
     orphan_delay: timedelta = timedelta(hours=2)  # every snapshot must show an orphan for so long
     orphan_most_share: float = 0.05  # more of a broker at once: nothing of it is removable
-    clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    prometheus: Mapping[str, PrometheusServer] = field(default_factory=dict)
+    clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict, repr=False)
+    prometheus: Mapping[str, PrometheusServer] = field(default_factory=dict, repr=False)
     metrics_top: int = 50  # topics and groups with series of their own in our own metrics
     topics: tuple[TopicDeclaration, ...] = ()
     purge: PurgeSettings = field(default_factory=PurgeSettings)
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
+    policies: tuple[Policy, ...] = ()
+    alerts: AlertSettings = field(default_factory=AlertSettings)
+    people: PeopleSettings | None = None  # None: one local operator, who may do everything
     source: Path | None = None
 
     def declaration(self, topic: str) -> TopicDeclaration | None:
@@ -86,19 +93,19 @@ _TOP_KEYS = (
     "data", "state_dir", "cache_dir", "operator", "every", "broker_timeout", "read_only",
     "spark_master", "spark_wait", "spark",
     "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
-    "orphan_delay", "orphan_most_share",
+    "orphan_delay", "orphan_most_share", "policies", "alerts", "people",
 )  # fmt: skip
 _METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
 
 
-def load(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+def load(named: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Settings from a file, then `LOWWATER_*` variables on top.
 
-    The file is `path`, else LOWWATER_SETTINGS, else ./lowwater.toml, else lowwater.toml in the
+    The file is `named`, else LOWWATER_SETTINGS, else ./lowwater.toml, else lowwater.toml in the
     user's configuration folder; none of the last two need exist. Raises SettingsError naming the
     file and key.
     """
-    source = _find(path, environ)
+    source = _find(named, environ)
     table = _read_toml(source) if source else {}
     where = str(source) if source else "environment"
     check_keys(table, _TOP_KEYS, where)
@@ -107,23 +114,23 @@ def load(path: str | Path | None = None, environ: Mapping[str, str] = os.environ
     return _build(values, where, source, environ)
 
 
-def read_client_config(path: str | Path) -> dict[str, str]:
+def read_client_config(file: str | Path) -> dict[str, str]:
     """A Kafka client.properties file in librdkafka's words. Raises SettingsError."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # no text, or a name that no file can have
         raise SettingsError(
-            f"the client config {path} cannot be read: {error}",
+            f"the client config {file} cannot be read: {error}",
             "Check the path given with --client-config and its rights.",
             code="CLIENT_CONFIG_UNREADABLE",
         ) from error
-    return client_properties.parse(text, str(path))
+    return client_properties.parse(lines, str(file))
 
 
-def _find(path: str | Path | None, environ: Mapping[str, str]) -> Path | None:
-    named = path or environ.get("LOWWATER_SETTINGS")
+def _find(given: str | Path | None, environ: Mapping[str, str]) -> Path | None:
+    named = given or environ.get("LOWWATER_SETTINGS")
     if named:
-        if not Path(named).is_file():
+        if not _is_file(Path(named)):
             raise SettingsError(
                 f"the settings file {named} does not exist",
                 "Correct the path, or leave it out to use the defaults.",
@@ -131,15 +138,23 @@ def _find(path: str | Path | None, environ: Mapping[str, str]) -> Path | None:
             )
         return Path(named)
     candidates = (Path("lowwater.toml"), user_config_path("lowwater") / "lowwater.toml")
-    return next((c for c in candidates if c.is_file()), None)
+    # A link to nothing counts: what it should have said (read_only!) must not be lost in silence.
+    return next((c for c in candidates if c.is_symlink() or c.exists()), None)
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _is_file(file: Path) -> bool:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return file.is_file()
+    except OSError:  # a name that no file can have
+        return False
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:  # too many digits, or brackets, too
         raise SettingsError(
-            f"the settings file {path} cannot be read: {error}",
+            f"the settings file {file} cannot be read: {error}",
             "Correct it; docs/settings.md has a sample with every key.",
         ) from error
 
@@ -183,10 +198,11 @@ def _build(
             changes[key] = text(values[key], key, where)
     for key in ("state_dir", "cache_dir"):
         if key in values:
-            changes[key] = Path(text(values[key], key, where)).expanduser()
+            changes[key] = path(values[key], key, where)
     for key in ("every", "broker_timeout", "spark_wait", "orphan_delay"):
         if key in values:
-            changes[key] = duration(values[key], key, where)
+            lasting = key in ("every", "broker_timeout")
+            changes[key] = duration(values[key], key, where, above_zero=lasting)
     if (key := "orphan_most_share") in values:
         changes[key] = share(values[key], key, where)
     if "read_only" in values:
@@ -194,6 +210,7 @@ def _build(
     if "metrics_top" in values:
         changes["metrics_top"] = count(values["metrics_top"], "metrics_top", where)
     changes.setdefault("operator", _login_name())
+    purge = purge_settings(values.get("purge", {}), where)
     found = Settings(
         **changes,
         spark_remote=environ.get("SPARK_REMOTE") or None,
@@ -205,8 +222,11 @@ def _build(
         metrics=_metrics(values.get("clusters", {}), where),
         prometheus=_prometheus(values.get("clusters", {}), environ.get(_METRICS_TOKEN), where),
         topics=topic_settings(values.get("topics", {}), where),
-        purge=purge_settings(values.get("purge", {}), where),
+        purge=purge,
         snapshots=snapshot_settings(values.get("snapshots", {}), where),
+        policies=policy_settings(values.get("policies", {}), where, purge.liftable_guards),
+        alerts=alert_settings(values.get("alerts", {}), where),
+        people=people_settings(values["people"], where) if "people" in values else None,
         source=source,
     )
     _check_timeouts(found, where)

@@ -9,12 +9,18 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 def binary(size_bytes: float) -> str:
     """`512 B`, `41.2 GiB`: the largest unit that fits, one decimal."""
-    amount, name = float(size_bytes), "B"
-    for unit in _UNITS:
-        if abs(amount) < 1024:
+    name, one = unit(size_bytes)
+    return f"{int(size_bytes)} B" if name == "B" else f"{size_bytes / one:.1f} {name}"
+
+
+def unit(largest_bytes: float) -> tuple[str, int]:
+    """The unit to show sizes up to this one in, and its bytes: `("GiB", 2**30)`."""
+    name, one = "B", 1
+    for larger in _UNITS:
+        if abs(largest_bytes) < 1024 * one:
             break
-        amount, name = amount / 1024, unit
-    return f"{int(amount)} B" if name == "B" else f"{amount:.1f} {name}"
+        name, one = larger, 1024 * one
+    return name, one
 
 
 def parse_size(text: str) -> int | None:

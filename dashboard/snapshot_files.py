@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dashboard.canonical import parse_json
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import StoreError, UsageError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     from dashboard.tables import TableSpec
 
 # Minor: columns were added (readers fill nulls). Major: readers must refuse.
-SCHEMA_VERSION = (1, 1)
+SCHEMA_VERSION = (1, 2)
 Kind = Literal["snapshots", "findings"]
 
 
@@ -81,7 +82,14 @@ class Writer:
         try:
             self.fs.makedirs(self.path, exist_ok=True)
             with self.fs.open(f"{self.path}/{table}.parquet", "wb") as file:
-                pq.write_table(conformed, file, compression="zstd", use_dictionary=repeated)
+                # A bit that flips on a disk would else be read as another number.
+                pq.write_table(
+                    conformed,
+                    file,
+                    compression="zstd",
+                    use_dictionary=repeated,
+                    write_page_checksum=True,
+                )
         except OSError as error:
             raise unwritable(self.path, error) from error
         self.rows[table] = conformed.num_rows
@@ -158,7 +166,7 @@ def write_atomically(fs: Any, path: str, body: bytes) -> None:
 def parse_manifest(raw: bytes, path: str) -> Manifest:
     """The manifest in `raw`, read from `path`. Raises StoreError, also for a newer major."""
     try:
-        body = json.loads(raw)
+        body = parse_json(raw)
         major, minor = body["schema_version"]
         # Checked before the rest: a newer major may have moved every other key.
         if major > SCHEMA_VERSION[0]:
@@ -171,7 +179,7 @@ def parse_manifest(raw: bytes, path: str) -> Manifest:
             details=dict(body["details"]),
             schema_version=(major, minor),
         )
-    except (ValueError, KeyError, TypeError, UsageError) as error:
+    except (ValueError, KeyError, TypeError, ArithmeticError, UsageError) as error:
         raise unreadable(path, error) from error
 
 

@@ -9,10 +9,12 @@ fsspec reads.
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from dashboard.canonical import parse_json
 from dashboard.errors import StoreError
 from dashboard.local_files import open_files
 from dashboard.snapshot_files import (
@@ -29,6 +31,9 @@ from dashboard.snapshot_files import (
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa
+
+
+_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # the name of a folder, never a path
 
 
 class Store:
@@ -86,6 +91,15 @@ class Store:
         return [e["name"].rstrip("/").rsplit("/", 1)[-1] for e in entries if e["type"] != "file"]
 
 
+def _is_declaration(entry: Any) -> bool:
+    """Texts by name, `glob` among them; what they say is checked by who reads them."""
+    return (
+        isinstance(entry, dict)
+        and "glob" in entry
+        and all(isinstance(value, str) for value in entry.values())
+    )
+
+
 class ClusterStore:
     """One cluster's folder: its connection, declarations, snapshots and findings."""
 
@@ -102,7 +116,11 @@ class ClusterStore:
 
     def connection(self) -> dict[str, Any]:
         """`{bootstrap_servers, client_config, name}`; the path of the config, never its content."""
-        return self._json("connection.json") or {}
+        found = self._json("connection.json") or {}
+        for key in ("bootstrap_servers", "client_config", "name"):
+            if not isinstance(found.get(key), str | None):
+                raise self._wrong("connection.json", f"its {key} is no text")
+        return found
 
     def write_connection(
         self, bootstrap_servers: str, client_config: str | None, name: str
@@ -118,7 +136,10 @@ class ClusterStore:
 
     def declarations(self) -> list[dict[str, str]]:
         """Readers declared on the page: glob, owner, readers, replay_window, declared_by/_at."""
-        return list((self._json("declarations.json") or {}).get("topics", []))
+        topics = (self._json("declarations.json") or {}).get("topics", [])
+        if not isinstance(topics, list) or not all(map(_is_declaration, topics)):
+            raise self._wrong("declarations.json", "its topics are no list of declarations")
+        return topics
 
     def write_declarations(self, topics: list[dict[str, str]]) -> None:
         """Replace the page's declarations, atomically."""
@@ -149,9 +170,12 @@ class ClusterStore:
         if kind == "findings":
             path = f"{self.path}/findings/LATEST"
             try:
-                return (self._bytes(path) or b"").decode().strip() or None
+                named = (self._bytes(path) or b"").decode().strip()
             except UnicodeDecodeError as error:
                 raise unreadable(path, error) from error
+            if named and not _ID.fullmatch(named):
+                raise unreadable(path, ValueError("it names no analysis"))
+            return named or None
         return self._newest(kind)
 
     def latest_snapshot(self) -> str:
@@ -208,7 +232,10 @@ class ClusterStore:
             return chosen.schema.empty_table()
         path = f"{self.path}/{kind}/{item_id}/{table}.parquet"
         try:
-            with self.fs.open(path, "rb") as file, pq.ParquetFile(file) as parquet:
+            with (
+                self.fs.open(path, "rb") as file,
+                pq.ParquetFile(file, page_checksum_verification=True) as parquet,
+            ):
                 check(parquet, spec, manifest.tables[table])
                 there = set(parquet.schema_arrow.names)
                 found = parquet.read([name for name in chosen.schema.names if name in there])
@@ -238,10 +265,15 @@ class ClusterStore:
         if raw is None:
             return None
         try:
-            value = json.loads(raw)
+            value = parse_json(raw)
         except ValueError as error:
             raise unreadable(f"{self.path}/{name}", error) from error
-        return value if isinstance(value, dict) else {}
+        if not isinstance(value, dict):
+            raise self._wrong(name, "it is no object")
+        return value
+
+    def _wrong(self, name: str, why: str) -> StoreError:
+        return unreadable(f"{self.path}/{name}", ValueError(why))
 
     def _bytes(self, path: str) -> bytes | None:
         try:

@@ -50,6 +50,11 @@ def _sums(window: str, *values: str) -> dict[str, pa.DataType]:
     }  # fmt: skip
 
 
+def _spread(y: str) -> dict[str, pa.DataType]:
+    """What the error of y's slope is told from: Σy², and sums over the steps between samples."""
+    return {f"{y}_{part}": pa.float64() for part in ("yy", "dx", "dxdx", "dxdy", "dydy")}
+
+
 _PARTITION = {"topic_no": _I32, "partition": _I32}
 _NAMED_PARTITION = {"topic": _TEXT, "partition": _I32}
 
@@ -152,15 +157,19 @@ FINDING_TABLES: dict[str, TableSpec] = {
         _spec(
             "trends", "pane topic partition broker_id log_dir", pane=_TEXT, **_NAMED_PARTITION,
             broker_id=_I32, log_dir=_TEXT, topic_id=_TEXT, **_sums("size", "size"),
-            size_since=_TIME, bytes_in=_I64, bytes_out=_I64, **_sums("lag", "lag", "end"),
-            lag_before=_I64, end_before=_I64, before_at=_TIME, behind_n=_I32, behind_since=_TIME,
+            size_since=_TIME, bytes_in=_I64, bytes_out=_I64, **_spread("size"),
+            **_sums("lag", "lag", "end"), lag_before=_I64, end_before=_I64, before_at=_TIME,
+            behind_n=_I32, behind_since=_TIME,
         ),
-        # Per topic (over its replicas) and per log dir (topic null); null: not enough history yet.
+        # Per topic over its replicas (broker_id and log_dir null), per log dir (topic null), and
+        # per both; null: not enough history yet. Low to high holds in 9 cases of 10.
         _spec(
             "growth", "topic broker_id log_dir", topic=_TEXT, broker_id=_I32, log_dir=_TEXT,
             bytes_in_per_hour=_I64, bytes_out_per_hour=_I64, growth_per_hour=_I64,
             used_bytes_per_hour=_I64, days_to_full=pa.float64(), window_seconds=_I64,
-            samples=_I32, replicas=_I32,
+            samples=_I32, replicas=_I32, used_bytes_per_hour_low=_I64,
+            used_bytes_per_hour_high=_I64, days_to_full_low=pa.float64(),
+            days_to_full_high=pa.float64(),
         ),
         # Per replica that does not lead, slow or not; lags against the leader at the same instant.
         _spec(

@@ -90,7 +90,9 @@ class UrlFiles:
             yield
         except away as error:
             raise _unreachable(self._root, error) from error
-        except (OSError, LowwaterError, pa.ArrowException):
+        except (OSError, LowwaterError, pa.ArrowException) as error:
+            if type(error).__module__.startswith("aiohttp"):  # no connection; an OSError there
+                raise _unreachable(self._root, error) from error
             raise
         except Exception as error:
             raise _unreachable(self._root, error) from error

@@ -19,5 +19,14 @@ def visible_cell(text: str) -> str:
     return _escaped(text, _IN_CELL)
 
 
+def is_unicode(text: str) -> bool:
+    """Whether text can be sent and written: bytes of an argument that are no UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _escaped(text: str, steering: re.Pattern[str]) -> str:
     return steering.sub(lambda found: ascii(found[0])[1:-1], text)

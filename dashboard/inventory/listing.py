@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import BinaryIO
 
+from dashboard.canonical import parse_json
 from dashboard.clock import parse_time
 from dashboard.errors import InventoryError, LogDirError, UsageError
 from dashboard.inventory import command
@@ -32,6 +32,7 @@ from dashboard.inventory.recorder import Recorder
 NEWEST_FROM = "mtime"
 
 _CONTENT = re.compile(rf"\./((?:[{PLAIN_CHARACTERS}]+/)?[{PLAIN_CHARACTERS}]+):(.*)".encode(), re.S)
+_NUMBER = re.compile("[0-9]{1,9}")
 _GREETING_LINES = 1000  # what a login shell may print before the header
 _KILLED = 126  # find itself ends with 0 or 1; from here on a shell reports why it did not run
 _LONGEST = 8 * LONGEST_LINE
@@ -75,7 +76,7 @@ def read_header(lines: Lines) -> tuple[str, ...]:
             break
         word, _, rest = line.decode("utf-8", "replace").partition(" ")
         version, _, announced = rest.partition(" ")
-        if word == command.HEADER and version.isdigit():
+        if word == command.HEADER and _NUMBER.fullmatch(version):
             if int(version) != command.VERSION:
                 raise _invalid(f"it has version {version}; this release reads {command.VERSION}")
             return _log_dirs(announced)
@@ -179,7 +180,7 @@ def _contents(lines: Lines, log_dir: str, recorder: Recorder) -> Iterator[tuple[
 def _completed(lines: Lines, word: str) -> None:
     """The marker that ends a part must be there, and its find must have run to its end."""
     found, status = lines.marker or ("", "")
-    if found != word or not status.isdigit():
+    if found != word or not _NUMBER.fullmatch(status):
         raise _cut_short(lines, f"{word} was to come")
     if int(status) >= _KILLED:
         raise _cut_short(lines, f"find ended with {status} on that host")
@@ -197,7 +198,7 @@ def _damaged(lines: Lines, log_dir: str | None, recorder: Recorder) -> None:
 
 def _log_dirs(announced: str) -> tuple[str, ...]:
     try:
-        found = json.loads(announced)
+        found = parse_json(announced)
         if not isinstance(found, list) or not found:
             raise ValueError("no list")
         named = tuple(parse_log_dirs(str(path))[0] for path in found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dashboard.canonical import parse_json
 from dashboard.clock import parse_time
 from dashboard.errors import InventoryError, UsageError
 from dashboard.inventory.file_schema import META_KEY, SCHEMA_VERSION, TABLES
@@ -79,8 +79,8 @@ def _add(found: list[Inventory], inventory: Inventory) -> None:
 def load(path: str) -> Inventory:
     """One file. Raises InventoryError INVENTORY_UNREADABLE, or INVENTORY_TOO_NEW."""
     try:
-        with pq.ParquetFile(path) as file:
-            summary = json.loads((file.metadata.metadata or {})[META_KEY])
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            summary = parse_json((file.metadata.metadata or {})[META_KEY])
             major, minor = summary["schema_version"]
             if major > SCHEMA_VERSION[0]:  # a newer major may have moved everything else
                 raise _too_new(path, f"{major}.{minor}")
@@ -89,11 +89,12 @@ def load(path: str) -> Inventory:
             path,
             summary["broker_id"],
             summary["cluster_id"],
-            parse_time(summary["scanned_at"]),
+            parse_time(str(summary["scanned_at"])),
             summary,
             {table: _only(rows, table) for table in TABLES},
         )
         inventory.to_json(inventory.scanned_at)  # every key that a snapshot will ask for is there
+        _check(summary)
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, UsageError) as error:
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise InventoryError(
@@ -102,6 +103,23 @@ def load(path: str) -> Inventory:
             code="INVENTORY_UNREADABLE",
         ) from error
     return inventory
+
+
+def _check(summary: dict[str, Any]) -> None:
+    """Raises ValueError for what no scan writes: the file came from another machine."""
+    gaps, total = summary["gaps"], summary["gaps_total"]
+    paths = [found["log_dir"] for found in summary["log_dirs"]]
+    told = [gap[name] for gap in gaps for name in ("path", "reason")]
+    right = {
+        "broker_id": type(summary["broker_id"]) is int and 0 <= summary["broker_id"] < 2**31,
+        "cluster_id": isinstance(summary["cluster_id"], str) and bool(summary["cluster_id"]),
+        "log_dirs": all(isinstance(path, str) for path in paths),
+        "gaps": all(isinstance(text, str) for text in told),
+        "gaps_total": type(total) is int and total >= len(gaps) and (total == 0 or bool(gaps)),
+    }
+    for name, is_right in right.items():
+        if not is_right:
+            raise ValueError(f"its {name} is {summary[name]!r}")
 
 
 def check_cluster(inventories: Sequence[Inventory], cluster_id: str) -> None:

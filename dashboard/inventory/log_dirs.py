@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dashboard.errors import UsageError
+from dashboard.visible import is_unicode
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -25,20 +26,12 @@ def parse_log_dirs(text: str, *, here: str | None = None) -> tuple[str, ...]:
                 raise _invalid(f"'{path}' is not an absolute path")
             path = f"{here}/{path.removeprefix('./')}"
         path = re.sub("/+", "/", path).rstrip("/") or "/"
-        if _CONTROL.search(path) or not _is_unicode(path):
+        if _CONTROL.search(path) or not is_unicode(path):
             raise _invalid(f"{path!r} holds a character that no log dir can have")
         if path in found:
             raise _invalid(f"'{path}' is named twice")
         found.append(path)
     return tuple(found)
-
-
-def _is_unicode(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _invalid(reason: str) -> UsageError:

@@ -73,7 +73,9 @@ class Recorder:
             self._file = self._temporary.open("xb")
         except OSError as error:
             raise self._unwritable(error) from error
-        self._writer = pq.ParquetWriter(self._file, SCHEMA, compression="zstd")
+        self._writer = pq.ParquetWriter(
+            self._file, SCHEMA, compression="zstd", write_page_checksum=True
+        )
 
     def __enter__(self) -> Recorder:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from dashboard.errors import SettingsError
 URLS = "metrics.urls"
 _URL, _BROKERS = "metrics.prometheus.url", "metrics.prometheus.brokers"
 _LABEL, _SELECTOR = "metrics.prometheus.label", "metrics.prometheus.selector"
+_BROKER = re.compile("[0-9]{1,9}")
 _TOKEN_FILE = "metrics.prometheus.token.file"
 KEYS = (URLS, _URL, _BROKERS, _LABEL, _SELECTOR, _TOKEN_FILE)
 
@@ -23,7 +25,7 @@ class PrometheusServer:
     The bearer token is read from `token_file` each time, so that it may be renewed.
     """
 
-    url: str
+    url: str = field(repr=False)  # may hold a password
     brokers: Mapping[int, str]
     label: str = "instance"
     selector: str = ""
@@ -39,13 +41,21 @@ def parse_sources(texts: Iterable[str], where: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for text in texts:
         broker, _, source = (part.strip() for part in text.partition("="))
-        if not broker.isdecimal() or not _readable(source):
-            raise _invalid(where, f"the source of broker '{broker}' is no ID=URL_OR_FILE")
+        if not _BROKER.fullmatch(broker) or not _readable(source):
+            # Without `=` it is an address, in which a password may stand.
+            named = f"of broker {broker[:40]}" if broker.isdecimal() else f"number {len(found) + 1}"
+            raise _invalid(where, f"the source {named} is no ID=URL_OR_FILE")
         if int(broker) in found:
             raise _invalid(where, f"broker {broker} has two sources of metrics")
-        is_file = "://" not in source
-        found[int(broker)] = str(Path(source).expanduser()) if is_file else source
+        found[int(broker)] = source if "://" in source else _file(source, where)
     return found
+
+
+def _file(source: str, where: str) -> str:
+    try:
+        return str(Path(source).expanduser())
+    except RuntimeError as error:
+        raise _invalid(where, f"{source} is in a home folder that is not here") from error
 
 
 def parse_server(
@@ -61,7 +71,7 @@ def parse_server(
     if "://" not in url or not _readable(url):
         raise _invalid(where, f"{_URL} is no http(s) address")
     pairs = [text.partition("=") for text in properties.get(_BROKERS, "").split(",") if text]
-    brokers = {int(b): v.strip() for b, _, v in pairs if b.strip().isdecimal() and v.strip()}
+    brokers = {int(b): v.strip() for b, _, v in pairs if _BROKER.fullmatch(b.strip()) and v.strip()}
     if not brokers or len(brokers) < len(pairs):
         raise SettingsError(
             f"{where}: {_BROKERS} does not say which broker is which",

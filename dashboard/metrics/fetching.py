@@ -43,11 +43,13 @@ def chunks(source: str, timeout: timedelta, token: str | None = None) -> Iterato
         with error:
             why = f"HTTP {error.code} {error.reason}"
         raise Unread("METRICS_REFUSED", why) from error
-    except (TimeoutError, OSError, HTTPException) as error:
+    except (OSError, HTTPException, UnicodeError) as error:  # a host that no name can be, too
         reason = getattr(error, "reason", None) or error
         slow = isinstance(reason, TimeoutError)
-        code = "METRICS_TOO_SLOW" if slow else "METRICS_UNREACHABLE"
-        raise Unread(code, str(reason) or type(reason).__name__) from error
+        raise Unread(
+            "METRICS_TOO_SLOW" if slow else "METRICS_UNREACHABLE",
+            str(reason) or type(reason).__name__,
+        ) from error
 
 
 def shown(source: str) -> str:

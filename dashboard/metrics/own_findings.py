@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from prometheus_client.core import GaugeMetricFamily
 
+from dashboard.metrics import own_growth
 from dashboard.orphans.words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
 from dashboard.ui.facts import partition_facts
 
@@ -37,6 +38,8 @@ def families(
         found.append(_held(tables["blockers"], top))
     if "disks" in tables:
         found += _disks(tables["disks"])
+    if "growth" in tables:
+        found += own_growth.families(tables["growth"])
     if "orphans" in tables:
         found += _orphans(tables["orphans"], inventoried)
     if "slow_followers" in tables:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import timedelta
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
+from dashboard.canonical import parse_json
 from dashboard.errors import BrokerError
 from dashboard.metrics import fetching
 from dashboard.metrics.addresses import PrometheusServer
@@ -77,11 +77,11 @@ def _query(
     url = urlunsplit((parts.scheme, parts.netloc, path, urlencode({"query": chosen}), ""))
     body = b"".join(fetching.chunks(url, timeout, token))
     try:
-        answer = json.loads(body)
+        answer = parse_json(body)
         if answer["status"] != "success":
             raise fetching.Unread("METRICS_REFUSED", str(answer.get("error", "no reason given")))
         return [_series(row, server.label) for row in answer["data"]["result"]]
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise fetching.Unread(
             "METRICS_INVALID", "it does not answer as Prometheus' query API does"
         ) from error
@@ -98,6 +98,6 @@ def _token(server: PrometheusServer) -> str | None:
         return server.token
     try:
         return Path(server.token_file).expanduser().read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         why = f"the token file {server.token_file} cannot be read"
         raise fetching.Unread("METRICS_REFUSED", why) from error

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dashboard.canonical import parse_json
 from dashboard.clock import format_time
 from dashboard.errors import JournalError
 
@@ -65,9 +66,10 @@ def read(folder: int) -> LogState:
 
 def _read_line(number: int, line: bytes, previous: str) -> tuple[Entry | None, list[str], str]:
     try:
-        found = json.loads(line)
+        found = parse_json(line)
         if not isinstance(found, dict) or set(found) != _KEYS or not _typed(found):
             raise ValueError
+        actual = _hash(*(found[key] for key in ("previous_hash", "seq", "at", "kind", "body")))
     except ValueError:
         return None, [f"line {number} is no entry"], previous
     problems = []
@@ -75,8 +77,7 @@ def _read_line(number: int, line: bytes, previous: str) -> tuple[Entry | None, l
         problems.append(f"line {number} holds entry {found['seq']}: lines are missing or doubled")
     if found["previous_hash"] != previous:
         problems.append(f"entry {found['seq']} does not follow the one before it")
-    parts = (found["previous_hash"], found["seq"], found["at"], found["kind"], found["body"])
-    if _hash(*parts) != found["hash"]:
+    if actual != found["hash"]:
         problems.append(f"entry {found['seq']} was changed after it was written")
     entry = Entry(found["seq"], found["at"], found["kind"], found["body"], found["hash"])
     return entry, problems, found["hash"]

@@ -6,16 +6,15 @@ sweep reads. It permits nothing by itself; a sweep checks each folder again, liv
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from dashboard.canonical import digest, seal
+from dashboard.canonical import SealedKind, seal
 from dashboard.clock import format_time, parse_time
-from dashboard.errors import LowwaterError, RefusedError, VerdictsError
+from dashboard.errors import RefusedError, VerdictsError
 from dashboard.orphans.words import CHECKPOINT_ENTRY, KINDS, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 
 if TYPE_CHECKING:
@@ -114,25 +113,7 @@ def parse(text: str, where: str, *, now: datetime) -> Verdicts:
     Raises VerdictsError VERDICTS_INVALID; RefusedError VERDICTS_CHANGED when its sha256 is not its
     own, VERDICTS_EXPIRED when it is older than a day by `now`.
     """
-    document = _document(text, where)
-    claimed = document.pop("sha256", None)
-    try:
-        actual = digest(document)
-    except ValueError as error:
-        raise _invalid(where, f"cannot be hashed: {error}") from error
-    if claimed != actual:
-        raise RefusedError(
-            f"{where} was changed after it was written: its sha256 is {actual}, it says {claimed}",
-            "Write it again with: lowwater orphans --out FILE. It is never edited by hand.",
-            code="VERDICTS_CHANGED",
-        )
-    try:
-        found = _decode(document)
-    except (KeyError, TypeError, ValueError, AttributeError, LowwaterError) as error:
-        raise _invalid(where, f"is no file of verdicts: {type(error).__name__} {error}") from error
-    # Unknown keys or another spelling would be hashed but never acted on.
-    if _encode(found) != document:
-        raise _invalid(where, "holds keys or values that no file of verdicts has")
+    found = _KIND.parse(text, where)
     if now >= found.expires_at:
         raise RefusedError(
             f"{where} expired at {format_time(found.expires_at)}",
@@ -140,16 +121,6 @@ def parse(text: str, where: str, *, now: datetime) -> Verdicts:
             code="VERDICTS_EXPIRED",
         )
     return found
-
-
-def _document(text: str, where: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise _invalid(where, f"is not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("version") != FORMAT_VERSION:
-        raise _invalid(where, f"is no file of verdicts of version {FORMAT_VERSION}")
-    return document
 
 
 def _encode(found: Verdicts) -> dict[str, Any]:
@@ -237,3 +208,23 @@ def _number(value: Any, name: str) -> None:
 
 def _invalid(where: str, what: str) -> VerdictsError:
     return VerdictsError(f"{where} {what}", "Write one with: lowwater orphans --out FILE.")
+
+
+def _changed(where: str, actual: str, claimed: object) -> RefusedError:
+    return RefusedError(
+        f"{where} was changed after it was written: its sha256 is {actual}, it says {claimed}",
+        "Write it again with: lowwater orphans --out FILE. It is never edited by hand.",
+        code="VERDICTS_CHANGED",
+    )
+
+
+_KIND = SealedKind(
+    version=FORMAT_VERSION,
+    noun="file of verdicts",
+    no_such="is no file of verdicts",
+    no_hash="cannot be hashed",
+    decode=_decode,
+    encode=_encode,
+    invalid=_invalid,
+    changed=_changed,
+)

@@ -44,14 +44,49 @@ def test_oauthbearer_options_are_mapped() -> None:
     }
 
 
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"sasl.login.callback.handler.class={_OAUTH}.OAuthBearerLoginCallbackHandler",
+        f"sasl.login.callback.handler.class={_OAUTH}.secured.OAuthBearerLoginCallbackHandler",
+        f"sasl.oauthbearer.jwt.retriever.class={_OAUTH}.ClientCredentialsJwtRetriever",
+    ],
+)
+def test_kafkas_own_classes_for_client_credentials_need_no_word(text: str) -> None:
+    assert parse(text, "f") == {}
+
+
+def test_credentials_of_kafka_4_and_a_pem_key_store_are_mapped() -> None:
+    text = (
+        "sasl.oauthbearer.client.credentials.client.id=i\n"
+        "sasl.oauthbearer.client.credentials.client.secret=s\n"
+        "ssl.keystore.type=PEM\n"
+        "ssl.keystore.location=/etc/lw.pem\n"
+    )
+    assert parse(text, "f") == {
+        "sasl.oauthbearer.client.id": "i",
+        "sasl.oauthbearer.client.secret": "s",
+        "ssl.certificate.location": "/etc/lw.pem",
+        "ssl.key.location": "/etc/lw.pem",
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "code", "named"),
     [
         ("bootstrap.servers", "CLIENT_CONFIG_INVALID", "line 1"),
-        ("a=1\nfetch.min.bytes=5", "CLIENT_KEY_UNKNOWN", "'a'"),
+        ("\na=1\nfetch.min.bytes=5", "CLIENT_KEY_UNKNOWN", "the key in line 2"),
         ("fetch.min.bytes=5", "CLIENT_KEY_UNKNOWN", "fetch.min.bytes"),
         ("ssl.truststore.type=JKS", "CLIENT_KEY_UNKNOWN", "ssl.truststore.type"),
         ("sasl.jaas.config=com.x.Krb5LoginModule required;", "CLIENT_CONFIG_INVALID", "Krb5"),
+        (
+            "sasl.login.callback.handler.class=com.x.OurHandler",
+            "CLIENT_KEY_UNKNOWN",
+            "sasl.login.callback.handler.class",
+        ),
         ("sasl.jaas.config=", "CLIENT_CONFIG_INVALID", "no login module"),
         (
             "sasl.jaas.config=x.PlainLoginModule required username='u';",

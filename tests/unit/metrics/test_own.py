@@ -59,6 +59,15 @@ def orphans(**columns: list[object]) -> Mapping[str, pa.Table]:
     return {"orphans": pa.table(columns)}
 
 
+def test_a_disk_that_does_not_fill_up_has_no_days_to_full(cluster: ClusterStore) -> None:
+    series = told(read(cluster))
+    days = of(series, "lowwater_disk_days_to_full")
+    assert days[("low", "1", "/d1")] < days[("likely", "1", "/d1")] < days[("high", "1", "/d1")]
+    assert [bound for bound, broker, _ in days if broker == "2"] == ["low"]
+    rates = of(series, "lowwater_disk_used_growth_bytes_per_hour")
+    assert rates[("low", "2", "/d1")] < rates[("likely", "2", "/d1")] == 0
+
+
 def test_bytes_are_those_of_the_overview_whatever_has_a_series(cluster: ClusterStore) -> None:
     analysis = cluster.latest_analysis()
     rows, blockers = (cluster.read("findings", analysis, n) for n in ("reclaimable", "blockers"))
