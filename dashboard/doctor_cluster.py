@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from dashboard import rights
 from dashboard.doctor import Check
 from dashboard.errors import ClusterError
 from dashboard.model import (
@@ -18,7 +19,6 @@ from dashboard.model import (
     TopicState,
 )
 
-_ACL = "kafka-acls --add --allow-principal User:US"
 # API name -> (lowest version that serves, what is lost without it).
 _NEEDED = {
     "ListOffsets": (1, "no offset can be read, so nothing can be planned"),
@@ -133,7 +133,7 @@ def _topics(topics: Mapping[str, TopicState]) -> Check:
             False,
             f"{len(hidden)} topics cannot be described, among them {hidden[0]}",
             "they are missing from every screen, and so are their bytes",
-            f"{_ACL} --operation Describe --topic '*'",
+            rights.command(rights.DESCRIBE_TOPIC),
         )
     if not topics:
         return Check(
@@ -141,7 +141,7 @@ def _topics(topics: Mapping[str, TopicState]) -> Check:
             False,
             "no topic is visible",
             "a topic without DESCRIBE does not show at all",
-            f"{_ACL} --operation Describe --topic '*'",
+            rights.command(rights.DESCRIBE_TOPIC),
         )
     return Check("topics", True, f"{len(topics)} topics, {count} partitions are visible")
 
@@ -159,7 +159,7 @@ def _configs(live: Live, topics: Mapping[str, TopicState]) -> Check:
         False,
         f"not readable on {len(refused)} of {len(visible)} topics, among them {refused[0]}",
         "their cleanup.policy is unknown, so they cannot be purged",
-        f"{_ACL} --operation DescribeConfigs --topic '*'",
+        rights.command(rights.CONFIGS_TOPIC),
     )
 
 
@@ -171,7 +171,7 @@ def _log_dirs(answer: LogDirsAnswer) -> Check:
             False,
             f"DescribeLogDirs: {named}",
             "records are shown, bytes are not measurable on these brokers",
-            f"{_ACL} --operation Describe --cluster",
+            rights.command(rights.DESCRIBE_CLUSTER),
         )
     broken = [d for d in answer.log_dirs if d.error]
     if broken:
@@ -214,7 +214,7 @@ def _replica_offsets(live: Live, topics: Mapping[str, TopicState]) -> Check:
         False,
         f"{where}: {named}",
         "who holds a low watermark back cannot be named, purges cannot be verified by replica",
-        f"{_ACL} --operation Describe --topic '*'",
+        rights.command(rights.DESCRIBE_TOPIC),
     )
 
 
@@ -231,5 +231,6 @@ def _groups(listing: GroupListing) -> Check:
         False,
         "; ".join(listing.incomplete),
         "an incomplete list hides readers, so every purge is refused",
-        f"{_ACL} --operation Describe --cluster (and --group '*'); start brokers that are down.",
+        f"{rights.command(rights.DESCRIBE_CLUSTER)} (and {rights.command(rights.DESCRIBE_GROUP)}); "
+        "start brokers that are down.",
     )

@@ -204,7 +204,7 @@ class Connection:
             idle = self._idle.get(address, [])
             while idle:
                 wire, since = idle.pop()
-                if not wire.closed and time.monotonic() - since < _IDLE_SECONDS:
+                if wire.usable and time.monotonic() - since < _IDLE_SECONDS:
                     self._busy.add(wire)
                     return wire
                 wire.close()

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from dashboard.cluster.authorized import Authorized, read_authorized
 from dashboard.cluster.batches import read_batches
 from dashboard.cluster.commit_offsets import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
@@ -18,7 +19,12 @@ from dashboard.cluster.log_dirs import read_log_dirs
 from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read_offsets_at
 from dashboard.cluster.reassignments import read_reassignments
 from dashboard.cluster.replica_offsets import read_replica_offsets
-from dashboard.cluster.topics import read_brokers, read_topic_of_id, read_topics
+from dashboard.cluster.topics import (
+    read_brokers,
+    read_topic_ids_at,
+    read_topic_of_id,
+    read_topics,
+)
 from dashboard.model import (
     BatchSamples,
     Broker,
@@ -80,6 +86,12 @@ class LiveCluster:
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         """Topics by name; None asks for all; one that is not there carries its error."""
         return read_topics(self._connection, names)
+
+    def topic_ids_at(
+        self, topics: Mapping[int, Iterable[str]]
+    ) -> dict[int, dict[str, str | None] | str]:
+        """Ids of topics as each broker itself knows them, by name; or the error of asking it."""
+        return read_topic_ids_at(self._connection, topics)
 
     def topic_of_id(self, topic_id: str) -> TopicState:
         """The topic of an id; one that is not there, or hidden from us, carries its error."""
@@ -168,6 +180,14 @@ class LiveCluster:
     def groups(self, *, with_offsets: bool = True) -> GroupListing:
         """All groups of all brokers, their offsets, and why the list may be incomplete."""
         return read_groups(self._connection, with_offsets=with_offsets)
+
+    def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized:
+        """Our rights on the cluster, these topics and groups, as the brokers tell (KIP-430)."""
+        return read_authorized(self._connection, topics, groups)
+
+    def principal(self) -> str | None:
+        """Who we are to a broker without mapping rules; None for tokens, which say it inside."""
+        return self._connection.security.principal
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         """Where each partition's given leader epoch ended."""

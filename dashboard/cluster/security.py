@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,10 +13,13 @@ from pathlib import Path
 
 from dashboard import client_properties
 from dashboard.cluster.oauth import OidcTokens
+from dashboard.cluster.own_certificate import OwnCertificate
 from dashboard.errors import SettingsError
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PORT = re.compile("[0-9]{1,5}")
+_MILLISECONDS = re.compile("[1-9][0-9]{0,9}")
 # librdkafka knows SASL's mechanism by two names: both are understood.
 _ALIAS = {"sasl.mechanism": "sasl.mechanisms"}
 
@@ -32,10 +36,21 @@ class Security:
     username: str
     password: str
     tokens: OidcTokens | None
+    certificate: OwnCertificate | None = None
 
     @property
     def addresses(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+    @property
+    def principal(self) -> str | None:
+        """Our principal as a broker without mapping rules makes it; None where it is not known."""
+        if self.mechanism:
+            return f"User:{self.username}" if self.username else None
+        if self.certificate is None:
+            return "User:ANONYMOUS"
+        found = self.certificate.identity()
+        return None if found is None else found.principal
 
 
 def read_security(client: Mapping[str, str]) -> Security:
@@ -58,6 +73,7 @@ def read_security(client: Mapping[str, str]) -> Security:
         username=client.get("sasl.username", ""),
         password=client.get("sasl.password", ""),
         tokens=OidcTokens.from_properties(client) if mechanism == "OAUTHBEARER" else None,
+        certificate=OwnCertificate.from_properties(client) if protocol.endswith("SSL") else None,
     )
 
 
@@ -75,6 +91,9 @@ def _checked(client: Mapping[str, str]) -> dict[str, str]:
     for key in named:
         if key not in client_properties.known_keys():
             raise _bad(key, "is no client property that both Kafka clients understand")
+    patience = named.get("socket.timeout.ms", "1")
+    if not _MILLISECONDS.fullmatch(patience):
+        raise _bad("socket.timeout.ms", f"is '{patience[:40]}', no number of milliseconds above 0")
     return named
 
 
@@ -82,12 +101,20 @@ def _addresses(text: str) -> tuple[tuple[str, int], ...]:
     found = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         host, _, port = part.rpartition("://")[2].rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        if not _is_host(host) or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
             raise _bad("bootstrap.servers", f"has '{part}', which is no HOST:PORT")
         found.append((host.strip("[]"), int(port)))
     if not found:
         raise _bad("bootstrap.servers", "is empty")
     return tuple(found)
+
+
+def _is_host(host: str) -> bool:
+    """Whether a name can be looked up: the system's own look-up takes nothing that IDNA refuses."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def _mechanism(client: Mapping[str, str]) -> str:
@@ -117,8 +144,8 @@ def _tls(client: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _trust(context: ssl.SSLContext, location: str) -> None:
-    path = Path(location).expanduser()
     with _explained("ssl.ca.location", location):
+        path = Path(location).expanduser()
         if path.is_dir():
             context.load_verify_locations(capath=str(path))
         elif location != "probe":  # librdkafka's word for the system's own store
@@ -143,7 +170,8 @@ def _identify(context: ssl.SSLContext, client: Mapping[str, str]) -> None:
 def _explained(key: str, location: str = "") -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+    # ssl.SSLError is an OSError; a RuntimeError says that there is no such home folder
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
         raise _bad(key, f"{location} cannot be used: {error} (PEM is needed)".strip()) from error
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dashboard.cluster import metadata_rows
-from dashboard.cluster.connection import Connection
+from dashboard.cluster.connection import Ask, Connection
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import DescribeClusterRequest, MetadataRequest
 from dashboard.cluster.metadata_rows import Addresses, topic_id
@@ -44,6 +44,33 @@ def read_topics(connection: Connection, names: Iterable[str] | None) -> dict[str
     if wanted == []:
         return {}
 
+    found: tuple[Addresses, dict[str, TopicState]] = connection.ask_any(_question(wanted))
+    connection.remember(found[0])
+    return found[1]
+
+
+def read_topic_ids_at(
+    connection: Connection, topics: Mapping[int, Iterable[str]]
+) -> dict[int, dict[str, str | None] | str]:
+    """Topic ids as each broker itself knows them: broker id -> id by name, or its error's code.
+
+    None: it knows no such topic. A broker that is cut off from the controllers tells of topics
+    that are gone, so what is done at a leader is asked of that leader.
+    """
+    questions = {broker: _question(sorted(set(names))) for broker, names in topics.items()}
+    found: dict[int, dict[str, str | None] | str] = {}
+    for broker, answer in connection.ask_each(questions).items():
+        if isinstance(answer, ClusterError):
+            found[broker] = answer.code
+            continue
+        _, states = answer
+        found[broker] = {name: states[name].topic_id for name in states}
+    return found
+
+
+def _question(wanted: list[str] | None) -> Ask:
+    """Metadata of these topics (None: of all), as addresses of brokers and topics by name."""
+
     def request(version: int) -> Any:
         one = MetadataRequest.MetadataRequestTopic
         topics = None if wanted is None else [one(name=name, version=version) for name in wanted]
@@ -58,9 +85,7 @@ def read_topics(connection: Connection, names: Iterable[str] | None) -> dict[str
         topics = sorted(answer.topics, key=lambda topic: topic.name)
         return addresses, {t.name: _topic(t) for t in topics}
 
-    found: tuple[Addresses, dict[str, TopicState]] = connection.ask_any(ask)
-    connection.remember(found[0])
-    return found[1]
+    return ask
 
 
 def read_topic_of_id(connection: Connection, wanted: str) -> TopicState:

@@ -6,6 +6,7 @@ request whether it was sent, and so that a broker that hangs costs its deadline 
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
 import struct
@@ -23,9 +24,12 @@ from dashboard.cluster.messages import (
     response_to,
 )
 from dashboard.cluster.security import Security
+from dashboard.cluster.wire_errors import lost, refused, tls_refused, unreachable
 from dashboard.errors import ClusterError
 
 T = TypeVar("T")
+# Of a session's lifetime: Kafka's clients sign in again at 85 to 95 % of it.
+_SESSION_SHARE = 0.85
 _LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
 
 
@@ -44,6 +48,12 @@ class Wire:
         self._security = security
         self._correlation = 0
         self._socket: socket.socket | None = None
+        self._session_ends = math.inf  # on the monotonic clock
+
+    @property
+    def usable(self) -> bool:
+        """Whether another question may be asked: a broker cuts off whose session has ended."""
+        return not self.closed and time.monotonic() < self._session_ends
 
     def open(self, timeout_seconds: float) -> None:
         """Connect, negotiate versions, sign in.
@@ -130,8 +140,8 @@ class Wire:
     def _connect(self, timeout_seconds: float) -> None:
         try:
             plain = socket.create_connection((self.host, self.port), timeout=timeout_seconds)
-        except OSError as error:
-            raise _unreachable(self.address, str(error)) from error
+        except (OSError, UnicodeError) as error:  # a host that no name can be, too
+            raise unreachable(self.address, str(error)) from error
         self._socket = plain
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._security.tls is None:
@@ -140,8 +150,8 @@ class Wire:
             self._socket = self._security.tls.wrap_socket(plain, server_hostname=self.host)
         except (OSError, ValueError) as error:
             if isinstance(error, TimeoutError):
-                raise _unreachable(self.address, "no answer to the TLS greeting") from error
-            raise _tls_failed(self.address, error) from error
+                raise unreachable(self.address, "no answer to the TLS greeting") from error
+            raise tls_refused(self.address, error, self._security) from error
 
     def _negotiate(self, deadline: float) -> None:
         """ApiVersions (KIP-511): the newest we know, else the one version every broker speaks."""
@@ -155,7 +165,7 @@ class Wire:
             if answer.error_code != UNSUPPORTED_VERSION:
                 break
         if answer.error_code:
-            raise _unreachable(self.address, str(error_name(answer.error_code)))
+            raise unreachable(self.address, str(error_name(answer.error_code)))
         self.versions = {k.api_key: (k.min_version, k.max_version) for k in answer.api_keys}
 
     def _greet(self, request: Any, deadline: float) -> Any:
@@ -164,18 +174,18 @@ class Wire:
         except ClusterError as error:
             cause = error.__cause__
             if isinstance(cause, ssl.SSLError):
-                raise _tls_failed(self.address, cause) from error
+                raise tls_refused(self.address, cause, self._security) from error
             protocol = self._security.protocol
             hint = "" if isinstance(cause, TimeoutError) else f"; is {protocol} its protocol?"
             reason = error.message.partition(": ")[2] + hint
-            raise _unreachable(self.address, reason) from error
+            raise unreachable(self.address, reason) from error
 
     def _sign_in(self, deadline: float) -> None:
         mechanism = str(self._security.mechanism)
         shake = self._greet(SaslHandshakeRequest(mechanism=mechanism, version=1), deadline)
         if shake.error_code:
             offered = ", ".join(shake.mechanisms) or "none"
-            raise _refused(self.address, mechanism, f"it offers {offered}")
+            raise refused(self.address, mechanism, f"it offers {offered}")
         from dashboard.cluster.sign_in import begin  # it loads kafka-python's own networking
 
         dialogue = begin(mechanism, self._security, deadline)
@@ -184,12 +194,21 @@ class Wire:
             request = SaslAuthenticateRequest(version=newest, auth_bytes=dialogue.auth_bytes())
             answer = self._greet(request, deadline)
             if answer.error_code:
+                if self._security.tokens is not None:
+                    self._security.tokens.forget()
                 why = answer.error_message or error_name(answer.error_code)
-                raise _refused(self.address, mechanism, str(why))
+                raise refused(self.address, mechanism, str(why))
+            self._note_session(answer)
             try:
                 dialogue.receive(answer.auth_bytes)
             except (ValueError, KeyError) as error:
-                raise _refused(self.address, mechanism, str(error)) from error
+                raise refused(self.address, mechanism, str(error)) from error
+
+    def _note_session(self, answer: Any) -> None:
+        """How long a token, or connections.max.reauth.ms, lets a connection last (KIP-368)."""
+        if answer.session_lifetime_ms > 0:
+            lifetime_seconds = answer.session_lifetime_ms / 1000
+            self._session_ends = time.monotonic() + _SESSION_SHARE * lifetime_seconds
 
     def _exchange(self, request: Any, deadline: float) -> Any:
         response = response_to(request)
@@ -206,7 +225,7 @@ class Wire:
         self, frame: bytes, decode: Callable[[memoryview[int]], T], deadline: float
     ) -> T:
         if self.closed or self._socket is None or time.monotonic() >= deadline:
-            raise _unreachable(self.address, "the connection is closed or its time is up")
+            raise unreachable(self.address, "the connection is closed or its time is up")
         try:
             self._socket.settimeout(max(0.001, deadline - time.monotonic()))
             self._socket.sendall(frame)
@@ -216,10 +235,10 @@ class Wire:
             return decode(answer)
         except TimeoutError as error:
             self.close()
-            raise _lost(self.address, "no answer in time") from error
+            raise lost(self.address, "no answer in time") from error
         except (OSError, ValueError, IndexError, struct.error) as error:
             self.close()
-            raise _lost(self.address, str(error) or type(error).__name__) from error
+            raise lost(self.address, str(error) or type(error).__name__) from error
         finally:
             self.answering = False
 
@@ -244,37 +263,3 @@ class Wire:
                 raise ConnectionResetError("it closed the connection")
             view = view[got:]
         return bytes(buffer)
-
-
-def _unreachable(address: str, reason: str) -> ClusterError:
-    return ClusterError(
-        f"{address} could not be reached: {reason}",
-        "Check the bootstrap address, that the broker runs, and security.protocol.",
-        retriable=True,
-    )
-
-
-def _tls_failed(address: str, error: Exception) -> ClusterError:
-    return ClusterError(
-        f"TLS with {address} failed: {error}",
-        "Check ssl.ca.location, the broker's certificate (its host names) and your own, "
-        "and that this listener speaks TLS.",
-        code="TLS_FAILED",
-    )
-
-
-def _refused(address: str, mechanism: str, reason: str) -> ClusterError:
-    return ClusterError(
-        f"{address} refused {mechanism}: {reason}",
-        "Check sasl.mechanisms, sasl.username and sasl.password of this cluster.",
-        code="AUTHENTICATION_FAILED",
-    )
-
-
-def _lost(address: str, reason: str) -> ClusterError:
-    return ClusterError(
-        f"the answer of {address} was lost: {reason}",
-        "Read the cluster again: the request may have been carried out.",
-        code="ANSWER_LOST",
-        retriable=True,
-    )

@@ -1,9 +1,7 @@
-"""A broker's secured doors for tests: throw-away certificates, SASL users and an authorizer."""
+"""A broker's secured doors for tests: TLS, client certificates, SASL users, an authorizer."""
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,16 +11,15 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.server_properties import Listener
+from tests.brokers import token_issuer
+from tests.brokers.certificates import Certificates
 
 ADMIN, ADMIN_SECRET = "admin", "admin-secret"
 LIMITED, LIMITED_SECRET = "limited", "limited-secret"
+KEY_SET = "keys.json"
 # The plain listener's ANONYMOUS and `admin` may do all; every other user only what ACLs allow.
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -37,19 +34,12 @@ _SCRAM_LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
-    """PEM files: the authority that signed the broker, and another that signed nothing."""
-
-    authority: Path
-    stranger: Path
-
-
-@dataclass(frozen=True, slots=True)
 class SecuredCluster:
     """A running broker and client properties (librdkafka's words) for each of its doors."""
 
     local: LocalCluster
     certificates: Certificates
+    issuer: token_issuer.TokenIssuer
 
     def plaintext(self) -> dict[str, str]:
         return {"bootstrap.servers": self.local.bootstrap}
@@ -67,6 +57,28 @@ class SecuredCluster:
             "bootstrap.servers": self.local.bootstrap_of("TLS"),
             "security.protocol": "SSL",
             "ssl.ca.location": str(authority or self.certificates.authority),
+        }
+
+    def mutual_tls(self, name: str) -> dict[str, str]:
+        """With a certificate of our own: `certificates.CLIENTS`."""
+        return self.tls() | {
+            "bootstrap.servers": self.local.bootstrap_of("MUTUAL"),
+            "ssl.certificate.location": str(self.certificates.client(name)),
+            "ssl.key.location": str(self.certificates.key(name)),
+        }
+
+    def oauth(self, secret: str = token_issuer.SECRET) -> dict[str, str]:
+        prefix = "sasl.oauthbearer."
+        return {
+            "bootstrap.servers": self.local.bootstrap_of("OAUTH"),
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.certificates.authority),
+            "https.ca.location": str(self.certificates.authority),
+            "sasl.mechanism": "OAUTHBEARER",
+            f"{prefix}token.endpoint.url": self.issuer.url,
+            f"{prefix}client.id": token_issuer.CLIENT,
+            f"{prefix}client.secret": secret,
+            f"{prefix}scope": token_issuer.SCOPE,
         }
 
     def sasl_tls(self, user: str = ADMIN, secret: str = ADMIN_SECRET) -> dict[str, str]:
@@ -97,7 +109,9 @@ class SecuredCluster:
 
 
 def listeners(folder: Path) -> list[Listener]:
-    """SASL_PLAINTEXT (PLAIN and SCRAM), SSL and SASL_SSL, with the files in `folder`."""
+    """SASL_PLAINTEXT (PLAIN and SCRAM), SSL without and with client certificates, SASL_SSL with
+    PLAIN and with tokens; their files are in `folder`.
+    """
     keys = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "broker.pem"),
@@ -108,61 +122,15 @@ def listeners(folder: Path) -> list[Listener]:
         "scram-sha-256.sasl.jaas.config": _SCRAM_LOGIN,
         "scram-sha-512.sasl.jaas.config": _SCRAM_LOGIN,
     }
+    mutual = {
+        "ssl.client.auth": "required",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "authority.pem"),
+    }
     return [
         Listener("SASL", "SASL_PLAINTEXT", sasl),
         Listener("TLS", "SSL", keys),
         Listener("SASLTLS", "SASL_SSL", sasl | keys),
+        Listener("MUTUAL", "SSL", keys | mutual),
+        Listener("OAUTH", "SASL_SSL", keys | token_issuer.broker_properties(folder / KEY_SET)),
     ]
-
-
-def write_certificates(folder: Path) -> Certificates:
-    """An authority, a broker certificate for 127.0.0.1 signed by it, and a stranger authority."""
-    authority_key, authority = _authority("lowwater test authority")
-    _, stranger = _authority("stranger")
-    key = ec.generate_private_key(ec.SECP256R1())
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    certificate = (
-        _builder("broker", authority.subject, key.public_key())
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    (folder / "broker.pem").write_bytes(private + _pem(certificate) + _pem(authority))
-    (folder / "authority.pem").write_bytes(_pem(authority))
-    (folder / "stranger.pem").write_bytes(_pem(stranger))
-    return Certificates(folder / "authority.pem", folder / "stranger.pem")
-
-
-def _authority(name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(name, _name(name), key.public_key()).add_extension(
-        x509.BasicConstraints(ca=True, path_length=None), critical=True
-    )
-    return key, builder.sign(key, hashes.SHA256())
-
-
-def _builder(
-    name: str, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(_name(name))
-        .issuer_name(issuer)
-        .public_key(public_key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
-    )
-
-
-def _name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)

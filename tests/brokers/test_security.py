@@ -62,7 +62,7 @@ def test_one_section_opens_both_clients(with_scram: SecuredCluster, door: str) -
         until(lambda: _quietly(opens), 10)
     assert opens()
     other = AdminClient(librdkafka_properties(client))
-    assert other.list_topics(timeout=10).cluster_id == with_scram.local.cluster_id
+    assert other.list_topics(timeout=60).cluster_id == with_scram.local.cluster_id
 
 
 def _quietly(opens: object) -> bool:

@@ -5,26 +5,30 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
 from dashboard.cluster.oauth import OidcTokens
-from dashboard.errors import ClusterError
+from dashboard.errors import ClusterError, SettingsError
 
 
 class _Endpoint(BaseHTTPRequestHandler):
     answers: list[dict[str, Any]]
     asked: list[tuple[str, dict[str, list[str]]]]
+    status = 200
 
     def do_POST(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         self.asked.append((self.headers["Authorization"], form))
         body = json.dumps(self.answers.pop(0)).encode()
-        self.send_response(200)
+        self.send_response(self.status)
+        self.send_header("Location", "/elsewhere")
         self.end_headers()
         self.wfile.write(body)
 
@@ -34,7 +38,7 @@ class _Endpoint(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint() -> Iterator[Any]:
-    _Endpoint.answers, _Endpoint.asked = [], []
+    _Endpoint.answers, _Endpoint.asked, _Endpoint.status = [], [], 200
     with HTTPServer(("127.0.0.1", 0), _Endpoint) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -75,3 +79,58 @@ def test_an_answer_without_a_token_names_the_endpoint(endpoint: Any) -> None:
     with pytest.raises(ClusterError, match=str(endpoint.server_port)) as refused:
         tokens(endpoint).token(2)
     assert refused.value.code == "AUTHENTICATION_FAILED"
+
+
+def jwt(seconds: float) -> str:
+    claims = json.dumps({"exp": time.time() + seconds}).encode()
+    return f"head.{base64.urlsafe_b64encode(claims).rstrip(b'=').decode()}.signature"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        ({"access_token": jwt(3600)}, True),  # its own claim tells, where the endpoint does not
+        ({"access_token": jwt(10)}, False),
+        ({"access_token": jwt(10), "expires_in": 3600}, False),  # brokers go by the claim
+        ({"access_token": "opaque"}, True),  # for half a minute
+        ({"access_token": "opaque", "expires_in": "3600"}, True),
+    ],
+)
+def test_a_token_is_good_for_the_shorter_of_what_is_told_and_its_claim(
+    endpoint: Any, answer: dict[str, Any], kept: bool
+) -> None:
+    _Endpoint.answers = [answer, {"access_token": "two", "expires_in": 3600}]
+    source = tokens(endpoint)
+    assert source.token(2) == answer["access_token"]
+    assert (source.token(2) == answer["access_token"]) is kept
+
+
+def test_a_token_that_a_broker_refused_is_forgotten(endpoint: Any) -> None:
+    _Endpoint.answers = [{"access_token": t, "expires_in": 3600} for t in ("one", "two")]
+    source = tokens(endpoint)
+    assert source.token(2) == "one"
+    source.forget()
+    assert source.token(2) == "two"
+
+
+def test_a_refusal_says_the_endpoints_own_word_for_it(endpoint: Any) -> None:
+    _Endpoint.status, _Endpoint.answers = 401, [{"error": "invalid_client\x1b[2J"}]
+    with pytest.raises(ClusterError) as refused:
+        tokens(endpoint).token(2)
+    assert "401" in refused.value.message
+    assert "(invalid_client\\x1b[2J)" in refused.value.message
+    assert "hush" not in refused.value.message
+
+
+def test_a_redirect_is_not_followed_with_the_secret(endpoint: Any) -> None:
+    _Endpoint.status, _Endpoint.answers = 302, [{}, {"access_token": "elsewhere"}]
+    with pytest.raises(ClusterError, match="302"):
+        tokens(endpoint).token(2)
+    assert len(_Endpoint.asked) == 1
+
+
+def test_an_authority_that_is_no_pem_is_named(tmp_path: Path) -> None:
+    store = tmp_path / "store.jks"
+    store.write_bytes(b"\xfe\xed\xfe\xed")
+    with pytest.raises(SettingsError, match=r"https\.ca\.location.*store\.jks"):
+        OidcTokens("https://h/token", "me", "hush", "", str(store))

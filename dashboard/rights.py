@@ -1,0 +1,159 @@
+"""Which ACLs each feature needs, and what is lost without each: the one table of them.
+
+`lowwater doctor` prints it, and a test holds docs/acls.md to it. Rights that another one implies
+(Kafka's `AuthorizerUtils`: READ, WRITE, DELETE and ALTER imply DESCRIBE, ALTER_CONFIGS implies
+DESCRIBE_CONFIGS) need no ACL of their own.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+DASHBOARD, OPERATOR = "dashboard", "operator"
+ANYBODY = "User:NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One ACL in the words of kafka-acls; `role` is who needs it first: an operator needs all.
+
+    `pattern` is "*", the cluster's only name, or "" where the operator chooses the names.
+    """
+
+    operation: str
+    resource: str
+    pattern: str
+    role: str
+    allows: str
+    lost: str
+
+    @property
+    def name(self) -> str:
+        """Such as `Describe Topic`: how errors and doctor call it."""
+        return f"{self.operation} {self.resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something that a user asks for, the rights that it needs, and how its loss shows."""
+
+    name: str
+    needs: tuple[Right, ...]
+    without: str
+
+
+DESCRIBE_TOPIC = Right(
+    "Describe", "Topic", "*", DASHBOARD,
+    "topics, partitions, offsets of leaders and replicas, leader epochs",
+    "a topic without it shows by its bytes at most; its records and folders are never touched",
+)  # fmt: skip
+CONFIGS_TOPIC = Right(
+    "DescribeConfigs", "Topic", "*", DASHBOARD,
+    "cleanup.policy, retention and segment settings of topics",
+    "such a topic cannot be planned (CONFIGS_UNREADABLE)",
+)  # fmt: skip
+DESCRIBE_CLUSTER = Right(
+    "Describe", "Cluster", "kafka-cluster", DASHBOARD,
+    "sizes of replicas and disks, the complete list of groups, reassignments",
+    "bytes are not measurable; groups may be hidden, so every purge is refused",
+)  # fmt: skip
+CONFIGS_CLUSTER = Right(
+    "DescribeConfigs", "Cluster", "kafka-cluster", DASHBOARD,
+    "brokers' own settings: intervals, throttles",
+    "Kafka's defaults are assumed: a receipt may be final too soon; a throttle is not named",
+)  # fmt: skip
+DESCRIBE_GROUP = Right(
+    "Describe", "Group", "*", DASHBOARD,
+    "committed offsets and members of groups",
+    "a group without it may want anything, so every purge is refused",
+)  # fmt: skip
+READ_TOPIC = Right(
+    "Read", "Topic", "", OPERATOR,
+    "sampled estimates of bytes (`plan --sample`); moving a waived group",
+    "estimates come from sizes alone; a waived group stays where it is",
+)  # fmt: skip
+DELETE_TOPIC = Right(
+    "Delete", "Topic", "", OPERATOR,
+    "DeleteRecords: purges and policies; brokers have no smaller right for it",
+    "nothing can be purged there (TOPIC_AUTHORIZATION_FAILED)",
+)  # fmt: skip
+READ_GROUP = Right(
+    "Read", "Group", "", OPERATOR,
+    "moving the offsets of a waived group (`plan --move-waived`)",
+    "a waived group stays where it is (GROUP_AUTHORIZATION_FAILED)",
+)  # fmt: skip
+
+RIGHTS = (
+    DESCRIBE_TOPIC, CONFIGS_TOPIC, DESCRIBE_CLUSTER, CONFIGS_CLUSTER, DESCRIBE_GROUP,
+    DELETE_TOPIC, READ_TOPIC, READ_GROUP,
+)  # fmt: skip
+
+# Rights that hold another one too: without an ACL of its own it is then still there.
+IMPLIED_BY = {
+    DESCRIBE_TOPIC: (READ_TOPIC, DELETE_TOPIC),
+    DESCRIBE_GROUP: (READ_GROUP,),
+}
+
+_PLAN = (DESCRIBE_TOPIC, CONFIGS_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_GROUP)
+FEATURES = (
+    Feature("collect", (DESCRIBE_TOPIC,), "the topic has no offsets; log dirs alone may name it"),
+    Feature("groups", (DESCRIBE_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_GROUP), "groups_incomplete"),
+    Feature("log dirs", (DESCRIBE_CLUSTER,), "CLUSTER_AUTHORIZATION_FAILED; sizes are unknown"),
+    Feature("topic configs", (DESCRIBE_TOPIC, CONFIGS_TOPIC), "TOPIC_AUTHORIZATION_FAILED"),
+    Feature("broker configs", (CONFIGS_CLUSTER,), "CLUSTER_AUTHORIZATION_FAILED"),
+    Feature("reassignments", (DESCRIBE_CLUSTER,), "REASSIGNMENTS_UNKNOWN"),
+    Feature("epochs", (DESCRIBE_TOPIC,), "TOPIC_AUTHORIZATION_FAILED; such a partition waits"),
+    Feature("plan", _PLAN, "TOPIC_NOT_FOUND, CONFIGS_UNREADABLE or guard groups-incomplete"),
+    Feature("triage", _PLAN, "NOTHING_SAFE, with the topics not read or why groups may be hidden"),
+    Feature("purge", (*_PLAN, DELETE_TOPIC), "TOPIC_AUTHORIZATION_FAILED; nothing is purged"),
+    Feature(
+        "policies",
+        (*_PLAN, DELETE_TOPIC),
+        "as a purge, in the policy's status; or no topic matches",
+    ),
+    Feature(
+        "sampling",
+        (DESCRIBE_TOPIC, CONFIGS_TOPIC, DESCRIBE_CLUSTER, READ_TOPIC),
+        "the estimate's method is not `sampled`",
+    ),
+    Feature(
+        "move-waived",
+        (*_PLAN, DELETE_TOPIC, READ_TOPIC, READ_GROUP),
+        "the move is refused by name; the purge itself goes on",
+    ),
+    Feature("orphan check", (DESCRIBE_TOPIC, DESCRIBE_CLUSTER), "the folder stays: `unknown`"),
+)
+
+
+def commands(role: str, principal: str = ANYBODY) -> tuple[str, ...]:
+    """Ready kafka-acls lines that give `role` its rights, those of the dashboard not repeated.
+
+    Where the operator chooses names, `orders.` (prefixed) and `dead-group` stand for them.
+    """
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for right in RIGHTS:
+        if right.role == role:
+            grouped.setdefault((right.resource, right.pattern), []).append(right.operation)
+    return tuple(
+        _command(principal, resource, pattern, operations)
+        for (resource, pattern), operations in grouped.items()
+    )
+
+
+def command(right: Right, principal: str = ANYBODY) -> str:
+    """The kafka-acls line that gives one right."""
+    return _command(principal, right.resource, right.pattern, [right.operation])
+
+
+def _command(principal: str, resource: str, pattern: str, operations: list[str]) -> str:
+    named = " ".join(f"--operation {operation}" for operation in operations)
+    if resource == "Cluster":
+        where = "--cluster"
+    elif pattern:
+        where = f"--{resource.lower()} '{pattern}'"
+    elif resource == "Topic":
+        where = "--topic 'orders.' --resource-pattern-type prefixed"
+    else:
+        where = "--group 'dead-group'"
+    return f"kafka-acls --add --allow-principal {shlex.quote(principal)} {named} {where}"
