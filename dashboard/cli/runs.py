@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output
+from dashboard.cli import context, files, output, runs_archive
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import JournalError, UsageError
 
 if TYPE_CHECKING:
     from dashboard.purge.journal import Journal
-    from dashboard.purge.journal_rows import RunRow, RunView
+    from dashboard.purge.journal_rows import RunRow, RunView, Verification
 
 _COLUMNS = ("run_id", "state", "mode", "cluster_name", "who", "queued_at", "counts", "freed")
 
@@ -25,15 +25,19 @@ def add_parser(verbs: Verbs) -> None:
         description="Lists the purge runs that this state folder knows, newest first.\n"
         "--verify checks the hash chain of the journal; a broken one is exit 70.\n"
         "--export writes who purged what, when, from where and by which plan: .json holds\n"
-        "everything with the chain, .csv one line per partition.",
+        "everything with the chain, .csv one line per partition.\n"
+        "--archive moves what is older than --older-than into another folder, and verifies there\n"
+        "too: LOWWATER_STATE_DIR=FOLDER lowwater runs --verify.",
         examples=(
             "lowwater runs",
             "lowwater runs --verify --json",
             "lowwater runs --export purges.csv --cluster prod",
+            "lowwater runs --archive /backup/lowwater --older-than 90d",
         ),
     )
     parser.add_argument("--verify", action="store_true", help="check the journal's hash chain")
     parser.add_argument("--export", metavar="FILE", help="write the journal to FILE.json or .csv")
+    runs_archive.add_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,6 +47,13 @@ def run(args: argparse.Namespace) -> int:
     """
     from dashboard.purge import calibration
 
+    if args.archive:
+        return runs_archive.run(args)
+    if args.older_than:
+        raise UsageError(
+            "--older-than says what --archive moves",
+            "Give --archive FOLDER too.",
+        )
     if args.export:
         _check_export(args.export)
     with context.open_journal(context.read_settings(args)) as journal:
@@ -57,12 +68,8 @@ def run(args: argparse.Namespace) -> int:
         value["exported"] = args.export
         output.progress(f"wrote {args.export}")
     if verification is not None:
-        value["verification"] = {
-            "ok": verification.ok,
-            "entries": verification.entries,
-            "problems": list(verification.problems),
-        }
-        text += f"\nchain verified to entry {verification.entries}" * verification.ok
+        value["verification"] = verification.to_json()
+        text += f"\n{_verified(verification)}" * verification.ok
     if verification is not None and not verification.ok:
         error = _broken(verification.problems)
         output.emit({**value, **error.to_json()}, text, as_json=args.json)
@@ -71,6 +78,11 @@ def run(args: argparse.Namespace) -> int:
         return error.exit_code
     output.emit(value, text, as_json=args.json)
     return 0
+
+
+def _verified(found: Verification) -> str:
+    since = f" from entry {found.first_entry}" if found.first_entry > 1 else ""
+    return f"chain verified{since} to entry {found.newest_entry}"
 
 
 def _check_export(path: str) -> None:

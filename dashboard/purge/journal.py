@@ -14,8 +14,12 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.clock import format_time
+from dashboard.purge import journal_gate as gate
+from dashboard.purge.journal_alerts import JournalAlerts
 from dashboard.purge.journal_file import append, encode
-from dashboard.purge.journal_reads import JournalReads
+from dashboard.purge.journal_pack import pack
+from dashboard.purge.journal_policies import JournalPolicies, PolicyClaim
+from dashboard.purge.journal_requests import JournalRequests, use
 from dashboard.purge.journal_rows import (
     OPEN_RUN_STATES,
     Options,
@@ -32,6 +36,7 @@ from dashboard.purge.journal_tables import (
 from dashboard.purge.moves import MoveRow, planned_moves
 from dashboard.purge.plan import Plan
 from dashboard.purge.plan_json import decisions
+from dashboard.purge.requests import Approval
 from dashboard.settings import Settings
 
 
@@ -40,7 +45,7 @@ def open_default(settings: Settings) -> Journal:
     return Journal(settings.state_dir / "journal.sqlite")
 
 
-class Journal(JournalReads):
+class Journal(JournalRequests, JournalPolicies, JournalAlerts):
     """Reads and durable writes; safe between threads and processes of one machine."""
 
     # -- queueing
@@ -57,16 +62,19 @@ class Journal(JournalReads):
         options: Options,
         connection: Mapping[str, str | None],
         now: datetime,
+        policy: PolicyClaim | None = None,
+        approval: Approval | None = None,
     ) -> tuple[str, bool]:
         """Queue a run of the plan's free partitions: its id, and False if `token` had made it.
 
         Raises RefusedError PLAN_ALREADY_APPLIED or TOPIC_BUSY: the database's own uniqueness
-        decides, so that racing callers get one run.
+        decides, so that racing callers get one run; for a policy's run also what
+        `journal_gate.admit` refuses, for an approved one REQUEST_CLOSED or REQUEST_EXPIRED.
         """
         run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         run = {
             "run_id": run_id, "token": token, "plan_id": plan.plan_id,
-            "plan_sha256": plan.sha256, "plan": plan.to_json_text(),
+            "plan_sha256": plan.sha256, "plan": pack(plan.to_json_text()),
             "cluster_id": plan.cluster_id, "cluster_name": plan.cluster_name, "mode": mode,
             "state": "queued", "who": who, "from_where": from_where, "typed": typed,
             "options": encode(asdict(options)), "connection": encode(connection),
@@ -86,12 +94,21 @@ class Journal(JournalReads):
             known = db.execute("SELECT run_id FROM runs WHERE token=?", (token,)).fetchone()
             if known:
                 return known["run_id"], False
+            if policy is not None:
+                gate.admit(db, plan, rows, policy, now)
             self._take(db, plan, run)
             put(db, run_id, rows, new=True)
             put_moves(db, run_id, moves)
+            gate.started(db, run_id, plan.cluster_id, rows, now)
             body: dict[str, Any] = {k: v for k, v in run.items() if k not in ("plan", "token")}
             body |= decisions(plan)
             body |= {"partitions": targets_of(rows), **({"moves": steps} if steps else {})}
+            if policy is not None:
+                gate.keep(db, run_id, plan, rows, claim=policy, now=now)
+                body |= {"policy": policy.name, "definition_sha256": policy.definition_sha256}
+            if approval is not None:
+                use(db, approval, run_id, plan, now)
+                body |= {"approved_by": approval.approver, "request_id": approval.request_id}
             append(db, run_id, "queued", body, now)
         return run_id, True
 
@@ -151,8 +168,10 @@ class Journal(JournalReads):
         **details: Any,
     ) -> None:
         """Store new partition rows and one entry of `kind` with them: intent, answer, read …"""
+        stored = list(rows)
         with self.file.write() as db:
-            bodies = put(db, run_id, rows, new=False)
+            bodies = put(db, run_id, stored, new=False)
+            gate.sent(db, run_id, stored, now)
             append(db, run_id, kind, {"partitions": bodies, **details}, now)
 
     def note(self, run_id: str, rows: Iterable[PartitionRow]) -> None:
@@ -172,13 +191,17 @@ class Journal(JournalReads):
     def write_baseline(self, run_id: str, baseline: Mapping[str, Any], now: datetime) -> None:
         """Keep the replica sizes seen before anything was sent."""
         with self.file.write() as db:
-            db.execute("UPDATE runs SET baseline=? WHERE run_id=?", (encode(baseline), run_id))
+            db.execute(
+                "UPDATE runs SET baseline=? WHERE run_id=?", (pack(encode(baseline)), run_id)
+            )
             append(db, run_id, "baseline", {"replicas": len(baseline.get("replicas", ()))}, now)
 
     def write_receipt(self, run_id: str, receipt: Mapping[str, Any], now: datetime) -> None:
         """Replace the receipt; only the final one becomes an entry of the chain."""
+        if (approver := self.head(run_id).approved_by) is not None:
+            receipt = {**receipt, "approved_by": approver}
         with self.file.write() as db:
-            db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (encode(receipt), run_id))
+            db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (pack(encode(receipt)), run_id))
             if receipt.get("final"):
                 append(db, run_id, "receipt", {"receipt": receipt}, now)
 

@@ -15,8 +15,8 @@ from dashboard.purge.journal_reads import JournalReads
 from dashboard.purge.journal_rows import PartitionRow, RunView
 
 _RUN_COLUMNS = (
-    "run_id", "cluster_id", "cluster_name", "mode", "run_state", "who", "from", "typed",
-    "plan_id", "plan_sha256", "queued_at", "started_at", "closed_at",
+    "run_id", "cluster_id", "cluster_name", "mode", "run_state", "who", "approved_by", "from",
+    "typed", "plan_id", "plan_sha256", "queued_at", "started_at", "closed_at",
 )  # fmt: skip
 _PARTITION_COLUMNS = (
     "topic", "partition", "target_offset", "state", "attempts", "sent_leader_id", "sent_at",
@@ -35,11 +35,7 @@ def as_json(journal: JournalReads, run_ids: Collection[str] | None = None) -> st
     document = {
         "runs": [_run(journal, view) for view in _chosen(journal, run_ids)],
         "entries": [asdict(entry) for entry in journal.entries()],
-        "verification": {
-            "ok": checked.ok,
-            "entries": checked.entries,
-            "problems": list(checked.problems),
-        },
+        "verification": checked.to_json(),
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 

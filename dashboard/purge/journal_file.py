@@ -1,4 +1,4 @@
-"""The journal's SQLite file: schema, durable transactions, and the hash chain of its entries."""
+"""The journal's SQLite file: durable transactions, and the hash chain of its entries."""
 
 from __future__ import annotations
 
@@ -14,44 +14,11 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.errors import JournalError
+from dashboard.purge.journal_pack import pack, readable, unpack
 from dashboard.purge.journal_rows import Entry
+from dashboard.purge.journal_schema import prepare
 
-_FIRST_HASH = "0" * 64
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-  run_id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL,
-  plan_sha256 TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, cluster_id TEXT NOT NULL,
-  cluster_name TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL, who TEXT NOT NULL,
-  from_where TEXT NOT NULL, typed TEXT NOT NULL, options TEXT NOT NULL,
-  connection TEXT NOT NULL, queued_at TEXT NOT NULL, started_at TEXT, closed_at TEXT,
-  heartbeat_at TEXT, watched_until TEXT, wish TEXT, error TEXT, receipt TEXT, baseline TEXT
-) STRICT;
-CREATE TABLE IF NOT EXISTS run_topics (
-  run_id TEXT NOT NULL, cluster_id TEXT NOT NULL, topic TEXT NOT NULL, open INTEGER NOT NULL,
-  PRIMARY KEY (run_id, topic)
-) STRICT;
-CREATE UNIQUE INDEX IF NOT EXISTS one_open_run_per_topic
-  ON run_topics (cluster_id, topic) WHERE open = 1;
-CREATE TABLE IF NOT EXISTS run_partitions (
-  run_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, state TEXT NOT NULL,
-  body TEXT NOT NULL, PRIMARY KEY (run_id, topic, partition)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS reverted_partitions
-  ON run_partitions (run_id) WHERE state = 'reverted';
-CREATE TABLE IF NOT EXISTS run_moves (
-  run_id TEXT NOT NULL, group_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
-  body TEXT NOT NULL, PRIMARY KEY (run_id, group_id, topic, partition)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS entries (
-  seq INTEGER PRIMARY KEY, run_id TEXT, at TEXT NOT NULL, kind TEXT NOT NULL,
-  body TEXT NOT NULL, previous_hash TEXT NOT NULL, hash TEXT NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS entries_of_run ON entries (run_id, seq);
-CREATE TABLE IF NOT EXISTS switches (
-  name TEXT PRIMARY KEY, value INTEGER NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL
-) STRICT;
-"""
+FIRST_HASH = "0" * 64
 
 
 class JournalFile:
@@ -69,7 +36,9 @@ class JournalFile:
             self._db.execute("PRAGMA journal_mode=WAL")
             # FULL: an intent is on the disk before its request leaves.
             self._db.execute("PRAGMA synchronous=FULL")
-            self._db.executescript(_SCHEMA)
+            # For reads that look into a partition's row: json_extract(plain(body), …).
+            self._db.create_function("plain", 1, unpack, deterministic=True)
+            prepare(self._db)
 
     def close(self) -> None:
         with self._lock:
@@ -89,9 +58,42 @@ class JournalFile:
             self._db.execute("COMMIT")
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
-        """All rows of one query."""
+        """All rows of one query; its values by position, or one mapping by name."""
+        named = values[0] if len(values) == 1 and isinstance(values[0], dict) else values
         with self._lock, self._wrapped():
-            return self._db.execute(sql, values).fetchall()
+            return self._db.execute(sql, named).fetchall()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """All reads inside see one moment, whatever others write meanwhile."""
+        with self._lock, self._wrapped():
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("ROLLBACK")
+
+    @contextmanager
+    def attached(self, other: Path) -> Iterator[None]:
+        """Another journal's file as the database `archive` of this connection, as durable."""
+        with self._lock:
+            with self._wrapped():
+                self._db.execute("ATTACH DATABASE ? AS archive", (str(other),))
+                self._db.execute("PRAGMA archive.synchronous=FULL")
+            try:
+                yield
+            finally:
+                self._db.execute("DETACH DATABASE archive")
+
+    def shrink(self) -> bool:
+        """Give the room of removed rows back to the disk; False: busy, or no room to copy it."""
+        with self._lock:
+            try:
+                self._db.execute("VACUUM")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.OperationalError:
+                return False
+        return True
 
     def version(self) -> int:
         """A number that changes when another connection has written: cheap to ask often."""
@@ -116,14 +118,16 @@ def append(
 ) -> None:
     """Add one link to the chain, inside the caller's transaction."""
     last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-    seq, previous = (last["seq"] + 1, last["hash"]) if last else (1, _FIRST_HASH)
+    seq, previous = (last["seq"] + 1, last["hash"]) if last else (1, FIRST_HASH)
     text, at = encode(body), format_time(now)
     link = _hash(previous, seq, run_id, at, kind, text)
     db.execute(
-        "INSERT INTO entries VALUES (?,?,?,?,?,?,?)", (seq, run_id, at, kind, text, previous, link)
+        "INSERT INTO entries VALUES (?,?,?,?,?,?,?)",
+        (seq, run_id, at, kind, pack(text), previous, link),
     )
 
 
+@readable
 def entry(row: sqlite3.Row) -> Entry:
     """An entry out of its row."""
     return Entry(
@@ -131,28 +135,19 @@ def entry(row: sqlite3.Row) -> Entry:
         run_id=row["run_id"],
         at=row["at"],
         kind=row["kind"],
-        body=json.loads(row["body"]),
+        body=json.loads(unpack(row["body"])),
         previous_hash=row["previous_hash"],
         hash=row["hash"],
     )
 
 
-def broken_links(rows: list[sqlite3.Row]) -> list[str]:
-    """Each place where the chain does not hold: a gap, a changed entry, a cut link."""
-    problems: list[str] = []
-    previous, expected = _FIRST_HASH, 1
-    for row in rows:
-        if row["seq"] != expected:
-            problems.append(f"entry {expected} is missing before entry {row['seq']}")
-        if row["previous_hash"] != previous:
-            problems.append(f"entry {row['seq']} does not follow the one before it")
-        link = _hash(
-            row["previous_hash"], row["seq"], row["run_id"], row["at"], row["kind"], row["body"]
-        )
-        if link != row["hash"]:
-            problems.append(f"entry {row['seq']} was changed after it was written")
-        previous, expected = row["hash"], row["seq"] + 1
-    return problems
+def link(row: sqlite3.Row) -> str | None:
+    """The hash that an entry should have; None: its text cannot even be read."""
+    try:
+        text = unpack(row["body"])
+    except JournalError:
+        return None
+    return _hash(row["previous_hash"], row["seq"], row["run_id"], row["at"], row["kind"], text)
 
 
 def encode(value: Any) -> str:

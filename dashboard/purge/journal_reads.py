@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from dashboard.clock import format_time
-from dashboard.errors import UsageError
+from dashboard.errors import PlanError, RefusedError, UsageError
 from dashboard.purge import journal_file
+from dashboard.purge.journal_chain import Chain
 from dashboard.purge.journal_file import JournalFile
+from dashboard.purge.journal_pack import Stored, changed, unpack
 from dashboard.purge.journal_rows import Entry, PartitionRow, RunRow, RunView, Verification
 from dashboard.purge.journal_tables import (
-    contradictions,
     move_row,
     partition_row,
     run_row,
@@ -26,7 +26,16 @@ from dashboard.purge.plan import Plan
 # A plan or a baseline of many partitions is megabytes; they are read for one run at a time.
 _HEAD = """run_id, plan_id, plan_sha256, cluster_id, cluster_name, mode, state, who, from_where,
   typed, options, connection, queued_at, started_at, closed_at, heartbeat_at, watched_until, wish,
-  error, receipt"""
+  error, receipt,
+  (SELECT policy FROM run_policies WHERE run_policies.run_id = runs.run_id) AS policy,
+  (SELECT decided_by FROM purge_requests WHERE purge_requests.run_id = runs.run_id)
+    AS approved_by"""
+_RUN_STATES = """SELECT run_id, state, plan_sha256,
+  (SELECT policy FROM run_policies WHERE run_policies.run_id = runs.run_id) AS policy
+  FROM runs"""
+_REQUEST_STATES = """SELECT request_id, plan_sha256, requester, mode, state, decided_by, run_id
+  FROM purge_requests"""
+_FOLDED_AT_ONCE = 2_000
 
 
 class JournalReads:
@@ -39,11 +48,48 @@ class JournalReads:
         """Close this process's connection."""
         self.file.close()
 
-    def runs(self, cluster_id: str | None = None) -> list[RunRow]:
-        """All runs, or those of one cluster, newest first."""
-        where = " WHERE cluster_id=?" if cluster_id else ""
-        values = (cluster_id,) if cluster_id else ()
-        found = self.file.rows(f"SELECT {_HEAD} FROM runs{where} ORDER BY rowid DESC", *values)
+    def runs(self, cluster_id: str | None = None, *, most: int | None = None) -> list[RunRow]:
+        """All runs, or those of one cluster, newest first; `most` of them, if given."""
+        found = self.file.rows(
+            f"SELECT {_HEAD} FROM runs WHERE cluster_id=? OR ? IS NULL ORDER BY rowid DESC LIMIT ?",
+            cluster_id, cluster_id, -1 if most is None else most,
+        )  # fmt: skip
+        return [run_row(row) for row in found]
+
+    def run_count(self) -> int:
+        """How many runs there are: cheap to ask often."""
+        return int(self.file.rows("SELECT count(*) AS runs FROM runs")[0]["runs"])
+
+    def runs_since(self, entry: int) -> list[RunRow]:
+        """The runs that links after a number speak of, oldest first."""
+        found = self.file.rows(
+            f"SELECT {_HEAD} FROM runs WHERE run_id IN "
+            "(SELECT run_id FROM entries WHERE seq>?) ORDER BY rowid",
+            entry,
+        )
+        return [run_row(row) for row in found]
+
+    def recent(self, cluster_id: str, since: datetime, most: int) -> list[RunRow]:
+        """The newest runs of a cluster that are open or were queued since then; newest first."""
+        # A plus keeps SQLite from the index of all runs of the cluster: few are open.
+        found = self.file.rows(
+            f"SELECT {_HEAD} FROM runs WHERE rowid IN ("
+            "SELECT rowid FROM runs WHERE +cluster_id=? AND closed_at IS NULL UNION "
+            "SELECT rowid FROM runs WHERE cluster_id=? AND queued_at>=?) "
+            "ORDER BY rowid DESC LIMIT ?",
+            cluster_id, cluster_id, format_time(since), most,
+        )  # fmt: skip
+        return [run_row(row) for row in found]
+
+    def earlier(self, run: RunRow, since: datetime) -> list[RunRow]:
+        """Runs queued since then, before this one, that share a topic with it; newest first."""
+        found = self.file.rows(
+            f"SELECT {_HEAD} FROM runs WHERE cluster_id=? AND queued_at>=? "
+            "AND rowid < (SELECT rowid FROM runs WHERE run_id=?) AND EXISTS ("
+            "SELECT 1 FROM run_topics a JOIN run_topics b ON a.topic=b.topic "
+            "WHERE a.run_id=runs.run_id AND b.run_id=?) ORDER BY rowid DESC",
+            run.cluster_id, format_time(since), run.run_id, run.run_id,
+        )  # fmt: skip
         return [run_row(row) for row in found]
 
     def run(self, run_id: str) -> RunView:
@@ -85,7 +131,10 @@ class JournalReads:
     def plan(self, run_id: str) -> Plan:
         """The plan that a run was queued with, verified again."""
         row = self.file.rows("SELECT plan FROM runs WHERE run_id=?", run_id)[0]
-        return Plan.from_json_text(row["plan"], f"the plan of run {run_id}")
+        try:
+            return Plan.from_json_text(unpack(row["plan"]), f"the plan of run {run_id}")
+        except (PlanError, RefusedError) as error:
+            raise changed() from error
 
     def entries(
         self, run_id: str | None = None, *, after: int = 0, limit: int | None = None
@@ -99,20 +148,62 @@ class JournalReads:
         )
         return [journal_file.entry(row) for row in rows]
 
+    def first_entry(self) -> int:
+        """The number of the oldest link that was not archived; 0: there is none."""
+        return int(self.file.rows("SELECT min(seq) AS seq FROM entries")[0]["seq"] or 0)
+
     def newest_entry(self) -> int:
         """The number of the newest link of the chain; 0: none. It tells cheaply what is new."""
         return int(self.file.rows("SELECT max(seq) AS seq FROM entries")[0]["seq"] or 0)
 
     def verify(self) -> Verification:
-        """Check the whole chain, and that each run's state is the one it last entered."""
-        rows = self.file.rows("SELECT * FROM entries ORDER BY seq")
-        problems = [*journal_file.broken_links(rows), *contradictions(rows, self.runs())]
-        return Verification(len(rows), tuple(problems))
+        """Check the whole chain, and that runs, policies and requests are as it tells."""
+        return self.verify_on(Chain())[1]
+
+    def verify_on(self, chain: Chain) -> tuple[Chain, Verification]:
+        """The same from where `chain` was folded to: only what is new is read; and the next one.
+
+        What was changed behind its back in links folded before is not seen: begin anew for that.
+        """
+        self._fold(chain)
+        with self.file.reading():  # runs and links of one moment, or one contradicts the other
+            folded = chain if self._begins_with(chain) else Chain()
+            self._fold(folded)
+            cut = self._cut_since(chain)
+            wrong = folded.wrong_runs(self.file.rows(_RUN_STATES))
+            wrong += folded.wrong_requests(self.file.rows(_REQUEST_STATES))
+            if not self.is_archive():
+                wrong += folded.unexplained_start()
+                wrong += folded.wrong_switches(self.file.rows("SELECT * FROM policy_switches"))
+        found = Verification(folded.entries, (*folded.problems, *wrong, *cut), folded.first)
+        return (chain if cut else folded), found
+
+    def _fold(self, chain: Chain) -> None:
+        sql = "SELECT * FROM entries WHERE seq>? ORDER BY seq LIMIT ?"
+        while rows := self.file.rows(sql, chain.newest, _FOLDED_AT_ONCE):
+            chain.fold(rows)
+
+    def _begins_with(self, chain: Chain) -> bool:
+        """Whether the journal's oldest link is still the one that the fold began with."""
+        return chain.newest == 0 or self.first_entry() == chain.first
+
+    def _cut_since(self, chain: Chain) -> list[str]:
+        """That the newest link of a fold is gone or another now, and was not archived either."""
+        if chain.newest == 0 or self.first_entry() > chain.newest:
+            return []
+        newest = self.file.rows("SELECT hash FROM entries WHERE seq=?", chain.newest)
+        if [row["hash"] for row in newest] == [chain.newest_hash]:
+            return []
+        return [f"entry {chain.newest} was there a while ago, and is gone or another one"]
+
+    def is_archive(self) -> bool:
+        """Whether it holds what another journal has archived: nothing is purged from it."""
+        return bool(self.file.rows("SELECT 1 FROM switches WHERE name='archive'"))
 
     def baseline(self, run_id: str) -> dict[str, Any] | None:
         """Sizes of all replicas just before the first request, as the receipt wrote them."""
         text = self.file.rows("SELECT baseline FROM runs WHERE run_id=?", run_id)[0]["baseline"]
-        return json.loads(text) if text else None
+        return dict(Stored(text)) if text else None
 
     def wish(self, run_id: str) -> str | None:
         """What was asked of the worker last."""
@@ -125,11 +216,14 @@ class JournalReads:
 
     def stale(self, older_than: timedelta, now: datetime) -> list[RunRow]:
         """Open runs, and closed ones still to be watched, whose worker gives no sign of life."""
-        # Most runs ended long ago: their receipts need not be read to know it. A second to spare:
-        # times are compared as texts, and some have fractions.
+        # Asked several times a second: of most runs a final receipt is a link of the chain, and
+        # they need not be read to know it. A second to spare: times are compared as texts.
         watched = format_time((now - timedelta(seconds=1)).replace(microsecond=0))
         found = self.file.rows(
-            f"SELECT {_HEAD} FROM runs WHERE closed_at IS NULL OR watched_until >= ? "
+            f"SELECT {_HEAD} FROM runs WHERE rowid IN ("
+            "SELECT rowid FROM runs WHERE closed_at IS NULL UNION "
+            "SELECT rowid FROM runs WHERE watched_until >= ? AND NOT EXISTS ("
+            "SELECT 1 FROM entries WHERE entries.run_id=runs.run_id AND kind='receipt')) "
             "ORDER BY rowid DESC",
             watched,
         )

@@ -60,6 +60,8 @@ class RunRow:
     wish: str | None
     error: Mapping[str, str] | None
     receipt: Mapping[str, Any] | None
+    policy: str | None = None  # the one that queued it; None: a person did
+    approved_by: str | None = None  # the second person, where one was asked for
 
     @property
     def open(self) -> bool:
@@ -216,6 +218,8 @@ class RunView:
             "cluster_id": run.cluster_id,
             "cluster_name": run.cluster_name,
             "who": run.who,
+            "policy": run.policy,
+            "approved_by": run.approved_by,
             "from": run.from_where,
             "queued_at": format_time(run.queued_at),
             "started_at": format_time(run.started_at) if run.started_at else None,
@@ -246,11 +250,29 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """`entries` that were checked, and each break found (none: the chain verifies)."""
+    """`entries` that were checked, and each break found (none: the chain verifies).
+
+    Those before `first_entry` were moved to an archive, as the chain tells.
+    """
 
     entries: int
     problems: tuple[str, ...]
+    first_entry: int = 1
 
     @property
     def ok(self) -> bool:
         return not self.problems
+
+    @property
+    def newest_entry(self) -> int:
+        """The number of the newest entry; 0: there is none."""
+        return self.first_entry + self.entries - 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The object `verification` of the contract."""
+        return {
+            "ok": self.ok,
+            "entries": self.entries,
+            "first_entry": self.first_entry,
+            "problems": list(self.problems),
+        }

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import RefusedError
 from dashboard.purge.journal_file import encode
+from dashboard.purge.journal_pack import Stored, pack_row, readable, unpack
 from dashboard.purge.journal_rows import Follower, Options, PartitionRow, RunRow, WaitForecast
 from dashboard.purge.moves import MoveRow
 from dashboard.purge.plan import Plan
@@ -36,7 +37,7 @@ def put(
     bodies = [body_of(row) for row in rows]
     db.executemany(
         f"{verb} INTO run_partitions VALUES (?,?,?,?,?)",
-        [(run_id, b["topic"], b["partition"], b["state"], encode(b)) for b in bodies],
+        [(run_id, b["topic"], b["partition"], b["state"], pack_row(encode(b))) for b in bodies],
     )
     return bodies
 
@@ -60,6 +61,7 @@ def put_moves(db: sqlite3.Connection, run_id: str, moves: Iterable[MoveRow]) -> 
     )
 
 
+@readable
 def move_row(row: sqlite3.Row) -> MoveRow:
     """A move out of its row."""
     return MoveRow(**json.loads(row["body"]))
@@ -70,9 +72,10 @@ def targets_of(rows: Iterable[PartitionRow]) -> list[list[Any]]:
     return [[r.topic, r.partition, r.target_offset] for r in rows]
 
 
+@readable
 def partition_row(row: sqlite3.Row) -> PartitionRow:
     """A partition out of its row."""
-    body = json.loads(row["body"])
+    body = json.loads(unpack(row["body"]))
     body["followers"] = tuple(Follower(**f) for f in body["followers"])
     body["sent_at"] = _time(body["sent_at"])
     if body.get("wait_forecast"):
@@ -80,15 +83,17 @@ def partition_row(row: sqlite3.Row) -> PartitionRow:
     return PartitionRow(**body)
 
 
+@readable
 def run_row(row: sqlite3.Row) -> RunRow:
     """A run out of its row."""
     plain = ("run_id", "plan_id", "plan_sha256", "cluster_id", "cluster_name", "mode", "state",
-             "who", "from_where", "typed", "wish")  # fmt: skip
+             "who", "from_where", "typed", "wish", "policy", "approved_by")  # fmt: skip
     times = ("queued_at", "started_at", "closed_at", "heartbeat_at", "watched_until")
     values: dict[str, Any] = {name: row[name] for name in plain}
     values.update({name: _time(row[name]) for name in times})
-    for name in ("connection", "error", "receipt"):
+    for name in ("connection", "error"):
         values[name] = json.loads(row[name]) if row[name] else None
+    values["receipt"] = Stored(row["receipt"]) if row["receipt"] else None
     return RunRow(**values, options=Options(**json.loads(row["options"])))
 
 
@@ -117,20 +122,3 @@ def refuse_busy(db: sqlite3.Connection, plan: Plan, topic: str) -> NoReturn:
         f"Wait for it with: lowwater run {row['run_id']} --wait, then plan again.",
         code="TOPIC_BUSY",
     )
-
-
-def contradictions(entries: Iterable[sqlite3.Row], runs: Iterable[RunRow]) -> list[str]:
-    """Runs whose plan or state is not the one that the chain of entries tells."""
-    states: dict[str, str] = {}
-    plans: dict[str, str] = {}
-    for row in entries:
-        body = json.loads(row["body"])
-        if row["run_id"] and "state" in body:
-            states[row["run_id"]] = body["state"]
-        if row["kind"] == "queued":
-            plans[row["run_id"]] = body["plan_sha256"]
-    return [
-        f"run {run.run_id} is not in the state that the chain tells"
-        for run in runs
-        if states.get(run.run_id) != run.state or plans.get(run.run_id) != run.plan_sha256
-    ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -23,13 +23,6 @@ from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
 from tests.unit.purge.test_plan import free_plan, plan_of
 
 OPTIONS = Options(30_000, 500, 2, 3_600_000)
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    made = Journal(tmp_path / "state" / "journal.sqlite")
-    yield made
-    made.close()
 
 
 def insert(journal: Journal, plan: Plan, token: str = "click", **change: Any) -> tuple[str, bool]:
@@ -208,7 +201,7 @@ def test_a_full_disk_leaves_the_state_as_it_was(journal: Journal) -> None:
     run_id, _ = insert(journal, free_plan())
     pages = journal.file.rows("PRAGMA page_count")[0][0]
     journal.file.rows(f"PRAGMA max_page_count={pages}")
-    row = replace(journal.partitions(run_id)[0], state="sent", message="x" * 100_000)
+    row = replace(journal.partitions(run_id)[0], state="sent", message=secrets.token_hex(100_000))
     with pytest.raises(JournalError, match="full"):
         journal.record(run_id, "intent", [row], NOW)
     assert journal.partitions(run_id)[0].state == "pending"

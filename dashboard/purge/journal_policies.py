@@ -1,0 +1,228 @@
+"""What the journal keeps of policies: who switched them on, which service leads, what they did.
+
+The exclusion between services is the database's: `Journal.insert` checks the lease, the switch and
+every partition's last start in the transaction that queues the run.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.clock import format_time, parse_time
+from dashboard.model import TopicPartition
+from dashboard.purge.journal_file import append, encode
+from dashboard.purge.journal_pack import readable
+from dashboard.purge.journal_reads import JournalReads
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyClaim:
+    """What a service claims of a run it queues; `holder` is its token in the cluster's lease."""
+
+    name: str
+    definition_sha256: str
+    interval: timedelta
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState:
+    """The last switch of a policy; it is on for the definition with this sha256 only."""
+
+    name: str
+    enabled: bool
+    definition_sha256: str
+    who: str
+    at: datetime
+    from_where: str
+
+    def on(self, definition_sha256: str) -> bool:
+        """Whether it is switched on as it is defined now."""
+        return self.enabled and self.definition_sha256 == definition_sha256
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Which service carries out the policies of a cluster, until when unless it renews."""
+
+    cluster_id: str
+    holder: str
+    host: str
+    pid: int
+    taken_at: datetime
+    renewed_at: datetime
+    expires_at: datetime
+
+    def alive(self, now: datetime) -> bool:
+        """Not expired; nor renewed in a future that a clock stepping back has taken away."""
+        ttl = self.expires_at - self.renewed_at
+        return self.renewed_at - ttl <= now < self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a policy has started since a moment: partitions, and bytes as predicted."""
+
+    partitions: int
+    bytes: int
+
+
+class JournalPolicies(JournalReads):
+    """Switches, lease, last starts and status of policies."""
+
+    # -- the operators' switch
+
+    def switch_policy(
+        self,
+        cluster_id: str,
+        name: str,
+        definition_sha256: str,
+        *,
+        enabled: bool,
+        who: str,
+        typed: str,
+        from_where: str,
+        now: datetime,
+    ) -> None:
+        """Switch a policy on, for this definition only, or off; a link of the chain tells who."""
+        body = {
+            "cluster_id": cluster_id, "policy": name, "enabled": enabled,
+            "definition_sha256": definition_sha256, "who": who, "typed": typed,
+            "from_where": from_where,
+        }  # fmt: skip
+        row = (cluster_id, name, int(enabled), definition_sha256, who, format_time(now), from_where)
+        with self.file.write() as db:
+            db.execute("REPLACE INTO policy_switches VALUES (?,?,?,?,?,?,?)", row)
+            append(db, None, "policy", body, now)
+
+    def policy_states(self, cluster_id: str) -> dict[str, PolicyState]:
+        """The last switch of each policy that was ever switched on this cluster."""
+        rows = self.file.rows(
+            "SELECT * FROM policy_switches WHERE cluster_id=? ORDER BY name", cluster_id
+        )
+        return {row["name"]: _state(row) for row in rows}
+
+    # -- the lease: one service at a time for a cluster
+
+    def take_lease(
+        self, cluster_id: str, holder: str, *, host: str, pid: int, ttl: timedelta, now: datetime
+    ) -> Lease:
+        """Take or renew the lease unless another holds it: the one that holds it now."""
+        with self.file.write() as db:
+            held = lease_of(db, cluster_id)
+            if held is not None and held.holder != holder and held.alive(now):
+                return held
+            ours = held is not None and held.holder == holder
+            taken_at = held.taken_at if held is not None and ours else now
+            moments = map(format_time, (taken_at, now, now + ttl))
+            db.execute(
+                "REPLACE INTO policy_leases VALUES (?,?,?,?,?,?,?)",
+                (cluster_id, holder, host, pid, *moments),
+            )
+            return Lease(cluster_id, holder, host, pid, taken_at, now, now + ttl)
+
+    def release_lease(self, cluster_id: str, holder: str, now: datetime) -> bool:
+        """Give the lease up before it expires; False if it is another's by now."""
+        with self.file.write() as db:
+            held = lease_of(db, cluster_id)
+            if held is None or held.holder != holder:
+                return False
+            db.execute("DELETE FROM policy_leases WHERE cluster_id=?", (cluster_id,))
+            return held.alive(now)
+
+    def lease(self, cluster_id: str) -> Lease | None:
+        """Who held the lease last and did not release it; `alive` tells whether that still is."""
+        rows = self.file.rows("SELECT * FROM policy_leases WHERE cluster_id=?", cluster_id)
+        return _lease(rows[0]) if rows else None
+
+    # -- what ran
+
+    def last_starts(self, cluster_id: str, topics: Iterable[str]) -> dict[TopicPartition, datetime]:
+        """When a purge of each partition last began, by whomever: queued or, later, sent.
+
+        A partition that no run has purged is not named.
+        """
+        sql = (
+            "SELECT topic, partition, started_at FROM partition_starts "
+            "WHERE cluster_id=? AND topic=?"
+        )
+        return {
+            TopicPartition(row["topic"], row["partition"]): parse_time(row["started_at"])
+            for topic in sorted(set(topics))
+            for row in self.file.rows(sql, cluster_id, topic)
+        }
+
+    def policy_use(self, cluster_id: str, name: str, since: datetime) -> Use:
+        """What the policy's runs queued since then take from its budget.
+
+        Partitions whose bytes were not predicted count with 0 bytes.
+        """
+        row = self.file.rows(
+            "SELECT coalesce(sum(partitions), 0) AS partitions, coalesce(sum(bytes), 0) AS bytes "
+            "FROM run_policies WHERE cluster_id=? AND policy=? AND queued_at>=?",
+            cluster_id, name, format_time(since),
+        )[0]  # fmt: skip
+        return Use(row["partitions"], row["bytes"])
+
+    def policy_runs(self, cluster_id: str, since: datetime | None = None) -> dict[str, str]:
+        """Run id -> name of the policy that queued it, newest first."""
+        rows = self.file.rows(
+            "SELECT run_id, policy FROM run_policies WHERE cluster_id=? AND queued_at>=? "
+            "ORDER BY queued_at DESC, run_id",
+            cluster_id, format_time(since) if since else "",
+        )  # fmt: skip
+        return {row["run_id"]: row["policy"] for row in rows}
+
+    def busy_topics(self, cluster_id: str) -> dict[str, str]:
+        """Topic -> the open run that purges it, by whomever it was queued."""
+        rows = self.file.rows(
+            "SELECT topic, run_id FROM run_topics WHERE cluster_id=? AND open=1", cluster_id
+        )
+        return {row["topic"]: row["run_id"] for row in rows}
+
+    # -- what each policy waits for now: replaced, no link of the chain
+
+    def write_policy_status(
+        self, cluster_id: str, name: str, body: Mapping[str, Any], now: datetime
+    ) -> None:
+        """Replace what the service says of a policy."""
+        row = (cluster_id, name, format_time(now), encode(body))
+        with self.file.write() as db:
+            db.execute("REPLACE INTO policy_status VALUES (?,?,?,?)", row)
+
+    def policy_statuses(self, cluster_id: str) -> dict[str, tuple[datetime, dict[str, Any]]]:
+        """Name -> when the service said it, and what."""
+        rows = self.file.rows(
+            "SELECT * FROM policy_status WHERE cluster_id=? ORDER BY name", cluster_id
+        )
+        return dict(map(_status, rows))
+
+
+def lease_of(db: sqlite3.Connection, cluster_id: str) -> Lease | None:
+    """The lease as this transaction sees it."""
+    row = db.execute("SELECT * FROM policy_leases WHERE cluster_id=?", (cluster_id,)).fetchone()
+    return _lease(row) if row else None
+
+
+@readable
+def _lease(row: sqlite3.Row) -> Lease:
+    moments = (parse_time(row[name]) for name in ("taken_at", "renewed_at", "expires_at"))
+    return Lease(row["cluster_id"], row["holder"], row["host"], row["pid"], *moments)
+
+
+@readable
+def _status(row: sqlite3.Row) -> tuple[str, tuple[datetime, dict[str, Any]]]:
+    return row["name"], (parse_time(row["at"]), dict(json.loads(row["body"])))
+
+
+@readable
+def _state(row: sqlite3.Row) -> PolicyState:
+    return PolicyState(
+        row["name"], bool(row["enabled"]), row["definition_sha256"], row["who"],
+        parse_time(row["at"]), row["from_where"],
+    )  # fmt: skip

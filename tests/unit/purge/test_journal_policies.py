@@ -1,0 +1,421 @@
+"""One service at a time, switched on by name, no partition too soon: the database decides it."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.clock import format_time
+from dashboard.errors import RefusedError
+from dashboard.model import TopicPartition
+from dashboard.policy_settings import Policy
+from dashboard.purge import queue
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_policies import PolicyClaim, Use
+from dashboard.purge.journal_rows import Options
+from dashboard.purge.lifting import Override, Waiver
+from dashboard.purge.plan import Plan
+from dashboard.purge.resolve import ResolvedTarget
+from dashboard.settings import Settings
+from tests.unit.purge import policy_racer
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
+from tests.unit.purge.test_plan import free_plan, plan_of
+
+CLUSTER, TTL, INTERVAL = "cluster-1", timedelta(seconds=15), timedelta(seconds=30)
+CLAIM = PolicyClaim("tidy", "sha", INTERVAL, "ours")
+OPTIONS = Options(30_000, 500, 2, 3_600_000)
+
+
+def take(journal: Journal, holder: str = "ours", now: datetime = NOW) -> str:
+    return journal.take_lease(CLUSTER, holder, host="h", pid=7, ttl=TTL, now=now).holder
+
+
+def switch(journal: Journal, sha256: str = "sha", *, on: bool = True) -> None:
+    journal.switch_policy(
+        CLUSTER, "tidy", sha256, enabled=on, who="ann", typed="switch on policy tidy on prod",
+        from_where="host", now=NOW,
+    )  # fmt: skip
+
+
+def insert(
+    journal: Journal, plan: Plan, claim: PolicyClaim | None = CLAIM, now: datetime = NOW
+) -> str:
+    run_id, _ = journal.insert(
+        plan, token=f"{random.random()}", mode="wait-all", who="policy tidy", from_where="host",
+        typed="", options=OPTIONS, connection={}, now=now, policy=claim,
+    )  # fmt: skip
+    return run_id
+
+
+def refused(journal: Journal, plan: Plan, *args: Any, **change: Any) -> RefusedError:
+    entries, runs = journal.newest_entry(), len(journal.runs())
+    with pytest.raises(RefusedError) as found:
+        insert(journal, plan, *args, **change)
+    assert (journal.newest_entry(), len(journal.runs())) == (entries, runs)
+    return found.value
+
+
+def ready(journal: Journal) -> Journal:
+    take(journal)
+    switch(journal)
+    return journal
+
+
+def test_a_run_of_a_policy_is_kept_with_its_name(journal: Journal) -> None:
+    run_id = insert(ready(journal), free_plan())
+    run = journal.run(run_id)
+    assert run.run.policy == "tidy"
+    assert run.to_json()["policy"] == "tidy"
+    (entry,) = journal.entries(run_id)
+    assert (entry.body["policy"], entry.body["definition_sha256"]) == ("tidy", "sha")
+    assert journal.policy_runs(CLUSTER) == {run_id: "tidy"}
+    assert journal.policy_runs(CLUSTER, NOW + timedelta(seconds=1)) == {}
+    assert journal.policy_runs("another") == {}
+    assert journal.verify().ok
+
+
+def test_a_run_of_a_person_is_of_no_policy(journal: Journal) -> None:
+    run_id = insert(journal, free_plan(), None)
+    assert journal.run(run_id).run.policy is None
+    assert journal.policy_runs(CLUSTER) == {}
+
+
+def test_a_policy_is_off_until_its_sentence_and_off_again_when_its_definition_changes(
+    journal: Journal,
+) -> None:
+    take(journal)
+    assert refused(journal, free_plan()).code == "POLICY_OFF"
+    switch(journal, "another")
+    assert refused(journal, free_plan()).code == "POLICY_CHANGED"
+    switch(journal, on=False)
+    assert refused(journal, free_plan()).code == "POLICY_OFF"
+    switch(journal)
+    insert(journal, free_plan())
+
+
+def test_who_switched_a_policy_is_a_link_of_the_chain(journal: Journal) -> None:
+    switch(journal)
+    (entry,) = journal.entries()
+    told = ("policy", "enabled", "definition_sha256", "who", "typed", "from_where", "cluster_id")
+    assert (entry.kind, entry.run_id) == ("policy", None)
+    assert [entry.body[key] for key in told] == [
+        "tidy", True, "sha", "ann", "switch on policy tidy on prod", "host", CLUSTER,
+    ]  # fmt: skip
+    state = journal.policy_states(CLUSTER)["tidy"]
+    assert (state.who, state.at, state.from_where) == ("ann", NOW, "host")
+    assert (state.on("sha"), state.on("another")) == (True, False)
+    assert journal.policy_states("another") == {}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE policy_switches SET enabled=0",
+        "UPDATE policy_switches SET definition_sha256='another'",
+        "DELETE FROM policy_switches",
+        "INSERT INTO policy_switches VALUES ('cluster-1','more',1,'x','eve','2026','h')",
+        "UPDATE run_policies SET policy='more'",
+        "DELETE FROM run_policies",
+        "UPDATE entries SET body=replace(body, 'ann', 'eve') WHERE kind='policy'",
+    ],
+)
+def test_a_switch_changed_behind_its_back_is_found(journal: Journal, sql: str) -> None:
+    insert(ready(journal), free_plan())
+    assert journal.verify().ok
+    journal.file.rows(sql)
+    assert not journal.verify().ok
+
+
+def test_without_the_lease_nothing_is_queued(journal: Journal) -> None:
+    switch(journal)
+    assert refused(journal, free_plan()).code == "LEADER_LOST"
+    take(journal, "theirs")
+    error = refused(journal, free_plan())
+    assert (error.code, "process 7 on h" in error.message) == ("LEADER_LOST", True)
+    assert take(journal) == "theirs"
+    assert journal.release_lease(CLUSTER, "ours", NOW) is False
+    assert journal.release_lease(CLUSTER, "theirs", NOW) is True
+    assert journal.lease(CLUSTER) is None
+    assert take(journal) == "ours"
+    insert(journal, free_plan())
+
+
+def test_a_holder_that_slept_through_its_lease_is_refused(journal: Journal) -> None:
+    ready(journal)
+    late = NOW + TTL
+    assert refused(journal, free_plan(), now=late).code == "LEADER_LOST"
+    assert take(journal, "theirs", late) == "theirs"
+    assert refused(journal, free_plan(), now=late).code == "LEADER_LOST"
+    assert refused(journal, free_plan()).code == "LEADER_LOST"  # by its own stale clock as well
+
+
+def test_a_renewed_lease_lasts_from_its_renewal(journal: Journal) -> None:
+    ready(journal)
+    later = NOW + timedelta(seconds=10)
+    lease = journal.take_lease(CLUSTER, "ours", host="h", pid=7, ttl=TTL, now=later)
+    assert (lease.taken_at, lease.renewed_at, lease.expires_at) == (NOW, later, later + TTL)
+    assert journal.lease(CLUSTER) == lease
+    assert take(journal, "theirs", NOW + TTL) == "ours"
+
+
+def test_a_clock_that_steps_back_does_not_hold_the_lease_for_an_hour(journal: Journal) -> None:
+    switch(journal)
+    take(journal, "dead", NOW + timedelta(hours=1))
+    assert take(journal, "ours", NOW) == "ours"
+    insert(journal, free_plan())
+    # A step back of less than the lease lasts changes nothing.
+    assert take(journal, "theirs", NOW - timedelta(seconds=5)) == "ours"
+
+
+def test_leases_of_two_clusters_are_apart(journal: Journal) -> None:
+    take(journal)
+    other = journal.take_lease("cluster-2", "theirs", host="h", pid=8, ttl=TTL, now=NOW)
+    assert other.holder == "theirs"
+    assert take(journal) == "ours"
+
+
+@pytest.mark.parametrize("by", [None, CLAIM], ids=["a person", "the policy"])
+def test_the_next_purge_of_a_partition_waits_its_interval(
+    journal: Journal, by: PolicyClaim | None
+) -> None:
+    first = insert(ready(journal), free_plan(), by)
+    journal.set_run(first, "done", NOW)
+    again = free_plan(created_by="again")
+    soon = NOW + INTERVAL - timedelta(milliseconds=1)
+    take(journal, now=soon)
+    error = refused(journal, again, now=soon)
+    assert error.code == "TOO_SOON"
+    assert all(told in error.message for told in (f"{TOPIC}-0", format_time(NOW), first))
+    assert format_time(NOW + INTERVAL) in error.next_step
+    take(journal, now=NOW + INTERVAL)
+    insert(journal, again, now=NOW + INTERVAL)
+
+
+def test_a_person_is_never_too_soon(journal: Journal) -> None:
+    journal.set_run(insert(ready(journal), free_plan()), "done", NOW)
+    insert(journal, free_plan(created_by="bob"), None)
+
+
+def test_another_partition_of_the_topic_is_not_too_soon(journal: Journal) -> None:
+    journal.set_run(insert(ready(journal), free_plan()), "done", NOW)
+    key = TopicPartition(TOPIC, 1)
+    other = plan_of(
+        facts(partition(number=1), claims={1: {"a": 40}}), {key: ResolvedTarget(40)}
+    )  # fmt: skip
+    insert(journal, other)
+
+
+def test_a_last_start_ahead_of_the_clock_holds_and_says_why(journal: Journal) -> None:
+    journal.set_run(insert(ready(journal), free_plan(), None), "done", NOW)
+    before = NOW - timedelta(seconds=10)
+    error = refused(journal, free_plan(created_by="again"), now=before)
+    assert (error.code, "stepped back" in error.message) == ("TOO_SOON", True)
+
+
+def test_the_later_of_queued_and_sent_is_the_last_start(journal: Journal) -> None:
+    key = TopicPartition(TOPIC, 0)
+    run_id = insert(journal, free_plan(), None)
+    assert journal.last_starts(CLUSTER, [TOPIC, "none"]) == {key: NOW}
+    sent_at = NOW + timedelta(minutes=2)
+    row = replace(journal.partitions(run_id)[0], state="sent", sent_at=sent_at)
+    journal.record(run_id, "intent", [row], sent_at)
+    assert journal.last_starts(CLUSTER, [TOPIC]) == {key: sent_at}
+    journal.record(run_id, "read", [replace(row, state="done")], sent_at + timedelta(minutes=9))
+    journal.record(run_id, "intent", [replace(row, sent_at=NOW)], NOW)  # the clock stepped back
+    assert journal.last_starts(CLUSTER, [TOPIC]) == {key: sent_at}
+    assert journal.last_starts("another", [TOPIC]) == {}
+
+
+def test_last_starts_are_found_by_key_however_many_there_are(journal: Journal) -> None:
+    starts = "FROM partition_starts WHERE cluster_id='' AND topic=''"
+    use = "FROM run_policies WHERE cluster_id='' AND policy='' AND queued_at>=''"
+    for sql in (starts, f"{starts} AND started_at>''", use):
+        (plan,) = journal.file.rows(f"EXPLAIN QUERY PLAN SELECT 1 {sql}")
+        assert plan["detail"].startswith("SEARCH")
+
+
+def test_a_policys_use_adds_up_what_its_runs_started(journal: Journal) -> None:
+    first = insert(ready(journal), free_plan())
+    journal.set_run(first, "done", NOW)
+    later = NOW + timedelta(minutes=1)
+    take(journal, now=later)
+    insert(journal, free_plan(created_by="again"), now=later)
+    bytes_of = sum(r.predicted_bytes or 0 for r in journal.partitions(first))
+    assert journal.policy_use(CLUSTER, "tidy", NOW) == Use(2, 2 * bytes_of)
+    assert journal.policy_use(CLUSTER, "tidy", later) == Use(1, bytes_of)
+    assert journal.policy_use(CLUSTER, "other", NOW) == Use(0, 0)
+
+
+def test_a_status_is_replaced_and_no_link_of_the_chain(journal: Journal) -> None:
+    journal.write_policy_status(CLUSTER, "tidy", {"state": "off"}, NOW)
+    journal.write_policy_status(CLUSTER, "tidy", {"state": "ran"}, NOW + TTL)
+    assert journal.policy_statuses(CLUSTER) == {"tidy": (NOW + TTL, {"state": "ran"})}
+    assert journal.newest_entry() == 0
+
+
+# -- the queue
+
+
+def enqueue(journal: Journal, plan: Plan, **change: Any) -> str:
+    given: dict[str, Any] = {
+        "settings": Settings(state_dir=journal.file.path.parent),
+        "policy": Policy("tidy", globs=("*",), mode="leader-only-verified"),
+        "claim": CLAIM, "now": NOW, **change,
+    }  # fmt: skip
+    return queue.enqueue_policy(given.pop("settings"), journal, plan, **given)
+
+
+def lifting(name: str, group: str | None = None, **change: Any) -> Plan:
+    found = facts(partition(**change), claims={0: {"a": 10}})
+    override = Override(name, group, "why", "ann", NOW)
+    plan = plan_of(found, {KEY: ResolvedTarget(10 if group is None else 40)}, overrides=[override])
+    assert [o.name for o in plan.overrides] == [name]
+    return plan
+
+
+def test_a_policys_run_is_queued_in_its_name_and_no_worker_started(journal: Journal) -> None:
+    run = journal.run(enqueue(ready(journal), free_plan(), connection={"client_config": "/c"})).run
+    assert (run.who, run.typed, run.mode, run.state) == (
+        "policy tidy", "", "leader-only-verified", "queued",
+    )  # fmt: skip
+    assert (run.connection["client_config"], run.connection["cluster_id"]) == ("/c", CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"settings": Settings(read_only=True)}, "READ_ONLY"),
+        ({"now": NOW + timedelta(hours=2)}, "PLAN_EXPIRED"),
+        ({"plan": lifting("unread-by-group", "a")}, "NOT_LIFTABLE"),
+        ({"plan": plan_of(facts(), {KEY: ResolvedTarget(None)})}, "NOTHING_FREE"),
+        ({"plan": free_plan(waivers=[Waiver("dead", "gone", "ann", NOW)])}, "NOT_LIFTABLE"),
+    ],
+)
+def test_the_queue_refuses_a_policy(journal: Journal, change: dict[str, Any], code: str) -> None:
+    change = dict(change)
+    with pytest.raises(RefusedError) as found:
+        enqueue(ready(journal), change.pop("plan", free_plan()), **change)
+    assert found.value.code == code
+    assert journal.runs() == []
+
+
+def test_the_journals_switch_stops_policies_too(journal: Journal) -> None:
+    ready(journal).set_read_only(True, "eve", NOW)
+    with pytest.raises(RefusedError) as found:
+        enqueue(journal, free_plan())
+    assert found.value.code == "READ_ONLY"
+
+
+def test_what_a_policy_may_lift_is_let_through(journal: Journal) -> None:
+    enqueue(ready(journal), lifting("under-replicated", isr=(1, 2)))
+
+
+# -- processes
+
+
+def start(journal: Journal, **told: Any) -> subprocess.Popen[str]:
+    racer = subprocess.Popen(
+        [sys.executable, policy_racer.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    given = {"journal": str(journal.file.path), "now": format_time(NOW), **told}
+    assert racer.stdin is not None
+    racer.stdin.write(json.dumps(given) + "\n")
+    racer.stdin.flush()
+    return racer
+
+
+def go(racers: list[subprocess.Popen[str]]) -> list[str]:
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    return [r.stdout.readline().strip() for r in racers if r.stdout is not None]
+
+
+def end(racers: list[subprocess.Popen[str]]) -> None:
+    for racer in racers:
+        racer.kill()
+        racer.communicate()
+
+
+def outcomes(journal: Journal, told: list[Mapping[str, Any]]) -> list[str]:
+    racers = [start(journal, **each) for each in told]
+    try:
+        return sorted(go(racers))
+    finally:
+        end(racers)
+
+
+def test_of_eight_services_that_race_for_the_lease_one_holds_it(journal: Journal) -> None:
+    told = outcomes(journal, [{"holder": f"service {n}"} for n in range(8)])
+    held = journal.lease(CLUSTER)
+    assert held is not None
+    assert told == [held.holder] * 8
+
+
+def test_of_eight_services_that_race_for_a_run_the_holders_gets_in_once(journal: Journal) -> None:
+    ready(journal)
+    told = [
+        {
+            "holder": "ours" if n < 5 else f"service {n}",
+            "token": f"click {n}",
+            "plan": free_plan(created_by=f"racer {n}").to_json_text(),
+        }
+        for n in range(8)
+    ]
+    assert outcomes(journal, told) == ["LEADER_LOST"] * 3 + ["TOO_SOON"] * 4 + ["in"]
+    assert len(journal.runs()) == 1
+    assert journal.verify().ok
+
+
+def test_a_holder_that_was_killed_is_followed_when_its_lease_is_over(journal: Journal) -> None:
+    switch(journal)
+    dead = start(journal, holder="dead", stay=True)
+    try:
+        assert go([dead]) == ["dead"]
+    finally:
+        end([dead])
+    assert take(journal, "ours", NOW + TTL - timedelta(milliseconds=1)) == "dead"
+    assert take(journal, "ours", NOW + TTL) == "ours"
+    insert(journal, free_plan(), now=NOW + TTL)
+
+
+# -- what is asked often stays quick with years of runs
+
+
+def test_the_newest_runs_are_those_open_or_of_late(journal: Journal) -> None:
+    plans = [free_plan(created_by=f"{n}") for n in range(4)]
+    ids = []
+    for n, plan in enumerate(plans):
+        ids.append(insert(journal, plan, None, NOW + timedelta(hours=n)))
+        if n:
+            journal.set_run(ids[n], "done", NOW)
+        if n == 0:
+            journal.file.rows("UPDATE run_topics SET open=0")  # so that more may follow
+    since = NOW + timedelta(hours=2)
+    assert [r.run_id for r in journal.recent(CLUSTER, since, 9)] == [ids[3], ids[2], ids[0]]
+    assert [r.run_id for r in journal.recent(CLUSTER, since, 2)] == [ids[3], ids[2]]
+    assert journal.recent("another", NOW, 9) == []
+
+
+def test_a_receipt_of_a_list_reads_like_a_mapping(journal: Journal) -> None:
+    run_id = insert(journal, free_plan(), None)
+    receipt = {"final": True, "freed_bytes": 7, "replicas": ["x" * 3000]}
+    journal.write_receipt(run_id, receipt, NOW)
+    (run,) = journal.runs()
+    assert run.receipt == receipt
+    assert run.receipt_final
+    assert dict(run.receipt or {}) == receipt
+    assert journal.run(run_id).to_json()["receipt"] == receipt
