@@ -19,7 +19,10 @@ ORDER = ("segments", "history", "sampled", "proportional")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One topic of one purge as one estimator saw it; bytes at once, over all its replicas."""
+    """One topic of one purge as one estimator saw it; bytes at once, over all its replicas.
+
+    What producers wrote while segments left makes freed bytes unsure by as many as are told.
+    """
 
     run_id: str
     finished_at: datetime
@@ -29,10 +32,12 @@ class Outcome:
     predicted_bytes: int
     high_bytes: int
     freed_bytes: int
+    unsure_bytes: int = 0
 
     @property
     def inside(self) -> bool:
-        return self.low_bytes <= self.freed_bytes <= self.high_bytes
+        low, high = self.low_bytes - self.unsure_bytes, self.high_bytes + self.unsure_bytes
+        return low <= self.freed_bytes <= high
 
     @property
     def error(self) -> float | None:
@@ -122,6 +127,7 @@ def outcomes(runs: Iterable[RunRow]) -> list[Outcome]:
                     kept["predicted_bytes"],
                     kept["high_bytes"],
                     kept["freed_bytes"],
+                    kept.get("unsure_bytes", 0),
                 )
             )
     return sorted(found, key=lambda o: (o.finished_at, o.run_id, rank(o.method), o.topic))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dashboard.clock import utc_now
@@ -102,6 +102,18 @@ class Read:
     resolved: Mapping[TopicPartition, ResolvedTarget]
     analysis_id: str | None
     estimates: Mapping[TopicPartition, Estimate]
+
+    def only(self, keys: Collection[TopicPartition]) -> Read:
+        """What was read, for these partitions alone: a plan of it holds no other.
+
+        A key that was not read is left out. The limit of one run counts these partitions.
+        """
+        wanted = set(keys)
+        return replace(
+            self,
+            resolved={key: found for key, found in self.resolved.items() if key in wanted},
+            estimates={key: found for key, found in self.estimates.items() if key in wanted},
+        )
 
     def plan(self, override: Collection[str]) -> Plan:
         """The plan with these overrides, as `PlanRequest` spells them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dashboard.model import TopicPartition
@@ -20,7 +21,8 @@ def of_curves(
 ) -> dict[TopicPartition, Estimate]:
     """Estimates by the curves of a findings table, in segments as they are configured now.
 
-    A topic that was recreated since has none.
+    A topic that was recreated since has none. Where a replica has no curve, its broker was not
+    asked: what it frees is unknown, so there is no upper bound.
     """
     import numpy as np
 
@@ -52,7 +54,17 @@ def of_curves(
         target[row],
     )
     rows = zip(keys, bounds, told, strict=True)
-    return {key: estimate for key, bound, estimate in rows if bound is not None}
+    return {
+        key: _bounded(estimate, facts.partitions[key].replicas)
+        for key, bound, estimate in rows
+        if bound is not None
+    }
+
+
+def _bounded(estimate: Estimate, replicas: Sequence[int]) -> Estimate:
+    if set(replicas) <= set(estimate.replicas):
+        return estimate
+    return replace(estimate, bytes_at_once_high=None, bytes_later_high=None)
 
 
 def leaders_keeping(

@@ -82,7 +82,9 @@ class Execution:
         return self._close()
 
     def _mover(self) -> Mover:
-        return Mover(self.live, self.journal, self.run, self.now, self.sleep, self._hold)
+        return Mover(
+            self.live, self.journal, self.run, self.plan.topic_ids, self.now, self.sleep, self._hold
+        )
 
     def _round(self) -> bool:
         """One pass over what is open; whether anything moved."""
@@ -212,7 +214,8 @@ class Execution:
         if not rows:
             return False
         try:
-            seen = read_back(self.live, {row.key: row.target_offset for row in rows})
+            targets = {row.key: row.target_offset for row in rows}
+            seen = read_back(self.live, targets, self.plan.topic_ids)
         except ClusterError as error:
             self._unreadable(error)
             return False

@@ -249,6 +249,7 @@ def _configs_known(configs: Mapping[str, Mapping[str, str | None]], names: list[
         if not configs.get(name, {}).get("cleanup.policy"):
             raise RefusedError(
                 f"the configs of topic {name} cannot be read, so its guards cannot be judged",
-                "Give this principal DESCRIBE_CONFIGS on the topic, then plan again.",
+                "Check that this principal may DESCRIBE_CONFIGS there and that brokers answer, "
+                "then plan again.",
                 code="CONFIGS_UNREADABLE",
             )

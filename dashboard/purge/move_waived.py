@@ -27,11 +27,15 @@ _LOST = "ANSWER_LOST"
 
 @dataclass
 class Mover:
-    """The moves of one run. `hold` gives PAUSED, or the name of what ends all that is not sent."""
+    """The moves of one run. `hold` gives PAUSED, or the name of what ends all that is not sent.
+
+    `topic_ids` are the plan's, by topic.
+    """
 
     live: Cluster
     journal: Journal
     run: RunRow
+    topic_ids: Mapping[str, str | None]
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     hold: Callable[[], str | None]
@@ -88,7 +92,7 @@ class Mover:
         """Each move as the cluster shows it now, and whether its request may be sent."""
         try:
             listing = self.live.groups(with_offsets=True)
-            seen = read_back(self.live, {move.key: move.to_offset for move in moves})
+            seen = read_back(self.live, {m.key: m.to_offset for m in moves}, self.topic_ids)
         except ClusterError as error:
             return [(replace(m, error=error.code, message=error.message), False) for m in moves]
         groups = {group.group_id: group for group in listing.groups}

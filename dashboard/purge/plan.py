@@ -126,6 +126,11 @@ class Plan:
         topics = {p.topic for p in self.free_partitions}
         return f"purge {len(topics)} topics on {self.cluster_name}"
 
+    @cached_property
+    def topic_ids(self) -> dict[str, str | None]:
+        """The id of each planned topic, as it was when the plan was made."""
+        return {p.topic: p.topic_id for p in self.partitions}
+
     @property
     def waived_groups(self) -> frozenset[str]:
         return frozenset(w.group_id for w in self.waivers)

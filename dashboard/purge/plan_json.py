@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dashboard.canonical import digest
+from dashboard.canonical import SealedKind
 from dashboard.clock import format_time, parse_time
-from dashboard.errors import LowwaterError, PlanError, RefusedError
+from dashboard.errors import PlanError, RefusedError, UsageError
 from dashboard.model import Guard
 from dashboard.purge.facts import GroupClaim
 from dashboard.purge.lifting import Override, Waiver
+from dashboard.purge.plan_checks import check
 from dashboard.purge.unseen_readers import TopicReading
 
 if TYPE_CHECKING:
@@ -62,57 +63,35 @@ def decisions(plan: Plan) -> dict[str, Any]:
 
 def parse(text: str, where: str) -> Plan:
     """Read, verify the hash and decode. Raises PlanError PLAN_INVALID, RefusedError PLAN_EDITED."""
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise _invalid(where, f"is not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("version") != FORMAT_VERSION:
-        raise _invalid(where, f"is no plan of version {FORMAT_VERSION}")
-    found = document.pop("sha256", None)
-    try:
-        actual = digest(document)
-    except ValueError as error:
-        raise _invalid(where, f"is not a plan: {error}") from error
-    if found != actual:
-        raise RefusedError(
-            f"{where} was changed after it was planned: its sha256 is {actual}, it says {found}",
-            "Plan again; a plan is never edited by hand.",
-            code="PLAN_EDITED",
-        )
-    plan = _decode_or_refuse(document, where)
-    # Unknown keys, other types or another order would be hashed but never acted on.
-    if encode(plan) != document:
-        raise _invalid(where, "holds keys or values that no plan has")
-    return plan
-
-
-def _decode_or_refuse(document: dict[str, Any], where: str) -> Plan:
-    try:
-        return _decode(document)
-    except (KeyError, TypeError, ValueError, AttributeError, LowwaterError) as error:
-        raise _invalid(where, f"is not a plan: {type(error).__name__} {error}") from error
+    return _KIND.parse(text, where)
 
 
 def _decode(document: dict[str, Any]) -> Plan:
     from dashboard.purge.plan import Declared, Plan
 
+    check(document)
     return Plan(
         cluster_id=document["cluster_id"],
         cluster_name=document["cluster_name"],
         target=document["target"],
-        created_at=parse_time(document["created_at"]),
-        expires_at=parse_time(document["expires_at"]),
+        created_at=_time(document, "created_at"),
+        expires_at=_time(document, "expires_at"),
         created_by=document["created_by"],
         analysis_id=document["analysis_id"],
         chosen_groups=tuple(document["chosen_groups"]),
         partitions=tuple(_decode_partition(p) for p in document["partitions"]),
         waivers=tuple(_decode_waiver(w) for w in document["waivers"]),
-        overrides=tuple(
-            Override(**{**o, "at": parse_time(o["at"])}) for o in document["overrides"]
-        ),
+        overrides=tuple(Override(**{**o, "at": _time(o, "at")}) for o in document["overrides"]),
         declarations=tuple(Declared(**d) for d in document["declarations"]),
         readings=tuple(TopicReading(**r) for r in document.get("unseen_readers", ())),
     )
+
+
+def _time(row: dict[str, Any], name: str) -> datetime:
+    try:
+        return parse_time(row[name])
+    except (AttributeError, UsageError) as error:
+        raise ValueError(f"{name} is {row[name]!r}") from error
 
 
 def _encode_waiver(w: Waiver) -> dict[str, Any]:
@@ -124,7 +103,7 @@ def _encode_waiver(w: Waiver) -> dict[str, Any]:
 def _decode_waiver(row: dict[str, Any]) -> Waiver:
     if row.get("move", True) is not True:
         raise TypeError(f"move is {row['move']!r}")
-    return Waiver(**{**row, "at": parse_time(row["at"])})
+    return Waiver(**{**row, "at": _time(row, "at")})
 
 
 def _encode_declared(declared: Declared) -> dict[str, Any]:
@@ -173,12 +152,6 @@ def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
     from dashboard.purge.plan import Estimate, PlannedPartition
 
     estimate = row["estimate"]
-    for name in ("partition", "target_offset", "log_start_offset", "leader_epoch"):
-        value = row[name]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise TypeError(f"{name} is {value!r}")
-    if row["target_offset"] is not None and row["target_offset"] < 0:
-        raise ValueError(f"target_offset is {row['target_offset']}")
     return PlannedPartition(
         **{
             **row,
@@ -198,3 +171,23 @@ def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
 
 def _invalid(where: str, what: str) -> PlanError:
     return PlanError(f"{where} {what}", "Make one with: lowwater plan … --out plan.json.")
+
+
+def _edited(where: str, actual: str, claimed: object) -> RefusedError:
+    return RefusedError(
+        f"{where} was changed after it was planned: its sha256 is {actual}, it says {claimed}",
+        "Plan again; a plan is never edited by hand.",
+        code="PLAN_EDITED",
+    )
+
+
+_KIND = SealedKind(
+    version=FORMAT_VERSION,
+    noun="plan",
+    no_such="is not a plan",
+    no_hash="is not a plan",
+    decode=_decode,
+    encode=encode,
+    invalid=_invalid,
+    changed=_edited,
+)

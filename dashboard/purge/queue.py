@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
+from dashboard import people
 from dashboard.clock import utc_now
 from dashboard.errors import RefusedError, UsageError
+from dashboard.people import Who
+from dashboard.policy_settings import Policy
+from dashboard.purge import approving
+from dashboard.purge import queue_refusals as refuse
 from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import MODES, Options, RunView
+from dashboard.purge.journal_policies import PolicyClaim
+from dashboard.purge.journal_rows import MODES, Options, RunRow, RunView
 from dashboard.purge.plan import Plan
 from dashboard.purge.worker_process import ReadyWorker, spawn
+from dashboard.purge_settings import check_request_timeout
 from dashboard.settings import Settings
 
 STALE_AFTER = timedelta(seconds=15)
@@ -30,7 +38,7 @@ def enqueue(
     mode: str,
     confirm: str,
     sha256: str | None,
-    who: str,
+    who: Who,
     token: str,
     from_where: str | None = None,
     timeout: timedelta | None = None,
@@ -45,40 +53,32 @@ def enqueue(
     `sha256` is that of the plan as it was previewed; `token` identifies this one click, a
     second call with it gives the same run. `connection` may name paths (`client_config`) or
     `bootstrap_servers` that replace the stored ones; never secrets. `worker` is one that was
-    started before the run was known. Raises UsageError
-    MODE_UNKNOWN; RefusedError READ_ONLY, PLAN_EDITED, CONFIRMATION_MISMATCH, PLAN_EXPIRED,
-    NOT_LIFTABLE, NOTHING_FREE, PLAN_ALREADY_APPLIED, TOPIC_BUSY; JournalError. Nothing is sent.
+    started before the run was known. Raises UsageError MODE_UNKNOWN; RefusedError ROLE_TOO_LOW,
+    READ_ONLY, PLAN_EDITED, CONFIRMATION_MISMATCH, PLAN_EXPIRED, NOT_LIFTABLE, NOTHING_FREE,
+    PLAN_ALREADY_APPLIED, TOPIC_BUSY, and where a second person must agree ApprovalRequired, which
+    names the request; JournalError. Nothing is sent.
     """
     moment = now or utc_now()
     if mode not in MODES:
         raise UsageError(
             f"'{mode}' is not a mode", f"Choose one of: {', '.join(MODES)}.", code="MODE_UNKNOWN"
         )
-    _refuse_read_only(settings, journal)
-    _refuse_other_text(plan, confirm, sha256)
-    _refuse_again_or_late(journal, plan, token, moment)
-    _refuse_forbidden_overrides(settings, plan)
-    purge = settings.purge
-    run_id, is_new = journal.insert(
-        plan,
-        token=token,
-        mode=mode,
-        who=who,
-        from_where=from_where or socket.gethostname(),
-        typed=confirm,
-        options=Options(
-            timeout_ms=_milliseconds(timeout or purge.request_timeout),
-            partitions_per_request=purge.partitions_per_request,
-            requests_in_flight=purge.requests_in_flight,
-            watch_for_ms=_milliseconds(purge.watch_for),
-            canary=canary,
-            stop_at_error_share=purge.stop_at_error_share,
-            stop_at_least_answered=purge.stop_at_least_answered,
-            stop_on_isr_loss=purge.stop_on_isr_loss,
-        ),
-        connection={**_stored_connection(settings, plan), **(connection or {})},
-        now=moment,
-    )
+    name = people.require(settings, who, "operator", "purge", moment)
+    refuse.read_only(settings, journal)
+    refuse.other_text(plan, confirm, sha256)
+    refuse.again_or_late(journal, plan, token, moment)
+    refuse.forbidden_overrides(settings, plan)
+    given: dict[str, Any] = {
+        "token": token,
+        "mode": mode,
+        "from_where": from_where or socket.gethostname(),
+        "typed": confirm,
+        "options": _options(settings, timeout, canary),
+        "connection": {**_stored_connection(settings, plan), **(connection or {})},
+    }
+    if people.second_person(settings):
+        approving.ask(settings, journal, plan, who, name=name, now=moment, **given)
+    run_id, is_new = journal.insert(plan, who=name, now=moment, **given)
     if is_new and worker is not None:
         worker.take(run_id)
     elif is_new and start:
@@ -86,33 +86,89 @@ def enqueue(
     return run_id
 
 
+def enqueue_policy(
+    settings: Settings,
+    journal: Journal,
+    plan: Plan,
+    *,
+    policy: Policy,
+    claim: PolicyClaim,
+    connection: Mapping[str, str | None] | None = None,
+    now: datetime,
+) -> str:
+    """Queue the plan's free partitions for a policy: the run's id. No worker is started.
+
+    Nobody confirms this run: the policy was switched on by its own sentence. Raises RefusedError
+    READ_ONLY, NOTHING_FREE, PLAN_EXPIRED, NOT_LIFTABLE and what `Journal.insert` refuses;
+    JournalError.
+    """
+    refuse.read_only(settings, journal)
+    refuse.nothing_free(plan)
+    if plan.expired(now):
+        refuse.late(plan)
+    refuse.forbidden_overrides(settings, plan)
+    refuse.beyond_policy(plan, policy)
+    run_id, _ = journal.insert(
+        plan,
+        token=secrets.token_hex(16),
+        mode=policy.mode,
+        who=f"policy {policy.name}",
+        from_where=socket.gethostname(),
+        typed="",
+        options=_options(settings, None, canary=False),
+        connection={**_stored_connection(settings, plan), **(connection or {})},
+        now=now,
+        policy=claim,
+    )
+    return run_id
+
+
 def respawn_stale(
-    settings: Settings, journal: Journal, *, now: datetime | None = None
+    settings: Settings,
+    journal: Journal,
+    *,
+    awaited: str | None = None,
+    now: datetime | None = None,
 ) -> list[str]:
     """Start a worker for each run that has work left and no sign of life; their ids.
 
     Of many callers at once one starts it, and again only after another STALE_AFTER of silence.
+    A policy's closed run is followed by the service, which takes them all up when it is started
+    again: it gets a worker of its own only if the caller waits for it (`awaited`) and none leads.
     """
     moment = now or utc_now()
-    found = [r.run_id for r in journal.stale(STALE_AFTER, moment) if journal.claim(r, moment)]
+    found = [
+        r.run_id
+        for r in journal.stale(STALE_AFTER, moment)
+        if not _left_to_service(journal, r, awaited, moment) and journal.claim(r, moment)
+    ]
     for run_id in found:
         spawn(settings, run_id)
     return found
 
 
-def request_pause(journal: Journal, run_id: str, who: str, now: datetime | None = None) -> None:
-    """Ask an open run to send nothing more for now. Raises RefusedError RUN_CLOSED."""
-    _wish(journal, run_id, "pause", who, now)
+def request_pause(settings: Settings, journal: Journal, run_id: str, who: Who) -> None:
+    """Ask an open run to send nothing more for now. RefusedError RUN_CLOSED, ROLE_TOO_LOW."""
+    _wish(settings, journal, run_id, "pause", who)
 
 
-def request_resume(journal: Journal, run_id: str, who: str, now: datetime | None = None) -> None:
-    """Ask a paused run to go on. Raises RefusedError RUN_CLOSED."""
-    _wish(journal, run_id, None, who, now)
+def request_resume(settings: Settings, journal: Journal, run_id: str, who: Who) -> None:
+    """Ask a paused run to go on. Raises RefusedError RUN_CLOSED, ROLE_TOO_LOW."""
+    _wish(settings, journal, run_id, None, who)
 
 
-def request_cancel(journal: Journal, run_id: str, who: str, now: datetime | None = None) -> None:
-    """Ask an open run to leave out what is not yet sent. Raises RefusedError RUN_CLOSED."""
-    _wish(journal, run_id, "cancel", who, now)
+def request_cancel(settings: Settings, journal: Journal, run_id: str, who: Who) -> None:
+    """Ask an open run to leave out what is not sent. RefusedError RUN_CLOSED, ROLE_TOO_LOW."""
+    _wish(settings, journal, run_id, "cancel", who)
+
+
+def switch_read_only(settings: Settings, journal: Journal, value: bool, who: Who) -> None:
+    """Stop every purge, policy and sweep at once, or allow them again: an approver's switch.
+
+    Raises RefusedError ROLE_TOO_LOW.
+    """
+    name = people.require(settings, who, "approver", "stop or allow every purge")
+    journal.set_read_only(value, name, utc_now())
 
 
 def wait(
@@ -138,11 +194,19 @@ def wait(
         while journal.file.version() == seen and time.monotonic() < look_at:
             time.sleep(_GLANCE_SECONDS)
         if time.monotonic() >= look_at:
-            respawn_stale(settings, journal)
+            respawn_stale(settings, journal, awaited=run_id)
             look_at = time.monotonic() + _LOOK_SECONDS
 
 
-def _wish(journal: Journal, run_id: str, wish: str | None, who: str, now: datetime | None) -> None:
+def _left_to_service(journal: Journal, run: RunRow, awaited: str | None, now: datetime) -> bool:
+    if run.open or run.policy is None:
+        return False
+    lease = journal.lease(run.cluster_id)
+    return run.run_id != awaited or (lease is not None and lease.alive(now))
+
+
+def _wish(settings: Settings, journal: Journal, run_id: str, wish: str | None, who: Who) -> None:
+    name = people.require(settings, who, "operator", f"{wish or 'resume'} run {run_id}")
     run = journal.head(run_id)
     if not run.open:
         raise RefusedError(
@@ -150,62 +214,7 @@ def _wish(journal: Journal, run_id: str, wish: str | None, who: str, now: dateti
             f"See what it did with: lowwater run {run_id}.",
             code="RUN_CLOSED",
         )
-    journal.set_wish(run_id, wish, who, now or utc_now())
-
-
-def _refuse_read_only(settings: Settings, journal: Journal) -> None:
-    if settings.read_only or journal.read_only():
-        where = "the settings" if settings.read_only else "an approver, in the journal,"
-        raise RefusedError(
-            f"{where} switched every purge off",
-            "Switch read_only off first.",
-            code="READ_ONLY",
-        )
-
-
-def _refuse_other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
-    if sha256 is not None and sha256 != plan.sha256:
-        raise RefusedError(
-            f"the plan is not the one that was previewed: its sha256 is {plan.sha256}",
-            "Preview it again, and confirm what you then see.",
-            code="PLAN_EDITED",
-        )
-    if not plan.free_partitions:
-        raise RefusedError(
-            f"plan {plan.plan_id} has no partition free of guards",
-            "Read the guards in its preview; each says what lifts it.",
-            code="NOTHING_FREE",
-        )
-    if confirm != plan.confirmation:
-        raise RefusedError(
-            f"'{confirm}' is not the confirmation of this plan",
-            f"Repeat exactly: {plan.confirmation}",
-            code="CONFIRMATION_MISMATCH",
-        )
-
-
-def _refuse_forbidden_overrides(settings: Settings, plan: Plan) -> None:
-    """A plan made under other settings, or by hand, may lift what these settings do not."""
-    for override in plan.overrides:
-        if override.name not in settings.purge.liftable_guards:
-            raise RefusedError(
-                f"the plan overrides {override.name}, which these settings do not allow",
-                "Plan again without it, or allow it with liftable_guards in [purge].",
-                code="NOT_LIFTABLE",
-            )
-
-
-def _refuse_again_or_late(journal: Journal, plan: Plan, token: str, now: datetime) -> None:
-    if plan.expired(now) and not journal.knows(plan.sha256, token):
-        _refuse_late(plan)
-
-
-def _refuse_late(plan: Plan) -> NoReturn:
-    raise RefusedError(
-        f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC",
-        "Plan again: what it saw may have changed.",
-        code="PLAN_EXPIRED",
-    )
+    journal.set_wish(run_id, wish, name, utc_now())
 
 
 def _stored_connection(settings: Settings, plan: Plan) -> dict[str, str | None]:
@@ -215,6 +224,21 @@ def _stored_connection(settings: Settings, plan: Plan) -> dict[str, str | None]:
         "data": str(Path(settings.data).absolute()) if local else settings.data,
         "settings": str(settings.source.absolute()) if settings.source else None,
     }
+
+
+def _options(settings: Settings, timeout: timedelta | None, canary: bool) -> Options:
+    purge = settings.purge
+    wait_for = purge.request_timeout if timeout is None else check_request_timeout(timeout)
+    return Options(
+        timeout_ms=_milliseconds(wait_for),
+        partitions_per_request=purge.partitions_per_request,
+        requests_in_flight=purge.requests_in_flight,
+        watch_for_ms=_milliseconds(purge.watch_for),
+        canary=canary,
+        stop_at_error_share=purge.stop_at_error_share,
+        stop_at_least_answered=purge.stop_at_least_answered,
+        stop_on_isr_loss=purge.stop_on_isr_loss,
+    )
 
 
 def _milliseconds(duration: timedelta) -> int:

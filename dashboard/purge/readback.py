@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal_rows import Follower
+from dashboard.purge.topic_identity import UNCERTAIN, doubts
+
+_GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +31,23 @@ class Seen:
     error: str | None = None
 
 
-def read_back(live: Cluster, targets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Seen]:
+def read_back(
+    live: Cluster,
+    targets: Mapping[TopicPartition, int],
+    topic_ids: Mapping[str, str | None],
+    done: Collection[TopicPartition] = (),
+) -> dict[TopicPartition, Seen]:
     """Read leaders and replicas of each partition of `targets` (its target offset), sorted.
 
     Leaders are read by EARLIEST with replica id -1 and the current leader epoch, which an
-    ex-leader refuses; followers with replica id -2. Raises ClusterError when nothing answers.
+    ex-leader refuses; followers with replica id -2. `topic_ids` are the plan's: a topic that was
+    deleted and created again is another one, of which nothing is told, and each leader is asked
+    for the id itself; not where it starts past the target of what is known to be `done`, since
+    nothing new is claimed there. Raises ClusterError when nothing answers.
     """
     keys = sorted(targets)
     names = sorted({key.topic for key in keys})
-    before = _partitions(live, names)
+    before = _partitions(live, names, topic_ids)
     epochs = {k: p.leader_epoch for k in keys if (p := before.get(k)) and _has_leader(p)}
     with ThreadPoolExecutor(3, thread_name_prefix="read-back") as pool:
         known = {k: e for k, e in epochs.items() if e is not None}
@@ -49,18 +60,26 @@ def read_back(live: Cluster, targets: Mapping[TopicPartition, int]) -> dict[Topi
         for r in dirs.result().replicas
         if r.is_future
     }
-    after = _partitions(live, names)
+    claimed = {
+        k: before[k].leader_id
+        for k, answer in leaders.items()
+        if (start := answer.log_start_offset) is not None and (k not in done or start < targets[k])
+    }
+    doubted = doubts(live, {k: b for k, b in claimed.items() if b is not None}, topic_ids)
+    after = _partitions(live, names, topic_ids)
     alive = set(live.alive_brokers())  # as of the metadata just read
     found: dict[TopicPartition, Seen] = {}
     for key in keys:
         was, now = before.get(key), after.get(key)
         if was is None or now is None:
-            found[key] = Seen(None, None, None, (), error="UNKNOWN_TOPIC_OR_PARTITION")
+            found[key] = Seen(None, None, None, (), error=_GONE)
             continue
         answer = leaders.get(key)
         start, error = (answer.log_start_offset, answer.error) if answer else (None, was.error)
         if now.leader_epoch != was.leader_epoch:
             start, error = None, "LEADER_CHANGED"
+        elif key in doubted:
+            start, error = None, UNCERTAIN
         found[key] = Seen(
             leader_id=now.leader_id,
             leader_epoch=now.leader_epoch,
@@ -72,10 +91,13 @@ def read_back(live: Cluster, targets: Mapping[TopicPartition, int]) -> dict[Topi
     return found
 
 
-def _partitions(live: Cluster, names: list[str]) -> dict[TopicPartition, PartitionState]:
+def _partitions(
+    live: Cluster, names: list[str], topic_ids: Mapping[str, str | None]
+) -> dict[TopicPartition, PartitionState]:
     return {
         TopicPartition(state.topic, p.partition): p
         for state in live.topics(names).values()
+        if state.topic_id == topic_ids.get(state.topic)
         for p in state.partitions
     }
 

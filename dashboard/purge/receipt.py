@@ -1,24 +1,27 @@
 """The receipt of a run: bytes predicted against bytes freed, per replica, and who freed the rest.
 
 Sizes come from DescribeLogDirs: before the first request, then sampled until final. What
-producers wrote in between is added by the growth of the log end, and what retention took above
-the target is told apart by the log start. Pure, but for `measure`.
+producers wrote in between is added, and what retention took above the target is told apart by the
+log start (`receipt_bytes`). Pure, but for `measure`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from dashboard.clock import format_time, parse_time
 from dashboard.model import ConfigEntry, TopicPartition
-from dashboard.purge import wait_outcomes
+from dashboard.purge import receipt_bytes, wait_outcomes
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Plan
+from dashboard.purge.receipt_earlier import Place, place
 from dashboard.purge.receipt_gap import cause
+from dashboard.purge.states import doubtful
 
 # Every live replica is past the target, or another leader brought records back: it stays so.
 _AT_REST = ("done", "reverted")
@@ -93,9 +96,15 @@ def settle_time(entries: Iterable[ConfigEntry]) -> timedelta:
 
 
 def start(
-    baseline: Mapping[str, Any] | None, rows: Sequence[PartitionRow], plan: Plan
+    baseline: Mapping[str, Any] | None,
+    rows: Sequence[PartitionRow],
+    plan: Plan,
+    leaving: Mapping[Place, int] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The receipt before any sample; partitions that were there already free nothing."""
+    """The receipt before any sample; partitions that were there already free nothing.
+
+    `leaving` are bytes that earlier purges had yet to free at the baseline (`receipt_earlier`).
+    """
     sent = {row.key for row in rows if row.was_sent and row.state != "not_done"}
     estimates = {p.key: p.estimate for p in plan.partitions if p.key in sent}
     replicas = []
@@ -104,12 +113,8 @@ def start(
         if key in sent:
             estimate = estimates.get(key)
             predicted = estimate.replicas.get(replica["broker_id"]) if estimate else None
-            replicas.append(
-                {**replica, "before_bytes": replica["size_bytes"],
-                 "start_before": replica["log_start_offset"],
-                 "end_before": replica["log_end_offset"], "predicted_bytes": predicted,
-                 "dropped_bytes": 0, "freed_bytes": 0, "retention_bytes": 0, "produced_bytes": 0}
-            )  # fmt: skip
+            earlier = leaving.get(place(replica), 0)
+            replicas.append(receipt_bytes.begun(replica, predicted, earlier))
     sizes = [e.bytes_at_once if e else None for e in estimates.values()]
     known = [size for size in sizes if size is not None]
     measured = bool(replicas) or not sent
@@ -120,7 +125,7 @@ def start(
         "freed_bytes": 0 if measured else None,
         "retention_bytes": 0 if measured else None,
         "produced_bytes": 0 if measured else None,
-        "final": not sent,
+        "final": not sent and not any(map(doubtful, rows)),
         "arrived_at": None,
         "rested_at": None,
         "measured_at": None,
@@ -147,7 +152,7 @@ def advance(
     targets = {row.key: row.target_offset for row in rows}
     newest = {(r["topic"], r["partition"], r["broker_id"]): r for r in sample["replicas"]}
     replicas = [
-        _replica(
+        receipt_bytes.looked(
             old,
             newest.get((old["topic"], old["partition"], old["broker_id"])),
             targets[TopicPartition(old["topic"], old["partition"])],
@@ -155,7 +160,8 @@ def advance(
         for old in receipt["replicas"]
     ]
     sent = [row for row in rows if row.was_sent and row.state != "not_done"]
-    arrived, rested = all(map(_all_arrived, sent)), all(row.state in _AT_REST for row in sent)
+    arrived = all(map(_all_arrived, sent)) and not any(map(doubtful, rows))
+    rested = all(row.state in _AT_REST for row in sent)
     arrived_at = (receipt["arrived_at"] or format_time(now)) if arrived else None
     rested_at = (receipt.get("rested_at") or format_time(now)) if rested else None
     since = arrived_at or (rested_at if last else None)
@@ -174,53 +180,6 @@ def advance(
         "final": final,
     }
     return {**body, "gap": cause(body, rows)}
-
-
-def _replica(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -> dict[str, Any]:
-    if new is None:  # its broker gave no answer: what it holds is not known now
-        return dict(old)
-    grown = _grown_bytes(old, new)
-    drop = old["size_bytes"] + grown - new["size_bytes"] if _fell(old, new) else 0
-    dropped = old["dropped_bytes"] + max(0, drop)
-    retention = round(dropped * _retention_share(old["start_before"], new, target))
-    return {
-        **old,
-        "size_bytes": new["size_bytes"],
-        "log_start_offset": new["log_start_offset"],
-        "log_end_offset": new["log_end_offset"],
-        "dropped_bytes": dropped,
-        "retention_bytes": retention,
-        "freed_bytes": dropped - retention,
-        "produced_bytes": old["produced_bytes"] + grown,
-    }
-
-
-def _fell(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return bool(new["size_bytes"] < old["size_bytes"])
-
-
-def _grown_bytes(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
-    """Bytes produced between two samples: exact while nothing was dropped, else by offsets.
-
-    A record counts as those that were written since the baseline, else as those that the replica
-    held then: the log start of a later sample has moved, but its segments may still be there.
-    """
-    if not _fell(old, new):
-        return int(new["size_bytes"] - old["size_bytes"])
-    first, then, before = old["start_before"], old.get("end_before"), old["log_end_offset"]
-    if None in (first, then, before, new["log_end_offset"]):
-        return 0
-    written = max(0, new["log_end_offset"] - before)
-    if before > then and old["produced_bytes"]:
-        return int(written * old["produced_bytes"] / (before - then))
-    return int(written * old["before_bytes"] / (then - first)) if then > first else 0
-
-
-def _retention_share(start_before: int | None, new: Mapping[str, Any], target: int) -> float:
-    start = new["log_start_offset"]
-    if start is None or start_before is None or start <= target or start <= start_before:
-        return 0.0
-    return float(start - max(target, start_before)) / float(start - start_before)
 
 
 def _all_arrived(row: PartitionRow) -> bool:

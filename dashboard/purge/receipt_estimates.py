@@ -10,7 +10,9 @@ from dashboard.model import TopicPartition
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Plan, PlannedPartition
 
-_SUMS = ("partitions", "low_bytes", "predicted_bytes", "high_bytes", "freed_bytes")
+_SUMS = (
+    "partitions", "low_bytes", "predicted_bytes", "high_bytes", "freed_bytes", "unsure_bytes",
+)  # fmt: skip
 
 
 def with_calibration(
@@ -28,8 +30,8 @@ def _by_topic(
     """Sums over the partitions that tell something of an estimator, sorted by topic and method.
 
     Left out are partitions that were not done on every replica, came back or were there already,
-    have no interval or no size of some replica, and those where retention deleted too: what is
-    whose is then not measured.
+    have no interval or no size of some replica, and those where retention deleted too or an earlier
+    purge's segments were leaving: what is whose is then not measured.
     """
     done = {
         row.key
@@ -71,5 +73,8 @@ def _outcome(
         start = replica["start_before"]
         if start is None or start > planned.log_start_offset or replica["retention_bytes"]:
             return None
+        if replica.get("earlier_bytes"):
+            return None
     freed = sum(replica["freed_bytes"] for replica in replicas)
-    return estimate.method, (1, low, likely, high, freed)
+    unsure = sum(replica.get("unsure_bytes", 0) for replica in replicas)
+    return estimate.method, (1, low, likely, high, freed, unsure)

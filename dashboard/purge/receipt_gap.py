@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dashboard.purge.journal_rows import PartitionRow
@@ -17,6 +17,14 @@ _WHY = {
     "history": "segments are taken to be full, but some were rolled before",
     "segments": "segments were written, rolled or deleted after the inventory was made",
 }
+
+
+# Then the segment around the target could go too, and shares of bytes are told by offsets.
+_MOVED_ON = (
+    "the log start moved on past the target, by retention or a later purge, and segments that "
+    "hold records below and above the target left with it"
+)
+_EARLIER = "segments of an earlier purge were leaving still, and its estimate tells which are whose"
 
 
 def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
@@ -36,7 +44,39 @@ def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | Non
         return None if freed else "segments leave at the brokers' next retention check"
     if predicted is None or freed == predicted:
         return None
-    return _estimate(receipt["replicas"], receipt.get("methods", ()))
+    return _of_replicas(receipt, rows, freed - predicted)
+
+
+def _of_replicas(receipt: Mapping[str, Any], rows: Sequence[PartitionRow], off: int) -> str:
+    """First what only one side knows of: replicas without an estimate, and without a size."""
+    replicas, told = receipt["replicas"], []
+    unforeseen = [r for r in replicas if r["predicted_bytes"] is None and r["freed_bytes"]]
+    if size := sum(r["freed_bytes"] for r in unforeseen):
+        brokers = _listed(r["broker_id"] for r in unforeseen)
+        told.append(f"{size:,} bytes left on broker {brokers}, where nothing could be estimated")
+    lost = receipt["predicted_bytes"] - sum(r["predicted_bytes"] or 0 for r in replicas)
+    if lost > 0:
+        brokers = _listed(_unmeasured(replicas, rows))
+        told.append(f"{lost:,} predicted bytes lie on broker {brokers}, whose sizes were not read")
+    if abs(off - size + lost) > sum(r.get("unsure_bytes", 0) for r in replicas) or not told:
+        told.append(_estimate(replicas, receipt.get("methods", ())))
+    return "; ".join(told)
+
+
+def _unmeasured(
+    replicas: Sequence[Mapping[str, Any]], rows: Sequence[PartitionRow]
+) -> Iterator[int]:
+    """Brokers of partitions that were sent and whose replica there is not in the receipt."""
+    known = {(r["topic"], r["partition"], r["broker_id"]) for r in replicas}
+    for row in rows:
+        leader = () if row.leader_id is None else (row.leader_id,)
+        for broker_id in (*leader, *(f.broker_id for f in row.followers)):
+            if row.was_sent and (row.topic, row.partition, broker_id) not in known:
+                yield broker_id
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(set(brokers)))) or "unknown"
 
 
 def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -> str:
@@ -55,4 +95,9 @@ def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -
     ]
     known = (found for name, found in _WHY.items() if name in methods)
     why = next(known, _WHY["sampled"])
+    furthest = [r for r in replicas if off and r["topic"] == off[0]]
+    if any(r["retention_bytes"] for r in furthest):
+        why = _MOVED_ON
+    elif any(r.get("earlier_bytes") for r in furthest):
+        why = _EARLIER
     return f"{'; '.join(named)}: {why}" if named else why

@@ -32,6 +32,7 @@ from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.lifting import lift
 from dashboard.purge.plan import Plan, PlannedPartition
 from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.topic_identity import UNCERTAIN, doubts
 
 _GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
@@ -63,7 +64,8 @@ def recheck(live: Cluster, plan: Plan, rows: Iterable[PartitionRow], now: dateti
 
     Cluster id, topic ids, every group's offset (a group born after the plan counts), log start,
     last stable offset; and where the leader epoch changed, that the planned epoch did not end
-    below the target (OffsetForLeaderEpoch): then its offsets mean other records.
+    below the target (OffsetForLeaderEpoch): then its offsets mean other records. At last each
+    leader is asked whether it takes the topic for the planned one, too.
     """
     pending = {row.key: row.target_offset for row in rows}
     planned = {p.key: p for p in plan.partitions if p.key in pending}
@@ -86,6 +88,7 @@ def recheck(live: Cluster, plan: Plan, rows: Iterable[PartitionRow], now: dateti
     for key, seen in facts.partitions.items():
         _place(over, plan, planned[key], seen, result)
     _refuse_reused_offsets(live, planned, result)
+    _doubt_identity(live, plan, result)
     return result
 
 
@@ -240,3 +243,13 @@ def _refuse_reused_offsets(
         else:
             continue
         del result.allowed[key]
+
+
+def _doubt_identity(live: Cluster, plan: Plan, result: Rechecked) -> None:
+    """Metadata of a broker that is cut off tells of topics that are gone; leaders know better."""
+    seen = {**result.allowed, **result.arrived}
+    leaders = {key: p.leader_id for key, p in seen.items() if p.leader_id is not None}
+    for key, why in doubts(live, leaders, plan.topic_ids).items():
+        result.unreadable[key] = Refusal(UNCERTAIN, why)
+        result.allowed.pop(key, None)
+        result.arrived.pop(key, None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.errors import ClusterError
-from dashboard.purge import receipt, receipt_estimates
+from dashboard.purge import receipt, receipt_earlier, receipt_estimates
 from dashboard.purge.closing import Closing
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal import Journal
@@ -17,9 +17,11 @@ from dashboard.purge.journal_rows import PartitionRow, RunRow
 from dashboard.purge.moves import MoveRow, skipped_records
 from dashboard.purge.plan import Plan
 from dashboard.purge.readback import read_back
-from dashboard.purge.states import run_state, settled
+from dashboard.purge.states import doubtful, run_state, settled
 
 _WATCHED = ("done", "leader_done", "unknown")
+# By then an earlier run's segments have left, whatever the brokers' intervals.
+_WAITED_FOR = timedelta(hours=1)
 _QUICK_FOR = timedelta(seconds=60)
 _QUICK_SECONDS, _SLOW_SECONDS = 1.0, 5.0
 # Without any answer for so long the worker ends; the next CLI call or page starts another.
@@ -42,35 +44,72 @@ class ReplicaWatch:
     sleep: Callable[[float], None]
     unread: str | None = None
     _closing: Closing = field(default_factory=Closing)
+    _current: dict[str, Any] | None = None
+    _settle: timedelta | None = None
+    _began: datetime | None = None
+    _answered_at: datetime | None = None
 
     def watch(self) -> None:
         """Return when there is nothing more to see, or nobody answers. Raises JournalError."""
+        while (wait := self.step()) is not None and not self.silent:
+            self.sleep(wait)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody has answered for so long that a worker would end."""
+        since = self._answered_at
+        return since is not None and self.now() - since >= _SILENT_FOR
+
+    def step(self) -> float | None:
+        """One look; seconds until the next, or None when there is nothing more to see.
+
+        Raises JournalError.
+        """
         if self.run.state == "refused":
-            return
+            return None
+        current = self._begun() if self._current is None else self._current
+        if current["final"]:
+            return None
+        if self.now() >= self._until():
+            self._last_look(current)
+            return None
+        try:
+            self._settle = self._settle or self._settle_time()
+            self._current = current = self._look(current, self._settle)
+            self._answered_at = self.now()
+        except ClusterError as error:
+            self._unanswered(error)
+        return None if current["final"] else self._pace()
+
+    def _begun(self) -> dict[str, Any]:
         rows = self.journal.partitions(self.run.run_id)
         baseline = self.journal.baseline(self.run.run_id)
-        current = dict(self.run.receipt or receipt.start(baseline, rows, self.plan))
-        self.journal.write_receipt(self.run.run_id, current, self.now())
-        settle = None
-        began = answered_at = self.now()
-        while not current["final"] and self.now() < self._until():
-            try:
-                settle = settle or self._settle_time()
-                current = self._look(current, settle)
-                answered_at = self.now()
-            except ClusterError as error:
-                if error.code != self.unread:  # one entry for each new reason
-                    body = {"code": error.code, "message": error.message}
-                    self.journal.record(self.run.run_id, "unread", [], self.now(), **body)
-                self.unread = error.code
-                if self.now() - answered_at >= _SILENT_FOR:
-                    return
-            if not current["final"]:
-                quick = self.now() - began < _QUICK_FOR
-                self.sleep(_QUICK_SECONDS if quick else _SLOW_SECONDS)
-        if settle is not None and not current["final"]:
+        self._current = dict(
+            self.run.receipt or receipt.start(baseline, rows, self.plan, self._leaving(baseline))
+        )
+        self.journal.write_receipt(self.run.run_id, self._current, self.now())
+        self._began = self._answered_at = self.now()
+        return self._current
+
+    def _leaving(self, baseline: Mapping[str, Any] | None) -> dict[receipt_earlier.Place, int]:
+        """By the receipts of earlier runs that may still have waited for segments to leave."""
+        runs = self.journal.earlier(self.run, self.run.queued_at - _WAITED_FOR)
+        return receipt_earlier.leaving((r.receipt for r in runs if r.receipt), baseline)
+
+    def _unanswered(self, error: ClusterError) -> None:
+        if error.code != self.unread:  # one entry for each new reason
+            body = {"code": error.code, "message": error.message}
+            self.journal.record(self.run.run_id, "unread", [], self.now(), **body)
+        self.unread = error.code
+
+    def _pace(self) -> float:
+        quick = self._began is not None and self.now() - self._began < _QUICK_FOR
+        return _QUICK_SECONDS if quick else _SLOW_SECONDS
+
+    def _last_look(self, current: dict[str, Any]) -> None:
+        if self._settle is not None:
             with suppress(ClusterError):
-                self._look(current, settle, last=True)
+                self._look(current, self._settle, last=True)
 
     def _until(self) -> datetime:
         return self.run.watched_until or self.run.queued_at
@@ -92,8 +131,13 @@ class ReplicaWatch:
 
     def _read(self) -> tuple[PartitionRow, ...]:
         rows = self.journal.partitions(self.run.run_id)
-        watched = [row for row in rows if row.state in _WATCHED and row.was_sent]
-        seen = read_back(self.live, {row.key: row.target_offset for row in watched})
+        watched = [row for row in rows if row.state in _WATCHED or doubtful(row)]
+        seen = read_back(
+            self.live,
+            {row.key: row.target_offset for row in watched},
+            self.plan.topic_ids,
+            done={row.key for row in watched if row.state == "done"},
+        )
         wait_all = self.run.mode == "wait-all"
         after = [
             self._closing.rated(
@@ -113,7 +157,7 @@ class ReplicaWatch:
         if changed:
             self.journal.record(self.run.run_id, "watched", changed, self.now())
             self._follow_states()
-        return self.journal.partitions(self.run.run_id)
+        return self.journal.partitions(self.run.run_id) if moved or changed else rows
 
     def _follow_states(self) -> None:
         """A run that was partial for a follower becomes done with it; a reversal undoes that."""

@@ -40,12 +40,22 @@ def not_sent(row: PartitionRow, error: str, message: str | None = None) -> Parti
     return replace(row, state="not_done", error=error, message=message)
 
 
+def doubtful(row: PartitionRow) -> bool:
+    """A `not_done` whose request may take effect yet: no answer proved that nothing moved.
+
+    The leader was read below the target, but a broker that hung, or was leader before, may hold
+    the truncation and lead again.
+    """
+    return row.state == "not_done" and row.was_sent and row.answer_error_code not in NOTHING_MOVED
+
+
 def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) -> PartitionRow:
     """The row after its leader and replicas were read.
 
     At or past the target at the leader: `done` or `leader_done`. Below it: `reverted` when a
     leader was known to have truncated and another leads now; else it may be sent again
     (`pending`), and after MOST_ATTEMPTS it is `not_done`. Unread: unchanged or `unknown`.
+    A `not_done` that is `doubtful` becomes `done` too when its leader is seen past the target.
     `wait_all` keeps Kafka's error beside `leader_done`; for the leader modes that is success.
     """
     start = seen.leader_log_start_offset
@@ -72,6 +82,8 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
 
 
 def _below(row: PartitionRow, seen: Seen, may_resend: bool) -> PartitionRow:
+    if row.state == "not_done":
+        return row
     if row.state in ("done", "leader_done", "reverted"):
         return _reverted(row, seen)
     truncated = row.answer_error_code in (_NONE, _TIMED_OUT)

@@ -8,17 +8,23 @@ where the operator typed it; it means "the high watermark seen" and is never sen
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, NoReturn
 
+from dashboard.canonical import parse_json
 from dashboard.clock import format_time, parse_duration, parse_time
 from dashboard.errors import PlanError, UsageError
 from dashboard.model import TopicPartition
 from dashboard.sizes import parse_size
+from dashboard.visible import is_unicode
 
 Kind = Literal["committed", "timestamp", "offset", "high-watermark", "keep", "retention", "file"]
+_OFFSET = re.compile("[0-9]{1,19}")
+_LARGEST_OFFSET = 2**63 - 1
+_LARGEST_PARTITION = 2**31 - 1
 HIGH_WATERMARK = -1  # as typed in an offsets file: "to the high watermark"
 
 
@@ -56,7 +62,7 @@ def parse_target(text: str) -> Target:
         return Target(kind)  # type: ignore[arg-type]  # one of three kinds
     if kind == "timestamp" and value:
         return Target("timestamp", at=parse_time(value))
-    if kind == "offset" and value.isascii() and value.isdigit():
+    if kind == "offset" and _OFFSET.fullmatch(value) and int(value) <= _LARGEST_OFFSET:
         return Target("offset", offset=int(value))
     if kind == "offset" and value == "-1":
         return Target("high-watermark")
@@ -127,7 +133,7 @@ def write_offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
 
 def _load(text: str, where: str) -> dict[str, Any]:
     try:
-        document = json.loads(text, object_pairs_hook=_unique_keys)
+        document = parse_json(text, _unique_keys)
     except ValueError as error:
         raise PlanError(
             f"{where} is not JSON: {error}",
@@ -154,12 +160,14 @@ def _row(row: Any, where: str, path: str) -> tuple[TopicPartition, int]:
     for key in sorted(row.keys() - {"topic", "partition", "offset"}):
         _refuse(where, f"{path}.{key}", "is not a known key")
     topic = row.get("topic")
-    if not isinstance(topic, str) or not topic:
+    if not isinstance(topic, str) or not topic or not is_unicode(topic):
         _refuse(where, f"{path}.topic", "is not a topic name")
     partition = _whole(row.get("partition"), where, f"{path}.partition")
     offset = _whole(row.get("offset"), where, f"{path}.offset")
     if partition < 0:
         _refuse(where, f"{path}.partition", f"is {partition}, below 0")
+    if partition > _LARGEST_PARTITION:
+        _refuse(where, f"{path}.partition", "does not fit in 32 bits")
     if offset < 0 and offset != HIGH_WATERMARK:
         _refuse(where, f"{path}.offset", f"is {offset}; only -1, the high watermark, may be")
     return TopicPartition(topic, partition), offset
@@ -168,7 +176,7 @@ def _row(row: Any, where: str, path: str) -> tuple[TopicPartition, int]:
 def _whole(value: Any, where: str, path: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         _refuse(where, path, f"is {json.dumps(value)}, not a whole number")
-    if abs(value) > 2**63 - 1:
+    if abs(value) > _LARGEST_OFFSET:
         _refuse(where, path, "does not fit in 64 bits")
     return int(value)
 

@@ -7,14 +7,10 @@ reading the cluster, so that a worker that was killed half-way is followed by on
 from __future__ import annotations
 
 import argparse
-import fcntl
 import gc
-import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -22,8 +18,8 @@ from dashboard import settings as settings_file
 from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.connections import client_for
-from dashboard.errors import ClusterError, JournalError, LowwaterError
-from dashboard.purge.execute import Execution
+from dashboard.errors import ClusterError, LowwaterError
+from dashboard.purge.carrying import carry_out, held, say
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.moves import refused
@@ -33,7 +29,6 @@ from dashboard.purge.worker_process import told_run
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
 
-_BEAT_SECONDS = 2.0
 _RETRY_SECONDS = 0.5
 
 
@@ -47,13 +42,12 @@ def main(argv: list[str] | None = None) -> int:
     if run_id is None:
         return 0
     try:
-        with _run_lock(args.state_dir, run_id) as first:
+        journal = Journal(args.state_dir / "journal.sqlite")
+        with held(journal, args.state_dir, run_id, utc_now) as first:
             if first:
-                journal = Journal(args.state_dir / "journal.sqlite")
-                with _heartbeat(journal, run_id):
-                    _work(journal, run_id)
+                _work(journal, run_id)
     except LowwaterError as error:
-        _say(f"{error.code}: {error.message} {error.next_step}")
+        say(f"{error.code}: {error.message} {error.next_step}")
         return error.exit_code
     return 0
 
@@ -68,18 +62,10 @@ def _work(journal: Journal, run_id: str) -> None:
             _close_unreached(journal, run, error)
         raise
     with live:
+        closed = carry_out(
+            live, journal, run_id, now=utc_now, sleep=time.sleep, read_only=lambda: chosen.read_only
+        )
         plan = journal.plan(run_id)
-        if run.open:
-            Execution(
-                live=live,
-                journal=journal,
-                run=run,
-                plan=plan,
-                now=utc_now,
-                sleep=time.sleep,
-                read_only=lambda: chosen.read_only or journal.read_only(),
-            ).execute()
-        closed = journal.head(run_id)
         ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()
 
 
@@ -126,63 +112,6 @@ def _close_unreached(journal: Journal, run: RunRow, error: LowwaterError) -> Non
         error=error.to_json()["error"],
         watched_until=utc_now() + timedelta(milliseconds=run.options.watch_for_ms if sent else 0),
     )
-
-
-@contextmanager
-def _run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
-    """The run's file lock while the process lives; False when another worker holds it."""
-    path = state_dir / "locks" / f"{run_id}.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = path.open("a+")
-    except OSError as error:
-        raise _no_lock(path, error) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        try:  # who holds it, for an operator who wonders
-            file.truncate(0)
-            os.write(file.fileno(), f"{os.getpid()}\n".encode())
-        except OSError as error:
-            raise _no_lock(path, error) from error
-        yield True
-
-
-def _no_lock(path: Path, error: OSError) -> JournalError:
-    return JournalError(
-        f"the lock {path} cannot be written: {error.strerror}",
-        "Free disk space or correct its rights; nothing is sent without a journal.",
-    )
-
-
-def _say(text: str) -> None:
-    """A line for the run's log, which may lie on the very disk that is full."""
-    with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _heartbeat(journal: Journal, run_id: str) -> Iterator[None]:
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(_BEAT_SECONDS):
-            try:
-                journal.beat(run_id, utc_now())
-            except JournalError as error:  # the work itself meets it, and ends in good order
-                _say(error.message)
-
-    journal.beat(run_id, utc_now())
-    thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dashboard.child_environment import environment
 from dashboard.errors import JournalError
 from dashboard.settings import Settings
 
@@ -107,7 +108,7 @@ def _start(settings: Settings, arguments: list[str], *files: tuple[object, ...])
     pid = os.posix_spawn(
         command[0],
         command,
-        {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        environment(PYTHONPATH=os.pathsep.join(p for p in sys.path if p)),
         file_actions=[*files, (os.POSIX_SPAWN_DUP2, 1, 2)],
         setsid=True,
     )

@@ -125,11 +125,16 @@ class Bench:
         """Set a group's committed offsets, without any member."""
         parts = [TopicPartition(topic, p, o) for p, o in offsets.items()]
         request = ConsumerGroupTopicPartitions(group, parts)
-        until = time.monotonic() + 15
+        until = time.monotonic() + 60
         while True:  # a coordinator that was just elected loads its groups first
-            # A client of its own: librdkafka keeps a coordinator that has moved for too long.
+            # A client of its own: librdkafka keeps a coordinator that has moved, and one that asked
+            # before the offsets topic was there may never answer.
             admin = AdminClient(client(self.bootstrap))
-            answer = admin.alter_consumer_group_offsets([request])[group].result(20)
+            try:
+                answer = admin.alter_consumer_group_offsets([request])[group].result(10)
+            except (KafkaException, TimeoutError):
+                assert time.monotonic() < until, "no offset could be committed"
+                continue
             errors = [p.error for p in answer.topic_partitions if p.error]
             if not errors:
                 return
@@ -174,7 +179,7 @@ class Bench:
                 os.kill(int(lock.read_text()), signal.SIGKILL)
 
     def cancel(self, run_id: str) -> None:
-        queue.request_cancel(self.journal, run_id, "test")
+        queue.request_cancel(self.settings, self.journal, run_id, "test")
 
     def wait(self, run_id: str) -> RunView:
         view = queue.wait(self.settings, self.journal, run_id, timeout=CLOSES_WITHIN)
@@ -204,7 +209,7 @@ class Bench:
         low, high = _watermarks(reader, TopicPartition(topic, partition))
         reader.assign([TopicPartition(topic, partition, low)])
         found: list[int] = []
-        until = utc_now() + timedelta(seconds=20)
+        until = utc_now() + timedelta(seconds=60)
         while (not found or found[-1] < high - 1) and low < high and utc_now() < until:
             for message in reader.consume(high - low - len(found), timeout=0.5):
                 assert message.error() is None
@@ -217,10 +222,10 @@ class Bench:
 
 def _watermarks(reader: Consumer, partition: TopicPartition) -> tuple[int, int]:
     """Low and high watermark; a leader just elected first has to learn the latter (KIP-207)."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while True:
         try:
-            return reader.get_watermark_offsets(partition, timeout=10)
+            return reader.get_watermark_offsets(partition, timeout=60)
         except KafkaException:  # OFFSET_NOT_AVAILABLE until then
             if time.monotonic() > until:
                 raise

@@ -77,7 +77,7 @@ def elect(bench: Bench, topic: str, heir: int, *, ask: int, unclean: bool = Fals
     until(elected, 40)
 
 
-def until(found: Callable[[], bool], seconds: float = 20) -> None:
+def until(found: Callable[[], bool], seconds: float = 60) -> None:
     """Wait for what must happen in time."""
     deadline = time.monotonic() + seconds
     while not found():

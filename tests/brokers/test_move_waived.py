@@ -58,7 +58,7 @@ def first_record(bench: Bench, group_id: str, topic: str, partition: int) -> int
     reader = Consumer(client(bench.bootstrap, **settings))
     try:
         reader.assign([TopicPartition(topic, partition)])
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             message = reader.poll(0.5)
             if message is not None:
@@ -78,7 +78,7 @@ def alive(bench: Bench, group_id: str, topic: str, protocol: str) -> Iterator[No
     member = Consumer(client(bench.bootstrap, **settings))
     try:
         member.subscribe([topic])
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while not member.assignment():
             assert time.monotonic() < until, "it was assigned nothing"
             member.poll(0.2)

@@ -57,13 +57,13 @@ def test_wait_all_purge_frees_the_bytes_below_the_committed_minimum_and_nothing_
 
 def _freed(bench: Bench, run_id: str) -> dict[str, Any]:
     """The receipt once bytes left on every replica."""
-    until = time.monotonic() + 15
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         receipt = bench.journal.run(run_id).to_json()["receipt"]
         if receipt and receipt["replicas"] and all(r["freed_bytes"] for r in receipt["replicas"]):
             return receipt
         time.sleep(0.2)
-    raise AssertionError(f"no bytes left in 15 s: {receipt}")
+    raise AssertionError(f"no bytes left in a minute: {receipt}")
 
 
 def test_every_replica_starts_at_the_target_once_the_run_is_done(bench: Bench) -> None:

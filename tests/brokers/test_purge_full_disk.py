@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -26,16 +27,21 @@ NEXT_STEP = "Free disk space"
 
 
 @pytest.fixture(scope="module")
-def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder whose `state` is a disk of 4 MiB, where this machine lets us mount one."""
-    folder = tmp_path_factory.mktemp("full-disk")
-    state = folder / "state"
-    state.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(state)]
-    mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
-    yield folder
-    if mounted:
-        subprocess.run(["umount", "--lazy", str(state)], check=True)
+def small_disk() -> Iterator[Path]:
+    """A folder whose `state` is a disk of 4 MiB, where this machine lets us mount one.
+
+    Not below pytest's own folder: a disk that a killed run left there would fail every later run,
+    as it tidies up.
+    """
+    with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
+        folder = Path(text)
+        state = folder / "state"
+        state.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(state)]
+        mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
+        yield folder
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(state)], check=True)
 
 
 @pytest.fixture(scope="module")

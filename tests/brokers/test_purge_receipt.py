@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from confluent_kafka import TopicPartition as Part
 
 from dashboard.clock import utc_now
@@ -58,3 +59,22 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     assert kinds(bench, view.run.run_id).count("receipt") == 1
     left = Left(topic, 0, "done", range(2900, 3000)), Left(topic, 1, "done", range(260, 300))
     assert_proved(bench, view, "done", *left)
+
+
+@pytest.mark.slow  # waits for two receipts
+def test_two_purges_before_the_brokers_next_retention_check_count_each_byte_once(
+    bench: Bench, cluster: LocalCluster
+) -> None:
+    topic = bench.topic(8000)
+    key = TopicPartition(topic, 0)
+    deletable = sum(segments_below(cluster, b, key, 7900) for b in cluster.broker_ids)
+    runs = []
+    for target in (4000, 7900):  # the second begins while the first one's segments are leaving
+        bench.commit("purge-g", topic, {0: target})
+        runs.append(bench.apply(bench.plan(topic, sample=True), watch=True).run.run_id)
+    for run_id in runs:
+        until(lambda run_id=run_id: bench.journal.run(run_id).run.receipt_final, 90)  # type: ignore[misc]
+    receipts = [bench.journal.run(run_id).run.receipt or {} for run_id in runs]
+    # An estimate tells which bytes are whose: it may err by a segment of each replica.
+    assert abs(sum(r["freed_bytes"] for r in receipts) - deletable) <= 3 * SEGMENT
+    assert all(r["freed_bytes"] > 3 * SEGMENT for r in receipts)

@@ -61,6 +61,7 @@ class FakeCluster:
         self.id = "cluster-1"
         self.topic_id = "id-1"
         self.topic_error: str | None = None
+        self.leaders_say: str | None = None  # another id, or the error of asking them
         self.offsets_of: dict[str, dict[int, int]] = {"a": dict.fromkeys(range(partitions), 60)}
         self.incomplete: tuple[str, ...] = ()
         self.alive = {1, 2, 3}
@@ -85,6 +86,18 @@ class FakeCluster:
             for k, p in sorted(self.parts.items())
         )
         return {TOPIC: TopicState(TOPIC, self.topic_id, False, states)}
+
+    def topic_ids_at(
+        self, topics: Mapping[int, Iterable[str]]
+    ) -> dict[int, dict[str, str | None] | str]:
+        if self.leaders_say is None:
+            return {
+                broker: {name: state.topic_id for name, state in self.topics(names).items()}
+                for broker, names in topics.items()
+            }
+        if self.leaders_say.isupper():
+            return dict.fromkeys(topics, self.leaders_say)
+        return {broker: dict.fromkeys(names, self.leaders_say) for broker, names in topics.items()}
 
     def configs(
         self, topics: Iterable[str], brokers: Iterable[int] = ()

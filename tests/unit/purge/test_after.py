@@ -68,7 +68,7 @@ def test_the_lag_is_the_leaders_log_end_minus_the_followers(
             ReplicaOffsets(b, *KEY, live.parts[KEY].starts[b], end, NOW) for b, end in ends.items()
         ),
     )
-    seen = read_back(live, {KEY: 60})[KEY]
+    seen = read_back(live, {KEY: 60}, {KEY.topic: live.topic_id})[KEY]
 
     # Broker 3 has arrived: how far its log end is behind says nothing about this purge.
     assert [(f.broker_id, f.lag_records) for f in seen.followers] == [(2, 380), (3, None)]
@@ -184,3 +184,62 @@ def test_a_reversal_is_an_alert_until_a_later_run_purged_it_again(journal: Journ
     assert len(reverted(journal, cluster_id)) == 1
     journal.record(again, "read", [replace(planned, state="done")], NOW)
     assert reverted(journal, cluster_id) == []
+
+
+def test_a_topic_created_again_is_another_one_and_tells_nothing(tmp_path: Path) -> None:
+    """Found by the simulation, seed 83: its fresh log start looked like records that came back."""
+    room = Room(tmp_path)
+    view = room.carry_out()
+    room.live.topic_id = "id-2"
+    for part in room.live.parts.values():
+        part.starts = dict.fromkeys(part.starts, 0)
+
+    after = room.watch(view)
+
+    assert [(row.state, row.error) for row in after.partitions] == [("done", "UNKNOWN_TOPIC_ID")]
+    room.journal.close()
+
+
+def test_a_lost_request_that_takes_effect_after_all_is_told(tmp_path: Path) -> None:
+    """Found by the simulation, seed 92: an ex-leader that had truncated was elected again."""
+    room = Room(tmp_path)
+    room.live.answers = ["lost-before"] * 4
+    view = room.carry_out(stop_at_least_answered=1)
+    assert [row.state for row in view.partitions] == ["not_done"]
+    for part in room.live.parts.values():
+        part.starts = dict.fromkeys(part.starts, 60)
+
+    after = room.watch(view)
+
+    assert ([row.state for row in after.partitions], after.run.state) == (["done"], "done")
+    room.journal.close()
+
+
+def test_a_refusal_that_proves_itself_is_not_watched(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    room.live.answers = [44]
+    view = room.carry_out()
+    for part in room.live.parts.values():
+        part.starts = dict.fromkeys(part.starts, 60)
+
+    after = room.watch(view)
+
+    assert [row.state for row in after.partitions] == ["not_done"]
+    assert after.run.receipt_final
+    room.journal.close()
+
+
+def test_what_was_there_already_is_watched_with_the_rest(tmp_path: Path) -> None:
+    """Found by the simulation, seed 39: an unclean election brought its records back."""
+    room = Room(tmp_path, partitions=2)
+    there = TopicPartition(TOPIC, 1)
+    plan = room.plan()
+    room.live.parts[there].starts = {1: 60, 2: 60, 3: 0}
+    view = room.carry_out(plan)
+    assert view.partitions[1].state == "leader_done" and not view.partitions[1].was_sent
+    room.live.elect(3)
+
+    after = room.watch(view)
+
+    assert after.partitions[1].state == "reverted"
+    room.journal.close()

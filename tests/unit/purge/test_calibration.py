@@ -69,6 +69,15 @@ def test_points_are_purges_in_order_of_time_with_topics_summed() -> None:
     assert found[0].finished_at == NOW + timedelta(hours=1)
 
 
+def test_freed_bytes_are_inside_as_far_as_they_could_be_measured() -> None:
+    def inside(freed: int) -> bool:
+        line = {**kept(100, freed, 100, 100, method="segments"), "unsure_bytes": 9}
+        (found,) = calibration.outcomes([run("1", receipt(line))])
+        return found.inside
+
+    assert [inside(freed) for freed in (90, 91, 109, 110)] == [False, True, True, False]
+
+
 @given(st.lists(LINES, max_size=5))
 def test_coverage_counts_each_topic_of_each_purge_once(purges: list) -> None:  # type: ignore[type-arg]
     runs, expected = [], dict.fromkeys(calibration.ORDER, (0, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from dashboard.errors import StoreError
 from dashboard.model import TopicPartition
 from dashboard.pruning import prune
-from dashboard.purge import memory
+from dashboard.purge import memory, words
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Kind, Manifest
@@ -111,7 +112,7 @@ def test_an_empty_store_remembers_nothing(tmp_path: Path) -> None:
 def test_bytes_come_from_the_curves_in_whole_segments(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     analysis_id = analysis(store, snapshot(store, {}, 0), {})
-    found = facts(partition(), configs={"segment.bytes": "300"})
+    found = facts(partition(replicas=(1, 2)), configs={"segment.bytes": "300"})
     named, estimates = memory.estimates(store, found, {KEY: ResolvedTarget(80)})
     assert named == analysis_id
     # 800 of 1,000 bytes below the target: two full segments; 1,600 of 2,000: five.
@@ -121,6 +122,18 @@ def test_bytes_come_from_the_curves_in_whole_segments(tmp_path: Path) -> None:
     assert estimates[KEY].bytes_later == 300
     low, high = estimates[KEY].bytes_at_once_low, estimates[KEY].bytes_at_once_high
     assert low is not None and high is not None and low < 2100 < high < 3000
+
+
+def test_a_replica_that_was_not_measured_leaves_no_upper_bound(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {}, 0), {})  # broker 3 did not answer
+    found = facts(partition(), configs={"segment.bytes": "300"})
+    estimate = memory.estimates(store, found, {KEY: ResolvedTarget(80)})[1][KEY]
+    assert (estimate.bytes_at_once, estimate.bytes_later) == (2100, 300)
+    assert estimate.bytes_at_once_low is not None
+    assert (estimate.bytes_at_once_high, estimate.bytes_later_high) == (None, None)
+    told = words.freed(asdict(estimate))
+    assert told.endswith("(at least 0 B: not every replica was measured), 300 B later"), told
 
 
 def test_an_inventory_makes_the_estimate_exact(tmp_path: Path) -> None:
@@ -135,7 +148,7 @@ def test_an_inventory_makes_the_estimate_exact(tmp_path: Path) -> None:
     writer.write("curves", build(FINDING_TABLES["curves"], curve))
     writer.commit(0.1, {"snapshot_id": "s"})
     store.set_latest(writer.id)
-    found = facts(partition(), configs={"segment.bytes": "300"})
+    found = facts(partition(replicas=(1,)), configs={"segment.bytes": "300"})
     estimate = memory.estimates(store, found, {KEY: ResolvedTarget(80)})[1][KEY]
     assert (estimate.method, estimate.replicas) == ("segments", {1: 250})
     assert estimate.bytes_at_once_low == estimate.bytes_at_once_high == 250

@@ -101,13 +101,13 @@ def test_the_connection_is_kept_as_paths(journal: Journal, tmp_path: Path) -> No
 
 def test_a_closed_run_takes_no_wish(journal: Journal) -> None:
     run_id = enqueue(journal, free_plan())
-    queue.request_pause(journal, run_id, "ann")
+    queue.request_pause(Settings(), journal, run_id, "ann")
     assert journal.wish(run_id) == "pause"
-    queue.request_resume(journal, run_id, "ann")
+    queue.request_resume(Settings(), journal, run_id, "ann")
     assert journal.wish(run_id) is None
     journal.set_run(run_id, "done", NOW)
     with pytest.raises(LowwaterError) as refused:
-        queue.request_cancel(journal, run_id, "ann")
+        queue.request_cancel(Settings(), journal, run_id, "ann")
     assert refused.value.code == "RUN_CLOSED"
 
 

@@ -67,6 +67,35 @@ def test_bytes_written_count_as_those_written_just_before() -> None:
     assert (body["freed_bytes"], body["produced_bytes"]) == (4_000, 3_000)
 
 
+def test_bytes_written_during_the_drop_count_as_those_seen_coming_after_it() -> None:
+    # Records were 100 bytes in large batches; now each comes as a batch of its own, with a header.
+    body = advance(started(), sample(7_161, 40, 101))
+    assert (body["freed_bytes"], body["produced_bytes"]) == (2_939, 100)
+    body = advance(body, sample(7_322, 40, 102), sample(7_483, 40, 103))
+    assert (body["freed_bytes"], body["produced_bytes"]) == (3_000, 3 * 161)
+
+
+def test_freed_bytes_are_unsure_by_what_was_written_while_segments_left() -> None:
+    unsure = [
+        advance(started(), *looks)["replicas"][0]["unsure_bytes"]
+        for looks in (
+            [sample(7_000, 40)],  # nobody writes: exact
+            [sample(10_161, 0, 101)],  # nothing left yet
+            [sample(7_161, 40, 101), sample(7_322, 40, 102)],
+            [sample(10_161, 0, 101), sample(7_161, 40, 101)],  # a size and an end a moment apart
+        )
+    ]
+    assert unsure == [0, 0, 2 * (161 + 61), 161 + 61]
+
+
+def test_a_receipt_that_an_older_release_left_open_goes_on() -> None:
+    body = advance(started(), sample(10_500, 0, 105), sample(7_000, 40, 105))
+    new = ("fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes")
+    old = {k: v for k, v in body["replicas"][0].items() if k not in new}
+    later = advance({**body, "replicas": [old]}, sample(6_000, 40, 105))
+    assert (later["freed_bytes"], later["produced_bytes"]) == (4_500, 500)
+
+
 def test_retentions_share_above_the_target_is_told_apart() -> None:
     body = advance(started(), sample(2_000, 80))  # retention moved on from 40 to 80
     assert (body["freed_bytes"], body["retention_bytes"]) == (4_000, 4_000)
@@ -88,6 +117,15 @@ def test_a_gap_is_explained_by_what_its_estimator_assumes() -> None:
     assert begun["methods"] == ["sampled"]
     late = receipt.advance(begun, sample(6_000, 40), [row()], timedelta(0), NOW)
     assert late["gap"].endswith("rolled before")
+
+
+def test_a_log_start_that_moved_on_is_the_cause_before_any_estimator_is() -> None:
+    begun = started(Estimate(0, "segments", {1: 0}))
+    late = receipt.advance(begun, sample(2_000, 80), [row()], timedelta(0), NOW)
+    assert late["gap"].startswith(f"of {TOPIC} 4,000 bytes left where 0 were predicted: the log")
+    assert "retention or a later purge" in late["gap"]
+    still = receipt.advance(begun, sample(2_000, 40), [row()], timedelta(0), NOW)
+    assert "inventory" in still["gap"]
 
 
 def test_it_is_final_only_after_every_replica_rested_for_the_settle_time() -> None:

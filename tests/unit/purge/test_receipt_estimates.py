@@ -53,12 +53,14 @@ def calibration(replicas: list[dict[str, Any]], found: Plan, *rows: PartitionRow
 def test_partitions_are_summed_by_topic_and_estimator() -> None:
     sampled = replace(ESTIMATE, method="sampled")
     found = plan(ESTIMATE, sampled, ESTIMATE)
-    lines = calibration(both(0) + both(1) + both(2), found, row(0), row(1), row(2))
+    lines = calibration(both(0) + both(1, unsure_bytes=7) + both(2), found, row(0), row(1), row(2))
     assert lines == [
         {"topic": TOPIC, "method": "history", "partitions": 2, "low_bytes": 800,
-         "predicted_bytes": 1_000, "high_bytes": 1_200, "freed_bytes": 920},
+         "predicted_bytes": 1_000, "high_bytes": 1_200, "freed_bytes": 920,
+         "unsure_bytes": 0},
         {"topic": TOPIC, "method": "sampled", "partitions": 1, "low_bytes": 400,
-         "predicted_bytes": 500, "high_bytes": 600, "freed_bytes": 460},
+         "predicted_bytes": 500, "high_bytes": 600, "freed_bytes": 460,
+         "unsure_bytes": 7},
     ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ import pytest
 from dashboard.model import LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge import receipt as receipts
 from dashboard.purge import wait_outcomes
+from dashboard.purge.journal_pack import unpack
 from dashboard.purge.journal_rows import PartitionRow, WaitForecast
 from dashboard.purge.recheck import recheck
 from dashboard.purge.run_waits import expected
@@ -199,9 +201,9 @@ def test_modes_that_wait_for_nobody_and_unreadable_sizes_have_no_forecast(tmp_pa
 def test_rows_of_older_journals_have_neither(room: Room) -> None:
     run_id = room.queue(room.plan())
     with room.journal.file.write() as db:
-        db.execute(
-            "UPDATE run_partitions SET body = json_remove(body, '$.wait_forecast', "
-            "'$.waited_seconds')"
-        )
+        (stored,) = db.execute("SELECT body FROM run_partitions").fetchone()
+        body = json.loads(unpack(stored))
+        del body["wait_forecast"], body["waited_seconds"]
+        db.execute("UPDATE run_partitions SET body = ?", (json.dumps(body),))
     (first, *_) = room.journal.partitions(run_id)
     assert (first.wait_forecast, first.waited_seconds) == (None, None)

@@ -1,0 +1,125 @@
+"""Carries out one run over an open cluster, under the run's file lock and heartbeat.
+
+The detached worker of a run and the service of policies both do it this way: whoever holds the lock
+carries the run out, and a second one leaves it alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from dashboard.errors import JournalError
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.execute import Execution
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import RunRow
+
+_BEAT_SECONDS = 2.0
+
+
+@contextmanager
+def held(
+    journal: Journal, state_dir: Path, run_id: str, now: Callable[[], datetime]
+) -> Iterator[bool]:
+    """The run's lock and heartbeat while the block lasts; False: another process or thread has it.
+
+    Raises JournalError when the lock or the first beat cannot be written.
+    """
+    with _run_lock(state_dir, run_id) as first:
+        if not first:
+            yield False
+            return
+        with _heartbeat(journal, run_id, now):
+            yield True
+
+
+def carry_out(
+    live: Cluster,
+    journal: Journal,
+    run_id: str,
+    *,
+    now: Callable[[], datetime],
+    sleep: Callable[[float], None],
+    read_only: Callable[[], bool],
+) -> RunRow:
+    """Work until the run is closed, inside `held`; its head then. One that is closed is left.
+
+    `read_only` is the settings' switch; the journal's is asked besides. Raises JournalError:
+    then nothing more is sent.
+    """
+    run = journal.head(run_id)
+    if run.open:
+        Execution(
+            live=live,
+            journal=journal,
+            run=run,
+            plan=journal.plan(run_id),
+            now=now,
+            sleep=sleep,
+            read_only=lambda: read_only() or journal.read_only(),
+        ).execute()
+    return journal.head(run_id)
+
+
+def say(text: str) -> None:
+    """A line for the log of who carries out, which may lie on the very disk that is full."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _run_lock(state_dir: Path, run_id: str) -> Iterator[bool]:
+    """The run's file lock while the process lives; False when another holds it."""
+    path = state_dir / "locks" / f"{run_id}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = path.open("a+")
+    except OSError as error:
+        raise _no_lock(path, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        try:  # who holds it, for an operator who wonders
+            file.truncate(0)
+            os.write(file.fileno(), f"{os.getpid()}\n".encode())
+        except OSError as error:
+            raise _no_lock(path, error) from error
+        yield True
+
+
+def _no_lock(path: Path, error: OSError) -> JournalError:
+    return JournalError(
+        f"the lock {path} cannot be written: {error.strerror}",
+        "Free disk space or correct its rights; nothing is sent without a journal.",
+    )
+
+
+@contextmanager
+def _heartbeat(journal: Journal, run_id: str, now: Callable[[], datetime]) -> Iterator[None]:
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(_BEAT_SECONDS):
+            try:
+                journal.beat(run_id, now())
+            except JournalError as error:  # the work itself meets it, and ends in good order
+                say(error.message)
+
+    journal.beat(run_id, now())
+    thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

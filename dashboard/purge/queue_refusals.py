@@ -1,0 +1,88 @@
+"""What the queue refuses before the journal is asked: each names the plan and the next step."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NoReturn
+
+from dashboard.errors import RefusedError
+from dashboard.policy_settings import POLICY_LIFTABLE, Policy
+from dashboard.purge.journal import Journal
+from dashboard.purge.plan import Plan
+from dashboard.settings import Settings
+
+
+def read_only(settings: Settings, journal: Journal) -> None:
+    """READ_ONLY: every purge is switched off, here or in the journal."""
+    if settings.read_only or journal.read_only():
+        where = "the settings" if settings.read_only else "an approver, in the journal,"
+        raise RefusedError(
+            f"{where} switched every purge off",
+            "Switch read_only off first.",
+            code="READ_ONLY",
+        )
+
+
+def other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
+    """PLAN_EDITED, NOTHING_FREE or CONFIRMATION_MISMATCH: not what somebody saw and confirmed."""
+    if sha256 is not None and sha256 != plan.sha256:
+        raise RefusedError(
+            f"the plan is not the one that was previewed: its sha256 is {plan.sha256}",
+            "Preview it again, and confirm what you then see.",
+            code="PLAN_EDITED",
+        )
+    nothing_free(plan)
+    if confirm != plan.confirmation:
+        raise RefusedError(
+            f"'{confirm}' is not the confirmation of this plan",
+            f"Repeat exactly: {plan.confirmation}",
+            code="CONFIRMATION_MISMATCH",
+        )
+
+
+def nothing_free(plan: Plan) -> None:
+    """NOTHING_FREE: guards hold every partition."""
+    if not plan.free_partitions:
+        raise RefusedError(
+            f"plan {plan.plan_id} has no partition free of guards",
+            "Read the guards in its preview; each says what lifts it.",
+            code="NOTHING_FREE",
+        )
+
+
+def beyond_policy(plan: Plan, policy: Policy) -> None:
+    """NOT_LIFTABLE: what costs a person's judgement each time, no policy decides for good."""
+    lifted = [o.name for o in plan.overrides if o.name not in POLICY_LIFTABLE]
+    lifted += [f"{w.group_id}'s claim" for w in plan.waivers]
+    if lifted:
+        raise RefusedError(
+            f"the plan lifts {', '.join(sorted(set(lifted)))}, which no policy may: {policy.name}",
+            f"A policy lifts {', '.join(POLICY_LIFTABLE)} alone; purge the rest by hand.",
+            code="NOT_LIFTABLE",
+        )
+
+
+def forbidden_overrides(settings: Settings, plan: Plan) -> None:
+    """NOT_LIFTABLE: a plan of other settings, or made by hand, may lift what these do not."""
+    for override in plan.overrides:
+        if override.name not in settings.purge.liftable_guards:
+            raise RefusedError(
+                f"the plan overrides {override.name}, which these settings do not allow",
+                "Plan again without it, or allow it with liftable_guards in [purge].",
+                code="NOT_LIFTABLE",
+            )
+
+
+def again_or_late(journal: Journal, plan: Plan, token: str, now: datetime) -> None:
+    """PLAN_EXPIRED, unless the plan ran already: then the journal names its run."""
+    if plan.expired(now) and not journal.knows(plan.sha256, token):
+        late(plan)
+
+
+def late(plan: Plan) -> NoReturn:
+    """PLAN_EXPIRED."""
+    raise RefusedError(
+        f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC",
+        "Plan again: what it saw may have changed.",
+        code="PLAN_EXPIRED",
+    )

@@ -1,0 +1,110 @@
+"""What left one replica between two looks at it, although producers went on writing. Pure.
+
+Where a size did not fall, what it grew by is what was written: exact. Where it fell, records that
+were written meanwhile hide a part of what left: they are in doubt, and count as many bytes as those
+that were seen coming, before or after, so a later look makes an earlier one truer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# A record that is a batch of its own has a header of 61 bytes (DefaultRecordBatch.RECORD_BATCH_
+# OVERHEAD) that one among many in a batch has not.
+BATCH_HEADER_BYTES = 61
+
+
+def begun(
+    replica: Mapping[str, Any], predicted_bytes: int | None, earlier_bytes: int = 0
+) -> dict[str, Any]:
+    """A replica's part of a receipt, from its entry in the first sample.
+
+    `fallen_bytes`: by how much its size fell; `seen_bytes` of `seen_records`: written where it did
+    not; `doubt_records`: written where it did. The others follow from these, in `looked`.
+    `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`).
+    """
+    counted = ("dropped_bytes", "freed_bytes", "retention_bytes", "produced_bytes", "fallen_bytes",
+               "seen_bytes", "seen_records", "doubt_records", "unsure_bytes")  # fmt: skip
+    return {
+        **replica,
+        "before_bytes": replica["size_bytes"],
+        "start_before": replica["log_start_offset"],
+        "end_before": replica["log_end_offset"],
+        "predicted_bytes": predicted_bytes,
+        "earlier_bytes": earlier_bytes,
+        **dict.fromkeys(counted, 0),
+    }
+
+
+def looked(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -> dict[str, Any]:
+    """The replica's part after one more look; `new` is None where its broker gave no answer.
+
+    `freed_bytes` are sure to `unsure_bytes`.
+    """
+    if new is None:  # what it holds is not known now
+        return dict(old)
+    told = {name: new[name] for name in ("size_bytes", "log_start_offset", "log_end_offset")}
+    body = {**old, **_counted(old, new), **told}
+    doubt = round(body["doubt_records"] * record_bytes(body))
+    dropped = max(0, body["fallen_bytes"] + doubt - body.get("earlier_bytes", 0))
+    retention = round(dropped * _retention_share(body, target))
+    return {
+        **body,
+        "dropped_bytes": dropped,
+        "retention_bytes": retention,
+        "freed_bytes": dropped - retention,
+        "produced_bytes": body["seen_bytes"] + doubt,
+        "unsure_bytes": _unsure(body),
+    }
+
+
+def _counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, int]:
+    """Parts that older releases left open have none of these counts, but the sums they gave."""
+    fallen = old.get("fallen_bytes", old["dropped_bytes"])
+    seen, records = old.get("seen_bytes", old["produced_bytes"]), old.get("seen_records", 0)
+    doubt, written = old.get("doubt_records", 0), _written(old, new)
+    change = new["size_bytes"] - old["size_bytes"]
+    if change < 0:
+        fallen, doubt = fallen - change, doubt + written
+    else:
+        seen, records = seen + change, records + written
+    return {"fallen_bytes": fallen, "seen_bytes": seen, "seen_records": records,
+            "doubt_records": doubt}  # fmt: skip
+
+
+def _written(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
+    before, after = old["log_end_offset"], new["log_end_offset"]
+    return 0 if before is None or after is None else max(0, int(after) - int(before))
+
+
+def record_bytes(body: Mapping[str, Any]) -> float:
+    """Bytes of a record: of those that were seen coming, else of those the replica held before.
+
+    The log start of a later look has moved, but its segments may still be there.
+    """
+    if body["seen_records"] and body["seen_bytes"]:
+        return float(body["seen_bytes"] / body["seen_records"])
+    first, then = body["start_before"], body.get("end_before")
+    if first is None or then is None or then <= first:
+        return 0.0
+    return float(body["before_bytes"] / (then - first))
+
+
+def _unsure(body: Mapping[str, Any]) -> int:
+    """By how much the freed bytes may be off: nothing where nobody writes.
+
+    A size and a log end are read moments apart: one record more may lie between the two.
+    """
+    if not body["fallen_bytes"] or not body["doubt_records"] + body["seen_records"]:
+        return 0
+    records = int(body["doubt_records"]) + 1
+    return round(records * (record_bytes(body) + BATCH_HEADER_BYTES))
+
+
+def _retention_share(body: Mapping[str, Any], target: int) -> float:
+    """The share of what left that lay above the target: retention took that."""
+    start, first = body["log_start_offset"], body["start_before"]
+    if start is None or first is None or start <= target or start <= first:
+        return 0.0
+    return float(start - max(target, first)) / float(start - first)

@@ -1,0 +1,56 @@
+"""What earlier purges of the same partitions had yet to free when a run began. Pure.
+
+Brokers delete segments at their next retention check, minutes later by default: a purge that begins
+before it finds them on the disks still. They are not its own, and count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dashboard.purge.receipt_bytes import BATCH_HEADER_BYTES, record_bytes
+
+Place = tuple[str, int, int]  # topic, partition, broker id
+
+
+def place(replica: Mapping[str, Any]) -> Place:
+    """What names a replica in a receipt or a sample."""
+    return replica["topic"], replica["partition"], replica["broker_id"]
+
+
+def leaving(
+    earlier: Iterable[Mapping[str, Any]], baseline: Mapping[str, Any] | None
+) -> dict[Place, int]:
+    """Bytes that earlier receipts, the newest first, expected to leave after `baseline`.
+
+    For each replica the newest receipt that has it counts: what it predicted, and waited for
+    itself, less what had left. As sure as its estimate was.
+    """
+    if baseline is None:
+        return {}
+    newest: dict[Place, tuple[Mapping[str, Any], bool]] = {}
+    for receipt in earlier:
+        over = receipt["final"] and (receipt["measured_at"] or "") <= baseline["taken_at"]
+        for replica in receipt["replicas"]:
+            newest.setdefault(place(replica), (replica, over))
+    found = {}
+    for now in baseline["replicas"]:
+        old, over = newest.get(place(now), (None, True))
+        if old is not None and not over and (left := _left(old, now)):
+            found[place(now)] = left
+    return found
+
+
+def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
+    """What `old` waits for by the look `now`; 0 where it lies within what producers wrote."""
+    if old["predicted_bytes"] is None:
+        return 0
+    expected = old["predicted_bytes"] + old.get("earlier_bytes", 0)
+    before, after = old.get("end_before"), now["log_end_offset"]
+    written = 0 if before is None or after is None else max(0, after - before)
+    size = record_bytes(old)
+    fallen = old["before_bytes"] + round(written * size) - now["size_bytes"]
+    left = int(expected - max(0, fallen))
+    doubt = (written + 1) * (size + BATCH_HEADER_BYTES)
+    return min(left, int(now["size_bytes"])) if left > doubt else 0

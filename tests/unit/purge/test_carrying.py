@@ -1,0 +1,93 @@
+"""One holder carries a run out; who follows it looks step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import ClusterError
+from dashboard.purge.carrying import carry_out, held
+from dashboard.purge.replica_watch import ReplicaWatch
+from tests.unit.purge.room import Room
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    yield made
+    made.journal.close()
+
+
+def carry(room: Room, run_id: str, *, read_only: bool = False) -> str:
+    return carry_out(
+        room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
+        read_only=lambda: read_only,
+    ).state  # fmt: skip
+
+
+def test_the_second_holder_of_a_run_is_told_so(room: Room, tmp_path: Path) -> None:
+    run_id = room.queue(room.plan())
+    with held(room.journal, tmp_path, run_id, room.clock) as first:
+        assert first
+        with held(room.journal, tmp_path, run_id, room.clock) as second:
+            assert not second
+    with held(room.journal, tmp_path, run_id, room.clock) as again:
+        assert again
+
+
+def test_a_held_run_shows_a_sign_of_life(room: Room, tmp_path: Path) -> None:
+    run_id = room.queue(room.plan())
+    room.clock.sleep(60)
+    with held(room.journal, tmp_path, run_id, room.clock):
+        assert room.journal.head(run_id).heartbeat_at == room.clock()
+
+
+def test_a_run_is_carried_out_once(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    assert carry(room, run_id) == "done"
+    assert carry(room, run_id) == "done"
+    assert len(room.live.sent) == 1
+
+
+@pytest.mark.parametrize("where", ["settings", "journal"])
+def test_either_switch_keeps_a_run_from_sending(room: Room, where: str) -> None:
+    run_id = room.queue(room.plan())
+    room.journal.set_read_only(where == "journal", "ann", room.clock())
+    assert carry(room, run_id, read_only=where == "settings") == "cancelled"
+    assert room.live.sent == []
+
+
+def test_each_step_says_when_to_look_again_until_the_receipt_is_final(room: Room) -> None:
+    view = room.carry_out()
+    watch = _watch(room, view.run.run_id)
+    waits = []
+    while (wait := watch.step()) is not None:
+        waits.append(wait)
+        room.clock.sleep(wait)
+    assert waits[0] == 1.0, "soon after the run closed replicas arrive"
+    assert waits[-1] == 5.0
+    assert room.journal.head(view.run.run_id).receipt_final
+
+
+def test_steps_go_on_while_nobody_answers(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = room.carry_out()
+    watch = _watch(room, view.run.run_id)
+    with monkeypatch.context() as outage:
+        outage.setattr(room.live, "configs", _unreachable)
+        for _ in range(100):
+            assert watch.step() is not None
+            room.clock.sleep(5)
+        assert watch.silent
+    assert watch.step() is not None
+    assert not watch.silent
+
+
+def _watch(room: Room, run_id: str) -> ReplicaWatch:
+    run, plan = room.journal.head(run_id), room.journal.plan(run_id)
+    return ReplicaWatch(room.live, room.journal, run, plan, room.clock, room.clock.sleep)
+
+
+def _unreachable(*_: object) -> None:
+    raise ClusterError("no broker answers", "Start it.")

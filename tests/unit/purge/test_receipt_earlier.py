@@ -1,0 +1,137 @@
+"""Segments that an earlier purge waits for are its own, and count once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.clock import format_time
+from dashboard.purge import receipt
+from dashboard.purge.journal_rows import Follower, PartitionRow
+from dashboard.purge.plan import Estimate
+from dashboard.purge.receipt_earlier import leaving
+from dashboard.purge.receipt_estimates import with_calibration
+from dashboard.purge.resolve import ResolvedTarget
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
+from tests.unit.purge.room import Room
+from tests.unit.purge.test_plan import plan_of
+
+HERE = (TOPIC, 0, 1)
+
+
+def sample(size: int, start: int, end: int = 100, seconds: int = 0) -> dict[str, Any]:
+    replica = {
+        "topic": TOPIC, "partition": 0, "broker_id": 1, "size_bytes": size,
+        "log_start_offset": start, "log_end_offset": end,
+    }  # fmt: skip
+    return {"taken_at": format_time(NOW + timedelta(seconds=seconds)), "replicas": [replica]}
+
+
+def row(target: int) -> PartitionRow:
+    followers = (Follower(2, target, alive=True, arrived=True),)
+    return PartitionRow(TOPIC, 0, target, "done", sent_at=NOW, followers=followers)
+
+
+def plan(start: int, target: int, predicted: int | None) -> Any:
+    estimates = (
+        {KEY: Estimate(predicted, "segments", {1: predicted}, predicted, predicted)}
+        if (predicted is not None)
+        else {}
+    )
+    world = facts(partition(start=start), claims={0: {"a": target}})
+    return plan_of(world, {KEY: ResolvedTarget(target)}, estimates=estimates)
+
+
+def begun(predicted: int | None = 4_000, **change: Any) -> dict[str, Any]:
+    """The first purge: 10,000 bytes in 100 records, to offset 40; nothing has left yet."""
+    found = receipt.start(sample(10_000, 0), [row(40)], plan(0, 40, predicted))
+    return {**found, **change}
+
+
+def test_what_an_earlier_purge_waits_for_is_what_it_predicted_less_what_has_left() -> None:
+    assert leaving([begun()], sample(10_000, 40)) == {HERE: 4_000}
+    assert leaving([begun()], sample(8_000, 40)) == {HERE: 2_000}
+    assert leaving([begun()], sample(6_000, 40)) == {}
+    # 10 records of 100 bytes came in meanwhile, and none of the segments has left.
+    assert leaving([begun()], sample(11_000, 40, 110)) == {HERE: 4_000}
+
+
+def test_what_lies_within_the_bytes_that_producers_wrote_is_nothing() -> None:
+    assert leaving([begun()], sample(7_100, 40, 110)) == {}
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        [begun(final=True, measured_at=format_time(NOW))],
+        [begun(None)],
+        [],
+        # The newest knows: an older one whose broker was down need not be asked.
+        [begun(final=True, measured_at=format_time(NOW)), begun()],
+    ],
+)
+def test_nothing_is_left_of_one_that_is_over_or_unmeasured(earlier: list[dict[str, Any]]) -> None:
+    assert leaving(earlier, sample(10_000, 40, seconds=5)) == {}
+
+
+def test_one_that_became_final_after_the_look_waited_still() -> None:
+    late = begun(final=True, measured_at=format_time(NOW + timedelta(seconds=60)))
+    assert leaving([late], sample(10_000, 40, seconds=5)) == {HERE: 4_000}
+
+
+def test_a_third_purge_knows_of_the_first_by_the_second() -> None:
+    left = leaving([begun()], sample(10_000, 40))
+    second = receipt.start(sample(10_000, 40), [row(60)], plan(40, 60, 2_000), left)
+    assert leaving([second, begun()], sample(10_000, 60)) == {HERE: 6_000}
+
+
+def test_bytes_of_an_earlier_purge_are_not_freed_again_and_tell_nothing_of_an_estimator() -> None:
+    left = leaving([begun()], sample(10_000, 40))
+    found = plan(40, 60, 2_000)
+    second = receipt.start(sample(10_000, 40), [row(60)], found, left)
+    half = receipt.advance(second, sample(7_000, 60), [row(60)], timedelta(days=1), NOW)
+    assert half["freed_bytes"] == 0  # what left first was the earlier one's
+    last = receipt.advance(half, sample(4_000, 60), [row(60)], timedelta(0), NOW)
+    assert (last["freed_bytes"], last["gap"], last["final"]) == (2_000, None, True)
+    assert with_calibration(last, [row(60)], found)["calibration"] == []
+
+
+def test_a_gap_beside_an_earlier_purge_says_so() -> None:
+    second = receipt.start(sample(10_000, 40), [row(60)], plan(40, 60, 1_000), {HERE: 4_000})
+    last = receipt.advance(second, sample(4_000, 60), [row(60)], timedelta(0), NOW)
+    assert last["freed_bytes"] == 2_000
+    assert "segments of an earlier purge were leaving still" in last["gap"]
+
+
+def test_a_replica_without_an_estimate_is_the_cause_that_is_named() -> None:
+    first = receipt.start(sample(10_000, 0), [row(40)], plan(0, 40, 0))
+    first["replicas"].append({**first["replicas"][0], "broker_id": 2, "predicted_bytes": None})
+    both = sample(10_000, 40)
+    both["replicas"].append({**sample(6_000, 40)["replicas"][0], "broker_id": 2})
+    last = receipt.advance(first, both, [row(40)], timedelta(0), NOW)
+    told = "4,000 bytes left on broker 2, where nothing could be estimated"
+    assert last["gap"] == told
+
+
+def test_a_replica_whose_size_was_not_read_is_the_cause_that_is_named() -> None:
+    first = receipt.start(sample(10_000, 0), [row(40)], plan(0, 40, 4_000))
+    first["predicted_bytes"] = 8_000  # broker 2 was estimated, and down when the run began
+    last = receipt.advance(first, sample(6_000, 40), [row(40)], timedelta(0), NOW)
+    assert last["gap"] == "4,000 predicted bytes lie on broker 2, whose sizes were not read"
+    worse = receipt.advance(first, sample(7_000, 40), [row(40)], timedelta(0), NOW)
+    assert worse["gap"].startswith("4,000 predicted bytes lie on broker 2")
+    assert "of orders 3,000 bytes left where 4,000 were predicted" in worse["gap"]
+
+
+def test_the_journal_finds_the_earlier_runs_of_a_topic(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    first = room.carry_out()
+    room.live.offsets_of["a"] = {0: 80}
+    second = room.carry_out()
+    since = NOW - timedelta(hours=1)
+    assert [r.run_id for r in room.journal.earlier(second.run, since)] == [first.run.run_id]
+    assert room.journal.earlier(first.run, since) == []
+    assert room.journal.earlier(second.run, NOW + timedelta(seconds=1)) == []

@@ -1,0 +1,86 @@
+"""A leader that has another topic of that name is sent nothing, and its log proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.model import TopicPartition
+from dashboard.purge.readback import read_back
+from dashboard.purge.topic_identity import UNCERTAIN, doubts
+from tests.unit.purge.facts_of import KEY, TOPIC
+from tests.unit.purge.fake_cluster import FakeCluster
+from tests.unit.purge.room import Room
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+@pytest.mark.parametrize("said", ["id-of-the-next", "ANSWER_LOST"])
+def test_metadata_of_a_broker_that_is_cut_off_is_not_enough_to_send(room: Room, said: str) -> None:
+    plan = room.plan()
+    room.live.leaders_say = said
+    view = room.carry_out(plan)
+    assert room.live.sent == []
+    assert (view.partitions[0].state, view.partitions[0].error) == ("not_done", UNCERTAIN)
+    assert said in str(view.partitions[0].message)
+
+
+def test_a_leader_that_learns_in_time_is_sent_to(room: Room) -> None:
+    plan = room.plan()
+    room.live.leaders_say = "id-of-one-before"
+    sleep = room.clock.sleep
+
+    def learns(seconds: float) -> None:
+        room.live.leaders_say = None
+        sleep(seconds)
+
+    room.clock.sleep = learns  # type: ignore[method-assign]
+    assert room.carry_out(plan).run.state == "done"
+
+
+def test_a_log_that_starts_at_its_target_is_proof_of_the_planned_topic_only(room: Room) -> None:
+    plan = room.plan()
+    room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}
+    room.live.leaders_say = "id-of-the-next"
+    assert room.carry_out(plan).partitions[0].error == UNCERTAIN
+
+
+def test_records_of_another_topic_are_not_records_that_came_back(room: Room) -> None:
+    view = room.carry_out()
+    room.live.parts[KEY].starts = {1: 0, 2: 0, 3: 0}
+    room.live.leaders_say = "id-of-the-next"
+    after = room.watch(view)
+    assert after.partitions[0].state == "done"
+    assert room.clock.now - view.run.queued_at >= timedelta(minutes=59), "watched to its end"
+    room.live.leaders_say = None
+    seen = read_back(room.live, {KEY: 60}, {TOPIC: "id-1"})[KEY]
+    assert (seen.leader_log_start_offset, seen.error) == (0, None)
+
+
+class Counted(FakeCluster):
+    """Keeps who was asked for what."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.asked: list[Mapping[int, Iterable[str]]] = []
+
+    def topic_ids_at(
+        self, topics: Mapping[int, Iterable[str]]
+    ) -> dict[int, dict[str, str | None] | str]:
+        self.asked.append(topics)
+        return super().topic_ids_at(topics)
+
+
+def test_each_leader_is_asked_for_its_own_topics_and_nobody_for_none() -> None:
+    live = Counted()
+    assert doubts(live, {}, {TOPIC: "id-1"}) == {}
+    leaders = {TopicPartition(TOPIC, 0): 1, TopicPartition(TOPIC, 1): 2}
+    assert doubts(live, leaders, {TOPIC: "id-1"}) == {}
+    assert live.asked == [{1: {TOPIC}, 2: {TOPIC}}]
+    assert set(doubts(live, leaders, {TOPIC: "id-0"})) == set(leaders)
