@@ -6,12 +6,15 @@ import socket
 
 import streamlit as st
 
+from dashboard import people
 from dashboard.clock import utc_now
-from dashboard.errors import LowwaterError
+from dashboard.errors import ApprovalRequired, LowwaterError
 from dashboard.purge import queue
-from dashboard.ui import context, formats, states
+from dashboard.ui import access, context, formats, states
 from dashboard.ui.drafting import Draft, forget
 from dashboard.ui.runs import open_journal
+
+_READY = "Ready. It runs in its own process, and this page follows it."
 
 
 @st.fragment
@@ -19,6 +22,8 @@ from dashboard.ui.runs import open_journal
 def confirm(draft: Draft, mode: str) -> None:
     """The sentence, who, and the one red button; a fragment, so that typing redraws only this."""
     plan = draft.plan
+    if not access.only("operator", "Purging"):
+        return
     st.html(
         f'<div class="lw">Type this sentence to confirm: <code>{plan.confirmation}</code></div>'
     )
@@ -26,20 +31,22 @@ def confirm(draft: Draft, mode: str) -> None:
     typed = left.text_input(
         "Confirmation", key=f"confirm-{draft.token}", live=True, autocomplete="off"
     )
-    who = middle.text_input("Who", value=context.settings().operator, key="confirm-who")
-    blocked = why_not(draft, typed or "", who or "")
-    topics = len({p.topic for p in plan.free_partitions})
+    who = access.ask_who(middle, "Who", "confirm-who")
+    blocked = why_not(draft, typed or "", who)
+    topics = formats.plural(len({p.topic for p in plan.free_partitions}), "topic")
+    asks = people.second_person(context.settings())
     with right.container(key="danger-queue"):
         st.button(
-            f"Purge {formats.plural(topics, 'topic')}",
+            f"Ask to purge {topics}" if asks else f"Purge {topics}",
             type="primary",
             width="stretch",
             disabled=bool(blocked),
             key="queue-run",
             on_click=_queue,
-            args=(draft, mode, typed or "", (who or "").strip()),
+            args=(draft, mode, typed or "", who.strip()),
         )
-    st.caption(blocked or "Ready. It runs in its own process, and this page follows it.")
+    ready = "Ready. Somebody else must approve it then." if asks else _READY
+    st.caption(blocked or ready)
     error = st.session_state.pop("queue-error", None)
     if isinstance(error, LowwaterError):
         states.show_error(error)
@@ -64,7 +71,10 @@ def why_not(draft: Draft, typed: str, who: str) -> str:
 
 
 def _queue(draft: Draft, mode: str, typed: str, who: str) -> None:
-    """The callback: insert the run once, whatever is clicked; a worker carries it out."""
+    """The callback: insert the run once, whatever is clicked; a worker carries it out.
+
+    Where a second person must agree, the request is shown instead, until somebody decides.
+    """
     try:
         run_id = queue.enqueue(
             context.settings(),
@@ -73,14 +83,20 @@ def _queue(draft: Draft, mode: str, typed: str, who: str) -> None:
             mode=mode,
             confirm=typed,
             sha256=draft.plan.sha256,
-            who=who,
+            who=access.who(who),
             token=draft.token,
             from_where=f"dashboard on {socket.gethostname()}",
         )
+    except ApprovalRequired as told:
+        _leave_for("request", told.request_id)
     except LowwaterError as error:
         st.session_state["queue-error"] = error
-        return
+    else:
+        _leave_for("run", run_id)
+
+
+def _leave_for(kind: str, name: str) -> None:
     forget()
     st.session_state["queue-done"] = True
     st.query_params.clear()
-    st.query_params["run"] = run_id
+    st.query_params[kind] = name
