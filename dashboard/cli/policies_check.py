@@ -1,0 +1,139 @@
+"""`lowwater policies check`: what policies would purge now, and what they would have last week."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, output
+from dashboard.cli.policies_run import at_once, opener, site_of
+from dashboard.errors import RefusedError, StoreError
+
+if TYPE_CHECKING:
+    from dashboard.policies.checking import Checked
+    from dashboard.policies.purging import Site
+    from dashboard.policy_settings import Policy
+    from dashboard.purge.journal_alerts import AlertRow
+    from dashboard.settings import Settings
+    from dashboard.snapshots import ClusterStore
+
+
+def run(
+    args: argparse.Namespace,
+    settings: Settings,
+    cluster: ClusterStore,
+    policies: tuple[Policy, ...],
+) -> int:
+    """Print what each policy would do. 0; 3 when each that has anything to purge is refused.
+
+    Raises SettingsError, StoreError, ClusterError, JournalError. Nothing is queued or sent.
+    """
+    from dashboard.policies.checking import check
+
+    with context.open_journal(settings) as journal:
+        site = site_of(args, settings, cluster, journal)
+        open_live = opener(args, site)
+        output.progress(f"reading {cluster.name} …")
+        with open_live() as live:
+            found = check(site, live, policies)
+        lease = journal.lease(cluster.cluster_id)
+        leads = lease is not None and lease.alive(site.now())
+        value = {
+            "cluster": cluster.name,
+            "cluster_id": cluster.cluster_id,
+            "at": site.now(),
+            "leader": {"host": lease.host, "pid": lease.pid, "since": lease.taken_at}
+            if lease is not None and leads
+            else None,
+            "read_only": settings.read_only or journal.read_only(),
+            "alerts_waiting": [_waiting(row) for row in journal.untold_alerts(cluster.cluster_id)],
+            "policies": [{**each.to_json(cluster.name), **_week(site, each)} for each in found],
+        }
+    output.emit(value, _text(value), as_json=args.json)
+    return _exit_code(found)
+
+
+def _exit_code(found: Iterable[Checked]) -> int:
+    refused = [each.all_refused for each in found if _has_work(each)]
+    return RefusedError.exit_code if refused and all(refused) else 0
+
+
+def _has_work(checked: Checked) -> bool:
+    return any(outcome.state in ("ran", "refused") for outcome in checked.outcomes)
+
+
+def _week(site: Site, checked: Checked) -> dict[str, Any]:
+    """What it would have done in the past week; None where kept snapshots cannot be read."""
+    from dashboard.policies.simulate import week
+
+    try:
+        return {"past_week": week(site.store, checked.policy, site.now()).to_json()}
+    except StoreError as error:
+        output.progress(f"the past week of {checked.policy.name} is not known: {error.message}")
+        return {"past_week": None}
+
+
+def _waiting(row: AlertRow) -> dict[str, Any]:
+    return {
+        "alert": row.event.kind,
+        "text": row.event.text,
+        "since": row.first_seen_at,
+        "attempts": row.attempts,
+        "failed": row.error,
+    }
+
+
+def _text(value: dict[str, Any]) -> str:
+    leader = value["leader"]
+    who = f"process {leader['pid']} on {leader['host']} leads" if leader else "no service runs"
+    lines = [f"{value['cluster']}: {who}" + ("; read_only is on" if value["read_only"] else "")]
+    for alert in value["alerts_waiting"]:
+        failed = alert["failed"] or "the service sends it"
+        lines.append(f"not told yet: {alert['alert']}: {alert['text']} ({failed})")
+    for policy in value["policies"]:
+        lines += ["", *_policy(policy)]
+    return "\n".join(lines)
+
+
+def _policy(policy: dict[str, Any]) -> list[str]:
+    on = policy["standing"] == "on"
+    held = f", held back: {policy['held_by']}" if on and policy["held_by"] else ""
+    lines = [
+        f"{policy['name']}: {policy['standing']}{held}",
+        f"  {policy['topics']} topics, {policy['partitions']} partitions, target "
+        f"{policy['target']}, at least {policy['min_purge_interval_ms'] / 1000:g} s apart",
+    ]
+    nobody = "no known owner" if policy["committed_by"] == "owner" else "all groups"
+    lines += [line for each in policy["applications"] for line in _application(each, nobody)]
+    if not policy["applications"]:
+        lines.append("  no topic matches that we may describe")
+    if policy["past_week"]:
+        lines.append(_past(policy["past_week"]))
+    if not on:
+        lines.append(
+            f"  switch it on: lowwater policies on {policy['name']} "
+            f'--confirm "{policy["confirmation"]}"'
+        )
+    return lines
+
+
+def _application(each: dict[str, Any], nobody: str) -> list[str]:
+    guarded = each["state"] == "refused" and each["blocked"]
+    reason = "no partition is free of guards" if guarded else each["reason"]
+    size = f", {at_once(each['bytes_at_once'])}" if each["partitions"] else ""
+    lines = [f"  {each['application'] or nobody}: {each['state']}: {reason}{size}"]
+    for blocked in each["blocked"]:
+        place = f"{blocked['topic']}-{blocked['partition']}"
+        for guard in blocked["guards"]:
+            lines.append(f"    {place}: {guard['name']}: {guard['reason']}")
+            lines.append(f"      a plan by hand lifts it: {guard['lift']}")
+    return lines
+
+
+def _past(week: dict[str, Any]) -> str:
+    text = (
+        f"  since {output.cell(week['from'])}: {week['purges']} purges, "
+        f"{output.size(week['bytes'])}"
+    )
+    return "\n".join([text, *(f"    {note}" for note in week["notes"])])

@@ -1,0 +1,189 @@
+"""`lowwater policies run`: the service that carries policies out, one event a line."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, output
+from dashboard.cli.apply import connection_of
+from dashboard.cli.parser import Parser
+from dashboard.clock import format_time, utc_now
+from dashboard.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from dashboard.policies.alerts import Alerts
+    from dashboard.policies.purging import Site
+    from dashboard.policies.service import Service
+    from dashboard.policy_settings import Policy
+    from dashboard.purge.journal import Journal
+    from dashboard.settings import Settings
+    from dashboard.snapshots import ClusterStore
+
+_INTERRUPTED = 130
+
+
+def add_flags(parser: Parser) -> None:
+    """The flags of `run`, and those that say how `run` and `check` reach the cluster."""
+    parser.add_argument("--once", action="store_true", help="with run: one cycle, then end")
+    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
+    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+
+
+def refuse_flags(args: argparse.Namespace) -> None:
+    """Raises UsageError for a flag that the action does not take."""
+    if args.once and args.action != "run":
+        raise UsageError(f"lowwater policies {args.action} takes no --once", "Leave it out.")
+
+
+def run(
+    args: argparse.Namespace,
+    settings: Settings,
+    cluster: ClusterStore,
+    policies: tuple[Policy, ...],
+) -> int:
+    """Serve until Ctrl-C or SIGTERM: 130. With --once: 0, 2 (a run is partial), 3 (all refused).
+
+    Raises JournalError; with --once also ClusterError and RefusedError NOT_LEADING.
+    """
+    from dashboard.policies.alerts import Alerts
+    from dashboard.policies.running import serve
+
+    told = _Told(as_json=args.json)
+    with context.open_journal(settings) as journal, _signals(told.stop):
+        site = site_of(args, settings, cluster, journal)
+        names = ", ".join(policy.name for policy in policies)
+        output.progress(f"policies of {cluster.name}: {names}")
+        alerts = Alerts(settings, journal, cluster.cluster_id, cluster.name)
+        service = serve(
+            site,
+            opener(args, site),
+            emit=told.event,
+            stop=told.stop,
+            alert=lambda: told.alerts(alerts),
+            once=args.once,
+        )
+        if args.once:
+            told.alerts(alerts)
+    if told.stop.is_set():
+        output.progress("policies ended")
+        return _INTERRUPTED
+    return _once(service, told.cycles)
+
+
+def site_of(
+    args: argparse.Namespace, settings: Settings, cluster: ClusterStore, journal: Journal
+) -> Site:
+    """Where the service acts. Raises SettingsError."""
+    from dashboard.policies.purging import Site
+
+    return Site(settings, cluster, journal, utc_now, time.sleep, connection_of(args))
+
+
+def opener(args: argparse.Namespace, site: Site) -> Any:
+    """What opens the cluster, as `apply` reaches it. Raises SettingsError CONNECTION_UNKNOWN."""
+    from dashboard.cluster.live import connect
+    from dashboard.connections import client_for
+    from dashboard.settings import read_client_config
+
+    overrides = read_client_config(args.client_config) if args.client_config else {}
+    if args.bootstrap_server:
+        overrides["bootstrap.servers"] = args.bootstrap_server
+    client = client_for(site.settings, site.store, overrides)
+    return lambda: connect(client, site.settings.broker_timeout)
+
+
+class _Told:
+    """Prints events, from any thread, and keeps the cycles; a reader that went away ends all."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.stop = threading.Event()
+        self.cycles: list[Mapping[str, Any]] = []
+        self._as_json = as_json
+        self._lock = threading.Lock()
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        with self._lock:
+            if event["event"] == "cycle":
+                self.cycles = [*self.cycles[-99:], event]
+            try:
+                output.emit_line(event, _text(event), as_json=self._as_json)
+            except BrokenPipeError:
+                output.close_stdout()
+                self.stop.set()
+
+    def alerts(self, alerts: Alerts) -> None:
+        """Tell the webhook what is due, and here each message that was tried."""
+        now = utc_now()
+        for tried in alerts.look(now):
+            self.event(
+                {"event": "alert", "at": format_time(now), "cluster": alerts.cluster_name,
+                 "alert": tried.event, "text": tried.text, "failed": tried.error}
+            )  # fmt: skip
+
+
+def _once(service: Service, cycles: list[Mapping[str, Any]]) -> int:
+    if service.error is not None:
+        raise service.error
+    leader = service.leader
+    if leader is not None and not service.lead.is_ours(leader):
+        raise RefusedError(
+            f"process {leader.pid} on {leader.host} carries out the policies of this cluster",
+            "Let it; or stop it, and call again.",
+            code="NOT_LEADING",
+        )
+    states = {cycle["state"] for cycle in cycles}
+    if "refused" in states and "ran" not in states:
+        return RefusedError.exit_code
+    partial = any(c["state"] == "ran" and not c["reason"].startswith("done") for c in cycles)
+    return 2 if partial else 0
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM lets runs in flight end; the second one does not wait."""
+
+    def ended(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        output.progress("ending: what is in flight is finished; again to leave at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, ended) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _text(event: Mapping[str, Any]) -> str:
+    at = str(event["at"])
+    if "error" in event:
+        error = event["error"]
+        return f"{at} {error['message']}\nnext: {error['next']}"
+    if event["event"] == "alert":
+        failed = f" (not told: {event['failed']}; tried again)" if event["failed"] else ""
+        return f"{at} {event['alert']}: {event['text']}{failed}"
+    if event["event"] != "cycle":
+        leader = event["leader"]
+        who = "this process" if event["event"] == "leading" else "process"
+        return f"{at} {event['cluster']}: {who} {leader['pid']} on {leader['host']} leads"
+    name = event["policy"] + (f"/{event['application']}" if event["application"] else "")
+    run = f" (run {event['run_id']})" if event["run_id"] else ""
+    size = f", {at_once(event['bytes_at_once'])}" if event["run_id"] else ""
+    return f"{at} {name}: {event['state']}: {event['reason']}{size}{run}"
+
+
+def at_once(size_bytes: int | None) -> str:
+    """What a purge is predicted to free at once, over all replicas."""
+    return "bytes not measured" if size_bytes is None else f"{output.size(size_bytes)} at once"

@@ -1,0 +1,149 @@
+"""Tells a webhook what an operator should know, each event once; failures never stop purging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.errors import SettingsError, StoreError
+from dashboard.policies import alert_events
+from dashboard.policies.webhook import NotTold, post
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_alerts import AlertRow, Event
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+
+TIMEOUT_SECONDS = 10.0
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(hours=1)
+# So long another process leaves a message alone that this one is sending.
+_SENDING = timedelta(seconds=3 * TIMEOUT_SECONDS)
+# What flickers is one event: it is told again only when it was gone for so long.
+_QUIET = timedelta(hours=1)
+_STALE_AFTER = 3  # times `every`
+_IN_TEXT = 3
+
+_Findings = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One message that was tried: `error` is None when the webhook took it."""
+
+    event: str
+    text: str
+    events: int
+    error: str | None
+
+
+@dataclass
+class Alerts:
+    """The alerts of one cluster. `look` may be called by several services: each event goes once.
+
+    An event is sent again after a failure, ever more slowly, until the webhook takes it. A process
+    that dies between the webhook's answer and writing it down has it told twice.
+    """
+
+    settings: Settings
+    journal: Journal
+    cluster_id: str
+    cluster_name: str
+    send: Callable[[str, Mapping[str, Any], float], None] = post
+    _analysis: str | None = None
+    _findings: _Findings = field(default_factory=dict)
+
+    def look(self, now: datetime) -> list[Told]:
+        """See what is new, and tell what is due; the messages tried. Raises JournalError.
+
+        Takes as long as the webhook: at most 10 s for each kind of event. Call it from a thread of
+        its own.
+        """
+        alerts = self.settings.alerts
+        if not alerts.on or (alerts.webhook is None and alerts.webhook_file is None):
+            return []
+        self._read()
+        ends = {k for k in alerts.on if k not in ("reverted", "new-stray")}
+        if self._unusable(now):
+            ends -= {k for k in alerts.on if k.startswith("disk-above:")}
+        self.journal.see_alerts(
+            self.cluster_id, self._found(now), ending=ends, quiet=_QUIET, now=now
+        )
+        due = self.journal.claim_alerts(self.cluster_id, alerts.on, until=now + _SENDING, now=now)
+        kinds = sorted({row.event.kind for row in due}, key=alerts.on.index)
+        return [self._tell([r for r in due if r.event.kind == k], now) for k in kinds]
+
+    def _found(self, now: datetime) -> list[Event]:
+        alerts, found = self.settings.alerts, list[Event]()
+        if "reverted" in alerts.on:
+            found += alert_events.records_back(self.journal, self.cluster_id)
+        if "stalled" in alerts.on:
+            found += alert_events.stalled(self.journal, self.cluster_id, now)
+        if "policy-refused" in alerts.on:
+            found += alert_events.refused(self.journal, self.cluster_id)
+        if self._unusable(now):
+            return found
+        if "new-stray" in alerts.on:
+            found += alert_events.strays(self._findings["orphans"])
+        for name in alerts.on:
+            if name.startswith("disk-above:") and alerts.disk_above is not None:
+                disks = self._findings["disks"]
+                found += alert_events.full_disks(disks, alerts.disk_above, name)
+        return found
+
+    def _unusable(self, now: datetime) -> bool:
+        """Whether there are no findings, or none that still tell how the disks are."""
+        rows = self._findings.get("disks", [])
+        fresh = rows and now - rows[0]["taken_at"] <= _STALE_AFTER * self.settings.every
+        return not fresh
+
+    def _read(self) -> None:
+        """The findings of the newest analysis, each read once."""
+        try:
+            store = ClusterStore(Store(self.settings.data), self.cluster_id)
+            newest = store.latest("findings")
+            if newest is not None and newest != self._analysis:
+                self._findings = {
+                    name: store.read("findings", newest, name).to_pylist()
+                    for name in ("orphans", "disks")
+                }
+                self._analysis = newest
+        except StoreError:  # being pruned, or not there yet: the next look reads again
+            self._analysis, self._findings = None, {}
+
+    def _tell(self, rows: Sequence[AlertRow], now: datetime) -> Told:
+        events = [row.event for row in rows]
+        text = _text(events)
+        error = self._send(events, text, now)
+        if error is None:
+            self.journal.alerts_told(self.cluster_id, events, now)
+        else:
+            tried = max(row.attempts for row in rows)
+            wait = min(_FIRST_RETRY * 2 ** min(tried, 20), _LAST_RETRY)
+            self.journal.alerts_failed(self.cluster_id, events, error=error, retry_at=now + wait)
+        return Told(events[0].kind, text, len(events), error)
+
+    def _send(self, events: Sequence[Event], text: str, now: datetime) -> str | None:
+        """Why the webhook did not take it; None: it did."""
+        details = [dict(e.details) for e in events[: alert_events.MOST_NAMED]]
+        body = {
+            "event": events[0].kind, "cluster": self.cluster_name, "at": format_time(now),
+            "text": f"{self.cluster_name}: {text}",
+            "details": {"cluster_id": self.cluster_id, "count": len(events), "items": details},
+        }  # fmt: skip
+        try:
+            address = self.settings.alerts.address()
+            if address is not None:
+                self.send(address, body, TIMEOUT_SECONDS)
+        except NotTold as error:
+            return str(error)
+        except SettingsError as error:
+            return error.message
+        return None
+
+
+def _text(events: Sequence[Event]) -> str:
+    told = "; ".join(event.text for event in events[:_IN_TEXT])
+    more = len(events) - _IN_TEXT
+    return f"{told}; and {more:,} more" if more > 0 else told

@@ -1,0 +1,165 @@
+"""Purges what is due of each application of a policy; one that fails stops no other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from dashboard.errors import LowwaterError
+from dashboard.policies import cycle, purging
+from dashboard.policies.cycle import Application
+from dashboard.policies.following import Following
+from dashboard.policies.leading import Lead
+from dashboard.policies.link import Link
+from dashboard.policies.outcome import Outcome, of_error, unexpected
+from dashboard.policies.patience import Key, Patience
+from dashboard.policies.purging import Site
+from dashboard.policies.statuses import Statuses
+from dashboard.policy_settings import Policy
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.plan import Plan
+
+Job = Callable[[], None]
+
+
+def at_once(job: Job) -> None:
+    """Do a job here and now; a service that runs for long has threads for them."""
+    job()
+
+
+class Applications:
+    """Looks at applications one after another; what they purge goes on beside that.
+
+    `start` begins the carrying out of a run; once `stopping` says so, no new run begins.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        *,
+        link: Link,
+        lead: Lead,
+        statuses: Statuses,
+        following: Following,
+        start: Callable[[Job], None],
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._site, self._link, self._lead = site, link, lead
+        self._statuses, self._following = statuses, following
+        self._start, self._stopping = start, stopping
+        self._lock = threading.Lock()
+        self._in_flight: dict[Key, str] = {}  # run ids
+        self._patience = Patience()
+        self._intervals = {p.name: p.min_purge_interval for p in site.settings.policies}
+
+    @property
+    def in_flight(self) -> frozenset[str]:
+        """The runs that are being carried out now."""
+        with self._lock:
+            return frozenset(self._in_flight.values())
+
+    def cycle(self, policy: Policy, seen: cycle.Seen) -> datetime:
+        """One cycle of a policy that is on: when to look at it again. Raises JournalError."""
+        site = self._site
+        now = site.now()
+        matched = [name for name in seen.topics if policy.matches(name)]
+        starts = site.journal.last_starts(site.cluster_id, matched)
+        found = cycle.applications(policy, seen, starts, now)
+        if not found:
+            nothing = Outcome("nothing", "no topic matches that we may describe")
+            self._statuses.whole(policy.name, nothing, now)
+            return now + cycle.pace(policy)
+        again = [self._application(policy, application) for application in found]
+        next_at = min([at for at in again if at is not None], default=now + cycle.pace(policy))
+        self._statuses.looked(
+            policy.name,
+            [application.owner for application in found],
+            topics=len(matched),
+            partitions=sum(len(application.partitions) for application in found),
+            next_at=next_at,
+            now=site.now(),
+        )
+        return min(next_at, now + cycle.LONGEST_PACE)
+
+    def take_over(self, run: RunRow) -> None:
+        """Carry out an open run whose holder is gone. Raises JournalError, ClusterError."""
+        plan = self._site.journal.plan(run.run_id)
+        owner = plan.chosen_groups[0] if plan.chosen_groups else None
+        planned = Outcome("ran", "taken over from a service that was gone", owner)
+        self._begin((run.policy or "", owner), run.run_id, plan, planned, self._link.live())
+
+    def _application(self, policy: Policy, application: Application) -> datetime | None:
+        """Purge what is due, if anything is; when to look again."""
+        key = (policy.name, application.owner)
+        with self._lock:
+            busy = key in self._in_flight
+        if busy or self._stopping():
+            return self._site.now() + cycle.pace(policy)
+        if not application.due:
+            text = f"{len(application.partitions)} partitions wait for their interval"
+            self._note(policy, Outcome("waiting", text, application.owner, application.next_at))
+            return application.next_at
+        if (left := self._patience.left_alone(key, self._site.now())) is not None:
+            self._note(policy, left)
+            return left.next_at
+        try:
+            return self._purge(policy, application)
+        except LowwaterError as error:
+            if error.exit_code == 70:  # the journal: it is the same for every application
+                raise
+            self._note(policy, of_error(error, application.owner))
+        except Exception as error:
+            self._note(policy, of_error(unexpected(error), application.owner))
+        return self._site.now() + cycle.pace(policy)
+
+    def _purge(self, policy: Policy, application: Application) -> datetime:
+        live = self._link.live()
+        prepared = purging.prepared(self._site, live, policy, application)
+        again = self._site.now() + cycle.pace(policy)
+        if prepared.plan is None:
+            self._note(policy, replace(prepared.outcome, next_at=again))
+            return again
+        run_id = purging.queued(self._site, policy, prepared.plan, self._lead.holder)
+        next_at = self._site.journal.head(run_id).queued_at + policy.min_purge_interval
+        planned = replace(prepared.outcome, next_at=next_at)
+        self._begin((policy.name, application.owner), run_id, prepared.plan, planned, live)
+        return min([next_at, *([application.next_at] if application.next_at else [])])
+
+    def _begin(self, key: Key, run_id: str, plan: Plan, planned: Outcome, live: Cluster) -> None:
+        with self._lock:
+            self._in_flight[key] = run_id
+        doing = replace(planned, state="busy", reason=f"run {run_id} is in flight")
+        self._statuses.note(key[0], doing, self._site.now(), tell=False)  # its end is the line
+        self._start(lambda: self._carry(key, run_id, plan, planned, live))
+
+    def _carry(self, key: Key, run_id: str, plan: Plan, planned: Outcome, live: Cluster) -> None:
+        outcome = planned
+        try:
+            run = purging.carried_out(self._site, live, run_id)
+            outcome = replace(planned, state="busy", reason=f"run {run_id} has another worker")
+            if run is not None:
+                self._following.add(run_id)
+                rows = self._site.journal.partitions(run_id)
+                outcome = purging.of_run(planned, plan, run, rows)
+                interval = self._intervals.get(key[0], timedelta(0))
+                self._patience.learn(key, outcome, rows, interval, self._site.now())
+        except LowwaterError as error:
+            outcome = replace(of_error(error, key[1]), next_at=planned.next_at)
+        except Exception as error:
+            outcome = of_error(unexpected(error), key[1])
+        finally:
+            with self._lock:
+                self._in_flight.pop(key, None)
+                idle = not self._in_flight
+        if idle:
+            self._link.tidy()
+        try:
+            self._statuses.over(key[0], outcome, self._site.now())
+        except LowwaterError as error:
+            self._statuses.error(error, self._site.now(), beside=True)
+
+    def _note(self, policy: Policy, outcome: Outcome) -> None:
+        self._statuses.note(policy.name, outcome, self._site.now())

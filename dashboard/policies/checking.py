@@ -1,0 +1,127 @@
+"""What policies would do now: read from the cluster as a cycle reads it, and nothing is queued."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.errors import LowwaterError
+from dashboard.policies import cycle, purging
+from dashboard.policies.cycle import Application, Seen
+from dashboard.policies.findings import newest
+from dashboard.policies.outcome import Outcome, of_error
+from dashboard.policies.purging import Site
+from dashboard.policies.switching import standing
+from dashboard.policies.triggers import triggered
+from dashboard.policies.windows import is_open, next_open
+from dashboard.policy_settings import Policy
+from dashboard.purge.cluster_seam import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One policy as it stands, and what a cycle of it would be now.
+
+    `outcomes` has one for each application; a state `ran` stands for "would run". They are found
+    as if the policy were on, in a window and triggered: whether it is stands beside them.
+    """
+
+    policy: Policy
+    standing: str
+    applications: tuple[Application, ...]
+    outcomes: tuple[Outcome, ...]
+    held_by: str | None  # why no purge begins now: off, changed, window, trigger, read-only
+    told: Mapping[str, Any] | None  # what the service said last, with `at`
+
+    @property
+    def all_refused(self) -> bool:
+        """Whether something is to be purged and none of it may be."""
+        states = {outcome.state for outcome in self.outcomes}
+        return "refused" in states and "ran" not in states
+
+    def to_json(self, cluster_name: str) -> dict[str, Any]:
+        """As `policies check --json` has it."""
+        policy = self.policy
+        return {
+            "name": policy.name,
+            "standing": self.standing,
+            "confirmation": policy.confirmation(cluster_name),
+            "definition_sha256": policy.definition_sha256,
+            "target": policy.target,
+            "committed_by": policy.committed_by,
+            "mode": policy.mode,
+            "min_purge_interval_ms": round(policy.min_purge_interval.total_seconds() * 1000),
+            "held_by": self.held_by,
+            "topics": len({t for a in self.applications for t in a.topics}),
+            "partitions": sum(len(a.partitions) for a in self.applications),
+            "applications": [
+                {
+                    **outcome.to_json(),
+                    "state": "would-run" if outcome.state == "ran" else outcome.state,
+                    "topics": list(application.topics),
+                    "due": len(application.due),
+                }
+                for application, outcome in zip(self.applications, self.outcomes, strict=True)
+            ],
+            "status": self.told,
+        }
+
+
+def check(site: Site, live: Cluster, policies: Sequence[Policy]) -> tuple[Checked, ...]:
+    """Each policy now, in the order given. Raises ClusterError, JournalError, StoreError."""
+    seen = cycle.look(live)
+    states = site.journal.policy_states(site.cluster_id)
+    statuses = site.journal.policy_statuses(site.cluster_id)
+    found = []
+    for policy in policies:
+        stands = standing(policy, states.get(policy.name))
+        told = statuses.get(policy.name)
+        applications = _applications(site, policy, seen)
+        found.append(
+            Checked(
+                policy=policy,
+                standing=stands,
+                applications=applications,
+                outcomes=tuple(_outcome(site, live, policy, a) for a in applications),
+                held_by=_held_by(site, policy, stands),
+                told={"at": format_time(told[0]), **told[1]} if told else None,
+            )
+        )
+    return tuple(found)
+
+
+def _applications(site: Site, policy: Policy, seen: Seen) -> tuple[Application, ...]:
+    matched = [name for name in seen.topics if policy.matches(name)]
+    starts = site.journal.last_starts(site.cluster_id, matched)
+    return cycle.applications(replace(policy, windows=()), seen, starts, site.now())
+
+
+def _outcome(site: Site, live: Cluster, policy: Policy, application: Application) -> Outcome:
+    if not application.due:
+        text = f"{len(application.partitions)} partitions wait for their interval"
+        return Outcome("waiting", text, application.owner, application.next_at)
+    try:
+        prepared = purging.prepared(site, live, policy, application)
+    except LowwaterError as error:
+        return of_error(error, application.owner)
+    if prepared.plan is None:
+        return prepared.outcome
+    return purging.of_plan(prepared.outcome, prepared.plan)
+
+
+def _held_by(site: Site, policy: Policy, stands: str) -> str | None:
+    """In the order in which a service asks."""
+    now = site.now()
+    if stands != "on":
+        return "its definition changed since it was confirmed" if stands == "changed" else "off"
+    if site.settings.read_only or site.journal.read_only():
+        return "read_only"
+    if not is_open(policy, now):
+        return f"no window is open before {format_time(next_open(policy, now))}"
+    if policy.trigger.kind == "always":
+        return None
+    disks, growth = newest(site.store)
+    found = triggered(policy, disks, growth, now=now, every=site.settings.every)
+    return None if found.now else f"not triggered: {found.reason}"

@@ -1,0 +1,220 @@
+"""One cycle of a policy: what it matches now, what of that is due, and a plan per application."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from dashboard.errors import RefusedError
+from dashboard.model import TopicPartition, TopicState
+from dashboard.policies import budget, matching, schedule
+from dashboard.policies.outcome import Outcome, guarded
+from dashboard.policy_settings import Policy
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.drafts import PlanRequest, Read, read_live
+from dashboard.purge.facts import config_values
+from dashboard.purge.journal_policies import Use
+from dashboard.purge.plan import Plan, PlannedPartition
+from dashboard.purge.targets import parse_target
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore
+
+LONGEST_PACE = timedelta(seconds=60)
+_ONE_TOPIC = ("TOPIC_NOT_FOUND", "CONFIGS_UNREADABLE")  # `read_facts` refuses for one of many
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one look at the cluster shows to every policy: readable topics, groups by id."""
+
+    topics: Mapping[str, TopicState]
+    group_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The partitions that one owner's commits decide; `owner` None: those of all groups do.
+
+    `due` has whose last start is longest ago first, so that no budget starves any of them;
+    `next_at` is when the next of the others is.
+    """
+
+    owner: str | None
+    partitions: tuple[TopicPartition, ...]
+    due: tuple[TopicPartition, ...]
+    next_at: datetime | None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(sorted({key.topic for key in self.partitions}))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan with something free in it, or (None) what there is to say instead."""
+
+    plan: Plan | None
+    outcome: Outcome
+
+
+def look(live: Cluster) -> Seen:
+    """Topics and groups of the cluster now. Raises ClusterError."""
+    states = live.topics(None)
+    return Seen(
+        {name: s for name, s in states.items() if not s.error and not s.is_internal},
+        frozenset(group.group_id for group in live.groups(with_offsets=False).groups),
+    )
+
+
+def pace(policy: Policy) -> timedelta:
+    """How soon to look again at what is due and had nothing to purge, or could not be purged."""
+    return min(policy.min_purge_interval, LONGEST_PACE)
+
+
+def applications(
+    policy: Policy,
+    seen: Seen,
+    starts: Mapping[TopicPartition, datetime],
+    now: datetime,
+) -> tuple[Application, ...]:
+    """What the policy matches, by owner; `starts` is from `Journal.last_starts`."""
+    found = []
+    for owner, topics in matching.applications(policy, seen.topics, seen.group_ids).items():
+        keys = [TopicPartition(t, p.partition) for t in topics for p in seen.topics[t].partitions]
+        ready = schedule.due(policy, keys, starts, now)
+        due = schedule.longest_waiting_first(ready.now, starts)
+        found.append(Application(owner, tuple(sorted(keys)), due, ready.next_at))
+    return tuple(found)
+
+
+def prepare(
+    live: Cluster,
+    settings: Settings,
+    store: ClusterStore,
+    policy: Policy,
+    application: Application,
+    *,
+    busy: Mapping[str, str],
+    use: Use,
+    now: datetime,
+) -> Prepared:
+    """The plan of what is due, of what has anything to purge, within the policy's budget.
+
+    `busy` names the open run of each topic that has one. Raises RefusedError as `read_live` does,
+    OWNER_UNKNOWN where no known group owns the topics, ClusterError, StoreError. Nothing is sent.
+    """
+    owner = application.owner
+    if policy.committed_by == "owner" and owner is None:
+        raise _no_owner(application)
+    due = [key for key in application.due if key.topic not in busy]
+    if not due:
+        runs = sorted({busy[key.topic] for key in application.due})
+        text = f"its topics are being purged by {_list('run', runs)}"
+        return Prepared(None, Outcome("busy", text, owner))
+    try:
+        read = read_live(live, settings, store, _request(policy, owner, due), now=now)
+        return _planned(policy, owner, read, due, use)
+    except RefusedError as error:
+        rest = _readable(live, due) if error.code in _ONE_TOPIC else due
+        if not rest or len(rest) == len(due):
+            raise
+        read = read_live(live, settings, store, _request(policy, owner, rest), now=now)
+        found = _planned(policy, owner, read, rest, use)
+        told = replace(found.outcome, reason=f"{found.outcome.reason}; {error}", code=error.code)
+        return replace(found, outcome=told)
+
+
+def _readable(live: Cluster, due: Collection[TopicPartition]) -> list[TopicPartition]:
+    """Those whose topic can be described and configs read: one that cannot stops no other."""
+    names = sorted({key.topic for key in due})
+    configs = config_values(live.configs(names))
+    known = {
+        name
+        for name, state in live.topics(names).items()
+        if not state.error and configs.get(name, {}).get("cleanup.policy")
+    }
+    return [key for key in due if key.topic in known]
+
+
+def _request(policy: Policy, owner: str | None, due: Collection[TopicPartition]) -> PlanRequest:
+    return PlanRequest(
+        topics=tuple(sorted({key.topic for key in due})),
+        target=parse_target(policy.target),
+        groups=(owner,) if owner else (),
+        override=_overrides(policy),
+        by=f"policy {policy.name}",
+    )
+
+
+def _overrides(policy: Policy) -> tuple[str, ...]:
+    return tuple(f"{name}={reason}" for name, reason in sorted(policy.overrides.items()))
+
+
+def _to_purge(read: Read, key: TopicPartition) -> bool:
+    """Whether its target lies above its log start, or is not known: a guard then says why."""
+    resolved, facts = read.resolved.get(key), read.facts.partitions.get(key)
+    if resolved is None or facts is None:  # it is gone since the look
+        return False
+    start, target = facts.log_start_offset, resolved.offset
+    return start is None or target is None or target > start
+
+
+def _planned(
+    policy: Policy, owner: str | None, read: Read, due: Collection[TopicPartition], use: Use
+) -> Prepared:
+    wanted = [key for key in due if _to_purge(read, key)]
+    if not wanted:
+        text = f"nothing below the target in {len(due)} partitions"
+        return Prepared(None, Outcome("nothing", text, owner))
+    free, blocked = _judged(policy, read, wanted)
+    if not free:
+        first, more = blocked[0], len(blocked) - 1
+        text = f"{first.topic}-{first.partition}: {first.guards[0].reason}"
+        text += f" ({more} more are guarded)" if more else ""
+        return Prepared(None, Outcome("refused", text, owner, code="GUARDED", blocked=blocked))
+    kept, left_out, reason = budget.within(policy, free.items(), use)
+    if not kept:
+        return Prepared(None, Outcome("budget", reason, owner, blocked=blocked))
+    plan = read.only(kept[: read.settings.purge.most_partitions]).plan(_overrides(policy))
+    rest = f"; {len(left_out)} wait: {reason}" if left_out else ""
+    text = f"{len(plan.free_partitions)} of {len(wanted)} partitions{rest}"
+    return Prepared(plan, Outcome("ran", text, owner, blocked=blocked))
+
+
+def _judged(
+    policy: Policy, read: Read, wanted: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, int | None], tuple[PlannedPartition, ...]]:
+    """Predicted bytes of the partitions that are free, in the order given; those with guards.
+
+    As many at a time as a plan may hold, until that many are free: guarded ones, which stay the
+    longest waiting, keep nobody's place.
+    """
+    most = read.settings.purge.most_partitions
+    free: dict[TopicPartition, int | None] = {}
+    blocked: list[PlannedPartition] = []
+    for at in range(0, len(wanted), most):
+        some = wanted[at : at + most]
+        plan = read.only(some).plan(_overrides(policy))
+        sizes = {p.key: p.estimate.bytes_at_once if p.estimate else None
+                 for p in plan.free_partitions}  # fmt: skip
+        free |= {key: sizes[key] for key in some if key in sizes}
+        blocked += guarded(plan)
+        if len(free) >= most:
+            break
+    return free, tuple(blocked)
+
+
+def _no_owner(application: Application) -> RefusedError:
+    topics = application.topics
+    return RefusedError(
+        f"no group of this cluster owns {_list('topic', topics)}",
+        "Their owner's group id is the topic's name up to its own part; start the application, or "
+        "name the group with owner in the policy.",
+        code="OWNER_UNKNOWN",
+    )
+
+
+def _list(noun: str, names: Collection[str]) -> str:
+    shown, more = sorted(names)[:3], len(names) - 3
+    return f"{noun} {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""What kept snapshots show of `*-repartition` topics, and the judgement of each."""

@@ -1,0 +1,168 @@
+"""The five findings of the doctor, each a look at one case: a diagnosis, or None."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import pairwise
+
+import numpy as np
+
+from dashboard.columns import Flags
+from dashboard.policies.doctor import diagnosis as d
+from dashboard.policies.doctor import settings, words
+from dashboard.policies.doctor.case import Case
+from dashboard.policies.doctor.diagnosis import Diagnosis
+from dashboard.policies.doctor.lag import longest_lag
+from dashboard.policies.past_rows import ABSENT
+
+_NEARLY_EVERY = 0.8  # of the intervals in which commits moved
+_PATIENCE = 4  # times the longest pause between two purges before, then they have ended
+_BUSY = 3  # intervals in which commits must have moved
+
+
+def dead(case: Case) -> Diagnosis | None:
+    """Its group has no members or is gone, and has committed nothing for `dead_after`."""
+    sentence = _left(case)
+    if sentence is None:
+        return None
+    sure = case.owner is not None and case.quiet_since()[1]
+    lag = longest_lag(case.history, case.place)
+    return Diagnosis(
+        case.topic,
+        d.DEAD,
+        sentence,
+        case.evidence(case.commits, "high" if sure else "medium"),
+        settings.retention_of_dead(case),
+        saves_bytes=case.total_bytes,
+        caution=words.dead_caution(case.unread(), lag),
+    )
+
+
+def _left(case: Case) -> str | None:
+    """How it is known that nobody reads the topic any more; None: it is not."""
+    owner, owners = case.owner, case.history.owners
+    since, seen = case.quiet_since()
+    if case.newest - since < case.rules.dead_after or case.topic in owners.strangers:
+        return None
+    if owner is not None and owner.has_members:
+        if owner.assigned is None or case.topic in owner.assigned:
+            return None
+        return words.left_behind(owner.group_id, since, seen)
+    if (owner is None or owner.state is None) and owners.incomplete:
+        return None  # a group that is not listed may be there all the same
+    if owner is None:
+        return words.never_there(since)
+    return words.gone(owner.group_id, owner.state, since, seen)
+
+
+def not_purged(case: Case) -> Diagnosis | None:
+    """Commits move, the log start does not (any more), and retention deletes nothing."""
+    stalled, since = _stalled(case)
+    if not case.unlimited or case.keeping is not None or not stalled.any():
+        return None  # a policy that keeps a time purges in its own time
+    commits = int(case.commits[stalled].any(axis=0).sum())
+    lag = longest_lag(case.history, case.place)
+    return Diagnosis(
+        case.topic,
+        d.NOT_PURGED,
+        words.not_purged(int(stalled.sum()), case.partitions, since, commits),
+        case.evidence(case.commits[stalled]),
+        settings.purge_it(case),
+        saves_bytes=case.memory.committed_bytes.get(case.topic),
+        caution="A shorter retention is no way out: " + words.retention_caution(lag),
+    )
+
+
+def _stalled(case: Case) -> tuple[Flags, datetime]:
+    """Partitions that nobody purges (any more), and the first moment since when."""
+    found = np.zeros(case.partitions, dtype=bool)
+    since = case.newest
+    start = case.history.log_start[case.place, -1]
+    backlog = (start != ABSENT) & (case.history.committed[case.place, -1] > start)
+    for row in np.flatnonzero(backlog & (case.commits.sum(axis=1) >= _BUSY)).tolist():
+        stands = _stands_since(case, row)
+        if stands is not None:
+            found[row] = True
+            since = min(since, stands)
+    return found, since
+
+
+def _stands_since(case: Case, row: int) -> datetime | None:
+    """Since when a log start stands still below moving commits; None: that is no long pause."""
+    times = case.history.times
+    start = case.history.log_start[case.place.start + row]
+    moves = (np.flatnonzero(case.purged[row]) + 1).tolist()
+    first = moves[-1] if moves else int(np.argmax(start != ABSENT))
+    pauses = [times[b] - times[a] for a, b in pairwise(moves)]
+    patience = max([case.rules.least_span, *(_PATIENCE * pause for pause in pauses)])
+    if case.commits[row, first:].sum() < _BUSY or case.newest - times[first] < patience:
+        return None
+    return times[first]
+
+
+def two_purgers(case: Case) -> Diagnosis | None:
+    """The log start moves on between our runs, or past what was read; retention is unlimited."""
+    if not case.unlimited:
+        return None
+    passed = case.signs.beyond[case.place]
+    if passed.any():
+        sentence = words.purged_unread(int(passed.any(axis=0).sum()))
+        return Diagnosis(
+            case.topic, d.TWO_PURGERS, sentence, case.evidence(passed, "high"),
+            settings.find_the_other(case), caution=words.LOST_UNREAD,
+        )  # fmt: skip
+    foreign = int(case.foreign.any(axis=0).sum())
+    ours = case.our_purges()
+    least = case.rules.least_foreign
+    if foreign < least or (ours < least and not case.policies):
+        return None
+    hours = case.history.span.total_seconds() / 3600
+    return Diagnosis(
+        case.topic,
+        d.TWO_PURGERS,
+        words.two_purgers(case.policy_names, foreign, ours),
+        case.evidence(case.foreign),
+        settings.leave_it_to_streams(case),
+        saves_bytes=0,
+        saves_requests_per_hour=ours / hours if ours else None,
+    )
+
+
+def too_often(case: Case) -> Diagnosis | None:
+    """Nearly every commit is followed by a purge, and hardly any purge frees a segment."""
+    purges, freed = case.counted()
+    moves, busy = case.purged.sum(axis=1), case.commits.sum(axis=1)
+    eager = (moves >= case.rules.least_purges) & (moves >= _NEARLY_EVERY * busy)
+    pace = case.pace
+    if not eager.any() or purges < case.rules.least_ratio * max(freed, 1) or pace is None:
+        return None
+    if pace.advised is None or pace.advised < 2 * pace.seen:
+        return None  # another topic of the application needs the pace: this one rides along
+    ours = not case.foreign.any()
+    return Diagnosis(
+        case.topic,
+        d.TOO_OFTEN,
+        words.too_often(purges, freed, pace.seen),
+        case.evidence(case.purged),
+        settings.our_interval(case, pace) if ours else settings.streams_interval(pace),
+        saves_bytes=0,
+        saves_requests_per_hour=pace.saved_per_hour,
+        caution=None if ours else words.OLD_STREAMS,
+    )
+
+
+def retention_instead(case: Case) -> Diagnosis | None:
+    """A policy of ours keeps a time or a size of the topic: that is what retention is for."""
+    policy = case.keeping
+    if policy is None or case.foreign.any():
+        return None  # where Streams purges as well, leaving it to Streams is the better advice
+    setting = settings.retention_of_policy(case, policy)
+    return Diagnosis(
+        case.topic,
+        d.RETENTION,
+        words.retention_does_it(policy.name, policy.target, setting.name),
+        case.evidence(None, "high"),
+        setting,
+        saves_bytes=0,
+        caution=words.retention_caution(longest_lag(case.history, case.place)),
+    )

@@ -1,0 +1,172 @@
+"""The doctor's sentences, one for each thing it finds or does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from dashboard.policies.doctor import diagnosis as d
+from dashboard.policies.doctor.lag import Lag
+from dashboard.purge.words import first_letter_up, number, plural
+from dashboard.sizes import binary
+
+INTERVAL = "repartition.purge.interval.ms"
+INTERVAL_DEFAULT_MS = 30_000  # StreamsConfig; KIP-811 called it min.repartition.purge.interval.ms
+OLD_STREAMS = (
+    "Streams before 3.2 knows no such setting and purges after every commit (commit.interval.ms: "
+    "100 ms with exactly-once)."
+)
+LOST_UNREAD = (
+    "Records that were not read yet are lost: the application goes on behind them, by its "
+    "auto.offset.reset."
+)
+STRANGERS = (
+    "not known: no group is named as the topic begins, and several groups commit there; which of "
+    "them it belongs to decides"
+)
+NO_CONFIG = "not known: its retention settings could not be read (DESCRIBE_CONFIGS on the topic)"
+
+
+def at(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def span(length: timedelta) -> str:
+    """`45 s`, `12 min`, `3 h`, `2 d`: whole units, the largest of which there are two."""
+    seconds = int(length.total_seconds())
+    for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
+def lag_said(lag: Lag | None) -> str:
+    """The longest lag of the topic's application, as a warning about retention needs it."""
+    if lag is None:
+        return "how far its application was ever behind is not known from the snapshots kept"
+    if lag.open_ended:
+        return (
+            f"its application was behind by {span(lag.longest)} or more in the snapshots kept: "
+            "they do not reach further back"
+        )
+    if not lag.longest:
+        return "no snapshot kept shows its application behind"
+    return f"its application was behind by up to {span(lag.longest)} in the snapshots kept"
+
+
+def retention_caution(lag: Lag | None) -> str:
+    """Why a retention that is too short loses records of a repartition topic."""
+    return (
+        "retention deletes records whether they were read or not: a retention.ms shorter than "
+        f"the application's longest outage loses data, and {lag_said(lag)}."
+    )
+
+
+def too_short(snapshots: int, seen: timedelta, rules: d.Rules) -> str:
+    return (
+        f"not enough history yet: {plural(snapshots, 'snapshot')} over {span(seen)}; it takes "
+        f"{rules.least_snapshots} over {span(rules.least_span)}"
+    )
+
+
+def not_purged(partitions: int, of: int, since: datetime, commits: int) -> str:
+    which = "" if partitions == of else f" of {number(partitions)} of its {of} partitions"
+    return (
+        f"nobody purges it: the log start{which} stands still since {at(since)} while commits "
+        f"moved between {plural(commits, 'pair')} of snapshots, and retention is unlimited, so "
+        "its bytes grow"
+    )
+
+
+def too_often(purges: int, freed: int, seen: timedelta) -> str:
+    none = "no segment became free" if not freed else f"{plural(freed, 'segment')} became free"
+    return (
+        f"purged more often than useful: {plural(purges, 'purge')} seen at least, {none} (at most "
+        f"{span(seen)} between two purges of a partition); until a segment rolls, a purge frees "
+        "nothing"
+    )
+
+
+def never_there(since: datetime) -> str:
+    return (
+        "its application is gone: no group that its name begins with is known, and none commits "
+        f"there since {at(since)} or longer"
+    )
+
+
+def gone(owner: str, state: str | None, since: datetime, seen_commit: bool) -> str:
+    fate = "is not listed any more" if state is None else f"is {state} and has no members"
+    return f"its application is gone: group {owner} {fate}, {_last_commit(since, seen_commit)}"
+
+
+def left_behind(owner: str, since: datetime, seen_commit: bool) -> str:
+    return (
+        f"its application runs, but reads it no more: no member of group {owner} is assigned it, "
+        f"{_last_commit(since, seen_commit)} (a changed topology names its topics anew)"
+    )
+
+
+def _last_commit(since: datetime, seen: bool) -> str:
+    return f"last commit {at(since)}" if seen else f"no commit since {at(since)} or longer"
+
+
+def two_purgers(policies: str, foreign: int, ours: int) -> str:
+    mine = f"Lowwater sent {plural(ours, 'purge')}" if ours else f"policy {policies} is on"
+    return (
+        f"two purgers: {mine}, and the log start moved between {plural(foreign, 'pair')} of "
+        "snapshots past all that any run of ours asked for; retention is unlimited, so another "
+        f"purger is at work, as a rule Streams itself ({INTERVAL})"
+    )
+
+
+def purged_unread(times: int) -> str:
+    return (
+        f"another tool purges unread records: in {plural(times, 'snapshot')} the log start stood "
+        "above what its application had committed even one snapshot later. Streams purges up to "
+        "its commits and no further, retention is unlimited, and no run of ours asked for it"
+    )
+
+
+def incomplete(reasons: Sequence[str]) -> str:
+    return f"not known: its group is not listed, but groups may be missing: {'; '.join(reasons)}"
+
+
+def stopped(owner: str | None, since: datetime, seen_commit: bool, rules: d.Rules) -> str:
+    who = f"group {owner} has no members now" if owner else "no group has the name it begins with"
+    return (
+        f"not known yet: {who}, {_last_commit(since, seen_commit)}; an application is called gone "
+        f"after {span(rules.dead_after)} without a commit"
+    )
+
+
+def dead_caution(unread: int | None, lag: Lag | None) -> str:
+    """What changing the retention of a dead application's topic costs if it was not dead."""
+    if unread is None:
+        left = "How many of its records were never read is not known. "
+    else:
+        were = f"{plural(unread, 'record')} {'was' if unread == 1 else 'were'}"
+        left = f"{were} never read and would be lost. " if unread else ""
+    back = "Before the application is started again, set retention.ms back. "
+    return left + back + first_letter_up(retention_caution(lag))
+
+
+def retention_does_it(policy: str, target: str, name: str) -> str:
+    return (
+        f"retention does it better: policy {policy} purges it to {target}, and {name} of the topic "
+        "keeps the same without any request, and frees active segments too"
+    )
+
+
+def healthy(purges: int, freed: int | None, *, bounded: bool, busy: bool) -> str:
+    if purges:
+        went = "" if freed is None else f", {plural(freed, 'segment')} became free"
+        return f"healthy: {plural(purges, 'purge')} seen at least{went}"
+    if not busy:
+        return "healthy: idle, no commit moved"
+    if bounded:
+        return "healthy: no purge is seen, but its retention keeps it from growing"
+    return "healthy: nothing lies below its commits for long"
+
+
+def bytes_said(size_bytes: int | None) -> str:
+    return "its bytes, an unknown number," if size_bytes is None else f"its {binary(size_bytes)}"

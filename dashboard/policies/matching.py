@@ -1,0 +1,44 @@
+"""Which of a cluster's topics a policy is for, and whose commits decide about each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from dashboard.policy import REPARTITION, REPARTITION_SUFFIX, Policy
+
+
+def owner_of(policy: Policy, topic: str, group_ids: Collection[str]) -> str | None:
+    """The known group whose commits alone count for `topic`; None where there is none.
+
+    None too where all groups count. With the preset it is the Streams application that the name
+    tells: `<application.id>-<name>-repartition` (Kafka's `InternalTopologyBuilder`), where the
+    application id is the group id. Both parts may hold dashes, so the longest known group wins:
+    should that be wrong, it has no commits there and guards refuse.
+    """
+    if policy.committed_by != "owner":
+        return None
+    if policy.preset != REPARTITION:
+        return policy.owner if policy.owner in group_ids else None
+    prefix = topic.removesuffix(REPARTITION_SUFFIX)
+    while prefix := prefix.rpartition("-")[0]:
+        if prefix in group_ids:
+            return prefix
+    return None
+
+
+def applications(
+    policy: Policy, topics: Iterable[str], group_ids: Collection[str]
+) -> dict[str | None, tuple[str, ...]]:
+    """The policy's topics by the group whose commits count, both sorted; None comes last.
+
+    Where all groups count, all topics stand under None. Where the owner's alone count
+    (`policy.committed_by == "owner"`), those under None have no known owner: nothing says what
+    was read there, so they are not to be purged.
+    """
+    known = frozenset(group_ids)
+    found: dict[str | None, list[str]] = {}
+    for topic in sorted(topics):
+        if policy.matches(topic):
+            found.setdefault(owner_of(policy, topic, known), []).append(topic)
+    owners = sorted(found, key=lambda owner: (owner is None, owner or ""))
+    return {owner: tuple(found[owner]) for owner in owners}

@@ -1,0 +1,143 @@
+"""What kept snapshots tell of a policy's partitions, one moment after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.columns import Ints
+from dashboard.curve_tables import integers
+from dashboard.errors import StoreError
+from dashboard.policies import past_commits
+from dashboard.policies.past_commits import Commits
+from dashboard.policies.past_rows import ABSENT, GONE, Rows
+from dashboard.snapshot_files import time_of
+from dashboard.snapshots import ClusterStore
+
+Floats = npt.NDArray[np.float64]
+_OFFSETS = ["log_start_offset", "last_stable_offset", "high_watermark"]
+_LOG_DIRS = ["total_bytes", "usable_bytes"]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One snapshot, a value per row: offsets are ABSENT and sizes NaN where it does not tell.
+
+    `size_bytes` is over all replicas, of which there are `replicas`. `commits` holds what was
+    known by then; it goes on with the next moment. `fullest` is the share of the fullest log dir.
+    """
+
+    at: datetime
+    groups_complete: bool
+    log_start: Ints
+    last_stable: Ints
+    high_watermark: Ints
+    size_bytes: Floats
+    replicas: Ints
+    commits: Commits
+    fullest: float | None
+
+
+def chosen(ids: Sequence[str], since: datetime, until: datetime, most: int) -> list[str]:
+    """At most so many of these ids, the newest of each equal part of the time that they span."""
+    told = [(at, name) for name in sorted(ids) if (at := time_of(name)) and since <= at <= until]
+    if len(told) <= most:
+        return [name for _, name in told]
+    first, last = told[0][0], told[-1][0]
+    part = (last - first) / most
+    return list({min(int((at - first) / part), most - 1): name for at, name in told}.values())
+
+
+def moments(store: ClusterStore, snapshots: Sequence[str], rows: Rows) -> Iterator[Moment]:
+    """Each of these snapshots, oldest first; one that was pruned meanwhile is left out."""
+    commits = Commits(rows)
+    for snapshot in snapshots:
+        if snapshot not in rows.topic_of:
+            continue
+        try:
+            yield _moment(store, snapshot, rows, commits)
+        except StoreError as error:
+            if error.code not in GONE:
+                raise
+
+
+def _moment(store: ClusterStore, snapshot: str, rows: Rows, commits: Commits) -> Moment:
+    topic_of = rows.topic_of[snapshot]
+
+    def read(table: str, columns: list[str]) -> pa.Table:
+        return store.read("snapshots", snapshot, table, columns)
+
+    manifest = store.manifest("snapshots", snapshot)
+    log_start, last_stable, high_watermark = _offsets(
+        read("partitions", ["topic_no", "partition", *_OFFSETS]), rows, topic_of
+    )
+    size_bytes, replicas = _sizes(
+        read("replicas", ["topic_no", "partition", "size_bytes"]), rows, topic_of
+    )
+    commits.see(read("group_offsets", past_commits.READ), topic_of)
+    return Moment(
+        at=manifest.taken_at,
+        groups_complete=not manifest.details.get("groups_incomplete"),
+        log_start=log_start,
+        last_stable=last_stable,
+        high_watermark=high_watermark,
+        size_bytes=size_bytes,
+        replicas=replicas,
+        commits=commits,
+        fullest=_fullest(read("log_dirs", _LOG_DIRS)),
+    )
+
+
+def _offsets(table: pa.Table, rows: Rows, topic_of: Ints) -> list[Ints]:
+    row = rows.find(table, topic_of)
+    own = row >= 0
+    found = []
+    for name in _OFFSETS:
+        values = np.full(len(rows), ABSENT, dtype=np.int64)
+        values[row[own]] = integers(table[name], ABSENT)[own]
+        found.append(values)
+    return found
+
+
+def _sizes(table: pa.Table, rows: Rows, topic_of: Ints) -> tuple[Floats, Ints]:
+    """Bytes over all replicas and how many there are; one of unknown size counts as the others."""
+    row = rows.find(table, topic_of)
+    size = integers(table["size_bytes"], ABSENT)
+    replicas = np.bincount(row[row >= 0], minlength=len(rows))
+    told = (row >= 0) & (size >= 0)
+    known = np.bincount(row[told], minlength=len(rows))
+    total = np.bincount(row[told], weights=size[told], minlength=len(rows))
+    mean = np.divide(total, known, out=np.full(len(rows), np.nan), where=known > 0)
+    return mean * replicas, replicas
+
+
+def _fullest(log_dirs: pa.Table) -> float | None:
+    known = log_dirs.filter(pc.greater(log_dirs["total_bytes"], 0)).drop_null()
+    if not known.num_rows:
+        return None
+    total, usable = (known[name].to_numpy() for name in _LOG_DIRS)
+    return float(np.max(1 - usable / total))
+
+
+def earlier(
+    store: ClusterStore, snapshots: Sequence[str], rows: Rows
+) -> Iterator[tuple[datetime, Ints]]:
+    """When each snapshot was taken, and every high watermark in it: records below are older."""
+    for snapshot in snapshots:
+        if snapshot not in rows.topic_of:
+            continue
+        columns = ["topic_no", "partition", *_OFFSETS]
+        try:
+            table = store.read("snapshots", snapshot, "partitions", columns)
+            taken_at = store.manifest("snapshots", snapshot).taken_at
+        except StoreError as error:
+            if error.code not in GONE:
+                raise
+            continue
+        yield taken_at, _offsets(table, rows, rows.topic_of[snapshot])[2]

@@ -1,0 +1,93 @@
+"""What every group had committed by then: the last known offset, snapshot after snapshot.
+
+A group that a later snapshot does not show counts on at its last known offset, as in plans.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.columns import Flags, Ints, positions
+from dashboard.curve_tables import integers
+from dashboard.policies.past_rows import ABSENT, Rows
+
+READ = ["group_id", "topic_no", "partition", "committed_offset"]
+_GROUP_BITS = 22  # four million groups
+
+
+class Commits:
+    """One offset per row and group, in arrays that rise by row; `see` takes the next snapshot."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._codes: dict[str, int] = {}
+        self._keys = np.zeros(0, dtype=np.int64)
+        self._offsets = np.zeros(0, dtype=np.int64)
+        self._seen = np.zeros(0, dtype=np.int64)  # the keys of the last snapshot, and their places
+        self._at = np.zeros(0, dtype=np.int64)
+        self._arrange()
+
+    def see(self, table: pa.Table, topic_of: Ints) -> None:
+        """The next snapshot's `group_offsets`; `topic_of` numbers its topics as `rows` does."""
+        table = table.filter(pc.greater_equal(table["committed_offset"], 0))
+        row = self._rows.find(table, topic_of)
+        kept = np.flatnonzero(row >= 0)
+        if len(kept) < len(row):
+            table, row = table.take(pa.array(kept)), row[kept]
+        keys = row << _GROUP_BITS | self._numbered(table["group_id"])
+        if not np.array_equal(keys, self._seen):
+            self._seen, self._at = keys, self._places(keys)
+        self._offsets[self._at] = integers(table["committed_offset"], 0)
+
+    def lowest(self) -> Ints:
+        """Per row the lowest offset of all groups, ABSENT where none committed."""
+        found = np.full(len(self._rows), ABSENT, dtype=np.int64)
+        if len(self._keys):
+            found[self._row[self._first]] = np.minimum.reduceat(self._offsets, self._first)
+        return found
+
+    def complete(self) -> Flags:
+        """Rows where some group committed, and each group that committed anywhere in the topic."""
+        return self._complete
+
+    def of(self, owner: Ints) -> Ints:
+        """Per row what its owner committed: `owner` is one of `code` per row; ABSENT where none."""
+        found = np.full(len(self._rows), ABSENT, dtype=np.int64)
+        own = np.flatnonzero((self._keys & ((1 << _GROUP_BITS) - 1)) == owner[self._row])
+        found[self._row[own]] = self._offsets[own]
+        return found
+
+    def code(self, group_id: str) -> int:
+        """The number of a group, here and in `of`."""
+        return self._codes.setdefault(group_id, len(self._codes))
+
+    def _numbered(self, groups: pa.ChunkedArray) -> Ints:
+        named = pa.array(groups.combine_chunks(), pa.string()).dictionary_encode()
+        codes = np.array([self.code(name) for name in named.dictionary.to_pylist()], dtype=np.int64)
+        return codes[named.indices.to_numpy()] if len(codes) else codes
+
+    def _places(self, keys: Ints) -> Ints:
+        """Where these keys stand, after those that are new were let in."""
+        _, there = positions(keys, self._keys)
+        fresh = np.unique(keys[~there])
+        if len(fresh):
+            every = np.concatenate([self._keys, fresh])
+            order = np.argsort(every, kind="stable")
+            offsets = np.concatenate([self._offsets, np.zeros(len(fresh), dtype=np.int64)])
+            self._keys, self._offsets = every[order], offsets[order]
+            self._arrange()
+        return np.searchsorted(self._keys, keys)
+
+    def _arrange(self) -> None:
+        """What depends on which group committed where, and not on the offsets."""
+        self._row = self._keys >> _GROUP_BITS
+        new = np.ones(len(self._row), dtype=bool)
+        new[1:] = self._row[1:] != self._row[:-1]
+        self._first = np.flatnonzero(new)
+        group = self._keys & ((1 << _GROUP_BITS) - 1)
+        pairs = np.unique(self._rows.topic[self._row] << _GROUP_BITS | group)
+        of_topic = np.bincount(pairs >> _GROUP_BITS, minlength=len(self._rows.names))
+        of_row = np.bincount(self._row, minlength=len(self._rows))
+        self._complete: Flags = (of_row > 0) & (of_row == of_topic[self._rows.topic])

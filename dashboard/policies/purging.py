@@ -1,0 +1,110 @@
+"""The purge of one application: planned, queued under the service's lease, carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from dashboard.policies import cycle
+from dashboard.policies.cycle import Application
+from dashboard.policies.outcome import Outcome
+from dashboard.policy_settings import Policy
+from dashboard.purge.carrying import carry_out, held
+from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_policies import PolicyClaim
+from dashboard.purge.journal_rows import PartitionRow, RunRow
+from dashboard.purge.plan import Plan
+from dashboard.purge.queue import enqueue_policy
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore
+
+_BUDGET_OF = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where policies act: one cluster of a data folder, the journal, the settings, the clock.
+
+    `connection` is as `queue.enqueue` takes it: a worker that takes a run over connects by it.
+    """
+
+    settings: Settings
+    store: ClusterStore
+    journal: Journal
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    connection: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.store.cluster_id
+
+
+def prepared(site: Site, live: Cluster, policy: Policy, application: Application) -> cycle.Prepared:
+    """What a purge of the application would be now. Raises as `cycle.prepare` does."""
+    now = site.now()
+    return cycle.prepare(
+        live, site.settings, site.store, policy, application,
+        busy=site.journal.busy_topics(site.cluster_id),
+        use=site.journal.policy_use(site.cluster_id, policy.name, now - _BUDGET_OF),
+        now=now,
+    )  # fmt: skip
+
+
+def queued(site: Site, policy: Policy, plan: Plan, holder: str) -> str:
+    """Queue the plan for the policy: the run's id. Raises as `enqueue_policy` does."""
+    claim = PolicyClaim(policy.name, policy.definition_sha256, policy.min_purge_interval, holder)
+    return enqueue_policy(
+        site.settings, site.journal, plan, policy=policy, claim=claim,
+        connection=site.connection, now=site.now(),
+    )  # fmt: skip
+
+
+def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
+    """Carry a queued run out in this process; None when another process does already.
+
+    Raises JournalError: then its heartbeat ends, and whoever sees that goes on with it.
+    """
+    with held(site.journal, site.settings.state_dir, run_id, site.now) as first:
+        if not first:
+            return None
+        return carry_out(
+            live, site.journal, run_id, now=site.now, sleep=site.sleep,
+            read_only=lambda: site.settings.read_only,
+        )  # fmt: skip
+
+
+def of_run(planned: Outcome, plan: Plan, run: RunRow, rows: Sequence[PartitionRow]) -> Outcome:
+    """What a closed run, with its partitions, means for the application it was planned for."""
+    error = run.error or _first_left(rows)
+    return replace(
+        of_plan(planned, plan),
+        state="refused" if run.state == "refused" else "ran",
+        reason=f"{run.state}: {error.get('message', planned.reason)}",
+        code=error.get("code", planned.code),
+        run_id=run.run_id,
+    )
+
+
+def _first_left(rows: Sequence[PartitionRow]) -> dict[str, str]:
+    """Kafka's word for the first partition that is not done, such as a right that is missing."""
+    left = [row for row in rows if row.error and row.state not in ("done", "leader_done")]
+    if not left:
+        return {}
+    first = left[0]
+    count = f"{len(left)} of {len(rows)} partitions are not done"
+    return {
+        "message": f"{count}, {first.topic}-{first.partition}: {first.error}",
+        "code": str(first.error),
+    }
+
+
+def of_plan(planned: Outcome, plan: Plan) -> Outcome:
+    """The outcome with what the plan is about to purge."""
+    free = plan.free_partitions
+    sizes = [p.estimate.bytes_at_once if p.estimate else None for p in free]
+    known = [size for size in sizes if size is not None]
+    whole = sum(known) if len(known) == len(free) else None
+    return replace(planned, partitions=len(free), bytes_at_once=whole)

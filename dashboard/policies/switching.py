@@ -1,0 +1,110 @@
+"""The operators' switch: a policy runs only as somebody has seen it defined, and said so."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from dashboard import people
+from dashboard.errors import RefusedError, UsageError
+from dashboard.people import Who
+from dashboard.policy import Policy
+from dashboard.purge import queue_refusals
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_policies import PolicyState
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore
+
+Standing = Literal["on", "off", "changed"]
+
+
+def standing(policy: Policy, state: PolicyState | None) -> Standing:
+    """Whether it may run; `changed`: it was switched on, and is defined otherwise since."""
+    if state is None or not state.enabled:
+        return "off"
+    return "on" if state.definition_sha256 == policy.definition_sha256 else "changed"
+
+
+def is_for(policy: Policy, cluster: ClusterStore) -> bool:
+    """Whether the policy may run on this cluster, by its name or id."""
+    return policy.cluster is None or policy.cluster in (cluster.name, cluster.cluster_id)
+
+
+def switch_on(
+    settings: Settings,
+    journal: Journal,
+    cluster: ClusterStore,
+    policy: Policy,
+    *,
+    typed: str,
+    who: Who,
+    from_where: str,
+    now: datetime,
+) -> None:
+    """Let the policy run as it is defined now. Raises RefusedError READ_ONLY, OTHER_CLUSTER,
+    CONFIRMATION_MISMATCH, ROLE_TOO_LOW; UsageError WHO_MISSING. A second click writes nothing.
+    """
+    role = people.deciding_role(settings)
+    name = people.require(settings, who, role, f"switch on policy {policy.name}")
+    queue_refusals.read_only(settings, journal)
+    _refuse_other(cluster, policy, typed)
+    named = _named(name, policy)
+    if standing(policy, journal.policy_states(cluster.cluster_id).get(policy.name)) == "on":
+        return
+    journal.switch_policy(
+        cluster.cluster_id, policy.name, policy.definition_sha256, enabled=True, who=named,
+        typed=typed, from_where=from_where, now=now,
+    )  # fmt: skip
+
+
+def _refuse_other(cluster: ClusterStore, policy: Policy, typed: str) -> None:
+    """OTHER_CLUSTER or CONFIRMATION_MISMATCH."""
+    if not is_for(policy, cluster):
+        raise RefusedError(
+            f"policy {policy.name} is for cluster {policy.cluster}, not for {cluster.name}",
+            "Switch it on there, or correct 'cluster' in its settings.",
+            code="OTHER_CLUSTER",
+        )
+    sentence = policy.confirmation(cluster.name)
+    if typed != sentence:
+        raise RefusedError(
+            f"'{typed}' is not the confirmation of policy {policy.name}",
+            f"Repeat exactly: {sentence}",
+            code="CONFIRMATION_MISMATCH",
+        )
+
+
+def switch_off(
+    settings: Settings,
+    journal: Journal,
+    cluster: ClusterStore,
+    policy: Policy,
+    *,
+    who: Who,
+    from_where: str,
+    now: datetime,
+) -> None:
+    """No run of the policy begins any more; one in flight ends as it would.
+
+    A policy that is off stays so, and nothing is written. Raises RefusedError ROLE_TOO_LOW;
+    UsageError WHO_MISSING.
+    """
+    what = f"switch off policy {policy.name}"
+    named = _named(people.require(settings, who, "operator", what), policy)
+    state = journal.policy_states(cluster.cluster_id).get(policy.name)
+    if state is None or not state.enabled:
+        return
+    journal.switch_policy(
+        cluster.cluster_id, policy.name, policy.definition_sha256, enabled=False, who=named,
+        typed="", from_where=from_where, now=now,
+    )  # fmt: skip
+
+
+def _named(who: str, policy: Policy) -> str:
+    if not who.strip():
+        raise UsageError(
+            f"nobody is named who switches policy {policy.name}",
+            "Say who you are: the journal keeps it.",
+            code="WHO_MISSING",
+        )
+    return who.strip()

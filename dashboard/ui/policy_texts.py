@@ -1,0 +1,135 @@
+"""Policies in words: what one does, what it may not, and what its state means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from dashboard.policies.switching import Standing
+from dashboard.policies.windows import is_open, next_open
+from dashboard.policy import Policy
+from dashboard.purge.journal_policies import Lease
+from dashboard.purge.targets import parse_target
+from dashboard.purge.words import duration
+from dashboard.ui import formats
+
+START = "lowwater policies run"
+STATES = {
+    "off": "○ off",
+    "changed": "⚠ changed since it was switched on",
+    "waiting": "… waiting for its time",
+    "outside-window": "◷ outside its windows",
+    "not-triggered": "◌ its trigger does not hold",
+    "refused": "⊘ refused",
+    "budget": "▣ its budget is used up",
+    "busy": "▶ busy: a purge of its topics runs",
+    "ran": "✔ ran",
+    "nothing": "✔ nothing to purge",
+}
+STANDINGS: dict[Standing, str] = {
+    "on": "● on", "off": "○ off", "changed": "⚠ off: changed since it was switched on",
+}  # fmt: skip
+
+
+def definition(policy: Policy) -> list[tuple[str, str]]:
+    """What the policy does, as (what, how) in words."""
+    return [
+        ("Topics", _topics(policy)),
+        ("Purges", _target(policy)),
+        (
+            "How often",
+            f"a partition at most once every {duration(policy.min_purge_interval.total_seconds())}",
+        ),
+        ("At most", _budget(policy)),
+        ("When", _windows(policy)),
+        ("Only while", _trigger(policy)),
+        ("Mode", policy.mode),
+        *((f"Lifts {name}", why) for name, why in sorted(policy.overrides.items())),
+    ]
+
+
+def _topics(policy: Policy) -> str:
+    if policy.globs:
+        return f"those called {', '.join(policy.globs)}" + _narrowed(policy)
+    if policy.regex is not None:
+        return f"those that match {policy.regex}" + _narrowed(policy)
+    return "repartition topics of Kafka Streams (*-repartition)"
+
+
+def _narrowed(policy: Policy) -> str:
+    return ", of these the repartition topics" if policy.preset else ""
+
+
+def _target(policy: Policy) -> str:
+    if policy.target == "retention":
+        return "what the topic's own retention allows to go, within segments too"
+    if policy.target != "committed":
+        kept = parse_target(policy.target)
+        if kept.keep_bytes is not None:
+            return f"all but the last {formats.size(kept.keep_bytes)} of each partition"
+        return f"what is older than {kept.keep}"
+    if policy.committed_by == "all":
+        return "what every group has committed"
+    owner = policy.owner or "the application that owns the topic"
+    return f"what {owner} has committed, where no other group has committed less"
+
+
+def _budget(policy: Policy) -> str:
+    parts = []
+    if policy.most_bytes_per_hour is not None:
+        parts.append(formats.size(policy.most_bytes_per_hour))
+    if policy.most_partitions_per_hour is not None:
+        parts.append(formats.plural(policy.most_partitions_per_hour, "partition"))
+    return f"{' and '.join(parts)} an hour" if parts else "no limit is set"
+
+
+def _windows(policy: Policy) -> str:
+    if not policy.windows:
+        return "at any time"
+    return f"{', '.join(window.text for window in policy.windows)} ({policy.timezone})"
+
+
+def _trigger(policy: Policy) -> str:
+    trigger = policy.trigger
+    if trigger.share is not None:
+        return f"some log dir is more than {trigger.share:.0%} full"
+    if trigger.bytes_per_hour is not None:
+        return f"its topics grow by more than {formats.size(trigger.bytes_per_hour)} an hour"
+    return "always"
+
+
+def service(lease: Lease | None, now: datetime) -> tuple[bool, str]:
+    """Whether a service runs, and what to say of it."""
+    if lease is not None and lease.alive(now):
+        since = formats.duration(now - lease.taken_at)
+        return True, (
+            f"A service runs on {lease.host} (process {lease.pid}) for {since}. Others that are "
+            "started stand by and take over when it is gone."
+        )
+    gone = ""
+    if lease is not None:
+        gone = (
+            f" The last one, on {lease.host}, was last seen {formats.ago(lease.renewed_at, now)}."
+        )
+    return False, f"No service runs: nothing is purged.{gone}"
+
+
+def next_run(
+    policy: Policy, standing: Standing, running: bool, told: datetime | None, now: datetime
+) -> str:
+    """When the next purge may start, or what it waits for."""
+    if standing != "on":
+        return "none: it is off"
+    if not running:
+        return "none: no service runs"
+    if told is not None and told > now:
+        return f"in {formats.duration(told - now)}"
+    if not is_open(policy, now):
+        return f"in {formats.duration(next_open(policy, now) - now)}"
+    return "as soon as a partition is due"
+
+
+def elsewhere(policies: Sequence[Policy]) -> str:
+    """Which policies are for other clusters."""
+    named = ", ".join(f"{policy.name} ({policy.cluster})" for policy in policies)
+    return f"For other clusters, and not shown: {named}."

@@ -1,0 +1,114 @@
+"""Policies: what purges by itself, what would it have done, and who switched it on?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import streamlit as st
+
+from dashboard.clock import utc_now
+from dashboard.policy import Policy
+from dashboard.ui import (
+    context,
+    formats,
+    markup,
+    policy_first,
+    policy_past,
+    policy_switch,
+    policy_table,
+    policy_texts,
+    policy_views,
+    repartition_cards,
+    routes,
+    runs,
+    states,
+)
+from dashboard.ui.context import Screen
+from dashboard.ui.header import header
+from dashboard.ui.markup import text
+from dashboard.ui.policy_views import PolicyView
+from dashboard.ui.runs import open_journal
+
+_LIVE = timedelta(seconds=5)
+
+
+def show() -> None:
+    """The service, all policies, the chosen one in full, and what the repartition doctor sees."""
+    screen = context.load()
+    header(screen)
+    states.notes(screen)
+    own, others = policy_views.for_cluster(screen.settings, screen.cluster)
+    if own:
+        screen.snapshot.read("topics")
+        st.fragment(states.guarded(show_all), run_every=_LIVE)(screen, own)
+        show_one(screen, chosen(own))
+    else:
+        policy_first.show(screen)
+    if others:
+        st.caption(policy_texts.elsewhere(others))
+    states.guarded(repartition_cards.show)(screen)
+
+
+def show_all(screen: Screen, policies: Sequence[Policy]) -> None:
+    """Whether a service runs, and a line per policy; redrawn by itself."""
+    journal, now = open_journal(), utc_now()
+    lease = policy_views.lease_of(journal, screen.cluster)
+    read_only = screen.settings.read_only or journal.read_only()
+    st.html(policy_table.service_html(lease, now, read_only))
+    markup.draw(policy_table.alerts_html(journal.untold_alerts(screen.cluster.cluster_id), now))
+    running = lease is not None and lease.alive(now)
+    found = policy_views.views(journal, screen.cluster, policies, now)
+    st.html(policy_table.table_html(found, running, now))
+
+
+def chosen(policies: Sequence[Policy]) -> Policy:
+    """The policy that the address names, or the reader chose; the first one else."""
+    if len(policies) == 1:
+        return policies[0]
+    names = [policy.name for policy in policies]
+    name = st.selectbox("Policy", names, key="policy", bind="query-params")
+    return policies[names.index(name)]
+
+
+def show_one(screen: Screen, policy: Policy) -> None:
+    """One policy; its past week comes last, since it may take seconds to read."""
+    with st.container(border=True):
+        st.fragment(states.guarded(show_now), run_every=_LIVE)(screen, policy)
+        policy_switch.switch(screen, policy)
+    if screen.findings is None:
+        st.caption("No analysis yet: bytes of the past week are spread evenly over offsets.")
+    policy_past.show(policy_past.simulation(screen, policy), policy)
+
+
+def show_now(screen: Screen, policy: Policy) -> None:
+    """What it does, how it stands, what is held back, and its last runs."""
+    journal, now = open_journal(), utc_now()
+    lease = policy_views.lease_of(journal, screen.cluster)
+    (view,) = policy_views.views(journal, screen.cluster, [policy], now)
+    st.html(f'<div class="lw"><h2>{text(policy.name)}</h2></div>')
+    left, right = st.columns(2, gap="medium")
+    left.html(policy_table.definition_html(view))
+    with right:
+        running = lease is not None and lease.alive(now)
+        use = policy_views.used(journal, screen.cluster, view, now)
+        st.html(policy_table.now_html(view, running, use, now))
+        show_runs(view, now)
+    markup.draw(policy_table.blocked_html(view))
+
+
+def show_runs(view: PolicyView, now: datetime) -> None:
+    """The newest runs, each a link to itself."""
+    st.html('<div class="lw"><h3>Last runs <small>of this week</small></h3></div>')
+    for run in policy_views.last_runs(open_journal(), view):
+        routes.link(
+            "purge", f"**{runs.RUN_WORDS[run.state]}** {runs.said(run, now)}", run=run.run_id
+        )
+    rest = len(view.runs) - policy_views.LAST_RUNS
+    if not view.runs:
+        st.caption("None.")
+    elif rest > 0:
+        st.caption(f"and {formats.number(rest)} more: the page Audit lists them.")
+
+
+show()

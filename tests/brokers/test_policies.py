@@ -1,0 +1,141 @@
+"""A policy's service on real brokers: it follows commits, bounds the disk, and dies well."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.cli.main import main
+from tests.brokers.policy_bench import PolicyBench, Process
+from tests.brokers.purge_bench import Bench
+
+
+def made(bench: Bench, folder: Path, seconds: float) -> Iterator[PolicyBench]:
+    found = PolicyBench(bench, folder, timedelta(seconds=seconds))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def often(bench: Bench, tmp_path: Path) -> Iterator[PolicyBench]:
+    yield from made(bench, tmp_path, 1)
+
+
+@pytest.fixture
+def seldom(bench: Bench, tmp_path: Path) -> Iterator[PolicyBench]:
+    yield from made(bench, tmp_path, 5)
+
+
+def assert_interval(policy: PolicyBench) -> None:
+    """Each purge was queued the interval after the one before it really began."""
+    queued = [run.queued_at for run in policy.runs()]
+    for began, then in zip(policy.starts(), queued[1:], strict=False):
+        assert then - began >= policy.interval
+
+
+def test_a_service_follows_the_commits_and_ends_at_sigterm(
+    bench: Bench, often: PolicyBench
+) -> None:
+    bench.topic(100, name=often.topic)
+    bench.commit(often.app, often.topic, {0: 60})
+    often.switch_on()
+    service = often.service()
+    service.until(lambda: bench.log_start(often.topic) == 60)
+    bench.commit(often.app, often.topic, {0: 90})
+    service.until(lambda: bench.log_start(often.topic) == 90)
+    assert service.end() == 130, service.log()
+    assert [run.state for run in often.runs()] == ["done", "done"]
+    assert_interval(often)
+    assert bench.journal.lease(bench.store.cluster_id) is None
+    assert bench.journal.verify().ok
+
+
+def test_a_topic_of_an_unknown_group_is_refused_and_visible(
+    bench: Bench, often: PolicyBench, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    bench.topic(10, name=often.topic)
+    often.switch_on()
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(often.source))
+    assert main(["policies", "run", "--once", "--json"]) == 3
+    (refused,) = [e for e in events(capsys) if e["event"] == "cycle"]
+    assert (refused["state"], refused["code"]) == ("refused", "OWNER_UNKNOWN")
+    assert often.topic in refused["reason"]
+    assert main(["policies", "check", "--json"]) == 3
+    (policy,) = events(capsys)[0]["policies"]
+    assert policy["status"]["state"] == "refused"
+    assert (often.runs(), bench.log_start(often.topic)) == ([], 0)
+
+
+@pytest.mark.slow
+def test_of_two_services_one_acts_and_the_other_takes_over(
+    bench: Bench, seldom: PolicyBench
+) -> None:
+    bench.topic(0, name=seldom.topic)
+    seldom.switch_on()
+    with seldom.application(per_second=50):
+        first = seldom.service()
+        first.until(lambda: "leading" in first.kinds())
+        second = seldom.service()
+        second.until(lambda: "standby" in second.kinds())
+        assert second.events[0]["leader"]["pid"] == first.pid
+        first.until(lambda: len(seldom.runs()) >= 2)
+        assert "cycle" not in second.kinds()
+        assert first.end(signal.SIGKILL) == -signal.SIGKILL
+        before = len(seldom.runs())
+        second.until(lambda: "leading" in second.kinds())
+        second.until(lambda: len(seldom.runs()) >= before + 2)
+        assert second.end() == 130, second.log()
+    assert_interval(seldom)
+    assert bench.journal.verify().ok
+
+
+@pytest.mark.slow
+def test_three_minutes_of_a_busy_application_keep_its_disk_bounded(
+    bench: Bench, seldom: PolicyBench
+) -> None:
+    bench.topic(0, name=seldom.topic)
+    seldom.switch_on()
+    seconds, sizes = 180, []
+    with seldom.application(per_second=300) as application:
+        service = seldom.service()
+        service.until(lambda: len(seldom.runs()) > 0)
+        began = time.monotonic()
+        first = len(seldom.runs())
+        while time.monotonic() - began < seconds:
+            time.sleep(2)
+            sizes.append(seldom.bytes_on_disk())
+        runs = len(seldom.runs()) - first
+        assert_follows(seldom, service)
+        produced = 3 * application.produced_bytes
+        assert service.end() == 130, service.log()
+    assert seconds / 5 / 2 <= runs <= seconds / 5 + 1
+    assert_interval(seldom)
+    # A segment (1 MiB), what comes between two purges, two checks for old segments, and deletion.
+    per_second = produced / seconds
+    assert max(sizes) <= 3 * 2**20 + per_second * (5 + 2 * 5 + 1 + 5), (max(sizes), produced)
+    assert max(sizes) < produced / 4
+    assert bench.journal.verify().ok
+
+
+def assert_follows(policy: PolicyBench, service: Process) -> None:
+    """The log start moves on again and again, close behind the end."""
+    found = set()
+    for _ in range(3):
+        found.add(policy.bench.log_start(policy.topic))
+        seen = len(policy.runs())
+        service.until(lambda seen=seen: len(policy.runs()) > seen, 20)  # type: ignore[misc]
+        time.sleep(1)
+    assert len(found) == 3
+    assert all(a is not None and a > 0 for a in found)
+
+
+def events(capsys: pytest.CaptureFixture[str]) -> list[dict]:  # type: ignore[type-arg]
+    """The objects on stdout."""
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]

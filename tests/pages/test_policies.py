@@ -1,0 +1,284 @@
+"""Policies: their state, the switch with its sentence, what is blocked, the past week."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard.clock import format_time, utc_now
+from dashboard.policy_settings import Policy, policy_settings
+from dashboard.purge.drafts import PlanRequest
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_alerts import Event
+from dashboard.purge.journal_policies import PolicyClaim
+from dashboard.purge.journal_rows import Options
+from dashboard.purge.targets import parse_target
+from dashboard.purge_settings import LIFTABLE_GUARDS
+from tests.pages.conftest import Open, said
+from tests.pages.purges import a_plan
+from tests.support import sample_store
+
+SENTENCE = "switch on policy orders on prod-eu"
+ORDERS = """
+[policies.orders]
+topics = ["orders*"]
+most_bytes_per_hour = "10GiB"
+windows = ["Mon-Sun 00:00-24:00"]
+overrides = { "under-replicated" = "one broker is often late" }
+"""
+OpenPolicies = Callable[..., AppTest]
+
+
+@pytest.fixture
+def open_policies(open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenPolicies:
+    """`open_policies(settings, variant, **query)`: the page with these settings beside it."""
+
+    def open_it(settings: str = ORDERS, variant: str | None = "plain", **query: str) -> AppTest:
+        path = tmp_path / "lowwater.toml"
+        path.write_text(settings)
+        monkeypatch.setenv("LOWWATER_SETTINGS", str(path))
+        return open_page("policies", variant, **query)
+
+    return open_it
+
+
+def defined(text: str = ORDERS, name: str = "orders") -> Policy:
+    found = policy_settings(tomllib.loads(text)["policies"], "here", LIFTABLE_GUARDS)
+    return next(policy for policy in found if policy.name == name)
+
+
+def switched_on(journal: Journal, policy: Policy | None = None) -> None:
+    one = policy or defined()
+    journal.switch_policy(
+        sample_store.CLUSTER_ID, one.name, one.definition_sha256, enabled=True, who="eve",
+        typed="", from_where="a test", now=utc_now(),
+    )  # fmt: skip
+
+
+def typed(app: AppTest, text: str) -> AppTest:
+    field = next(f for f in app.text_input if f.label == "Confirmation")
+    return field.set_value(text).run()
+
+
+def test_a_policy_is_off_until_its_sentence_is_typed(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    app = open_policies()
+    text = said(app)
+    assert "○ off" in text
+    assert "No service runs: nothing is purged." in text
+    assert "<code>lowwater policies run</code>" in text
+    assert f"<code>{SENTENCE}</code>" in text
+    for words in (
+        "<dt>Topics</dt><dd>those called orders*</dd>",
+        "<dd>10.0 GiB an hour</dd>",
+        "What it would have done",
+        "purged in at least 1 run",
+        "One snapshot is kept of this time",
+    ):
+        assert words in text
+    assert app.button(key="policy-on").disabled
+
+    typed(app, "switch on policy order on prod-eu")
+    assert app.button(key="policy-on").disabled
+    assert "The button is enabled when the sentence matches." in said(app)
+
+    typed(app, SENTENCE)
+    app.button(key="policy-on").click().run()
+    state = journal.policy_states(sample_store.CLUSTER_ID)["orders"]
+    assert (state.enabled, state.who) == (True, "ada")
+    assert state.definition_sha256 == defined().definition_sha256
+    assert [entry.body["typed"] for entry in journal.entries()] == [SENTENCE]
+    assert "● on; switched on" in said(app)
+    assert not any(button.key == "policy-on" for button in app.button)
+
+
+def test_off_is_one_click_with_a_name(open_policies: OpenPolicies, journal: Journal) -> None:
+    switched_on(journal)
+    app = open_policies()
+    assert not any(field.label == "Confirmation" for field in app.text_input)
+    app.text_input(key="policy-who").set_value(" ").run()
+    assert app.button(key="policy-off").disabled
+
+    app.text_input(key="policy-who").set_value("bob").run()
+    app.button(key="policy-off").click().run()
+    state = journal.policy_states(sample_store.CLUSTER_ID)["orders"]
+    assert (state.enabled, state.who) == (False, "bob")
+    assert "by bob from dashboard on" in said(app)
+
+
+def test_a_policy_changed_since_it_was_switched_on_is_off(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal, defined(ORDERS.replace("10GiB", "5GiB")))
+    app = open_policies()
+
+    assert "⚠ off: changed since it was switched on" in said(app)
+    assert "Its definition changed since it was switched on: confirm it as it is now." in said(app)
+    typed(app, SENTENCE)
+    app.button(key="policy-on").click().run()
+    assert "● on; switched on" in said(app)
+
+
+def test_read_only_refuses_on_and_lets_off(open_policies: OpenPolicies, journal: Journal) -> None:
+    journal.set_read_only(True, "eve", utc_now())
+    app = open_policies()
+    typed(app, SENTENCE)
+    assert app.button(key="policy-on").disabled
+    assert "Purges are switched off (read-only): no policy can be switched on." in said(app)
+    assert "⏸ Every purge is switched off (read-only)" in said(app)
+
+    switched_on(journal)
+    app = open_policies()
+    app.button(key="policy-off").click().run()
+    assert not journal.policy_states(sample_store.CLUSTER_ID)["orders"].enabled
+
+
+def test_read_only_that_comes_after_the_page_refuses_at_the_click(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    app = open_policies()
+    typed(app, SENTENCE)
+    journal.set_read_only(True, "eve", utc_now())
+    app.button(key="policy-on").click().run()
+
+    assert journal.policy_states(sample_store.CLUSTER_ID) == {}
+    assert "Purges are switched off (READ_ONLY)" in said(app)
+
+
+def status(journal: Journal, **body: object) -> None:
+    whole = {
+        "state": "refused", "reason": "2 partitions are guarded", "next_at": None,
+        "last_run": None, "topics": 1, "partitions": 6, "blocked": [], "errors": [], **body,
+    }  # fmt: skip
+    journal.write_policy_status(sample_store.CLUSTER_ID, "orders", whole, utc_now())
+
+
+def test_the_service_its_next_run_and_what_guards_hold_back(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal)
+    now = utc_now()
+    journal.take_lease(
+        sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(minutes=5), now=now
+    )
+    guard = {"name": "share-group", "reason": "Share <b>x</b> reads", "lift": "Let it acknowledge."}
+    status(
+        journal,
+        next_at=format_time(now + timedelta(minutes=10, seconds=30)),
+        blocked=[{"topic": "orders", "partition": p, "guards": [guard]} for p in (0, 1, 4)]
+        + [{"topic": f"o{n}", "partition": 7, "guards": [guard]} for n in range(16)],
+        errors=[{"application": None, "code": "GROUPS_INCOMPLETE", "reason": "no right"}],
+    )
+    text = said(open_policies())
+
+    assert "▶ A service runs on ops-1 (process 77)" in text
+    assert "in 10 min</abbr>" in text
+    assert "⊘ refused: 2 partitions are guarded" in text
+    assert "6 partitions of 1 topic" in text
+    assert 'orders<br><small><abbr title="0, 1, 4">3 partitions</abbr>' in text
+    assert "<td>o13-7</td><td><code>share-group</code></td>" in text
+    assert "Share &lt;b&gt;x&lt;/b&gt; reads</td><td>Let it acknowledge.</td>" in text
+    assert "and 2 reasons more" in text
+    assert "⚠ orders: no right (GROUPS_INCOMPLETE)" in text
+
+
+def test_its_last_runs_and_the_hours_use_lead_to_the_runs(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal)
+    now = utc_now()
+    journal.take_lease(
+        sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(minutes=5), now=now
+    )
+    one = defined()
+    run_id, _ = journal.insert(
+        a_plan(PlanRequest(("orders",), parse_target("committed"))), token="t", mode="wait-all",
+        who="policy orders", from_where="ops-1", typed="", connection={}, now=now,
+        options=Options(30_000, 500, 2, 3_600_000),
+        policy=PolicyClaim(one.name, one.definition_sha256, one.min_purge_interval, "h1"),
+    )  # fmt: skip
+    app = open_policies()
+    text = said(app)
+
+    assert "1 partition started, <abbr" in text
+    assert "3.0 MiB</abbr> of <abbr" in text
+    (link,) = [link for link in app.page_link if "○ queued" in link.label]
+    assert "by policy orders" in link.label
+    assert f"run={run_id}" in link.proto.query_string
+    assert "none this week" not in text
+
+
+def test_a_service_that_is_gone_is_told_with_when_it_was_seen(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal)
+    journal.take_lease(
+        sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(seconds=15),
+        now=utc_now() - timedelta(minutes=3),
+    )  # fmt: skip
+    text = said(open_policies())
+    assert "No service runs: nothing is purged. The last one, on ops-1, was last seen 3 min" in text
+    assert "none: no service runs" in text
+
+
+def test_alerts_that_the_webhook_did_not_take_are_told(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    cluster, now = sample_store.CLUSTER_ID, utc_now() - timedelta(minutes=20)
+    events = [Event("stalled", f"run {n}", f"run {n} <stalls>", {}) for n in (1, 2)]
+    journal.see_alerts(cluster, events, ending=(), quiet=timedelta(hours=1), now=now)
+    assert "not told" not in said(open_policies()), "nothing has failed yet"
+    journal.claim_alerts(cluster, ["stalled"], until=utc_now(), now=utc_now())
+    journal.alerts_failed(cluster, events, error="HTTP 502", retry_at=utc_now())
+    text = said(open_policies())
+    assert "2 alerts not told to the webhook: HTTP 502" in text
+    assert "run 1 &lt;stalls&gt; (seen 20 min ago, 1 attempt), and 1 more" in text
+    journal.alerts_told(cluster, events, utc_now())
+    assert "not told" not in said(open_policies())
+
+
+def test_one_of_several_is_chosen_and_others_clusters_are_named(
+    open_policies: OpenPolicies,
+) -> None:
+    more = '\n[policies.pay]\ntopics = ["payments"]\n[policies.far]\ntopics = ["x"]\ncluster = "us"'
+    app = open_policies(ORDERS + more, policy="pay")
+    text = said(app)
+
+    assert "<code>switch on policy pay on prod-eu</code>" in text
+    assert "<td><b>orders</b></td>" in text and "<td><b>pay</b></td>" in text
+    assert "<td><b>far</b></td>" not in text
+    assert "For other clusters, and not shown: far (us)." in text
+
+    app.selectbox(key="policy").select("orders").run()
+    assert f"<code>{SENTENCE}</code>" in said(app)
+
+
+def test_without_a_policy_a_section_to_copy_is_shown(open_policies: OpenPolicies) -> None:
+    app = open_policies("")
+    assert "No policy is set up" in said(app)
+    section = app.code[0].value
+    assert 'cluster = "prod-eu"' in section
+    (policy,) = policy_settings(tomllib.loads(section)["policies"], "the sample", LIFTABLE_GUARDS)
+    assert policy.most_bytes_per_hour == 10 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        (None, "No snapshot yet"),
+        ("no-analysis", "No analysis yet: bytes of the past week are spread evenly"),
+        ("broker-missing", "Broker 3 did not answer"),
+        ("incomplete", "The list of consumer groups is incomplete"),
+        ("stale", "⚠ stale"),
+    ],
+)
+def test_each_state_is_designed(
+    open_policies: OpenPolicies, variant: str | None, expected: str
+) -> None:
+    assert expected in said(open_policies(variant=variant))

@@ -1,0 +1,214 @@
+"""`lowwater policies`: what it prints, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.cli.main import main
+from dashboard.clock import utc_now
+from dashboard.purge.journal import Journal
+from dashboard.snapshots import ClusterStore, Store
+from tests.unit.policies.service_room import Streams
+
+TOPIC = "billing-sum-repartition"
+SETTINGS = """
+state_dir = "state"
+operator = "ann"
+[policies.streams]
+preset = "repartition"
+min_purge_interval_ms = 1000
+[policies.elsewhere]
+topics = ["x"]
+cluster = "other"
+"""
+SENTENCE = "switch on policy streams on prod"
+
+
+class Live(Streams):
+    """The cluster that the command line connects to."""
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@pytest.fixture
+def live(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
+    (alone / "lowwater.toml").write_text(SETTINGS)
+    monkeypatch.delenv("LOWWATER_STATE_DIR")
+    store = ClusterStore(Store("data"), "cluster-1")
+    store.write_connection("here:9092", None, "prod")
+    made = Live()
+    made.topic(TOPIC)
+    made.produce(TOPIC, 10)
+    made.commit("billing", TOPIC)
+    monkeypatch.setattr("dashboard.cluster.live.connect", lambda *_: made)
+    return made
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[dict[str, Any]]]:
+    """The exit code and the objects on stdout."""
+    code = main(["policies", *words, "--json"])
+    return code, [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_check_tells_what_would_go_and_sends_nothing(
+    live: Live, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, (value,) = call(capsys, "check")
+    assert code == 0
+    (policy,) = value["policies"]
+    assert (policy["name"], policy["standing"], policy["held_by"]) == ("streams", "off", "off")
+    assert policy["confirmation"] == SENTENCE
+    (application,) = policy["applications"]
+    assert application["state"] == "would-run"
+    assert (application["application"], application["due"]) == ("billing", 1)
+    assert application["topics"] == [TOPIC]
+    assert policy["past_week"]["purges"] == 0
+    assert (live.sent, value["leader"]) == ([], None)
+
+
+def test_check_exits_3_when_all_there_is_to_purge_is_refused(
+    live: Live, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live.commit("audit", TOPIC, offset=3)
+    code, (value,) = call(capsys, "check")
+    assert code == 3
+    (application,) = value["policies"][0]["applications"]
+    assert application["blocked"][0]["guards"][0]["name"] == "unread-by-group"
+    assert application["code"] == "GUARDED"
+
+
+def test_check_without_json_names_the_sentence_and_the_guards(
+    live: Live, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live.commit("audit", TOPIC, offset=3)
+    main(["policies", "check"])
+    text = capsys.readouterr().out
+    assert f'lowwater policies on streams --confirm "{SENTENCE}"' in text
+    assert "unread-by-group" in text
+
+
+def test_a_policy_is_switched_on_by_its_sentence_and_off_without(
+    live: Live, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, (value,) = call(capsys, "on", "streams", "--confirm", "yes")
+    assert (code, value["error"]["code"]) == (3, "CONFIRMATION_MISMATCH")
+    code, (value,) = call(capsys, "on", "streams", "--confirm", SENTENCE)
+    assert (code, value["standing"], value["who"]) == (0, "on", "ann")
+    code, (value,) = call(capsys, "off", "streams")
+    assert (code, value["standing"]) == (0, "off")
+
+
+def test_once_runs_one_cycle_and_ends(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "on", "streams", "--confirm", SENTENCE)
+    code, events = call(capsys, "run", "--once")
+    assert code == 0
+    assert [e["event"] for e in events] == ["leading", "cycle"]
+    assert events[1]["state"] == "ran"
+    assert live.log_start(TOPIC) == 10
+    assert live.closed
+    code, events = call(capsys, "run", "--once")
+    assert code == 0, "the lease was given up: the next call leads"
+    assert len(live.sent) == 1, "the interval is not over"
+
+
+def test_once_is_refused_while_another_leads(
+    live: Live, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "on", "streams", "--confirm", SENTENCE)
+    with _leading():
+        code, events = call(capsys, "run", "--once")
+    assert (code, events[-1]["error"]["code"]) == (3, "NOT_LEADING")
+    assert live.sent == []
+
+
+def test_once_without_a_cluster_is_exit_4(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "on", "streams", "--confirm", SENTENCE)
+    live.down = True
+    code, events = call(capsys, "run", "--once")
+    assert (code, events[-1]["error"]["code"]) == (4, "CLUSTER_UNREACHABLE")
+
+
+def test_the_service_goes_on_until_a_signal_and_gives_up_the_lease(
+    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "on", "streams", "--confirm", SENTENCE)
+
+    def end() -> None:
+        until = time.monotonic() + 20
+        while live.log_start(TOPIC) < 10 and time.monotonic() < until:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end).start()
+    code, events = call(capsys, "run")
+    assert code == 130
+    assert "ran" in {e.get("state") for e in events}
+    journal = Journal(alone / "state" / "journal.sqlite")
+    assert journal.lease("cluster-1") is None
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("on",),
+        ("check", "streams"),
+        ("check", "--once"),
+        ("off", "streams", "--confirm", "x"),
+        ("on", "unknown", "--confirm", "x"),
+    ],
+)
+def test_wrong_usage_is_named(
+    live: Live, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    code, (value,) = call(capsys, *words)
+    assert (code, value["error"]["code"]) in ((1, "USAGE"), (1, "POLICY_UNKNOWN"))
+
+
+def test_a_cluster_without_policies_is_named(
+    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (alone / "lowwater.toml").write_text("")
+    code, (value,) = call(capsys, "check")
+    assert (code, value["error"]["code"]) == (1, "NO_POLICY")
+
+
+@contextmanager
+def _leading() -> Any:
+    journal = Journal(Path("state") / "journal.sqlite")
+    from datetime import timedelta
+
+    ttl = timedelta(minutes=5)
+    journal.take_lease("cluster-1", "other", host="far", pid=7, ttl=ttl, now=utc_now())
+    yield
+    journal.close()
+
+
+def test_the_documented_service_reads_its_settings_and_knows_its_flags(
+    alone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
+    chapter = text.split("### As a supervised process")[1]
+    (alone / "client.properties").write_text("security.protocol=PLAINTEXT\n")
+    toml = chapter.split("```toml\n")[1].split("```")[0]
+    for place in ("/etc/lowwater/", "/var/lib/lowwater/"):
+        toml = toml.replace(place, f"{alone}/")
+    (alone / "lowwater.toml").write_text(toml)
+    monkeypatch.delenv("LOWWATER_STATE_DIR")
+    line = next(x for x in chapter.splitlines() if x.startswith("ExecStart="))
+    words = line.split("/lowwater ")[1].split()
+    assert main(words) == 1, "nothing was collected there"
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "NO_SNAPSHOT"

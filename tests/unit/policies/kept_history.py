@@ -1,0 +1,116 @@
+"""Kept snapshots of a topic or two, made of a few numbers, for what a policy would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from tests.support.sample_partitions import table_of
+
+CLUSTER = "c1"
+BYTES = 10  # of each record, on each of two replicas
+
+
+@dataclass(frozen=True)
+class Log:
+    """A partition in one snapshot; `commits` maps groups to offsets."""
+
+    end: int
+    commits: Mapping[str, int | None] = field(default_factory=dict)
+    start: int = 0
+    topic: str = "t"
+    partition: int = 0
+    stable: int | None = None
+    size_bytes: int | None = -1  # of each replica; -1: BYTES a record
+    topic_id: str = ""
+
+    @property
+    def replica_bytes(self) -> int | None:
+        return self.size_bytes if self.size_bytes != -1 else (self.end - self.start) * BYTES
+
+
+def store(root: Path) -> ClusterStore:
+    """An empty store of one cluster."""
+    found = ClusterStore(Store(str(root)), CLUSTER)
+    found.write_connection("127.0.0.1:9", None, "prod-eu")
+    return found
+
+
+def snapshot(
+    cluster: ClusterStore,
+    at: datetime,
+    logs: Sequence[Log],
+    *,
+    used: float = 0.5,
+    configs: Mapping[str, str] | None = None,
+    incomplete: Sequence[str] = (),
+    groups: Sequence[str] | None = None,
+) -> str:
+    """Write and commit a snapshot; `used` is the share of its one log dir."""
+    numbers = {topic: n for n, topic in enumerate(sorted({(g.topic, g.topic_id) for g in logs}))}
+    known = groups if groups is not None else sorted({g for log in logs for g in log.commits})
+    tables: dict[str, list[dict[str, Any]]] = {
+        "topics": [
+            {"topic_no": n, "topic": topic, "topic_id": topic_id or topic}
+            for (topic, topic_id), n in numbers.items()
+        ],
+        "partitions": [], "replicas": [], "group_offsets": [],
+        "groups": [{"group_id": group} for group in known],
+        "log_dirs": [{"broker_id": 1, "log_dir": "/d", "total_bytes": 1000,
+                      "usable_bytes": round(1000 * (1 - used))}],
+        "configs": [
+            {"scope": "topic", "name": topic, "key": key, "value": value}
+            for topic, _ in numbers for key, value in (configs or {}).items()
+        ],
+    }  # fmt: skip
+    for log in logs:
+        place = {"topic_no": numbers[log.topic, log.topic_id], "partition": log.partition}
+        stable = log.end if log.stable is None else log.stable
+        tables["partitions"].append(
+            {**place, "log_start_offset": log.start, "last_stable_offset": stable,
+             "high_watermark": log.end}
+        )  # fmt: skip
+        tables["replicas"] += [
+            {**place, "broker_id": b, "log_dir": "/d", "size_bytes": log.replica_bytes}
+            for b in (1, 2)
+        ]
+        tables["group_offsets"] += [
+            {**place, "group_id": g, "committed_offset": o} for g, o in log.commits.items()
+        ]
+    writer = cluster.begin("snapshots", at)
+    for name, rows in tables.items():
+        writer.write(name, table_of(SNAPSHOT_TABLES[name], rows, writer.id, at))
+    writer.commit(0.1, {"groups_incomplete": list(incomplete)})
+    return writer.id
+
+
+def analysis(
+    cluster: ClusterStore,
+    at: datetime,
+    *,
+    knots: Sequence[tuple[int, int]] = (),
+    guards: Mapping[int, Sequence[str]] | None = None,
+    replicas: int = 2,
+) -> None:
+    """Findings about topic `t`: the curve of partition 0, and guards by partition."""
+    writer = cluster.begin("findings", at)
+    curves = [
+        {"topic": "t", "topic_id": "t", "partition": 0, "broker_id": b, "log_dir": "/d",
+         "offset": offset, "bytes_below": below, "is_base": False, "method": "history",
+         "segment_bytes": 1 << 30}
+        for b in range(1, replicas + 1) for offset, below in knots
+    ]  # fmt: skip
+    stands = [
+        {"topic": "t", "partition": partition, "target": "committed",
+         "guards": [{"name": name, "reason": "r", "lift": "l"} for name in names]}
+        for partition, names in (guards or {}).items()
+    ]  # fmt: skip
+    for name, rows in (("curves", curves), ("reclaimable", stands)):
+        writer.write(name, table_of(FINDING_TABLES[name], rows, writer.id, at))
+    writer.commit(0.1, {})
+    cluster.set_latest(writer.id)

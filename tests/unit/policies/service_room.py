@@ -1,0 +1,195 @@
+"""Streams applications in a cluster in memory, a journal in a file, and services on a clock."""
+
+# ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dashboard.errors import ClusterError
+from dashboard.model import (
+    ConfigEntry,
+    DeleteRecordsResult,
+    Group,
+    GroupListing,
+    GroupOffset,
+    PartitionState,
+    TopicPartition,
+    TopicState,
+)
+from dashboard.policies.purging import Site
+from dashboard.policies.service import Service
+from dashboard.policies.switching import switch_on
+from dashboard.policy_settings import Policy
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import RunRow
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+from tests.unit.policies.examples import policy
+from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
+from tests.unit.purge.room import Clock
+
+REPARTITION = 'preset = "repartition"\nmin_purge_interval_ms = 5000'
+
+
+class Streams(FakeCluster):
+    """Topics that applications write and read; each commits where it has read."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.commits_of: dict[str, dict[TopicPartition, int]] = {}
+        self.down = False
+        self.closed = 0
+        self.unreadable: set[str] = set()  # topics whose configs are refused
+        self.starts: list[tuple[datetime, TopicPartition]] = []
+        self.now: datetime | None = None
+
+    def topic(self, name: str, partitions: int = 1) -> None:
+        for n in range(partitions):
+            self.parts[TopicPartition(name, n)] = FakePartition(
+                {1: 0, 2: 0, 3: 0}, high_watermark=0, last_stable_offset=0
+            )
+
+    def produce(self, topic: str, count: int, partition: int = 0) -> None:
+        p = self.parts[TopicPartition(topic, partition)]
+        p.high_watermark += count
+        p.last_stable_offset = p.high_watermark
+
+    def commit(self, group: str, topic: str, partition: int = 0, offset: int | None = None) -> None:
+        """The group has read up to `offset`, or all."""
+        key = TopicPartition(topic, partition)
+        upto = self.parts[key].high_watermark if offset is None else offset
+        self.commits_of.setdefault(group, {})[key] = upto
+
+    def log_start(self, topic: str, partition: int = 0) -> int:
+        p = self.parts[TopicPartition(topic, partition)]
+        return p.starts[p.leader_id or 1]
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def cluster_id(self) -> str:
+        self._answers()
+        return self.id
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        self._answers()
+        known = sorted({key.topic for key in self.parts})
+        return {name: self._state(name) for name in (known if names is None else names)}
+
+    def _state(self, name: str) -> TopicState:
+        parts = tuple(
+            PartitionState(name, k.partition, p.leader_id, p.epoch, (1, 2, 3), p.isr)
+            for k, p in sorted(self.parts.items())
+            if k.topic == name
+        )
+        if not parts:
+            return TopicState(name, None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")
+        return TopicState(name, f"id-{name}", False, parts)
+
+    def configs(
+        self, topics: Iterable[str], brokers: Iterable[int] = ()
+    ) -> tuple[ConfigEntry, ...]:
+        self._answers()
+        return tuple(
+            ConfigEntry("topic", name, "cleanup.policy", "delete", "DEFAULT_CONFIG")
+            for name in topics
+            if name not in self.unreadable
+        )
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        self._answers()
+        offsets = tuple(
+            GroupOffset(group, *key, offset)
+            for group, by in sorted(self.commits_of.items())
+            for key, offset in sorted(by.items())
+        )
+        groups = tuple(Group(g, "classic", "Empty", 0) for g in sorted(self.commits_of))
+        return GroupListing(groups, offsets, self.incomplete)
+
+    def delete_records(
+        self,
+        leader_id: int,
+        targets: Mapping[TopicPartition, int],
+        *,
+        timeout_ms: int,
+        leader_only: bool = False,
+    ) -> DeleteRecordsResult:
+        self._answers()
+        if self.now is not None:
+            self.starts += [(self.now, key) for key in targets]
+        return super().delete_records(
+            leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
+        )
+
+    def offsets(self, *args: Any, **kwargs: Any) -> Any:
+        self._answers()
+        return super().offsets(*args, **kwargs)
+
+    def _answers(self) -> None:
+        if self.down:
+            raise ClusterError("no broker answers", "Start it.", retriable=True)
+
+
+class ServiceRoom:
+    """One cluster with applications, and services that come and go beside one journal."""
+
+    def __init__(self, folder: Path, *policies: Policy) -> None:
+        self.folder = folder
+        self.live = Streams()
+        self.clock = Clock()
+        self.store = ClusterStore(Store(str(folder / "data")), self.live.id)
+        self.store.write_connection("here:9092", None, "prod")
+        self.settings = Settings(
+            data=str(folder / "data"),
+            state_dir=folder,
+            policies=policies or (policy(REPARTITION, "streams"),),
+        )
+        (folder / "journal.sqlite").write_bytes(_empty_journal())
+        self.journal = Journal(folder / "journal.sqlite")
+        # These tests end services, never the machine: nothing has to reach the disk.
+        self.journal.file._db.execute("PRAGMA synchronous=OFF")
+        self.events: list[dict[str, Any]] = []
+        for each in self.settings.policies:
+            self.switch_on(each)
+
+    def switch_on(self, each: Policy) -> None:
+        switch_on(
+            self.settings, self.journal, self.store, each, typed=each.confirmation("prod"),
+            who="ann", from_where="here", now=self.clock(),
+        )  # fmt: skip
+
+    def service(self, **change: Any) -> Service:
+        site = Site(self.settings, self.store, self.journal, self.clock, self.clock.sleep)
+        return Service(site, lambda: self.live, emit=self.events.append, **change)
+
+    def pass_time(self, service: Service, seconds: float) -> None:
+        """Let the service have its turns for so long."""
+        until = self.clock() + timedelta(seconds=seconds)
+        while self.clock() < until:
+            wait = service.turn()
+            left = (until - self.clock()).total_seconds()
+            self.clock.sleep(max(0.001, min(wait, left)))
+
+    def runs(self) -> list[RunRow]:
+        """Oldest first."""
+        return self.journal.runs()[::-1]
+
+    def status(self, name: str = "streams") -> dict[str, Any]:
+        return self.journal.policy_statuses(self.live.id)[name][1]
+
+    def told(self, event: str) -> list[dict[str, Any]]:
+        return [e for e in self.events if e["event"] == event]
+
+
+@cache
+def _empty_journal() -> bytes:
+    """Making a journal's tables takes a tenth of a second; a copy of them takes none."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.sqlite"
+        Journal(path).close()
+        return path.read_bytes()

@@ -1,0 +1,85 @@
+"""Receipts of many runs are followed by one thread, which leaves the cluster in peace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import ClusterError, LowwaterError
+from dashboard.policies.following import Following
+from tests.unit.policies.service_room import ServiceRoom, Streams
+
+TOPICS = tuple(f"app{n}-sum-repartition" for n in range(3))
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[ServiceRoom]:
+    made = ServiceRoom(tmp_path)
+    for topic in TOPICS:
+        made.live.topic(topic)
+        made.live.produce(topic, 10)
+        made.live.commit(topic.split("-")[0], topic)
+    made.service().turn()
+    yield made
+    made.journal.close()
+
+
+def following(room: ServiceRoom, errors: list[LowwaterError]) -> Following:
+    made = Following(room.journal, lambda: room.live, room.clock, room.clock.sleep, errors.append)
+    for run in room.runs():
+        made.add(run.run_id)
+    return made
+
+
+def test_each_run_is_followed_to_its_final_receipt(room: ServiceRoom) -> None:
+    errors: list[LowwaterError] = []
+    found = following(room, errors)
+    while found.runs:
+        room.clock.sleep(max(0.05, found.turn()))
+    assert len(room.runs()) == 3
+    assert all(run.receipt_final for run in room.runs())
+    assert errors == []
+
+
+def test_looks_take_a_fifth_of_the_time(room: ServiceRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = following(room, [])
+    whole = Streams.log_dirs
+
+    def slow(*args: object) -> object:
+        room.clock.sleep(2)
+        return whole(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Streams, "log_dirs", slow)
+    began = room.clock()
+    rest = found.turn()
+    took = (room.clock() - began).total_seconds()
+    assert took > 0
+    assert rest == 4 * took
+
+
+def test_an_outage_is_told_and_followed_through(room: ServiceRoom) -> None:
+    errors: list[LowwaterError] = []
+    found = following(room, errors)
+
+    def gone() -> Streams:
+        raise ClusterError("no broker answers", "Start it.")
+
+    found.live = gone
+    for _ in range(50):
+        room.clock.sleep(max(0.5, found.turn()))
+    assert {error.code for error in errors} == {"CLUSTER_UNREACHABLE"}
+    assert len(found.runs) == 3
+    found.live = lambda: room.live
+    while found.runs:
+        room.clock.sleep(max(0.05, found.turn()))
+    assert all(run.receipt_final for run in room.runs())
+
+
+def test_a_clock_that_stepped_back_holds_no_look_up(room: ServiceRoom) -> None:
+    found = following(room, [])
+    for _ in range(3):
+        found.turn()
+    room.clock.sleep(-3600)
+    assert found.turn() == 0, "it looked at once"

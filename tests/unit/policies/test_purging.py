@@ -1,0 +1,45 @@
+"""What a run that closed means for its policy's status: the first thing not done, by name."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dashboard.policies import purging
+from dashboard.policies.outcome import Outcome
+
+PLANNED = Outcome("busy", "2 of 2 partitions", "app")
+DENIED = "TOPIC_AUTHORIZATION_FAILED"
+
+
+def row(partition: int, state: str, error: str | None = None) -> Any:
+    return SimpleNamespace(topic="t", partition=partition, state=state, error=error)
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "rows", "reason", "code"),
+    [
+        ("done", None, [row(0, "done")], "done: 2 of 2 partitions", None),
+        # A leader that answered late is done all the same.
+        ("done", None, [row(0, "leader_done", "REQUEST_TIMED_OUT")], "done: 2 of 2", None),
+        (
+            "partial", None, [row(0, "done"), row(1, "not_done", DENIED)],
+            f"partial: 1 of 2 partitions are not done, t-1: {DENIED}", DENIED,
+        ),
+        (
+            "refused", {"message": "read-only", "code": "READ_ONLY"}, [row(0, "not_done", "X")],
+            "refused: read-only", "READ_ONLY",
+        ),
+    ],
+)  # fmt: skip
+def test_a_run_that_closed_says_what_is_not_done(
+    state: str, error: dict[str, str] | None, rows: list[Any], reason: str, code: str | None
+) -> None:
+    plan: Any = SimpleNamespace(free_partitions=())
+    run: Any = SimpleNamespace(state=state, error=error, run_id="r1")
+    found = purging.of_run(PLANNED, plan, run, rows)
+    assert found.reason.startswith(reason)
+    assert (found.code, found.run_id) == (code, "r1")
+    assert found.state == ("refused" if state == "refused" else "ran")

@@ -1,0 +1,82 @@
+"""The service's threads: runs end in good order, what dies beside them is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.clock import utc_now
+from dashboard.policies.purging import Site
+from dashboard.policies.running import serve
+from dashboard.policies.service import Service
+from tests.unit.policies.service_room import ServiceRoom
+
+TOPIC = "billing-sum-repartition"
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[ServiceRoom]:
+    made = ServiceRoom(tmp_path)
+    made.settings = replace(made.settings, broker_timeout=timedelta(seconds=5))
+    made.live.topic(TOPIC)
+    made.live.produce(TOPIC, 10)
+    made.live.commit("billing", TOPIC)
+    yield made
+    made.journal.close()
+
+
+def served(room: ServiceRoom, stop: threading.Event, **change: Any) -> Service:
+    site = Site(room.settings, room.store, room.journal, utc_now, time.sleep)
+    return serve(site, lambda: room.live, emit=room.events.append, stop=stop, **change)
+
+
+def stopped_when(said: Callable[[], bool]) -> threading.Event:
+    """Set once something is so, at the latest after 20 s."""
+    stop = threading.Event()
+
+    def watch() -> None:
+        until = time.monotonic() + 20
+        while not said() and time.monotonic() < until:
+            time.sleep(0.01)
+        stop.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    return stop
+
+
+def test_a_run_in_flight_ends_before_the_service_does(room: ServiceRoom) -> None:
+    sending, whole = threading.Event(), room.live.delete_records
+
+    def slow(*args: Any, **options: Any) -> Any:
+        sending.set()
+        time.sleep(0.5)  # it is told to stop meanwhile
+        return whole(*args, **options)
+
+    room.live.delete_records = slow  # type: ignore[method-assign]
+    served(room, stopped_when(sending.is_set))
+    assert [run.state for run in room.runs()] == ["done"]
+    assert room.journal.lease(room.live.id) is None
+
+
+def test_alerts_that_fail_are_told_and_stop_nothing(room: ServiceRoom) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("no alert today")
+
+    served(room, stopped_when(lambda: bool(room.runs() and room.told("error"))), alert=broken)
+    assert room.runs()
+    assert "no alert today" in room.told("error")[0]["error"]["message"]
+
+
+def test_the_service_follows_what_it_purged(room: ServiceRoom) -> None:
+    def receipt() -> bool:
+        return bool(room.runs() and room.runs()[0].receipt)
+
+    served(room, stopped_when(receipt))
+    assert room.runs()[0].receipt is not None

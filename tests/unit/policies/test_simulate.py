@@ -1,0 +1,326 @@
+"""What a policy would have done last week: purges, bytes, both backlogs, and what is not known."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.policies import simulate
+from dashboard.policies.simulate import Simulation, week
+from dashboard.snapshots import ClusterStore
+from tests.unit.policies.examples import NOON, policy
+from tests.unit.policies.kept_history import Log, analysis, snapshot, store
+
+HOUR = timedelta(hours=1)
+READ = {"g": 0}
+
+
+def hourly(cluster: ClusterStore, hours: Sequence[Sequence[Log]]) -> None:
+    """A snapshot an hour, the last one just now."""
+    for at, logs in enumerate(hours):
+        snapshot(cluster, NOON - HOUR * (len(hours) - 1 - at), logs)
+
+
+def backlogs(found: Simulation) -> list[tuple[int, int]]:
+    return [(own, without) for _, own, without in found.points]
+
+
+def told(found: Simulation) -> str:
+    return "\n".join(found.notes)
+
+
+def test_a_backlog_grows_without_the_policy_and_is_taken_at_each_snapshot_with_it(
+    tmp_path: Path,
+) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 50})], [Log(200, {"g": 150})], [Log(300, {"g": 250})]])
+    found = week(cluster, policy(), NOON)
+
+    # 10 bytes a record on each of two replicas.
+    assert backlogs(found) == [(1000, 1000), (2000, 3000), (2000, 5000)]
+    assert (found.purges, found.partitions, found.bytes) == (3, 1, 5000)
+    assert (found.largest_backlog_bytes, found.largest_backlog_without_bytes) == (2000, 5000)
+    assert (found.snapshots, found.topics) == (3, 1)
+    assert (found.from_, found.to) == (NOON - 2 * HOUR, NOON)
+    assert "3 snapshots were read, 60 min apart (median)" in told(found)
+    assert "at most once, where the policy may start one every 30 s" in told(found)
+
+
+def test_what_retention_took_is_not_counted_for_the_policy(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 50})], [Log(200, {"g": 150}, start=120)]])
+    found = week(cluster, policy(), NOON)
+
+    assert backlogs(found) == [(1000, 1000), (600, 600)]
+    assert found.bytes == 1600
+    assert "The log start of 1 partition moved by retention or by purges" in told(found)
+
+
+def test_the_lowest_of_all_groups_decides_also_of_one_that_is_gone(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"a": 90, "b": 40})], [Log(200, {"a": 190})]])
+    found = week(cluster, policy(), NOON)
+
+    assert backlogs(found) == [(800, 800), (0, 800)]
+    assert found.bytes == 800
+
+
+def test_a_partition_without_a_commit_of_one_of_its_topics_groups_is_kept(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    logs = [Log(100, {"a": 50, "b": 50}), Log(100, {"a": 50, "b": None}, partition=1)]
+    hourly(cluster, [logs])
+    found = week(cluster, policy(), NOON)
+
+    assert (found.partitions, found.bytes) == (1, 1000)
+    assert backlogs(found) == [(2000, 2000)]
+    assert "1 partition is kept at some snapshot for the sake of groups" in told(found)
+
+
+def test_the_owners_commits_decide_unless_another_group_has_read_less(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    name = "app-store-repartition"
+    hourly(
+        cluster,
+        [
+            [
+                Log(100, {"app": 60}, topic=name),
+                Log(100, {"app": 60, "spy": 20}, topic="app-other-repartition"),
+                Log(100, {"x": 70}, topic="lost-repartition"),
+                Log(100, {"app": 60}, topic="no-such"),
+            ]
+        ],
+    )
+    found = week(cluster, policy('preset = "repartition"'), NOON)
+
+    assert (found.topics, found.partitions, found.bytes) == (3, 1, 1200)
+    assert "No group is known that owns lost-repartition" in told(found)
+    assert "1 partition is kept at some snapshot for the sake of groups" in told(found)
+
+
+def test_each_application_has_a_run_of_its_own(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    logs = [
+        Log(100, {app: 60}, topic=f"{app}-{n}-repartition") for app in ("a", "b") for n in (1, 2)
+    ]
+    hourly(cluster, [logs])
+    assert week(cluster, policy('preset = "repartition"'), NOON).purges == 2
+
+
+def test_the_interval_passes_between_two_purges(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100 * n, {"g": 100 * n - 50})] for n in range(1, 6)])
+    found = week(cluster, policy(f"min_purge_interval_ms = {2 * 3600 * 1000}"), NOON)
+
+    assert found.purges == 3
+    assert backlogs(found)[1:3] == [(2000, 3000), (4000, 5000)]
+    assert "5 snapshots were read, 60 min apart (median)." in found.notes
+
+
+def test_windows_triggers_and_missing_groups_keep_it_back_and_are_told(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    for hour, (used, incomplete) in enumerate([(0.9, ["no right"]), (0.5, []), (0.9, [])]):
+        logs = [Log(100 * (hour + 1), {"g": 100 * hour + 50})]
+        at = NOON - HOUR * (2 - hour)
+        snapshot(cluster, at, logs, used=used, incomplete=incomplete)
+    found = week(cluster, policy('trigger = "disk-above:80%"'), NOON)
+    assert (found.purges, found.bytes) == (1, 5000)
+    assert "At 1 of 3 snapshots its trigger, disk-above:80%, did not hold" in told(found)
+    assert "At 1 of 3 snapshots the list of groups was incomplete" in told(found)
+
+    closed = week(cluster, policy('windows = ["Wed 11:30-13:00"]'), NOON)
+    assert (closed.purges, closed.bytes) == (1, 5000)
+    assert "At 2 of 3 snapshots its windows were closed" in told(closed)
+
+    grown = week(cluster, policy('trigger = "growth-above:1KiB/h"'), NOON)
+    assert grown.purges == 2
+    assert "At 1 of 3 snapshots its trigger" in told(grown)
+    assert week(cluster, policy('trigger = "growth-above:2KiB/h"'), NOON).purges == 0
+
+
+def test_a_budget_is_spent_on_the_longest_waiting_first(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+
+    def logs(hour: int) -> list[Log]:
+        return [Log(100 * hour, {"g": 100 * hour}, partition=p) for p in (0, 1)]
+
+    hourly(cluster, [logs(1), logs(2), logs(3)])
+    by_count = week(cluster, policy("most_partitions_per_hour = 1"), NOON)
+    assert (by_count.purges, by_count.partitions) == (3, 2)
+    assert by_count.bytes == 2000 + 4000 + 4000
+    assert "At 3 of 3 snapshots its budget left partitions out" in told(by_count)
+
+    by_bytes = week(cluster, policy('most_bytes_per_hour = "2048B"'), NOON)
+    # What partition 1 has to wait for in the first hour is more than an hour's bytes ever after.
+    assert (by_bytes.purges, by_bytes.partitions, by_bytes.bytes) == (3, 1, 6000)
+
+
+def test_what_is_not_measured_waits_for_a_budget_and_is_told(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 50}, size_bytes=None)]])
+
+    free = week(cluster, policy(), NOON)
+    assert (free.purges, free.partitions, free.bytes) == (1, 1, 0)
+    assert "1 partition is not measured at some snapshot" in told(free)
+    assert week(cluster, policy('most_bytes_per_hour = "1GiB"'), NOON).purges == 0
+
+    two = [Log(100, {"g": 50}, size_bytes=None), Log(100, {"g": 50}, partition=1)]
+    snapshot(cluster, NOON + HOUR, two)
+    budgeted = week(cluster, policy('most_bytes_per_hour = "1GiB"'), NOON + HOUR)
+    assert (budgeted.partitions, budgeted.bytes) == (1, 1000)
+
+
+def test_the_last_records_stay_that_a_target_keeps(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 100})], [Log(200, {"g": 190})]])
+
+    # 500 bytes of the leader's log are 50 records.
+    by_bytes = week(cluster, policy('target = "keep:500B"'), NOON)
+    assert backlogs(by_bytes) == [(1000, 1000), (2000, 3000)]
+    # Only the first snapshot is an hour old, and nothing tells what was older than it.
+    by_age = week(cluster, policy('target = "keep:1h"'), NOON)
+    assert backlogs(by_age) == [(0, 0), (2000, 2000)]
+    assert "1 partition is not told by any older snapshot what keep:1h keeps" in told(by_age)
+    # The group has not read what is too old, so nobody purges it.
+    assert week(cluster, policy('target = "keep:50B"'), NOON).bytes == 1900
+
+
+def test_snapshots_before_the_week_tell_what_was_old_at_its_beginning(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    for at, end in ((NOON - timedelta(days=7, hours=1), 100), (NOON - timedelta(days=6), 200)):
+        snapshot(cluster, at, [Log(end, {"g": end})])
+    found = week(cluster, policy('target = "keep:1d"'), NOON)
+
+    assert backlogs(found) == [(2000, 2000)]
+    assert found.from_ == NOON - timedelta(days=6)
+
+
+def test_retention_is_read_from_the_topics_settings(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    for hour, end in ((2, 100), (0, 200)):
+        snapshot(
+            cluster,
+            NOON - HOUR * hour,
+            [Log(end, {"g": end})],
+            configs={"retention.ms": "3600000", "retention.bytes": "-1"},
+        )
+    assert week(cluster, policy('target = "retention"'), NOON).bytes == 2000
+
+    shutil.rmtree(tmp_path)
+    unknown = store(tmp_path)
+    for hour in (2, 0):
+        half = {"retention.ms": "3600000"}
+        snapshot(unknown, NOON - HOUR * hour, [Log(100, {"g": 100})], configs=half)
+    found = week(unknown, policy('target = "retention"'), NOON)
+    assert found.bytes == 0
+    assert "1 partition is not told by any older snapshot what retention keeps" in told(found)
+
+
+def test_bytes_still_on_disk_are_those_of_the_newest_curve(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    # Large records first: of 100 records' 1,000 bytes the first 50 hold 900.
+    hourly(cluster, [[Log(100, {"g": 50})]])
+    analysis(cluster, NOON, knots=[(0, 0), (50, 900), (100, 1000)])
+
+    assert week(cluster, policy(), NOON).bytes == 1800
+
+
+def test_a_log_start_that_passed_the_policys_is_read_from_the_curve_too(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 20})], [Log(200, {"g": 150}, start=100)]])
+    analysis(cluster, NOON, knots=[(0, 0), (100, 1000), (200, 2000)])
+    found = week(cluster, policy(), NOON)
+
+    assert backlogs(found) == [(400, 400), (1000, 1000)]
+
+
+def test_what_left_before_the_newest_curve_is_spread_evenly(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 60})], [Log(200, {"g": 150}, start=100)]])
+    analysis(cluster, NOON, knots=[(100, 0), (150, 900), (200, 1000)])
+    found = week(cluster, policy(), NOON)
+
+    assert backlogs(found) == [(1200, 1200), (1800, 1800)]
+    assert found.bytes == 3000
+
+
+def test_a_topic_that_was_recreated_is_another_one(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    old, new = Log(1000, {"g": 900}, topic_id="old"), Log(100, {"g": 50}, topic_id="new")
+    hourly(cluster, [[old], [new]])
+    found = week(cluster, policy(), NOON)
+
+    assert backlogs(found) == [(18000, 18000), (1000, 1000)]
+    assert (found.partitions, found.topics) == (2, 1)
+    assert "moved" not in told(found)
+
+    analysis(cluster, NOON, guards={0: ["share-group"]})
+    guarded = week(cluster, policy(), NOON)
+    assert guarded.purges == 0
+    assert "1 partition is guarded today" in told(guarded)
+
+
+def test_what_is_guarded_today_counts_as_guarded_unless_the_policy_lifts_it(
+    tmp_path: Path,
+) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 50}, partition=p) for p in range(3)]])
+    guards = {0: ["share-group"], 1: ["readers-undeclared"], 2: ["unread-by-group"]}
+    analysis(cluster, NOON, guards=guards)
+
+    found = week(cluster, policy(), NOON)
+    assert (found.partitions, found.bytes) == (1, 1000)
+    assert "2 partitions are guarded today" in told(found)
+    assert "(readers-undeclared on 1, share-group on 1)" in told(found)
+    lifted = policy('overrides = {"readers-undeclared" = "known"}')
+    assert week(cluster, lifted, NOON).partitions == 2
+
+
+def test_an_open_transaction_is_not_passed(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 90}, stable=40)]])
+    assert week(cluster, policy(), NOON).bytes == 800
+
+
+def test_without_snapshots_or_topics_nothing_is_said_but_why(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    nothing = week(cluster, policy(), NOON)
+    assert (nothing.points, nothing.purges) == ((), 0)
+    assert "No snapshot of this time is kept" in told(nothing)
+
+    hourly(cluster, [[Log(100, {"g": 50})]])
+    elsewhere = week(cluster, policy('topics = ["other"]'), NOON)
+    assert "No topic that policy p is for" in told(elsewhere)
+    assert elsewhere.to_json()["points"] == []
+
+
+def test_a_snapshot_that_is_damaged_is_left_out(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 50})], [Log(200, {"g": 150})]])
+    first, second = cluster.ids("snapshots")
+    for broken, table in ((first, "topics"), (second, "group_offsets")):
+        path = Path(cluster.path, "snapshots", broken, f"{table}.parquet")
+        whole = path.read_bytes()
+        path.write_bytes(b"PAR1 not really")
+        assert len(week(cluster, policy(), NOON).points) == 1
+        path.write_bytes(whole)
+
+    for broken in (first, second):
+        Path(cluster.path, "snapshots", broken, "group_offsets.parquet").write_bytes(b"")
+    assert "No snapshot of this time is kept" in told(week(cluster, policy(), NOON))
+
+
+def test_of_many_snapshots_only_as_many_are_read_as_can_be_afforded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate, "_MOST_CELLS", 2)
+    monkeypatch.setattr(simulate, "_FEWEST", 1)
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100 + n, {"g": 50})] for n in range(8)])
+    found = week(cluster, policy(), NOON)
+
+    assert found.snapshots == 2
+    assert found.to == NOON

@@ -1,0 +1,112 @@
+"""The switch of a policy: by its sentence and a name only, and only as it is defined then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import LowwaterError
+from dashboard.policies.switching import is_for, standing, switch_off, switch_on
+from dashboard.policy import Policy
+from dashboard.purge.journal import Journal
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+from tests.unit.policies.examples import NOON, policy
+
+SENTENCE = "switch on policy p on prod-eu"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = Journal(tmp_path / "journal.sqlite")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> ClusterStore:
+    found = ClusterStore(Store(str(tmp_path)), "c1")
+    found.write_connection("127.0.0.1:9", None, "prod-eu")
+    return found
+
+
+def switched_on(
+    journal: Journal,
+    cluster: ClusterStore,
+    of: Policy,
+    *,
+    typed: str = SENTENCE,
+    who: str = "ada",
+    settings: Settings | None = None,
+) -> None:
+    found = settings or Settings()
+    switch_on(found, journal, cluster, of, typed=typed, who=who, from_where="here", now=NOON)
+
+
+def test_on_by_its_sentence_and_off_by_a_name(journal: Journal, cluster: ClusterStore) -> None:
+    assert standing(policy(), journal.policy_states("c1").get("p")) == "off"
+
+    for who in ("ada", "eve"):  # the second one finds it on
+        switched_on(journal, cluster, policy(), who=who)
+    state = journal.policy_states("c1")["p"]
+    assert (standing(policy(), state), state.who) == ("on", "ada")
+
+    for who in (" bob ", "eve"):
+        switch_off(Settings(), journal, cluster, policy(), who=who, from_where="here", now=NOON)
+    state = journal.policy_states("c1")["p"]
+    assert (standing(policy(), state), state.who) == ("off", "bob")
+    assert [entry.body["typed"] for entry in journal.entries()] == [SENTENCE, ""]
+
+
+def test_a_policy_that_is_defined_otherwise_since_is_not_on(
+    journal: Journal, cluster: ClusterStore
+) -> None:
+    switched_on(journal, cluster, policy())
+    state = journal.policy_states("c1")["p"]
+
+    assert standing(policy("most_partitions_per_hour = 5"), state) == "changed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"typed": "switch on policy p on prod-us"}, "CONFIRMATION_MISMATCH"),
+        ({"typed": ""}, "CONFIRMATION_MISMATCH"),
+        ({"who": "  "}, "WHO_MISSING"),
+        ({"settings": replace(Settings(), read_only=True)}, "READ_ONLY"),
+    ],
+)
+def test_refused_and_left_off(
+    journal: Journal, cluster: ClusterStore, changes: dict[str, str], code: str
+) -> None:
+    with pytest.raises(LowwaterError) as error:
+        switched_on(journal, cluster, policy(), **changes)  # type: ignore[arg-type]
+
+    assert error.value.code == code
+    assert journal.policy_states("c1") == {}
+
+
+def test_an_approvers_switch_refuses_on_but_not_off(
+    journal: Journal, cluster: ClusterStore
+) -> None:
+    switched_on(journal, cluster, policy())
+    journal.set_read_only(True, "eve", NOON)
+    with pytest.raises(LowwaterError, match="switched every purge off"):
+        switched_on(journal, cluster, policy())
+
+    switch_off(Settings(), journal, cluster, policy(), who="ada", from_where="here", now=NOON)
+    assert standing(policy(), journal.policy_states("c1")["p"]) == "off"
+
+
+def test_a_policy_of_another_cluster_is_not_switched_on_here(
+    journal: Journal, cluster: ClusterStore
+) -> None:
+    assert is_for(policy('cluster = "prod-eu"'), cluster)
+    assert is_for(policy('cluster = "c1"'), cluster)
+    elsewhere = policy('cluster = "test"')
+    assert not is_for(elsewhere, cluster)
+    with pytest.raises(LowwaterError, match="is for cluster test"):
+        switched_on(journal, cluster, elsewhere)

@@ -1,0 +1,84 @@
+"""A trigger speaks by the newest findings; what is not known triggers nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.policies.triggers import Triggered, triggered
+from dashboard.policy import Policy
+from tests.unit.policies.examples import NOON, policy
+
+MINUTE = timedelta(minutes=1)
+DISK = policy('trigger = "disk-above:80%"')
+GROWTH = policy('topics = ["a*"]\ntrigger = "growth-above:1KiB/h"')
+
+
+def _disk(total: int | None, usable: int | None, **more: Any) -> dict[str, Any]:
+    row = {"taken_at": NOON, "broker_id": 1, "log_dir": "/d", "total_bytes": total}
+    return {**row, "usable_bytes": usable, **more}
+
+
+def _growth(topic: str | None, growth: int | None, **more: Any) -> dict[str, Any]:
+    row = {"taken_at": NOON, "topic": topic, "broker_id": None, "log_dir": None}
+    return {**row, "growth_per_hour": growth, **more}
+
+
+def _asked(policy: Policy, *rows: dict[str, Any], after: timedelta = MINUTE) -> Triggered:
+    """With the rows in the table that the trigger is about, and none in the other."""
+    disks, growth = (rows, ()) if policy.trigger.kind == "disk-above" else ((), rows)
+    return triggered(policy, disks, growth, now=NOON + after, every=MINUTE)
+
+
+def test_always_needs_no_findings() -> None:
+    assert _asked(policy()).now
+
+
+@pytest.mark.parametrize("found", [DISK, GROWTH])
+def test_without_findings_nothing_is_triggered(found: Policy) -> None:
+    assert not _asked(found).now
+    assert "lowwater watch" in _asked(found).reason
+
+
+def test_the_fullest_log_dir_decides_and_is_named() -> None:
+    found = _asked(DISK, _disk(1000, 900), _disk(1000, 150, broker_id=3, log_dir="/e"))
+    assert found.now
+    assert "/e of broker 3, 85.0%" in found.reason
+
+
+def test_exactly_the_share_is_not_above_it() -> None:
+    assert not _asked(DISK, _disk(1000, 200)).now
+    assert _asked(DISK, _disk(1000, 199)).now
+
+
+def test_disks_that_nobody_measured_are_told_and_count_for_nothing() -> None:
+    assert not _asked(DISK, _disk(None, None), _disk(1000, None), _disk(0, 0)).now
+    found = _asked(DISK, _disk(None, None), _disk(10, 1))
+    assert found.now and "1 more not known" in found.reason
+
+
+@pytest.mark.parametrize("found", [DISK, GROWTH])
+def test_findings_older_than_three_rounds_trigger_nothing(found: Policy) -> None:
+    row = _growth("a", 5000) | _disk(10, 1, broker_id=None)
+    assert _asked(found, row, after=3 * MINUTE).now
+    late = _asked(found, row, after=3 * MINUTE + timedelta(milliseconds=1))
+    assert not late.now and "2026-03-04T12:00:00.000Z" in late.reason
+
+
+def test_growth_is_that_of_the_policys_topics_together() -> None:
+    assert _asked(GROWTH, _growth("a1", 1000), _growth("a2", 25), _growth("b", 0)).now
+    assert not _asked(GROWTH, _growth("a1", 1024), _growth("b", 9**9), _growth(None, 9**9)).now
+    once = _growth("a1", 1000), _growth("a1", 1000, broker_id=1, log_dir="/d")
+    assert not _asked(GROWTH, *once).now
+    shrinking = _asked(GROWTH, _growth("a1", 2000), _growth("a2", -1500))
+    assert not shrinking.now
+
+
+def test_growth_that_is_not_known_triggers_nothing() -> None:
+    assert "history" in _asked(GROWTH, _growth("a", None)).reason
+    assert "no topic" in _asked(GROWTH, _growth("b", 5000)).reason
+    assert not _asked(GROWTH, _growth("a", None)).now
+    some = _asked(GROWTH, _growth("a", None), _growth("a2", 5000))
+    assert some.now and "1 more topics not known" in some.reason

@@ -1,0 +1,108 @@
+"""A policy in words, its next run, the sample for a cluster, and the chart's lines."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import timedelta
+
+import pytest
+
+from dashboard.policy_settings import policy_settings
+from dashboard.purge.journal_policies import Lease
+from dashboard.purge_settings import LIFTABLE_GUARDS
+from dashboard.ui import policy_first, policy_past
+from dashboard.ui.policy_texts import definition, next_run, service
+from tests.unit.policies.examples import NOON, policy
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "how"),
+    [
+        ('topics = ["a*", "b"]', "Topics", "those called a*, b"),
+        ('topics_regex = "x.*"', "Topics", "those that match x.*"),
+        ('preset = "repartition"', "Topics", "repartition topics of Kafka Streams (*-repartition)"),
+        ('preset = "repartition"\ntopics = ["a*"]', "Topics",
+         "those called a*, of these the repartition topics"),
+        ("", "Purges", "what every group has committed"),
+        ('committed_by = "owner"\nowner = "billing"', "Purges",
+         "what billing has committed, where no other group has committed less"),
+        ('target = "keep:3d"', "Purges", "what is older than 3d"),
+        ('target = "keep:10GiB"', "Purges", "all but the last 10.0 GiB of each partition"),
+        ('target = "retention"', "Purges", "what the topic's own retention allows to go, within "
+         "segments too"),
+        ("min_purge_interval_ms = 90000", "How often", "a partition at most once every 90 s"),
+        ("", "At most", "no limit is set"),
+        ("most_partitions_per_hour = 5\nmost_bytes_per_hour = \"1GiB\"", "At most",
+         "1.0 GiB and 5 partitions an hour"),
+        ('windows = ["Mon 22:00-06:00"]\ntimezone = "Europe/Berlin"', "When",
+         "Mon 22:00-06:00 (Europe/Berlin)"),
+        ('trigger = "disk-above:80%"', "Only while", "some log dir is more than 80% full"),
+        ('trigger = "growth-above:5GiB/h"', "Only while",
+         "its topics grow by more than 5.0 GiB an hour"),
+        ('overrides = {"under-replicated" = "why"}', "Lifts under-replicated", "why"),
+    ],
+)  # fmt: skip
+def test_every_part_of_a_definition_is_said(text: str, what: str, how: str) -> None:
+    assert dict(definition(policy(text)))[what] == how
+
+
+def test_the_next_run_needs_a_switch_a_service_and_an_open_window() -> None:
+    plain, closed = policy(), policy('windows = ["Wed 22:00-23:00"]')
+    soon = NOON + timedelta(seconds=42)
+
+    assert next_run(plain, "off", True, soon, NOON) == "none: it is off"
+    assert next_run(plain, "changed", True, soon, NOON) == "none: it is off"
+    assert next_run(plain, "on", False, soon, NOON) == "none: no service runs"
+    assert next_run(plain, "on", True, soon, NOON) == "in 42 s"
+    assert next_run(plain, "on", True, None, NOON) == "as soon as a partition is due"
+    assert next_run(closed, "on", True, None, NOON) == "in 10 h"
+
+
+def test_a_lease_that_has_expired_is_no_service() -> None:
+    begun = NOON - timedelta(hours=2)
+    lease = Lease("c", "h", "ops-1", 7, begun, NOON, NOON + timedelta(seconds=15))
+    assert service(lease, NOON) == (
+        True,
+        "A service runs on ops-1 (process 7) for 2 h. Others that are started stand by and take "
+        "over when it is gone.",
+    )
+    later = NOON + timedelta(minutes=1)
+    assert service(lease, later) == (
+        False,
+        "No service runs: nothing is purged. The last one, on ops-1, was last seen 1 min ago.",
+    )
+    assert service(None, NOON) == (False, "No service runs: nothing is purged.")
+
+
+def test_the_sample_names_the_repartition_topics_that_were_found() -> None:
+    topics = [f"app-{n}-repartition" for n in range(4)] + ["lost-repartition", "orders"]
+    text = policy_first.sample("prod", topics, ["app"])
+    (made,) = policy_settings(tomllib.loads(text)["policies"], "the sample", LIFTABLE_GUARDS)
+
+    assert (made.preset, made.cluster) == ("repartition", "prod")
+    assert "# app-0-repartition: owned by app" in text
+    assert "# and 2 more" in text
+    assert "5 repartition topics of 1 application" in policy_first.why(topics, ["app"])
+
+
+@pytest.mark.parametrize("topics", [["__consumer_offsets", 'a"\n[x]'], []])
+def test_a_sample_is_a_settings_section_whatever_topics_are_called(topics: list[str]) -> None:
+    text = policy_first.sample('o"dd', topics, [])
+    (made,) = policy_settings(tomllib.loads(text)["policies"], "the sample", LIFTABLE_GUARDS)
+    assert made.globs == (topics[-1] if topics else "orders",)
+    odd = policy_first.sample("c", ["x\n[y]-repartition"], [])
+    assert list(tomllib.loads(odd)) == ["policies"]
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_both_backlogs_are_lines_that_differ_in_more_than_colour(dark: bool) -> None:
+    points = [(NOON, 2**30, 2**31), (NOON + timedelta(hours=1), 0, 2**32)]
+    made = policy_past.option(points, dark=dark)
+
+    without, own = made["series"]
+    assert (without["name"], own["name"]) == ("as it was", "with the policy")
+    assert without["lineStyle"]["type"] != own["lineStyle"]["type"]
+    assert [point["value"][1] for point in without["data"]] == [2.0, 4.0]
+    assert [point["value"][1] for point in own["data"]] == [1.0, 0.0]
+    assert made["yAxis"]["name"] == "backlog, GiB"
+    assert "2.0 GiB below the target as it was" in without["data"][0]["tooltip"]["formatter"]
