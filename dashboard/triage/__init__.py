@@ -1,0 +1,1 @@
+"""A disk that runs full: which purges give it room, how soon, and what they would risk."""

@@ -1,0 +1,234 @@
+"""The triage of one disk: look, weigh, choose the smallest safe set, plan it from live reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from dashboard.clock import utc_now
+from dashboard.cluster.live import LiveCluster, connect
+from dashboard.connections import client_for
+from dashboard.errors import ClusterError
+from dashboard.model import TopicPartition
+from dashboard.purge import forecast_reading, memory
+from dashboard.purge.drafts import PlanRequest, Read, read_live
+from dashboard.purge.facts import config_values
+from dashboard.purge.forecast import Forecast, judge
+from dashboard.purge.plan import Plan
+from dashboard.purge.targets import Target
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.triage import followers, offers
+from dashboard.triage.disk import Disk, look
+from dashboard.triage.followers import Risk
+from dashboard.triage.known import Known, known
+from dashboard.triage.offers import Offer
+from dashboard.triage.pieces import NONE, WAIVED, Blocked, Here, Piece, gains, pieces
+from dashboard.triage.question import Question
+from dashboard.triage.selection import SURE, Chosen, choose, sureness
+from dashboard.triage.timing import Timing, timing
+
+if TYPE_CHECKING:
+    from dashboard.curve_tables import ReplicaCurves
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """What can be had on that disk, and the plan of it (None: nothing can be had safely).
+
+    `needed_bytes` is what was asked for and what is written meanwhile (`written_bytes`, None where
+    that is not known). `unaccepted` are pieces that an undeclared topic keeps from being chosen,
+    `blocked` what other guards keep, `unread` topics that could not be read live,
+    `incomplete` why groups may be missing from their list.
+    """
+
+    question: Question
+    cluster_name: str
+    analysis_id: str
+    analysis_at: datetime
+    at: datetime
+    disk: Disk
+    needed_bytes: int
+    written_bytes: int | None
+    chosen: tuple[Chosen, ...] = ()
+    plan: Plan | None = None
+    timing: Timing | None = None
+    risks: tuple[Risk, ...] = ()
+    mode: str = followers.WAIT_ALL
+    offers: tuple[Offer, ...] = ()
+    unaccepted: tuple[Piece, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    unread: tuple[str, ...] = field(default=())
+    incomplete: tuple[str, ...] = field(default=())
+
+    @property
+    def here(self) -> Here:
+        """What the plan frees on the disk in need, at once."""
+        return sum((c.here for c in self.chosen), NONE)
+
+    @property
+    def sure(self) -> str:
+        return sureness(self.here, self.needed_bytes)
+
+    @property
+    def in_time(self) -> bool | None:
+        """Whether all of it has left by then in the worst case; None without a plan."""
+        return None if self.timing is None else self.timing.within(self.question.within)
+
+    @property
+    def met(self) -> bool:
+        """Whether the low estimate reaches the need, in time."""
+        return self.sure == SURE and bool(self.in_time)
+
+
+def triage(
+    settings: Settings,
+    store_root: str,
+    cluster: str | None,
+    question: Question,
+    *,
+    client_overrides: Mapping[str, str] | None = None,
+    now: datetime | None = None,
+) -> Triage:
+    """The triage of a disk of the cluster that `store_root` knows by this name or id.
+
+    Changes nothing. Raises as `drafts.draft` does, StoreError NO_ANALYSIS, UsageError
+    BROKER_NOT_FOUND or LOG_DIR_NOT_FOUND, and RefusedError GROUP_ALIVE.
+    """
+    store = Store(store_root).cluster(cluster)
+    client = client_for(settings, store, client_overrides)
+    with connect(client, settings.broker_timeout) as live:
+        return triage_live(live, settings, store, question, now=now or utc_now())
+
+
+def triage_live(
+    live: LiveCluster,
+    settings: Settings,
+    store: ClusterStore,
+    question: Question,
+    *,
+    now: datetime,
+) -> Triage:
+    """The same over an open cluster."""
+    found = known(store, question.broker_id)
+    disk = look(
+        live, question.broker_id, question.log_dir, known=found.log_dirs, growth=found.growth
+    )
+    written = disk.written_in(question.within)
+    answer = Triage(
+        question,
+        store.name,
+        found.analysis_id,
+        found.taken_at,
+        now,
+        disk,
+        question.need_bytes + (written or 0),
+        written,
+    )
+    if disk.obstacle:
+        return answer
+    here = found.on(disk)
+    dead = found.dead_groups(here)
+    groups = {row["group_id"] for row in dead} | question.waived_groups
+    topics, unread = _readable(live, found.topics(here, groups))
+    answer = replace(answer, unread=tuple(unread))
+    if not topics:
+        return answer
+    request = PlanRequest(
+        tuple(sorted(topics)),
+        Target("committed"),
+        waive=question.waive,
+        override=question.override,
+        by=question.by,
+    )
+    read = read_live(live, settings, store, request, now=now)
+    answer = replace(answer, incomplete=read.facts.incomplete)
+    offers.refuse_alive(read.facts.groups, read.waivers)
+    answer, plain = _weighed(live, answer, read, here, dead)
+    if not answer.chosen:
+        return answer
+    plan = _plan(store, plain, read, answer)
+    return _timed(live, settings, replace(answer, plan=plan), found)
+
+
+def _weighed(
+    live: LiveCluster,
+    answer: Triage,
+    read: Read,
+    here: ReplicaCurves,
+    dead: Sequence[Mapping[str, Any]],
+) -> tuple[Triage, Read]:
+    """What is chosen, and what is not for those who ask why; and the reading without waivers."""
+    waived = {w.group_id for w in read.waivers}
+    plain = offers.waived(live, read, ()) if waived else read
+    free, blocked = pieces(plain, here)
+    every = [*free, *(gains(read, here, free) if waived else ())]
+    accepted = [p for p in every if answer.question.override or not p.undeclared]
+    most = read.settings.purge.most_partitions
+    others = [row for row in dead if row["group_id"] not in waived]
+    return (
+        replace(
+            answer,
+            chosen=choose(accepted, answer.needed_bytes, most),
+            offers=tuple(offers.offers(live, plain, here, free, others)),
+            unaccepted=tuple(p for p in every if p not in accepted),
+            blocked=tuple(blocked),
+        ),
+        plain,
+    )
+
+
+def _plan(store: ClusterStore, plain: Read, waived: Read, answer: Triage) -> Plan:
+    """A plan of the chosen partitions; the waiver's targets only where it is needed."""
+    raised = {c.key for c in answer.chosen if c.tier == WAIVED}
+    resolved = {
+        c.key: (waived if c.key in raised else plain).resolved[c.key] for c in answer.chosen
+    }
+    _, estimates = memory.estimates(store, plain.facts, resolved)
+    read = waived if raised else plain
+    made = replace(read, resolved=resolved, estimates=estimates)
+    return made.plan(answer.question.override)
+
+
+def _timed(live: LiveCluster, settings: Settings, answer: Triage, found: Known) -> Triage:
+    """When the bytes leave, who makes that later, and which mode not to wait in vain."""
+    broker_id, keys = answer.question.broker_id, {c.key for c in answer.chosen}
+    topics = sorted({key.topic for key in keys})
+    foreseen = _forecast(live, settings, keys)
+    risks = followers.risks(found.followers, keys, foreseen)
+    mode = followers.mode(risks, foreseen)
+    times = timing(
+        live.configs(topics, [broker_id]),
+        broker_id,
+        topics,
+        purge_seconds=followers.purge_seconds(mode, foreseen),
+        follower_seconds=followers.follower_seconds(risks, broker_id),
+    )
+    return replace(answer, risks=risks, mode=mode, timing=times)
+
+
+def _forecast(
+    live: LiveCluster, settings: Settings, keys: Collection[TopicPartition]
+) -> Forecast | None:
+    """How waiting for all would go just now; None where the cluster does not say."""
+    try:
+        return judge(forecast_reading.read(live, keys), {}, settings.purge)
+    except ClusterError:
+        return None
+
+
+def _readable(live: LiveCluster, names: Collection[str]) -> tuple[list[str], list[str]]:
+    """Topics that can be planned, and those that cannot: one of them must not stop the others."""
+    wanted = sorted(names)
+    states = live.topics(wanted) if wanted else {}
+    configs = config_values(live.configs(wanted)) if wanted else {}
+    good = [
+        name
+        for name in wanted
+        if (state := states.get(name)) is not None
+        and not state.error
+        and configs.get(name, {}).get("cleanup.policy")
+    ]
+    return good, [name for name in wanted if name not in good]

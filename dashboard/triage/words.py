@@ -1,0 +1,218 @@
+"""A triage in sentences: the same on the command line, in JSON and on the page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from dashboard.purge.words import duration, plural
+from dashboard.sizes import binary
+from dashboard.triage.answer import Triage
+from dashboard.triage.instead import why
+from dashboard.triage.pieces import DECLARED, NONE, UNDECLARED, WAIVED, Here, total
+from dashboard.triage.selection import LIKELY, POSSIBLE, SURE
+from dashboard.triage.words_when import follow, time
+
+TIERS = {
+    DECLARED: "consumed by every known group, readers declared",
+    UNDECLARED: "consumed by every known group, readers not declared",
+    WAIVED: "freed by waiving a dead group",
+}
+_SURE = {
+    SURE: "Surely enough",
+    LIKELY: "Likely enough, not surely",
+    POSSIBLE: "Hardly enough",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How an operator allows more, or asks for another disk, where the sentences are read."""
+
+    accept: str
+    waive: str  # with {group}
+    log_dir: str  # with {log_dir}
+
+
+FLAGS = Ways(
+    '--accept-undeclared "why" takes them',
+    '--waive "{group}=why" allows it',
+    "--log-dir {log_dir} says what does",
+)
+
+
+def sentences(answer: Triage, ways: Ways = FLAGS) -> list[str]:
+    """All of it, in the order in which an operator asks."""
+    if answer.disk.obstacle:
+        return [need(answer), why(answer.disk)]
+    said = [need(answer), *disk(answer, ways), verdict(answer), *exactness(answer)]
+    said += [*by_tier(answer), *not_taken(answer, ways)]
+    return [*said, *time(answer), *follow(answer)]
+
+
+def need(answer: Triage) -> str:
+    """What was asked for, and what is written until then."""
+    question, written = answer.question, answer.written_bytes
+    said = (
+        f"Broker {question.broker_id} needs {binary(question.need_bytes)} on "
+        f"{answer.disk.log_dir} within {_time(question.within)}."
+    )
+    if answer.disk.obstacle:
+        return said
+    if written is None:
+        return (
+            f"{said} How fast that disk fills is not known yet: nothing is added for what is "
+            "written meanwhile."
+        )
+    if not written:
+        return f"{said} The disk does not grow just now."
+    return (
+        f"{said} It grows by {binary(answer.disk.grows_by or 0)} an hour: with what is written "
+        f"meanwhile {binary(answer.needed_bytes)} are needed."
+    )
+
+
+def disk(answer: Triage, ways: Ways = FLAGS) -> list[str]:
+    """How full it is, until when it lasts, and which other disks of the broker are offline."""
+    found, said = answer.disk, []
+    if found.used_share is not None and found.usable_bytes is not None:
+        left = f"It is {found.used_share:.0%} full, {binary(found.usable_bytes)} are left"
+        said.append(f"{left}{_lasts(answer)}.")
+    if found.error:
+        said.append(
+            f"The broker does not list its log dirs ({found.error}): what lies there is as the "
+            "newest analysis knows it."
+        )
+    for other in found.offline:
+        said.append(
+            f"Its log dir {other} is offline: no purge frees anything there "
+            f"({ways.log_dir.format(log_dir=other)})."
+        )
+    return said
+
+
+def verdict(answer: Triage) -> str:
+    """Whether it is enough, how surely, and how much it is."""
+    if not answer.chosen or answer.plan is None:
+        return "Nothing there can be purged safely: no partition on it is free to."
+    here = answer.here
+    topics = {c.key.topic for c in answer.chosen}
+    what = (
+        f"{plural(len(answer.chosen), 'partition')} of {plural(len(topics), 'topic')} "
+        f"free{'s' if len(answer.chosen) == 1 else ''} {spread(here)} on this disk"
+        f"{_elsewhere(answer)}"
+    )
+    if answer.sure in _SURE:
+        return f"{_SURE[answer.sure]}: {what}."
+    missing = binary(answer.needed_bytes - here.likely)
+    return f"Not enough: {what}; about {missing} are missing."
+
+
+def exactness(answer: Triage) -> list[str]:
+    """What would make it surer, where the estimates are far apart and not surely enough."""
+    here = answer.here
+    if answer.sure == SURE or here.low == here.high:
+        return []
+    return [
+        "An inventory of that disk would make these bytes exact to the segment: lowwater "
+        "inventory scan on the broker's host, collect --inventory, analyze, and ask again."
+    ]
+
+
+def spread(here: Here) -> str:
+    """`41.2 GiB`, or `at least 40.8 GiB, likely 41.2 GiB, at most 41.9 GiB`."""
+    if here.low == here.high:
+        return binary(here.likely)
+    return f"at least {binary(here.low)}, likely {binary(here.likely)}, at most {binary(here.high)}"
+
+
+def by_tier(answer: Triage) -> list[str]:
+    """How the plan's bytes divide by loss risk, where it is not all of the safest kind."""
+    found: dict[int, Here] = defaultdict(lambda: NONE)
+    count: dict[int, int] = defaultdict(int)
+    for chosen in answer.chosen:
+        found[chosen.tier] += chosen.here
+        count[chosen.tier] += 1
+    return [
+        f"{plural(count[tier], 'partition')}: {TIERS[tier]}, {binary(found[tier].likely)}."
+        for tier in sorted(found)
+    ]
+
+
+def not_taken(answer: Triage, ways: Ways = FLAGS) -> list[str]:
+    """What more there would be, and what it takes: an operator's word, never a default."""
+    said = []
+    plain = [piece for piece in answer.unaccepted if piece.tier == UNDECLARED]
+    if plain:
+        topics = len({piece.key.topic for piece in plain})
+        said.append(
+            f"Not planned: {binary(total(plain).likely)} in {plural(topics, 'topic')} that every "
+            "known group has consumed but whose readers nobody declared: "
+            f"{ways.accept}."
+        )
+    for offer in answer.offers:
+        said.append(
+            f"Not planned: waiving {offer.group_id}, which has no members, would free "
+            f"{binary(offer.here.likely)} more: {ways.waive.format(group=offer.group_id)}"
+            + (
+                f" ({plural(offer.undeclared, 'partition')} of it in undeclared topics)."
+                if offer.undeclared
+                else "."
+            )
+        )
+    if answer.blocked:
+        said.append(
+            f"Not offered: {binary(total(answer.blocked).likely)} behind other guards "
+            f"({', '.join(_guards(answer))})."
+        )
+    if answer.unread:
+        said.append(
+            f"Not read, so not weighed: {_listed(answer.unread)} (their metadata or configs; "
+            "lowwater doctor tells which right is missing)."
+        )
+    if answer.incomplete:
+        said.append(f"Nothing is safe while groups may be hidden: {'; '.join(answer.incomplete)}.")
+    return said
+
+
+def _elsewhere(answer: Triage) -> str:
+    """The bonus on other disks, from the plan's estimates over all replicas."""
+    sizes = (
+        [p.estimate.bytes_at_once for p in answer.plan.partitions if p.estimate]
+        if (answer.plan)
+        else []
+    )
+    rest = sum(size for size in sizes if size is not None) - answer.here.likely
+    return f", and {binary(rest)} on other disks" if rest > 0 else ""
+
+
+def _lasts(answer: Triage) -> str:
+    full, found = answer.disk.full_in, answer.timing
+    if full is None:
+        return ""
+    said = f"; at that pace it is full in {_time(full)}"
+    late = found is not None and (
+        found.worst_seconds is None or full.total_seconds() < found.worst_seconds
+    )
+    if late:
+        said += ", which is before the bytes leave: slow producers down with quotas, or extend it"
+    return said
+
+
+def _guards(answer: Triage) -> Iterable[str]:
+    count: dict[str, int] = defaultdict(int)
+    for blocked in answer.blocked:
+        for name in blocked.guards:
+            count[name] += 1
+    return (f"{name}: {plural(count[name], 'partition')}" for name in sorted(count))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+def _time(time: timedelta) -> str:
+    return duration(time.total_seconds())

@@ -1,0 +1,123 @@
+"""Overview: a disk that runs full is triaged there, and its plan is confirmed on Purge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.errors import ClusterError
+from dashboard.model import LogDir
+from dashboard.triage import answer
+from dashboard.triage.question import Question
+from tests.pages.conftest import Open, said
+from tests.pages.purges import Requests
+from tests.unit.triage.world import D1, World, ask, read_to_the_end
+
+
+@pytest.fixture(autouse=True)
+def full_from_60_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the sample's disks has 61 % in use."""
+    monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.6)
+    monkeypatch.setattr("dashboard.ui.making_room._ROOM", 0.5)
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Question]:
+    """What the page asked; the answer is that of a world where 9 segments can go, 400 MiB safely.
+
+    Where it needs 1 GiB its log dir is offline; at 2 GiB the cluster does not answer.
+    """
+    found: list[Question] = []
+
+    def triage(_settings: Any, _root: str, _cluster: str, question: Question) -> Any:
+        found.append(question)
+        world = World({("safe", 0): read_to_the_end(4), ("unknown", 0): read_to_the_end(5)})
+        if question.need_bytes == 2 << 30:
+            raise ClusterError("nobody answers", "Start a broker.")
+        if question.need_bytes == 1 << 30:
+            world.dirs = [LogDir(2, D1, None, None, "KAFKA_STORAGE_ERROR")]
+        return ask(
+            tmp_path / "world", world, question.need_bytes, "safe",
+            accept_undeclared=question.accept_undeclared,
+        )  # fmt: skip
+
+    monkeypatch.setattr(answer, "triage", triage)
+    return found
+
+
+def full(app: Any) -> str:
+    (label,) = [e.label for e in app.expander if "Make room" in e.label]
+    return str(label)
+
+
+def look(app: Any, need: str) -> Any:
+    (field,) = [f for f in app.text_input if f.label == "Bytes needed there"]
+    field.set_value(need).run()
+    return app.button(key="triage-look").click().run()
+
+
+def test_a_full_disk_proposes_the_room_that_it_needs(
+    open_page: Open, asked: list[Question]
+) -> None:
+    app = open_page()
+    assert "Make room on broker 1 · /d1, 61% full" in full(app)
+    app.button(key="triage-look").click().run()
+    (question,) = asked
+    assert (question.broker_id, question.log_dir) == (1, "/d1")
+    assert question.within.total_seconds() == 30 * 60
+    assert question.need_bytes == 5 * 2**30  # down to half of 40 GiB
+
+
+def test_the_sentences_of_the_triage_lead_to_its_plan(
+    open_page: Open, asked: list[Question], requests: Requests
+) -> None:
+    app = look(open_page(), "300MiB")
+    text = said(app)
+    assert "Surely enough: 1 partition of 1 topic frees 400.0 MiB on this disk" in text
+    assert "retention check every 5 min" in text
+    app.button(key="triage-plan").click().run()
+    page = said(app)
+    assert "Room on broker 2, /data/d1: 1 partition chosen by triage" in page
+    assert "purge 1 topics on prod" in page
+    assert requests == []  # the plan is the one that the triage made
+    app.button(key="drop-handed").click().run()
+    assert "chosen by triage" not in said(app)
+
+
+def test_what_is_accepted_takes_a_reason(open_page: Open, asked: list[Question]) -> None:
+    app = open_page()
+    app.checkbox(key="triage-undeclared").check().run()
+    assert "Give the reason" in said(app)
+    assert app.button(key="triage-look").disabled
+    app.text_input(key="triage-reason").set_value("asked all").run()
+    look(app, "800MiB")
+    assert asked[-1].accept_undeclared == "asked all"
+    app.button(key="triage-plan").click().run()
+    assert "lifted: readers-undeclared" in said(app)
+
+
+def test_an_offline_disk_shows_steps_and_no_plan(open_page: Open, asked: list[Question]) -> None:
+    app = look(open_page(), "1GiB")
+    assert "KAFKA_STORAGE_ERROR" in said(app)
+    assert "<ol><li>Make room beside the segments" in said(app)
+    assert "triage-plan" not in {b.key for b in app.button}
+
+
+def test_a_cluster_that_does_not_answer_is_told(open_page: Open, asked: list[Question]) -> None:
+    assert "nobody answers" in said(look(open_page(), "2GiB"))
+
+
+def test_while_every_disk_has_room_there_is_no_panel(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.ui.making_room.FULL", 0.999)
+    assert not [e for e in open_page().expander if "Make room" in e.label]
+
+
+def test_a_size_that_is_none_is_told(open_page: Open) -> None:
+    app = open_page()
+    (field,) = [f for f in app.text_input if f.label == "Bytes needed there"]
+    field.set_value("much").run()
+    assert "Write bytes such as 40GiB" in said(app)
