@@ -17,6 +17,7 @@ from analytics.elsewhere import executors_watched, no_connector, usable
 from analytics.job import analyze
 from analytics.session import is_local, open_session
 from analytics.warm import warm
+from dashboard.canonical import parse_json
 from dashboard.clock import utc_now
 from dashboard.errors import AnalysisError, LowwaterError, UsageError
 from dashboard.settings import Settings, load
@@ -90,7 +91,7 @@ def _answer(
 
 def _request(line: str) -> dict[str, Any]:
     try:
-        request = json.loads(line)
+        request = parse_json(line)
     except ValueError:
         request = None
     if not isinstance(request, dict):
@@ -124,11 +125,23 @@ def _analyze(
     except LowwaterError:
         raise
     except Exception as error:  # the loop must go on, whatever one snapshot did
-        raise AnalysisError(
-            f"the analysis of {snapshot_id or 'the newest snapshot'} failed: {error!r}",
-            "Analyze another snapshot; keep this one for a bug report.",
-        ) from error
+        raise _failed(error, snapshot_id, lost=not usable(spark, settings)) from error
     return done.to_json()
+
+
+def _failed(error: Exception, snapshot_id: str | None, *, lost: bool) -> AnalysisError:
+    named = snapshot_id or "the newest snapshot"
+    if lost:
+        return AnalysisError(
+            f"Spark ended while it analyzed {named}",
+            "Its Java was killed, often for want of memory (dmesg tells): `lowwater watch` starts "
+            "it again, else run it again. [spark] sets its memory: docs/spark-cluster.md.",
+            code="SPARK_LOST",
+        )
+    return AnalysisError(
+        f"the analysis of {named} failed: {error!r}",
+        "Analyze another snapshot; keep this one for a bug report.",
+    )
 
 
 def _lost(code: str, spark: SparkSession, settings: Settings) -> bool:

@@ -1,4 +1,4 @@
-"""Bytes per hour in and out of each topic and log dir, and days until a disk is full."""
+"""Bytes per hour in and out of each topic, log dir and both, and days until a disk is full."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics import panes
+from analytics import panes, slopes
 from analytics.arrow import column
 from analytics.panes import SECOND, Floats, Panes
 from analytics.trends import DISK, SIZE, Trends
@@ -35,7 +35,7 @@ class _Rates:
 
 
 def growth(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
-    """The `growth` table: a row per topic, summed over its replicas, and one per log dir.
+    """The `growth` table: a row per topic, over its replicas, one per log dir, one per both.
 
     Rates are those of the running 12 h pane and the one before it, so of 12 to 24 hours once there
     is as much history: all bytes that came or left in the window, divided by its time. A replica
@@ -43,6 +43,9 @@ def growth(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
     (`taken_at`, microseconds) saw it; `replicas` counts them. growth_per_hour is in minus out.
     days_to_full is usable bytes over the slope of used bytes (total - usable, all that is on the
     disk, by least squares): null where that does not grow. Rates are null without enough history.
+    used_bytes_per_hour_low and _high hold the true slope in 9 cases of 10 (`slopes`), and so do
+    days_to_full_low and _high: the first is null where even the steepest slope does not fill the
+    disk, the second where it is not sure that it grows; all are null where the error is not known.
     """
     rates = _rates(trends.size, taken_at)
     places = trends.places
@@ -52,7 +55,23 @@ def growth(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
     where = pc.index_in(_dirs(places), value_set=_dirs(trends.dirs))
     by_dir = _summed(where, trends.dirs.num_rows, rates)
     disks = {name: trends.dirs[name] for name in names} | by_dir | _full(trends, log_dirs, taken_at)
-    return pa.concat_tables([_table({"topic": topics.dictionary} | by_topic), _table(disks)])
+    both = _of_both(places, topics, rates)
+    return pa.concat_tables([_table({"topic": topics.dictionary} | by_topic), _table(disks), both])
+
+
+def _of_both(places: pa.Table, topics: pa.DictionaryArray, rates: _Rates) -> pa.Table:
+    """A row per topic and log dir, over its replicas there."""
+    dirs = _dirs(places).dictionary_encode()
+    if isinstance(dirs, pa.ChunkedArray):
+        dirs = dirs.combine_chunks()
+    key = pc.add(pc.multiply(topics.indices.cast(pa.int64()), len(dirs.dictionary)), dirs.indices)
+    found = key.dictionary_encode()
+    codes = found.indices.to_numpy(zero_copy_only=False)
+    first = np.zeros(len(found.dictionary), dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    heads = places.select(["topic", "broker_id", "log_dir"]).take(pa.array(first))
+    of = {name: column(heads, name) for name in heads.column_names}
+    return _table(of | _summed(found.indices, len(first), rates))
 
 
 def _rates(size: Panes, taken_at: int) -> _Rates:
@@ -107,14 +126,26 @@ def _full(trends: Trends, log_dirs: pa.Table, taken_at: int) -> dict[str, pa.Arr
     at = pc.index_in(_dirs(trends.dirs), value_set=_dirs(log_dirs))
     usable = column(log_dirs, "usable_bytes").take(at)
     left = np.asarray(pc.fill_null(usable, 0).to_numpy(zero_copy_only=False), dtype=np.float64)
-    grows = enough & (slope > 0)
-    days = left / np.where(grows, slope, 1.0) / _DAY
+    off = slopes.half_width(seen.spread["size"], seen.n, seen.seconds)
+    told, sure = pc.is_valid(usable).to_numpy(zero_copy_only=False), enough & ~np.isnan(off)
+    wide = np.where(sure, off, 0.0)
+    rates = {"": (slope, enough), "_low": (slope - wide, sure), "_high": (slope + wide, sure)}
+    days = {"": rates[""], "_low": rates["_high"], "_high": rates["_low"]}  # the faster, the sooner
     return {
-        "used_bytes_per_hour": pa.array(np.rint(slope * _HOUR).astype(np.int64), mask=~enough),
-        "days_to_full": pa.array(days, mask=~grows),
+        **{f"used_bytes_per_hour{end}": _per_hour(*rate) for end, rate in rates.items()},
+        **{f"days_to_full{end}": _days(left, told, *rate) for end, rate in days.items()},
         "window_seconds": pa.array(seen.seconds.astype(np.int64)),
         "samples": pa.array(seen.n),
     }
+
+
+def _per_hour(slope: Floats, known: Flags) -> pa.Array:
+    return pa.array(np.rint(slope * _HOUR).astype(np.int64), mask=~known)
+
+
+def _days(left: Floats, told: Flags, slope: Floats, known: Flags) -> pa.Array:
+    grows = known & told & (slope > 0)
+    return pa.array(left / np.where(grows, slope, 1.0) / _DAY, mask=~grows)
 
 
 def _dirs(table: pa.Table) -> pa.Array:

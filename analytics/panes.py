@@ -4,6 +4,8 @@ A pane holds enough of its samples for a mean, a slope and the extremes: n, Σx,
 y first, last, min, max, Σy and Σxy. Sums stay small, so that nothing is lost to rounding: x are
 seconds from the pane's start, y is taken relative to the pane's first value. Panes are aligned to
 UTC; a window is the running pane and, where it is the one just before it, the other: 1 to 2 panes.
+Where it is asked how sure a slope is, Σy² and the products of the steps from sample to sample are
+kept too (`analytics.slopes`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ SECOND = 1_000_000  # times are microseconds
 Floats = npt.NDArray[np.float64]
 Pane = dict[str, npt.NDArray[Any]]
 _OF_Y = ("first", "last", "min", "max")
+SPREAD = ("yy", "dx", "dxdx", "dxdy", "dydy")
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,14 @@ class Kind:
 
     Flows are amounts that add up: what came between a sample and the one before. They are counted
     from `since`: the last sample before the pane, where there is one, else the pane's first.
+    `unsure` are those y of which the slope's error is asked, with SPREAD each: Σy², and over the
+    steps from the sample before, also where that lies in the pane before, Σdx, Σdx², Σdx·dy, Σdy².
     """
 
     length: int
     values: tuple[str, ...]
     flows: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
 
     def whole(self) -> list[str]:
         """Names of the columns that hold integers; times are microseconds."""
@@ -43,7 +49,12 @@ class Kind:
 
     def sums(self) -> list[str]:
         """Names of the columns that hold sums of fractions."""
-        return ["x", "xx", *(f"{y}_{part}" for y in self.values for part in ("y", "xy"))]
+        lines = [f"{y}_{part}" for y in self.values for part in ("y", "xy")]
+        return ["x", "xx", *lines, *self.spread()]
+
+    def spread(self) -> list[str]:
+        """Those of `sums` that tell of errors. NaN: not known, carried from an older release."""
+        return [f"{y}_{part}" for y in self.unsure for part in SPREAD]
 
     def start(self, at: int) -> int:
         """When the pane began that this instant lies in."""
@@ -66,7 +77,8 @@ class Panes:
 class Samples:
     """One sample of each row that was `seen`: its time and its value of every y.
 
-    `start` is that of the pane that all samples of a snapshot belong to, in microseconds.
+    `start` is that of the pane that all samples of a snapshot belong to, in microseconds. `kind`:
+    that of the panes, where it has y that are `unsure`.
     """
 
     seen: Flags
@@ -74,6 +86,20 @@ class Samples:
     at: Ints
     values: Mapping[str, Ints]
     flows: Mapping[str, Ints] = field(default_factory=dict)
+    kind: Kind | None = None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of one y in a window: squares about its means, and sums over the steps between samples."""
+
+    sxx: Floats
+    sxy: Floats
+    syy: Floats
+    dx: Floats
+    dxdx: Floats
+    dxdy: Floats
+    dydy: Floats
 
 
 @dataclass(frozen=True)
@@ -81,13 +107,15 @@ class Window:
     """What the panes of each row say together; `whole` where the pane before belongs to it.
 
     `seconds` lie between its first and its last sample. `slope`: of each y, per second, a straight
-    line through all samples (least squares); 0 where they have but one time.
+    line through all samples (least squares); 0 where they have but one time. `spread`: what
+    `analytics.slopes` tells the slope's error from, of each y of which that is asked.
     """
 
     whole: Flags
     n: Ints
     seconds: Floats
     slope: Mapping[str, Floats]
+    spread: Mapping[str, Spread]
 
 
 def empty(kind: Kind, rows: int) -> Panes:
@@ -121,6 +149,8 @@ def added(panes: Panes, samples: Samples, anew: Flags) -> Panes:
         last = np.where(follows, panes.now["last_at"], samples.at)
         kept = np.where(fresh, 0, panes.now["since"])
         now["since"] = np.where(begins, last, kept)
+    if samples.kind:
+        now |= _steps(panes.now, samples, samples.kind, follows, fresh)
     for name, amount in samples.flows.items():
         now[name] = np.where(fresh, 0, panes.now[name]) + np.where(follows, amount, 0)
     return Panes(now, before)
@@ -135,24 +165,43 @@ def window(panes: Panes, kind: Kind) -> Window:
     dx = kind.length / SECOND  # x of the running pane from the start of the one before
     x, xx = _joined(now["n"], now["x"], now["xx"], dx)
     x, xx = x + np.where(whole, before["x"], 0), xx + np.where(whole, before["xx"], 0)
-    spread = xx - x * x / count
-    slope = {}
+    sxx = xx - x * x / count
+    slope, spread = {}, {}
     for y in kind.values:
-        dy = np.where(whole, now[f"{y}_first"] - before[f"{y}_first"], 0)
+        # As a fraction: squares of bytes are no 64-bit integers.
+        dy = np.where(whole, now[f"{y}_first"] - before[f"{y}_first"], 0).astype(np.float64)
         total = now[f"{y}_y"] + now["n"] * dy
         xy = now[f"{y}_xy"] + dx * now[f"{y}_y"] + dy * (now["x"] + now["n"] * dx)
         total = total + np.where(whole, before[f"{y}_y"], 0)
         xy = xy + np.where(whole, before[f"{y}_xy"], 0)
-        rises = (xy - x * total / count) / np.where(spread > 0, spread, 1)
-        slope[y] = np.where((n > 1) & (spread > 1e-6), rises, 0.0)
+        sxy = xy - x * total / count
+        slope[y] = np.where((n > 1) & (sxx > 1e-6), sxy / np.where(sxx > 0, sxx, 1), 0.0)
+        if y in kind.unsure:
+            squares = now[f"{y}_yy"] + 2 * dy * now[f"{y}_y"] + now["n"] * dy * dy
+            squares = squares + np.where(whole, before[f"{y}_yy"], 0)
+            steps = (now[f"{y}_{p}"] + np.where(whole, before[f"{y}_{p}"], 0) for p in SPREAD[1:])
+            spread[y] = Spread(sxx, sxy, squares - total * total / count, *steps)
     began = np.where(whole, before["first_at"], now["first_at"])
     seconds = (now["last_at"] - began) / SECOND
-    return Window(whole, n, seconds, slope)
+    return Window(whole, n, seconds, slope, spread)
 
 
 def _joined(n: Ints, x: Floats, xx: Floats, dx: float) -> tuple[Floats, Floats]:
     """Σx and Σx² of samples that lie `dx` later."""
     return x + n * dx, xx + 2 * dx * x + n * dx * dx
+
+
+def _steps(now: Pane, samples: Samples, kind: Kind, follows: Flags, fresh: Flags) -> Pane:
+    """The sums over steps; one over more than a whole pane belongs to no window."""
+    near = follows & (samples.start - now["from"] <= kind.length)
+    dx = np.where(near, (samples.at - now["last_at"]) / SECOND, 0.0)
+    found = {}
+    for y in kind.unsure:
+        dy = np.where(near, samples.values[y] - now[f"{y}_last"], 0).astype(np.float64)
+        amounts = (dx, dx * dx, dx * dy, dy * dy)
+        for part, amount in zip(SPREAD[1:], amounts, strict=True):
+            found[f"{y}_{part}"] = np.where(fresh, 0, now[f"{y}_{part}"]) + amount
+    return found
 
 
 def _with(now: Pane, samples: Samples, begins: Flags, fresh: Flags) -> Pane:
@@ -177,6 +226,8 @@ def _with(now: Pane, samples: Samples, begins: Flags, fresh: Flags) -> Pane:
             found[f"{y}_{part}"] = np.where(seen, extreme, old[f"{y}_{part}"])
         found[f"{y}_y"] = old[f"{y}_y"] + relative
         found[f"{y}_xy"] = old[f"{y}_xy"] + x * relative
+        if samples.kind and y in samples.kind.unsure:
+            found[f"{y}_yy"] = old[f"{y}_yy"] + relative * relative
     return found
 
 

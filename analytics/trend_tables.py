@@ -107,8 +107,9 @@ def _piece(pane: str, where: pa.Table, columns: dict[str, pa.Array]) -> pa.Table
 def _columns(pane: Pane, kind: str) -> dict[str, pa.Array]:
     none = pane["n"] == 0
     mask = none if none.any() else None
+    # NaN is not known: null in a table.
     return {
-        _name(kind, name): pa.array(values, mask=None if name == "n" else mask)
+        _name(kind, name): pa.array(values, mask=None if name == "n" else mask, from_pandas=True)
         for name, values in pane.items()
     }
 
@@ -123,6 +124,11 @@ def _panes(halves: list[pa.Table], kind: Kind, prefix: str) -> Panes:
     def one(table: pa.Table) -> Pane:
         whole = {n: integers(_plain(table[_name(prefix, n)]), 0) for n in kind.whole()}
         sums = {n: _floats(table[_name(prefix, n)]) for n in kind.sums()}
+        for name in (
+            kind.spread()
+        ):  # an older minor did not count these: not known until its panes are over
+            lost = (whole["n"] > 0) & table[_name(prefix, name)].is_null().to_numpy()
+            sums[name] = np.where(lost, np.nan, sums[name])
         return whole | sums
 
     return Panes(before=one(halves[0]), now=one(halves[1]))

@@ -29,7 +29,7 @@ from dashboard.curves import Flags, Ints
 # Not settings: sums that were carried in panes of one length cannot go on in panes of another.
 SIZE = Kind(12 * 3600 * SECOND, ("size",), ("bytes_in", "bytes_out"))
 LAG = Kind(15 * 60 * SECOND, ("lag", "end"))
-DISK = Kind(SIZE.length, ("size",))
+DISK = Kind(SIZE.length, ("size",), unsure=("size",))
 REPLICA = ["topic", "partition", "broker_id"]
 # A follower that keeps up may lack what was written since its last fetch: the broker holds one
 # for replica.fetch.wait.max.ms (500 ms by default), and the answer is on its way for as long.
@@ -192,9 +192,9 @@ def _disks(before: Trends, log_dirs: pa.Table, taken_at: int) -> tuple[Panes, pa
     dirs = log_dirs.select(["broker_id", "log_dir"])
     used = pc.subtract(log_dirs["total_bytes"], log_dirs["usable_bytes"])
     seen = used.is_valid().to_numpy()
-    samples = Samples(
-        seen, DISK.start(taken_at), np.full(len(seen), taken_at), {"size": integers(used, 0)}
-    )
+    at = np.full(len(seen), taken_at)
+    values = {"size": integers(used, 0)}
+    samples = Samples(seen, DISK.start(taken_at), at, values, kind=DISK)
     old = before.disk.take(matched(dirs, before.dirs, ["broker_id", "log_dir"]))
     return panes.added(old, samples, np.zeros(len(seen), dtype=bool)), dirs
 

@@ -22,7 +22,7 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
-from dashboard.ui import formats
+from dashboard.ui import days_to_full, formats
 from dashboard.ui.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
 
 Row = Mapping[str, Any]
@@ -35,8 +35,6 @@ _PARTS = (
     (UNKNOWN, ("unexplained_bytes",)),
     (_FREE, ("usable_bytes",)),
 )
-_SOON = 3  # days: below it hours count
-_LONGEST = 365  # days: beyond a year a straight line tells nothing
 _WEEK = 7
 _LEAST_GROWTH_WINDOW = "3 snapshots over 10 minutes"
 
@@ -58,10 +56,6 @@ def fullest_first(disks: Sequence[Row]) -> list[Row]:
     return sorted(disks, key=order)
 
 
-def _rates(growth: Sequence[Row]) -> dict[tuple[int, str], Row]:
-    return {(r["broker_id"], r["log_dir"]): r for r in growth if r["topic"] is None}
-
-
 def figures(source: Source) -> tuple[Figure, ...]:
     """The fullest disk, and the one that is full first."""
     disks = fullest_first(source.rows("disks"))
@@ -70,7 +64,7 @@ def figures(source: Source) -> tuple[Figure, ...]:
         return (Figure("Fullest disk", Words(formats.UNKNOWN), "no broker tells sizes"),)
     share = used_share(known[0]) or 0.0
     fullest = Figure("Fullest disk", Words(f"{share:.0%}"), _where(known[0]))
-    rates = list(_rates(source.rows("growth")).values())
+    rates = list(days_to_full.of_disks(source.rows("growth")).values())
     filling = [row for row in rates if row["days_to_full"] is not None]
     if not filling:
         measured = any(row["used_bytes_per_hour"] is not None for row in rates)
@@ -78,15 +72,17 @@ def figures(source: Source) -> tuple[Figure, ...]:
         note = "at today's pace" if measured else "not enough history yet"
         return fullest, Figure("First disk full", Words(said), note)
     first = min(filling, key=lambda row: row["days_to_full"])
-    in_days = Words(f"in {_days(first['days_to_full'])}")
-    return fullest, Figure("First disk full", in_days, _where(first))
+    in_days = Words(f"in {days_to_full.length(first['days_to_full'])}")
+    sure = days_to_full.between(first["days_to_full_low"], first["days_to_full_high"])
+    note = f"{_where(first)}, {sure}" if sure else _where(first)
+    return fullest, Figure("First disk full", in_days, note)
 
 
 def section(source: Source) -> Section:
     """Every log dir as a bar and a row; the topics that grow fastest."""
     disks = fullest_first(source.rows("disks"))
     growth = source.rows("growth")
-    rates = _rates(growth)
+    rates = days_to_full.of_disks(growth)
     name, title = "disks", "Disks, growth and days to full"
     if not disks:
         return Section(name, title, (text("No broker told its log dirs: their state is unknown."),))
@@ -145,16 +141,7 @@ def _disk(row: Row, growth: Row | None) -> tuple[Words, ...]:
 
 
 def _full_in(growth: Row | None) -> str:
-    if growth is None or growth["used_bytes_per_hour"] is None:
-        return formats.UNKNOWN
-    days = growth["days_to_full"]
-    return "not filling up" if days is None else _days(days)
-
-
-def _days(days: float) -> str:
-    if days > _LONGEST:
-        return "over a year"
-    return f"{days * 24:.0f} h" if days < _SOON else f"{days:.0f} d"
+    return days_to_full.said(growth).removeprefix("full in ")
 
 
 def _window(growth: Row | None) -> str:
@@ -165,7 +152,7 @@ def _window(growth: Row | None) -> str:
 
 
 def _topics(growth: Sequence[Row]) -> list[Table]:
-    topics = [row for row in growth if row["topic"] is not None]
+    topics = [r for r in growth if r["topic"] is not None and r["broker_id"] is None]
     known = [row for row in topics if row["growth_per_hour"] is not None]
     if not known:
         return []

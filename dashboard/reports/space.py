@@ -29,7 +29,7 @@ from dashboard.reports.source import Source
 from dashboard.ui import formats
 from dashboard.ui.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
 from dashboard.ui.facts import partition_facts
-from dashboard.ui.headline import Headline, blockers_by_group, headline
+from dashboard.ui.headline import Headline, blockers_by_group, headline, unknown_blockers
 from dashboard.ui.topic_rows import TopicRow, topic_rows
 
 _OTHER = Meaning("needed, guarded or unknown", LIVE.fill, LIVE.on_light, LIVE.on_dark, LIVE.icon)
@@ -172,6 +172,9 @@ def blockers_section(source: Source) -> Section:
     for row in table.to_pylist():
         by_group.setdefault(row["group_id"], []).append(row)
     alone = [(group, freed) for group, freed in groups if freed > 0]
+    if not alone and unknown_blockers(table):
+        said = "What groups hold back is unknown: no replica's size could be read."
+        return Section(name, title, (text(said),))
     if not alone:
         return Section(name, title, (text("No group alone holds anything back."),))
     shown, more = capped(alone, "blockers")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -46,6 +48,31 @@ def test_a_connect_server_gives_the_tables_of_one_machine(
 
     assert "error" not in answer, answer
     assert findings(store.cluster, answer["analysis_id"]) == local
+
+
+OPENED = """
+import sys
+import analytics as lw
+cluster = lw.open(sys.argv[1])
+table = lw.to_pandas(cluster.history("partitions").where("high_watermark > 0"))
+print(type(cluster.spark).__module__, sorted(set(table["topic"])), table["error"].isna().all())
+"""
+
+
+@pytest.mark.slow
+def test_an_opened_cluster_reads_through_a_connect_server(
+    lab: Lab, server: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history(lab)
+    port = server.said(r"Spark Connect server started at: \S+:(\d+)")
+    monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{port}")
+    done = subprocess.run(
+        [sys.executable, "-c", OPENED, lab.cluster.store.root],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout.split(maxsplit=1) == [
+        "pyspark.sql.connect.session", "['grows', 'recreated', 'replayed'] True\n"
+    ], done.stderr  # fmt: skip
 
 
 def test_a_connect_server_that_is_not_there_is_named_without_its_token() -> None:

@@ -9,7 +9,8 @@ from tests.support.sample_partitions import Rows, SamplePartition, log_dir
 
 NEW = "tiny-events"  # has been there for two snapshots
 IN, OUT = 96, 160  # a size's share that comes and goes in an hour: 1/96, 1/160
-DISK = 40  # the share of its free bytes that a disk takes in an hour
+DISK = 40  # the share of its free bytes that a disk takes in an hour: 1/40
+UNSURE = 160  # and by how much of them that may be off
 
 
 def trends(parts: list[SamplePartition], answered: list[int], taken_at: datetime) -> Rows:
@@ -40,10 +41,24 @@ def growth(parts: list[SamplePartition], answered: list[int]) -> Rows:
         disk = {"broker_id": broker, "log_dir": "/d1", **_rates(sum(sizes.values()))}
         # Broker 2 does not fill up; the others do, in 40 hours.
         filling = broker != 2
-        disk["used_bytes_per_hour"] = free // DISK if filling else 0
-        disk["days_to_full"] = DISK / 24 if filling else None
-        rows.append(disk)
+        rate = free // DISK if filling else 0
+        disk |= {"used_bytes_per_hour": rate, "used_bytes_per_hour_low": rate - free // UNSURE,
+                 "used_bytes_per_hour_high": rate + free // UNSURE}  # fmt: skip
+        for end, of in (("", ""), ("_low", "_high"), ("_high", "_low")):
+            slope = disk[f"used_bytes_per_hour{of}"]
+            disk[f"days_to_full{end}"] = free / slope / 24 if slope > 0 else None
+        rows += [disk, *_there(broker, sizes)]
     return rows
+
+
+def _there(broker: int, sizes: dict[str, int]) -> Rows:
+    """A row per topic of one log dir."""
+    where = {"broker_id": broker, "log_dir": "/d1"}
+    return [
+        {"topic": topic, **where, **_rates(size), "replicas": 1}
+        for topic, size in sizes.items()
+        if topic != NEW
+    ]
 
 
 def _rates(size: int) -> dict[str, Any]:

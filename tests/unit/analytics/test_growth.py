@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from analytics.growth import growth
+from analytics.panes import SPREAD
+from analytics.trend_tables import from_table, microseconds, to_table
 from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import FINDING_TABLES, conform
 from tests.spark.conftest import Snapshot
 from tests.unit.analytics.test_trends import Lab, silent
 
@@ -24,7 +29,7 @@ def rows(lab: Lab) -> tuple[dict[str, Row], dict[int, Row]]:
     lab.analyze()
     found = lab.rows("growth")
     return (
-        {row["topic"]: row for row in found if row["topic"]},
+        {row["topic"]: row for row in found if row["topic"] and row["broker_id"] is None},
         {row["broker_id"]: row for row in found if not row["topic"]},
     )
 
@@ -74,6 +79,65 @@ def test_days_to_full_follow_the_slope_of_used_bytes(lab: Lab) -> None:
     _, disks = rows(lab)
     assert disks[1]["used_bytes_per_hour"] < 0
     assert disks[1]["days_to_full"] is None
+
+
+def test_a_topic_and_log_dir_have_a_row_of_their_own_and_sum_to_the_others(lab: Lab) -> None:
+    for minute in (0, 5, 9, 12):
+        write(lab, minute)
+    topics, disks = rows(lab)
+    both = [row for row in lab.rows("growth") if row["topic"] and row["broker_id"]]
+    assert [(row["topic"], row["broker_id"], row["replicas"]) for row in both] == [
+        ("a", 1, 1), ("a", 2, 1), ("b", 2, 1),
+    ]  # fmt: skip
+    for name in ("bytes_in_per_hour", "bytes_out_per_hour", "growth_per_hour"):
+        for topic, row in topics.items():
+            assert sum(r[name] for r in both if r["topic"] == topic) == row[name]
+        for broker, row in disks.items():
+            assert sum(r[name] for r in both if r["broker_id"] == broker) == row[name]
+    assert {row["log_dir"] for row in both} == {disks[1]["log_dir"]}
+    assert {row["days_to_full"] for row in both} == {None}
+
+
+def test_days_to_full_have_an_interval_once_the_slope_has(lab: Lab) -> None:
+    jitter = (0, 40, -30, 25, -45, 10, 35, -20, 5, -10, 30, -35, 15)
+    for step, off in enumerate(jitter):
+        write(lab, 5 * step, used=10**9 + step * 10**9 // 12 + off * 10**6)
+    _, disks = rows(lab)
+    one = disks[1]
+    low, likely, high = (one[f"used_bytes_per_hour{end}"] for end in ("_low", "", "_high"))
+    assert 0 < low < 10**9 < high < 2 * 10**9 and likely - low == pytest.approx(high - likely, 1e-6)
+    left = 24 * one["days_to_full"] * likely
+    assert 24 * one["days_to_full_low"] * high == pytest.approx(left, rel=1e-6)
+    assert 24 * one["days_to_full_high"] * low == pytest.approx(left, rel=1e-6)
+
+
+def test_sums_of_an_older_release_have_no_interval_until_they_are_gone(lab: Lab) -> None:
+    for step in range(13):
+        write(lab, 5 * step, used=10**9 + step * 10**8)
+    lab.analyze()
+    assert lab.base is not None
+    whole = lab.cluster.read("findings", lab.base.id, "trends")
+    older = whole.drop_columns([f"size_{part}" for part in SPREAD])
+    read = from_table(conform(FINDING_TABLES["trends"], older))
+    assert np.isnan(read.disk.now["size_dydy"]).all() and (read.disk.before["size_dydy"] == 0).all()
+    again = to_table(read)
+    assert again.equals(to_table(from_table(again)))
+    assert again["size_dydy"].null_count == again.num_rows, "not known is null, not NaN"
+    log_dirs = lab.cluster.read("snapshots", lab.seen[-1].id, "log_dirs")
+    (row,) = (r for r in growth(read, log_dirs, microseconds(lab.seen[-1])).to_pylist()
+              if r["topic"] is None and r["broker_id"] == 1)  # fmt: skip
+    assert row["days_to_full"] > 0 and row["days_to_full_low"] is None
+    assert row["used_bytes_per_hour_low"] is None is row["used_bytes_per_hour_high"]
+
+
+def test_a_disk_that_may_or_may_not_fill_up_has_no_latest_day(lab: Lab) -> None:
+    for step in range(13):
+        write(lab, 5 * step, used=10**9 + (step % 3) * 10**8 + step * 10**6)
+    _, disks = rows(lab)
+    one = disks[1]
+    assert one["used_bytes_per_hour_low"] < 0 < one["used_bytes_per_hour_high"]
+    assert one["days_to_full_low"] < one["days_to_full"]
+    assert one["days_to_full_high"] is None
 
 
 def test_a_replica_that_this_snapshot_did_not_see_is_left_out(lab: Lab) -> None:

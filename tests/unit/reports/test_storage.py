@@ -81,7 +81,7 @@ def test_blockers_disks_orphans_and_followers_are_told(cluster: ClusterStore) ->
 
     assert (blocker[3], blocker[6]) == ("Empty", "41 d")
     assert "2 of 3 log dirs will be full within a week" in says(disks)
-    assert cells(disks)[0][8] == "40 h"
+    assert cells(disks)[0][8] == "40 h (32 h to 53 h)"
     assert cells(disks)[0][6] == "unknown"  # orphans, of a disk that nobody listed
     assert "2 orphans with 921.6 MiB: 1 removable, 1 scheduled, 0 never." in says(
         section(report, "orphans")

@@ -1,0 +1,87 @@
+"""Growth: when each disk is full, what fills it, and the what-if that redraws at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from dashboard.clock import utc_now
+from tests.pages.conftest import Open, said
+from tests.support import sample_store
+
+
+def table(app: AppTest) -> str:
+    return next(block.value for block in app.html if "<table" in str(block.value))
+
+
+def test_the_first_disk_to_be_full_is_named_with_its_interval(open_page: Open) -> None:
+    app = open_page("growth")
+    text = said(app)
+
+    assert "Broker 1 · /d1</strong> is first: <b>full in 40 h (32 h to 53 h)" in text
+    assert "not filling up" in table(app) and "not before 7 d" in table(app)
+    assert "Full then" not in table(app), "nothing is asked yet"
+    topics = app.dataframe[0].value
+    assert list(topics["Topic"])[:2] == ["orders", "clickstream"] and len(topics) == 12
+    assert list(topics["Growth/h"]) == sorted(topics["Growth/h"], reverse=True)
+
+
+def test_a_shorter_retention_redraws_every_log_dir(open_page: Open) -> None:
+    app = open_page("growth")
+    app.multiselect(key="growth-kept").set_value(["clickstream"]).run()
+    app.selectbox(key="growth-keep").select("1 day").run()
+
+    text = said(app)
+    assert "With what is chosen " in text and "leave now; " in text
+    assert table(app).count("Full then in") == 1
+    assert "Retention of 1 d: What came before the window of the rates" in text
+    before = table(app)
+    app.selectbox(key="growth-keep").select("2 days").run()
+    assert table(app) != before
+
+
+def test_a_compacted_topic_has_no_retention_to_shorten(open_page: Open) -> None:
+    app = open_page("growth")
+    assert "inventory" not in app.multiselect(key="growth-kept").options
+    assert "customer-state" in app.multiselect(key="growth-kept").options
+
+
+def test_a_waiver_frees_bytes_and_leaves_growth_as_it_is(open_page: Open) -> None:
+    app = open_page("growth")
+    app.multiselect(key="growth-waived").set_value(["billing-replay"]).run()
+
+    text = said(app)
+    assert "Waived: billing-replay." in text
+    assert "leave now" in text and "0 B leave now" not in text
+
+
+def test_a_policy_says_unknown_until_there_is_an_earlier_analysis(
+    open_page: Open, tmp_path: Path
+) -> None:
+    app = open_page("growth")
+    app.toggle(key="growth-purge-all").set_value(True).run()
+    assert "it takes a kept analysis, 10 minutes to 24 hours older" in said(app)
+    assert "when the first disk is full then is not known, not before " in said(app)
+    assert "<b>unknown</b>" in table(app)
+
+    data = tmp_path / "data"
+    now = utc_now()
+    for at in (now - timedelta(hours=5), now):
+        sample_store.write(data, now=at)
+    app = open_page("growth")
+    app.toggle(key="growth-purge-all").set_value(True).run()
+    assert "as it grew over the last 5 h" in said(app)
+    assert "<b>unknown</b>" not in table(app)
+    assert "1 topic too new to tell" in said(app)
+    assert " would be first, full in " in said(app)
+
+
+def test_without_findings_it_says_what_is_missing(open_page: Open) -> None:
+    assert "The first analysis is not finished" in said(open_page("growth", "no-analysis"))
+
+
+def test_without_log_dirs_it_says_which_right_is_missing(open_page: Open) -> None:
+    text = said(open_page("growth", "unmeasured"))
+    assert "No log dir is known" in text and "DESCRIBE on the cluster" in text

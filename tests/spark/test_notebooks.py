@@ -1,0 +1,125 @@
+"""The notebooks run, on a store that tests build: their code here, whole kernels by nbmake."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from plotly.graph_objects import Figure
+from pyspark.sql import SparkSession
+
+from dashboard.clock import utc_now
+from tests.support import sample_store
+from tests.support.sample_plan import sample_plan
+
+pytestmark = pytest.mark.spark
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+Rows = Callable[[str], list[dict[str, Any]]]
+
+
+def environ(folder: Path, variant: str) -> dict[str, str]:
+    """Where notebooks find a sample store and a plan of it."""
+    plan = folder / "plan.json"
+    sample_store.write(folder / "data", variant)
+    plan.write_text(sample_plan(utc_now()).to_json_text(), "utf-8")
+    return {"LOWWATER_DATA": str(folder / "data"), "PLAN": str(plan)}
+
+
+def executed(path: Path) -> dict[str, Any]:
+    """The names that a notebook's cells leave when they run here; `shown` are its figures."""
+    shown: list[Figure] = []
+
+    def show(figure: Figure) -> None:
+        shown.append(figure)
+
+    names: dict[str, Any] = {"shown": shown}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "show", show)
+        for cell in nbformat.read(path, as_version=4).cells:
+            if cell.cell_type == "code":
+                exec(compile(cell.source, path.name, "exec"), names)
+    return names
+
+
+def reclaim(names: dict[str, Any], rows: Rows) -> None:
+    """What is drawn is what the findings say, and bars of one topic are all of its bytes."""
+    known = [r for r in rows("reclaimable") if r["target"] == "committed"]
+    drawn = names["table"].groupby("share")["bytes"].sum()
+    free = [r for r in known if not r["guards"]]
+    assert drawn["at once"] == sum(r["bytes_at_once"] or 0 for r in free) > 0
+    guarded = [r for r in known if r["guards"]]
+    assert drawn["behind a guard"] == sum(r["bytes_likely"] or 0 for r in guarded)
+    assert drawn["held by a group"] == sum(r["held_bytes"] or 0 for r in known)
+
+
+def followers(names: dict[str, Any], rows: Rows) -> None:
+    slow = [r for r in rows("slow_followers") if r["slow"]]
+    assert sum(row.replicas for row in names["causes"].collect()) == len(slow) > 0
+
+
+def orphans(names: dict[str, Any], rows: Rows) -> None:
+    drawn = names["table"].groupby("kind")["bytes"].sum()
+    assert drawn["live"] == sum(r["live_bytes"] or 0 for r in rows("disks")) > 0
+    assert names["orphans"].count() == len(rows("orphans")) > 0
+
+
+def purge_preview(names: dict[str, Any], rows: Rows) -> None:
+    """The waived group no longer counts, the other one has passed the target."""
+    (row,) = names["drift"].collect()
+    holds = {(r["topic"], r["partition"], r["group_id"]): r for r in rows("holds")}
+    assert row.committed_now == holds["orders", 0, "billing"]["committed_offset"]
+    assert (row.target, row.still_free) == (846_000, row.committed_now >= 846_000)
+    assert list(names["groups"].query("loss_if_latest > 0").index) == ["billing-replay"]
+
+
+TOLD = {check.__name__: check for check in (reclaim, followers, orphans, purge_preview)}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_cells_tell_what_the_findings_say(
+    path: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process and its session: starting one for each notebook takes most of their time."""
+    for name, value in environ(tmp_path, "rich").items():
+        monkeypatch.setenv(name, value)
+    names = executed(path)
+    assert names["cluster"].spark is spark
+    assert all(figure.data for figure in names["shown"])
+    store = names["cluster"].store
+    TOLD[path.stem](
+        names, lambda table: store.read("findings", store.latest_analysis(), table).to_pylist()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["nothing", "calm", "broker-missing", "large"])
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_other_clusters_are_drawn_too(
+    path: Path, variant: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups that hold nothing, no slow follower, a broker that is down, many topics."""
+    for name, value in environ(tmp_path, variant).items():
+        monkeypatch.setenv(name, value)
+    assert executed(path)["shown"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p if p.stem == "orphans" else pytest.param(p, marks=pytest.mark.slow) for p in NOTEBOOKS],
+    ids=lambda path: path.stem,
+)
+def test_it_runs_headless_in_a_kernel_of_its_own(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbmake", "-q", str(path)],
+        cwd=ROOT, env={**os.environ, **environ(tmp_path, "rich")},
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
