@@ -6,20 +6,21 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard.ui import context, routes, style
-from dashboard.ui.states import guarded
+from dashboard.ui import context, routes, signing_in, style
+from dashboard.ui.states import caught
 
 _ICON = Path(__file__).parent / "ui" / "icon.svg"
 
 
-@guarded
+@caught
 def show_page() -> None:
-    """Run the page that the address names."""
+    """Run the page that the address names, for those who may look."""
     pages = [routes.page(name) for name in routes.TITLES]
     chosen = st.navigation(pages, position="top")
     style.apply()
-    context.entered(chosen.url_path)
-    chosen.run()
+    if signing_in.admitted():
+        context.entered(chosen.url_path)
+        chosen.run()
 
 
 st.set_page_config(page_title="Lowwater", page_icon=str(_ICON), layout="wide")

@@ -9,12 +9,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dashboard.clock import utc_now
-from dashboard.purge import journal_export
+from dashboard.errors import LowwaterError
+from dashboard.purge import journal_export, queue
 from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import RunRow
-from dashboard.ui import audit_runs, context, formats, markup, states
+from dashboard.purge.journal_rows import RunRow, Verification
+from dashboard.ui import access, audit_runs, context, formats, markup, states
 from dashboard.ui.header import header
-from dashboard.ui.runs import open_journal, past_runs
+from dashboard.ui.journal_memory import verify
+from dashboard.ui.runs import left_out, open_journal, past_runs
 from dashboard.ui.timeline import KINDS, Line, keep, lines
 
 _SHOWN = 2000
@@ -26,15 +28,15 @@ def show() -> None:
     screen = context.load()
     header(screen)
     journal = open_journal()
-    verdict = journal.verify()
+    verdict = verify(journal)
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
-    left.html(chain_html(verdict.entries, verdict.problems))
+    left.html(chain_html(verdict))
     with middle:
         show_exports(journal)
     with right:
         show_switch(journal)
     runs = past_runs()
-    newest = journal.entries(after=max(0, verdict.entries - _SHOWN))
+    newest = journal.entries(after=max(0, verdict.newest_entry - _SHOWN))
     if not newest:
         states.show(
             "No purge yet",
@@ -45,14 +47,19 @@ def show() -> None:
     show_entries(lines(newest, runs), runs)
 
 
-def chain_html(entries: int, problems: Sequence[str]) -> str:
+def chain_html(verdict: Verification) -> str:
     """`chain verified to entry N`, or each break."""
-    if not problems:
-        return (
-            f'<div class="lw">✔ chain verified to entry <b>{formats.number(entries)}</b> '
-            "<small>each entry's hash covers the one before it</small></div>"
+    if verdict.ok:
+        since = (
+            f"entries before {formats.number(verdict.first_entry)} are archived"
+            if verdict.first_entry > 1
+            else "each entry's hash covers the one before it"
         )
-    broken = "".join(f"<p>✖ {markup.text(problem)}</p>" for problem in problems)
+        return (
+            '<div class="lw">✔ chain verified to entry '
+            f"<b>{formats.number(verdict.newest_entry)}</b> <small>{since}</small></div>"
+        )
+    broken = "".join(f"<p>✖ {markup.text(problem)}</p>" for problem in verdict.problems)
     return (
         f'<div class="lw lw-state warn" role="alert"><h2>The chain is broken</h2>{broken}'
         "<p><b>Next:</b> keep the journal's file as it is, and compare it with a backup.</p></div>"
@@ -64,6 +71,9 @@ def show_switch(journal: Journal) -> None:
     stopped = journal.read_only()
     if context.settings().read_only:
         st.caption("⏸ The settings switch every purge off (read_only).")
+        return
+    if not access.may("approver"):
+        st.caption("⏸ Every purge is switched off." if stopped else "Approvers may stop it all.")
         return
     label = "Allow purges again" if stopped else "Stop every purge"
     st.button(
@@ -78,6 +88,9 @@ def show_switch(journal: Journal) -> None:
     )
     if stopped:
         st.caption("⏸ Every purge is switched off.")
+    error = st.session_state.pop("switch-error", None)
+    if isinstance(error, LowwaterError):
+        states.show_error(error)
 
 
 def show_exports(journal: Journal) -> None:
@@ -128,6 +141,8 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow]) -> None:
     if runs:
         st.html(f'<div class="lw"><h2>{formats.plural(len(kept), "run")}</h2></div>')
         audit_runs.table(kept, topics, utc_now())
+        if cut := left_out():
+            st.caption(cut)
     in_state = {run.run_id for run in runs if run.state == state}
     show_timeline(
         [
@@ -165,9 +180,9 @@ def show_timeline(rows: Sequence[Line]) -> None:
             "Entry": st.column_config.NumberColumn(width=60),
             "Time (UTC)": st.column_config.TextColumn(width=145),
             "Ago": st.column_config.TextColumn(width=60),
-            "Who": st.column_config.TextColumn(width=70),
+            "Who": st.column_config.TextColumn(width=160),
             "What": st.column_config.TextColumn(width=125),
-            "Said": st.column_config.TextColumn(width=420),
+            "Said": st.column_config.TextColumn(width=330),
             "Topics": st.column_config.TextColumn(width=130),
             "Run": st.column_config.LinkColumn(display_text=r"run=(.*)", width=165),
         },
@@ -183,7 +198,10 @@ def _one(place: DeltaGenerator, label: str, options: set[str], key: str) -> str 
 
 
 def _switch(stop: bool) -> None:
-    open_journal().set_read_only(stop, context.settings().operator, utc_now())
+    try:
+        queue.switch_read_only(context.settings(), open_journal(), stop, access.actor())
+    except LowwaterError as error:
+        st.session_state["switch-error"] = error
 
 
 show()

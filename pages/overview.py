@@ -10,6 +10,7 @@ from dashboard.ui import (
     disks,
     formats,
     lists,
+    making_room,
     markup,
     routes,
     runs,
@@ -27,7 +28,7 @@ from dashboard.ui.loading import facts_of, rows_of
 
 
 def show() -> None:
-    """Load, then the sentence, the disks and topics, the short lists."""
+    """Load, then the sentence, a disk that runs full, the disks and topics, the short lists."""
     screen = context.load()
     header(screen)
     states.notes(screen)
@@ -38,9 +39,11 @@ def show() -> None:
     disk = screen.findings.table("disks")
     numbers = headline(facts, screen.findings.table("blockers"), disk)
     show_sentence(screen, facts, numbers)
+    making_room.offer(screen, disk, screen.findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
     with left:
         st.html(disks.disks_html(disk, screen.findings.table("growth")))
+        routes.link("growth", "What fills them, and what would change when they are full")
         lists.blockers(screen)
     with right:
         show_treemap(screen)
@@ -65,6 +68,8 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
     with right:
         if numbers.safe_topics:
             label = f"Plan the safest {formats.size(numbers.declared_bytes)}"
+            if numbers.declared_bytes is None:
+                label = "Plan the safest topics"
             if st.button(label, type="primary", width="stretch", key="plan-safest"):
                 routes.plan_purge(numbers.safe_topics)
         with st.container(horizontal=True, horizontal_alignment="distribute"):
@@ -76,6 +81,13 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
 
 def sentence(numbers: Headline) -> str:
     """The headline as HTML; exact bytes on hover."""
+    if numbers.consumed_bytes is None:
+        return (
+            "How many bytes can be given back is <b>unknown</b>: no replica's size could be read. "
+            f"Every known group has passed {formats.number(numbers.records)} records at most.<br>"
+            "<small>Sizes come from DescribeLogDirs, which needs DESCRIBE on the cluster; some "
+            "managed services refuse it.</small>"
+        )
     consumed = markup.strong(markup.size(numbers.consumed_bytes), RECLAIMABLE)
     declared = markup.strong(markup.size(numbers.declared_bytes), RECLAIMABLE)
     said = (
@@ -88,9 +100,13 @@ def sentence(numbers: Headline) -> str:
     if numbers.orphan_bytes:
         said += f" {markup.strong(markup.size(numbers.orphan_bytes), ORPHAN)} in orphans."
     once = markup.size(numbers.at_once_bytes)
+    more = ""
+    if numbers.unmeasured:
+        count = formats.plural(numbers.unmeasured, "partition")
+        more = f" {count} more could not be measured and are not in it."
     return (
         f"{said}<br><small>{once} leave at once, in whole segments; the rest as active segments "
-        "roll. All replicas together.</small>"
+        f"roll. All replicas together.{more}</small>"
     )
 
 
@@ -113,6 +129,9 @@ def show_treemap(screen: Screen) -> None:
         "click one to see what holds the rest</small></h2></div>"
     )
     rows = rows_of(screen)
+    if rows and not treemap.shown_topics(rows):
+        st.caption("Sizes of topics are unknown: no replica's size could be read.")
+        return
     # A fresh key per visit: a tile that stays selected would lead away again on return.
     visit = st.session_state.setdefault("lw-treemap-visit", 0)
     event = st.echarts_chart(

@@ -11,10 +11,13 @@ from dashboard.errors import LowwaterError
 from dashboard.purge import queue
 from dashboard.purge.journal_rows import RunView
 from dashboard.ui import (
+    access,
+    approvals,
     confirming,
     context,
     drafting,
     formats,
+    markup,
     plan_view,
     refining,
     routes,
@@ -42,13 +45,19 @@ def show() -> None:
         st.query_params["run"] = run_id
         show_run(screen, run_id)
         return
+    if request_id := routes.param("request"):
+        st.query_params["request"] = request_id
+        approvals.show(request_id)
+        return
     states.notes(screen)
+    approvals.waiting(screen)
     screen.snapshot.read("topics", "partitions")
     if screen.findings:
         screen.findings.read("holds")
     with st.container(border=True):
         step(1, "Target", "which records may go")
-        request = choose_target(screen)
+        handed = None if routes.asked_topics() else drafting.handed()
+        request = show_handed(handed) if handed else choose_target(screen)
         draft = preview_of(screen, request) if request else None
         if request is None:
             st.button("Preview", key="preview-not-yet", disabled=True)
@@ -81,6 +90,19 @@ def show() -> None:
 def step(number: int, title: str, what: str) -> None:
     """A step's heading."""
     st.html(f'<div class="lw"><h2>{number} · {title} <small>{what}</small></h2></div>')
+
+
+def show_handed(request: Request) -> Request:
+    """What another page chose, each partition with its target; one click goes back to choosing."""
+    left, right = st.columns([5, 1], vertical_alignment="center")
+    more = [f"waived: {', '.join(request.waived)}"] if request.waived else []
+    more += [f"lifted: {', '.join(request.lifted)}"] if request.lifted else []
+    left.html(
+        f'<div class="lw"><p><b>{markup.text(request.origin)}</b> '
+        f"<small>{markup.text(' · '.join(more))}</small></p></div>"
+    )
+    right.button("Choose others", key="drop-handed", on_click=drafting.forget)
+    return request
 
 
 def preview_of(screen: Screen, request: Request) -> Draft | None:
@@ -116,8 +138,8 @@ def follow(screen: Screen, run_id: str, live: bool) -> None:
         queue.respawn_stale(screen.settings, journal)
     view = journal.run(run_id)
     run_view.show(view)
-    if view.run.open:
-        show_controls(screen, view)
+    if view.run.open and access.only("operator", "Pausing or cancelling"):
+        show_controls(view)
     replanned = st.session_state.pop(routes.REPLANNED, False)
     if replanned or (live and not still_moving(view)):
         st.rerun(scope="app")
@@ -130,7 +152,7 @@ def still_moving(view: RunView) -> bool:
     return view.run.open or watched
 
 
-def show_controls(screen: Screen, view: RunView) -> None:
+def show_controls(view: RunView) -> None:
     """Pause, resume, cancel: they act before the next request is sent."""
     run = view.run
     paused = run.state == "paused" or run.wish == "pause"
@@ -151,7 +173,6 @@ def show_controls(screen: Screen, view: RunView) -> None:
     error = st.session_state.pop("wish-error", None)
     if isinstance(error, LowwaterError):
         states.show_error(error)
-    del screen
 
 
 def _ask(wish: str, run_id: str) -> None:
@@ -161,7 +182,7 @@ def _ask(wish: str, run_id: str) -> None:
         "cancel": queue.request_cancel,
     }
     try:
-        asked[wish](open_journal(), run_id, context.settings().operator)
+        asked[wish](context.settings(), open_journal(), run_id, access.actor())
     except LowwaterError as error:
         st.session_state["wish-error"] = error
 

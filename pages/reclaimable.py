@@ -55,6 +55,12 @@ def show_totals(
     waived: Sequence[str],
 ) -> None:
     """The totals of the rows that pass the filters."""
+    if rows and all(row.size_bytes is None for row in rows):
+        st.html(
+            f'<div class="lw"><b>{formats.plural(len(rows), "topic")}</b>: how many bytes they '
+            "hold and give back is unknown, for no replica's size could be read.</div>"
+        )
+        return
     now, was = total(rows, "consumed_bytes"), total(before, "consumed_bytes")
     said = (
         f"<b>{formats.plural(len(rows), 'topic')}</b> with "

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from dashboard.child_environment import environment
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import AnalysisError
@@ -102,7 +103,7 @@ def _environment() -> dict[str, str]:
     """This environment, in which the child finds `analytics` beside this very package."""
     root = str(Path(__file__).parents[2])
     before = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{before}" if before else root}
+    return environment(PYTHONPATH=f"{root}{os.pathsep}{before}" if before else root)
 
 
 def _end(child: subprocess.Popen[str]) -> None:

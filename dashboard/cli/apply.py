@@ -11,7 +11,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.run import detached, follow, show
 from dashboard.clock import parse_duration
-from dashboard.errors import RefusedError, UsageError
+from dashboard.errors import ApprovalRequired, RefusedError, UsageError
 from dashboard.settings import Settings, read_client_config
 
 if TYPE_CHECKING:
@@ -97,16 +97,16 @@ def _enqueue(
         mode=args.mode,
         confirm=args.confirm,
         sha256=args.sha256,
-        who=settings.operator,
+        who=context.actor(settings),
         token=secrets.token_hex(16),
         timeout=parse_duration(args.timeout) if args.timeout else None,
         canary=args.canary,
-        connection=_connection(args),
+        connection=connection_of(args),
         worker=worker,
     )
 
 
-def _connection(args: argparse.Namespace) -> dict[str, str | None]:
+def connection_of(args: argparse.Namespace) -> dict[str, str | None]:
     """What the flags say about reaching the cluster: an address and a path, never a secret."""
     found: dict[str, str | None] = {}
     if args.bootstrap_server:
@@ -144,6 +144,8 @@ def _refused(args: argparse.Namespace, journal: Journal, plan: Plan, error: Refu
             "moves": [],
             "receipt": None,
         }
+    if isinstance(error, ApprovalRequired):
+        value["request_id"] = error.request_id
     if args.json:
         output.emit({**value, **error.to_json()}, "", as_json=True)
     else:

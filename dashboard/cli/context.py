@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.errors import SettingsError, StoreError, UsageError
+from dashboard.people import Actor, actor_of
 from dashboard.settings import Settings, load, read_client_config
 
 if TYPE_CHECKING:  # pyarrow is slow to import; a verb that needs no store stays quick
@@ -34,6 +35,19 @@ def read_settings(args: argparse.Namespace) -> Settings:
     """The settings, with --data above their own `data`. Raises SettingsError."""
     settings = load()
     return replace(settings, data=args.data or settings.data)
+
+
+def actor(settings: Settings) -> Actor:
+    """Who types this: the operator that the settings name, with the role of that name."""
+    return actor_of(settings, None)
+
+
+def journal_exists(settings: Settings) -> bool:
+    """Whether anything was ever journalled here; who only looks makes no journal."""
+    try:
+        return (settings.state_dir / "journal.sqlite").is_file()
+    except OSError:  # a name that no file can have: who opens it says so
+        return False
 
 
 def open_store(data: str) -> Store:

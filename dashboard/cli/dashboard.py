@@ -1,10 +1,9 @@
-"""`lowwater dashboard`: serves the pages on this machine's loopback until Ctrl-C."""
+"""`lowwater dashboard`: serves the pages, on this machine's loopback by default, until Ctrl-C."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,22 +11,29 @@ import urllib.request
 from pathlib import Path
 
 import dashboard
-from dashboard.cli import context, output
+from dashboard import child_environment, people_secrets
+from dashboard.cli import context, listening, output
+from dashboard.cli.listening import Listening
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.demo import processes
-from dashboard.errors import LowwaterError, UsageError
+from dashboard.errors import LowwaterError
 from dashboard.settings import Settings
 
-HOST = "127.0.0.1"
 DEFAULT_PORT = 8501
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 5.0
 _INTERRUPTED = 130
-# Loopback only; no statistics, no menu of a developer, no traceback on a page.
+# No statistics, no menu of a developer, no traceback on a page. What is safe by default is said
+# all the same: a config.toml in somebody's home must not weaken it.
 _FLAGS = {
-    "server.address": HOST,
     "server.headless": "true",
     "server.fileWatcherType": "none",
+    "server.enableCORS": "true",
+    "server.enableXsrfProtection": "true",
+    "server.enableAgentApi": "false",
+    "server.enableStaticServing": "false",
+    "server.maxUploadSize": "32",
+    "global.developmentMode": "false",
     "browser.gatherUsageStats": "false",
     "client.toolbarMode": "minimal",
     "client.showErrorDetails": "none",
@@ -40,23 +46,38 @@ def add_parser(verbs: Verbs) -> None:
         verbs,
         "dashboard",
         "serve the pages on loopback, until Ctrl-C",
-        description="Serves the pages on 127.0.0.1; they read --data and queue purges.",
+        description="Serves the pages on 127.0.0.1; they read --data and queue purges. "
+        "What listens, what leaves and which secrets lie where: docs/web.md.",
         examples=("lowwater dashboard --data ./data", "lowwater dashboard --port 9000"),
     )
     parser.add_argument(
         "--port", type=int, default=DEFAULT_PORT, help=f"port to listen on (default {DEFAULT_PORT})"
     )
+    parser.add_argument(
+        "--address",
+        default=listening.LOOPBACK,
+        help=f"IP address to listen on (default {listening.LOOPBACK}); others need --behind-proxy",
+    )
+    parser.add_argument(
+        "--behind-proxy",
+        metavar="URL",
+        help="https address of a proxy that signs people in and passes their requests on",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C (130). Raises UsageError PORT_TAKEN, SettingsError."""
+    """Serve until Ctrl-C (130). Raises UsageError PORT_TAKEN, ADDRESS_OPEN, …, SettingsError."""
     settings = context.read_settings(args)
     context.open_store(settings.data)
-    check_port(args.port)
-    url = f"http://{HOST}:{args.port}"
+    place = listening.chosen(args.address, args.port, args.behind_proxy)
+    listening.check_free(place)
+    secrets = _secrets(settings, place)
+    if secrets is None and (warning := place.warning(settings.operator)):
+        output.progress(f"warning: {warning}")
+    url = place.url
     output.progress(f"starting the pages at {url} …")
     server = subprocess.Popen(
-        command(args.port, args.cluster),
+        command(place, args.cluster, secrets),
         env=environment(settings),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -74,13 +95,24 @@ def run(args: argparse.Namespace) -> int:
         processes.stop(server, _GRACE_SECONDS)
 
 
-def command(port: int, cluster: str | None) -> list[str]:
-    """Streamlit on the app's file, with every flag that keeps it to itself."""
+def command(place: Listening, cluster: str | None, secrets: Path | None = None) -> list[str]:
+    """Streamlit on the entry's file, with every flag that keeps it to itself."""
     package = _package()
-    flags = {**_FLAGS, "server.port": str(port), "theme.base": str(package / "ui" / "theme.toml")}
-    words = [sys.executable, "-m", "streamlit", "run", str(package / "app.py")]
-    words += [f"--{name}={value}" for name, value in flags.items()]
+    flags = [*_FLAGS.items(), *place.flags, ("theme.base", str(package / "ui" / "theme.toml"))]
+    if secrets is not None:
+        flags.append(("secrets.files", str(secrets)))
+    words = [sys.executable, "-m", "streamlit", "run", str(package / "web.py")]
+    words += [f"--{name}={value}" for name, value in flags]
     return [*words, "--", "--cluster", cluster] if cluster else words
+
+
+def _secrets(settings: Settings, place: Listening) -> Path | None:
+    """The file by which people sign in, if they do. Raises SettingsError OIDC_SECRETS_INVALID."""
+    if settings.people is None or settings.people.oidc_secrets is None:
+        return None
+    path = settings.people.oidc_secrets.absolute()
+    people_secrets.check(path, place.origin, place.port)
+    return path
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -91,35 +123,22 @@ def environment(settings: Settings) -> dict[str, str]:
     local = "://" not in settings.data
     data = str(Path(settings.data).absolute()) if local else settings.data
     path = [str(_package().parent), os.environ.get("PYTHONPATH", "")]
-    found = {**os.environ, "LOWWATER_DATA": data, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    # A STREAMLIT_* variable could open what the flags keep shut, and has no place in this server.
+    ours = child_environment.environment(
+        LOWWATER_DATA=data, PYTHONPATH=os.pathsep.join(filter(None, path))
+    )
+    found = {name: value for name, value in ours.items() if not name.startswith("STREAMLIT_")}
     if settings.source:
         found["LOWWATER_SETTINGS"] = str(settings.source.absolute())
     return found
 
 
-def check_port(port: int) -> None:
-    """Raises UsageError PORT_TAKEN, or PORT_INVALID, before a server is started."""
-    if not 0 < port < 65536:
-        raise UsageError(
-            f"{port} is not a port", "Choose one from 1024 to 65535.", code="PORT_INVALID"
-        )
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise UsageError(
-                f"port {port} of {HOST} cannot be listened on: {error.strerror}",
-                "Choose another with --port, or end the program that uses it.",
-                code="PORT_TAKEN",
-            ) from error
-
-
 def _wait_until_up(server: subprocess.Popen[bytes], url: str) -> None:
     deadline = time.monotonic() + _START_SECONDS
+    health = urllib.request.Request(f"{url}/_stcore/health", headers={"Host": "localhost"})
     while server.poll() is None and time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer:
+            with urllib.request.urlopen(health, timeout=2) as answer:
                 if answer.status == 200:
                     return
         except OSError:

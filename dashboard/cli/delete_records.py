@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dashboard import people
 from dashboard.cli import context, files, output, plan_text
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.run import detached, follow
@@ -55,8 +56,13 @@ def run(args: argparse.Namespace) -> int:
     from dashboard.purge.worker_process import ready_worker
 
     settings = context.read_settings(args)
-    if args.timeout_ms is not None and args.timeout_ms < 0:
-        raise UsageError(f"--timeout-ms {args.timeout_ms} is below 0", "Give milliseconds.")
+    people.require(settings, context.actor(settings), "operator", "purge")
+    if args.timeout_ms is not None and not 0 < args.timeout_ms < 2**31:
+        raise UsageError(
+            f"--timeout-ms {args.timeout_ms} cannot be sent",
+            "Give milliseconds from 1 to 2147483647, or leave it out for the settings'.",
+            code="TIMEOUT_INVALID",
+        )
     target = read_offsets_json(files.read_text(args.offset_json_file), args.offset_json_file)
     with ready_worker(settings) as worker:
         plan = _confirmed(args, settings, target)
@@ -160,7 +166,7 @@ def _enqueue(
         mode="leader-only" if args.leader_only else "wait-all",
         confirm=plan.confirmation,
         sha256=plan.sha256,
-        who=settings.operator,
+        who=context.actor(settings),
         token=secrets.token_hex(16),
         timeout=None if args.timeout_ms is None else timedelta(milliseconds=args.timeout_ms),
         worker=worker,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_connection, add_verb
 from dashboard.doctor import Check, local_checks
+from dashboard.doctor_rights import Held, held_rights, rights_check, to_json
 from dashboard.errors import ClusterError, LowwaterError
+from dashboard.rights import ANYBODY
 from dashboard.settings import Settings
 
 _MARKS = {True: "ok", False: "MISSING", None: "-"}
@@ -34,31 +38,47 @@ def add_parser(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print all checks; 0 when none failed, 1 when one did, 4 without an answer of the cluster."""
     settings = context.read_settings(args)
-    checks = local_checks(settings, settings.data)
-    remote, reached = _cluster(args, settings)
-    checks += remote
-    code = ClusterError.exit_code if not reached else int(any(c.ok is False for c in checks))
-    value = {"checks": [check.to_json() for check in checks]}
-    output.emit(value, _text(checks), as_json=args.json)
-    return code
+    found = _cluster(args, settings)
+    checks = [*local_checks(settings, settings.data), *found.checks]
+    failed = any(check.ok is False for check in checks)
+    told = to_json(found.rights, found.principal)
+    text = f"{_text(checks)}\n\n{_rights_text(told, found.rights)}"
+    output.emit({"checks": [c.to_json() for c in checks], **told}, text, as_json=args.json)
+    return int(failed) if found.reached else ClusterError.exit_code
 
 
-def _cluster(args: argparse.Namespace, settings: Settings) -> tuple[list[Check], bool]:
-    """The cluster's checks, and False when it was named but cannot be reached."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The cluster's checks and our rights in it; `reached` False: it was named, and is silent."""
+
+    checks: list[Check]
+    rights: tuple[Held, ...] | None = None
+    principal: str = ANYBODY
+    reached: bool = True
+
+
+def _cluster(args: argparse.Namespace, settings: Settings) -> _Found:
     target = _target(args, settings)
     if target is None:
         step = "Give --bootstrap-server HOST:PORT, or write [clusters.NAME] in lowwater.toml."
-        return [Check("connection", None, "no cluster is named", next=step)], True
+        return _Found([Check("connection", None, "no cluster is named", next=step)])
     from dashboard.cluster.live import connect
     from dashboard.doctor_cluster import cluster_checks
 
     output.progress(f"asking {target.bootstrap_servers} …")
     try:
         with connect(target.client, settings.broker_timeout) as live:
+            principal = live.principal() or ANYBODY
             reached = Check("connection", True, f"connected to {target.bootstrap_servers}")
-            return [reached, *cluster_checks(live)], True
+            checks = [reached, *cluster_checks(live)]
+            try:
+                held = held_rights(live)
+            except ClusterError as error:
+                unknown = Check("rights", None, error.message, next=error.next_step)
+                return _Found([*checks, unknown], None, principal)
+            return _Found([*checks, rights_check(held, principal)], held, principal)
     except ClusterError as error:
-        return [_failed(error)], False
+        return _Found([_failed(error)], reached=False)
 
 
 def _target(args: argparse.Namespace, settings: Settings) -> context.Target | None:
@@ -86,4 +106,22 @@ def _text(checks: Sequence[Check]) -> str:
         lines.append(f"{_MARKS[check.ok]:8}{check.name.ljust(width)}  {check.detail}")
         lines += [f"{'':8}{'':{width}}  costs: {check.costs}"] if check.costs else []
         lines += [f"{'':8}{'':{width}}  next:  {check.next}"] if check.next else []
+    return "\n".join(lines)
+
+
+def _rights_text(told: Mapping[str, Any], held: Sequence[Held] | None) -> str:
+    """The table of rights; with a cluster also which we hold, and what is lost."""
+    said = {h.right.name: h.said for h in held or ()}
+    rows = []
+    for right in told["rights"]:
+        name = f"{right['operation']} {right['resource']}"
+        row = {"right": name, "for": right["role"], "allows": right["allows"]}
+        rows.append({**row, "ours": said[name]} if held else row)
+    columns = ("right", "for", "ours", "allows") if held else ("right", "for", "allows")
+    lines = [output.table(rows, columns)]
+    for feature in told["features"]:
+        if feature["lacks"]:
+            lacks = ", ".join(feature["lacks"])
+            lines.append(f"lost: {feature['feature']} (lacks {lacks}): {feature['without']}")
+    lines.append("docs/acls.md has them ready to paste.")
     return "\n".join(lines)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dashboard.errors import PlanError, UsageError
@@ -27,10 +27,11 @@ def read_text(path: str) -> str:
 
 def check_writable(path: str) -> None:
     """Raise UsageError before any work is done for a file that could not be written."""
-    target = Path(path)
-    if target.is_dir():
-        raise _unwritable(path, "it is a folder")
-    _check_parent(path, target)
+    with _named(path):
+        target = Path(path)
+        if target.is_dir():
+            raise _unwritable(path, "it is a folder")
+        _check_parent(path, target)
 
 
 def check_folder(path: str, ours: Collection[str]) -> None:
@@ -38,19 +39,29 @@ def check_folder(path: str, ours: Collection[str]) -> None:
 
     One that is there is replaced only when nothing but `ours` lies in it (FOLDER_TAKEN).
     """
-    target = Path(path).resolve()
-    _check_parent(path, target)
-    if not target.is_dir():
-        if target.exists():
-            raise _unwritable(path, "it is a file, and this format needs a folder or a .zip")
-        return
-    strangers = sorted(entry.name for entry in target.iterdir() if entry.name not in ours)
+    with _named(path):
+        target = Path(path).resolve()
+        _check_parent(path, target)
+        if not target.is_dir():
+            if target.exists():
+                raise _unwritable(path, "it is a file, and this format needs a folder or a .zip")
+            return
+        strangers = sorted(entry.name for entry in target.iterdir() if entry.name not in ours)
     if strangers:
         raise UsageError(
             f"{path} holds other files: {strangers[0]}",
             "Name a new folder, or one that holds an earlier report of this format alone.",
             code="FOLDER_TAKEN",
         )
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """A name that no file can have (too long, a link to itself) is the operator's to correct."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise _unwritable(path, getattr(error, "strerror", None) or str(error)) from error
 
 
 def _check_parent(path: str, target: Path) -> None:

@@ -33,7 +33,8 @@ _COLUMNS = {
     ),
     "growth": (
         "topic", "broker_id", "log_dir", "bytes_in_per_hour", "bytes_out_per_hour",
-        "growth_per_hour", "used_bytes_per_hour", "days_to_full", "window_seconds", "samples",
+        "growth_per_hour", "used_bytes_per_hour", "days_to_full_low", "days_to_full",
+        "days_to_full_high", "window_seconds", "samples",
     ),
     "slow_followers": (
         "topic", "partition", "broker_id", "log_dir", "lag_records", "lag_bytes", "lag_seconds",
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the rows. Raises StoreError NO_ANALYSIS, TABLE_UNKNOWN."""
     from dashboard.snapshot_files import spec_of
 
-    _check_limit(args.limit)
+    check_limit(args.limit)
     spec_of("findings", args.table)
     _, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
@@ -89,9 +90,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit} is no number of rows", "Give a number above 0.")
+def check_limit(limit: int | None) -> None:
+    """Raises UsageError for what is no number of rows."""
+    if limit is not None and not 1 <= limit < 2**63:
+        raise UsageError(
+            f"--limit {limit} is no number of rows", "Give a number above 0, or leave it out."
+        )
 
 
 def _check_topic(args: argparse.Namespace, columns: list[str]) -> None:

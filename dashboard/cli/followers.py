@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from dashboard.cli import context, output
+from dashboard.cli.findings import check_limit
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.errors import UsageError
 
 _COLUMNS = ("broker", "topic", "partition", "behind", "bytes", "log start", "trend", "cause")
 
@@ -37,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     from dashboard.followers import slow_units
 
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit {args.limit} is no number of rows", "Give a number above 0.")
+    check_limit(args.limit)
     _, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
     table = cluster.read("findings", analysis_id, "slow_followers")

@@ -80,7 +80,7 @@ def _check(args: argparse.Namespace) -> None:
                 f"lowwater inventory {args.action} {problem} {word}",
                 "See: lowwater inventory --help",
             )
-    if args.broker is not None and args.broker < 0:
+    if args.broker is not None and not 0 <= args.broker < 2**31:
         raise UsageError(f"--broker {args.broker} is no broker id", "Give its node.id.")
 
 

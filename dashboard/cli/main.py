@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from types import FrameType, ModuleType
 
+from dashboard.cli.context import journal_exists
 from dashboard.cli.output import close_stdout, emit_error, prepare_streams, progress
 from dashboard.cli.parser import new_parser, parse
 from dashboard.clock import utc_now
@@ -29,6 +30,7 @@ VERBS = (
     "plan",
     "preview",
     "apply",
+    "approvals",
     "runs",
     "run",
     "delete-records",
@@ -37,7 +39,9 @@ VERBS = (
     "inventory",
     "orphans",
     "metrics",
+    "policies",
     "report",
+    "triage",
     "doctor",
 )
 INTERRUPTED = 130
@@ -95,7 +99,7 @@ def _respawn() -> None:
         settings = load()
     except LowwaterError:  # the verb itself will say so, once
         return
-    if not (settings.state_dir / "journal.sqlite").is_file():
+    if not journal_exists(settings):
         return
     try:
         from dashboard.cli.context import open_journal
@@ -161,7 +165,7 @@ def _write_traceback(error: Exception) -> Path | None:
 def _log_folders() -> list[Path]:
     try:
         return [load().state_dir / "logs", Path(gettempdir())]
-    except LowwaterError:
+    except Exception:  # what was unforeseen may have been the settings themselves
         return [Path(gettempdir())]
 
 

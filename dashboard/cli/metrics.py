@@ -105,7 +105,7 @@ def _reader(args: argparse.Namespace, settings: Settings) -> Iterator[Reader]:
     opened: list[Journal] = []
 
     def journal() -> Journal | None:
-        if not opened and (settings.state_dir / "journal.sqlite").is_file():
+        if not opened and context.journal_exists(settings):
             opened.append(open_default(settings))
         return opened[0] if opened else None
 

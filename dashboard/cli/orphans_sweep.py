@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dashboard import people
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Parser, add_connection
 from dashboard.clock import parse_duration, utc_now
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
     settings = context.read_settings(args)
     if args.verify:
         return _verify(args, settings)
+    _require(args, settings)
     with _connected(args, settings) as live:
         if args.script:
             return _script(args, settings, live)
@@ -86,6 +88,15 @@ def run(args: argparse.Namespace) -> int:
     if report.error is not None and not args.json:
         output.emit_error(report.error, as_json=False)
     return report.exit_code
+
+
+def _require(args: argparse.Namespace, settings: Settings) -> None:
+    """Telling, and writing a script that says what it does, change nothing."""
+    who = context.actor(settings)
+    if args.apply or args.delete_now:
+        people.require(settings, who, people.deciding_role(settings), "sweep orphans")
+    elif args.restore:
+        people.require(settings, who, "operator", "put a folder back")
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -188,7 +199,7 @@ def _switch(settings: Settings) -> Iterator[Callable[[], str | None]]:
     """Asks whether the read-only switch is on: of the settings, or an approver's in the journal."""
     with ExitStack() as stack:
         journal = None
-        if (settings.state_dir / "journal.sqlite").is_file():
+        if context.journal_exists(settings):
             journal = stack.enter_context(context.open_journal(settings))
 
         def stopped() -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from dashboard.errors import UsageError
+from dashboard.visible import is_unicode
 
 EXIT_CODES = """\
 exit codes:
@@ -32,6 +33,13 @@ Every flag stands after its verb. With --json stdout is one JSON object (one a l
 watch); progress and logs go to stderr. Settings: lowwater.toml, see docs/settings.md.
 
 """
+
+# Flags that name files, whose names may be any bytes.
+_FILES = (
+    "data", "out", "plan", "offsets_out", "from_file", "client_config", "command_config",
+    "offset_json_file", "export", "inventory", "listing", "log_dirs", "verdicts", "metrics",
+    "quarantine_dir", "restore", "delete_now",
+)  # fmt: skip
 
 Verbs = Any  # argparse's sub-parsers action, whose class is private
 
@@ -140,7 +148,19 @@ def parse(parser: Parser, verbs: Verbs, argv: Sequence[str]) -> argparse.Namespa
         raise UsageError(
             f"lowwater {args.verb} does not know '{unknown[0]}'", _nearest(unknown[0], known)
         )
+    _check_texts(args)
     return args
+
+
+def _check_texts(args: argparse.Namespace) -> None:
+    """What names no file is sent, hashed or written as UTF-8: a shell passes any other bytes."""
+    for name, value in vars(args).items():
+        words = value if isinstance(value, list) else [value]
+        if name not in _FILES and not all(is_unicode(w) for w in words if isinstance(w, str)):
+            raise UsageError(
+                f"--{name.replace('_', '-')} holds bytes that are no UTF-8 text",
+                "Set the terminal to UTF-8, and write it again.",
+            )
 
 
 def version() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from dashboard import people
 from dashboard.cli import context, files, output, plan_text
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import utc_now
@@ -78,6 +79,9 @@ def add_parser(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the plan and print its preview. Raises as `drafts.draft` does; 3 with none free."""
     settings = context.read_settings(args)
+    if args.waive or args.override:
+        who = context.actor(settings)
+        people.require(settings, who, "operator", "waive groups or lift guards")
     files.check_writable(args.out)
     if args.offsets_out:
         files.check_writable(args.offsets_out)

@@ -101,7 +101,7 @@ def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
 
     settings, cluster = context.open_cluster(args)
     runs = []
-    if (settings.state_dir / "journal.sqlite").is_file():  # else nothing was ever purged from here
+    if context.journal_exists(settings):  # else nothing was ever purged from here
         with context.open_journal(settings) as journal:
             runs = journal.runs(cluster.cluster_id)
     return open_source(cluster, runs, utc_now(), plan=plan)

@@ -116,9 +116,10 @@ def _receipt_settled(view: RunView) -> bool:
 def _wish(args: argparse.Namespace, settings: Settings, journal: Journal) -> None:
     from dashboard.purge import queue
 
+    who = context.actor(settings)
     if args.pause:
-        queue.request_pause(journal, args.run_id, settings.operator)
+        queue.request_pause(settings, journal, args.run_id, who)
     elif args.resume:
-        queue.request_resume(journal, args.run_id, settings.operator)
+        queue.request_resume(settings, journal, args.run_id, who)
     elif args.cancel:
-        queue.request_cancel(journal, args.run_id, settings.operator)
+        queue.request_cancel(settings, journal, args.run_id, who)

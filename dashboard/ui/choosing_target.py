@@ -13,9 +13,10 @@ from dashboard.clock import parse_time
 from dashboard.errors import LowwaterError, UsageError
 from dashboard.guard_texts import is_system_topic
 from dashboard.purge.targets import Target, parse_keep, read_offsets_json
-from dashboard.ui import routes
+from dashboard.ui import access, routes
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Request
+from dashboard.ui.lists import plain
 
 COMMITTED, TIME, KEEP, RETENTION, OFFSET, WATERMARK, FILE = (
     "Committed by all",
@@ -126,6 +127,8 @@ class _Decided(NamedTuple):
 def _decisions(screen: Screen, topics: Sequence[str]) -> _Decided:
     """Groups to waive and guards to lift; one reason for both, and whether offsets move."""
     asked = routes.params_list("waive")
+    if not access.may("operator"):
+        return _Decided((), (), "", False)
     with st.expander("Waive groups, lift guards", expanded=bool(asked)):
         groups = _groups(screen, topics, asked)
         left, right = st.columns(2)
@@ -143,7 +146,7 @@ def _decisions(screen: Screen, topics: Sequence[str]) -> _Decided:
             help="Once the records below it are gone. Without it a waived group resumes as its "
             "own auto.offset.reset says. A group with members cannot be moved.",
         )
-        said = f"Reason, kept in the journal with your name ({screen.settings.operator})"
+        said = f"Reason, kept in the journal with your name ({plain(access.name())})"
         reason = st.text_input(said, key="plan-reason")
     return _Decided(tuple(waived), tuple(lifted), (reason or "").strip(), move)
 

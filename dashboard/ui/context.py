@@ -23,7 +23,7 @@ _KEPT_KEY = "lw-kept"
 _PAGE_KEY = "lw-page"
 ADDRESS_KEYS = (
     "topic", "broker", "group", "guard", "who", "run", "kind", "state", "folder", "verdict",
-    "cause",
+    "cause", "policy", "request",
 )  # fmt: skip
 
 

@@ -8,11 +8,12 @@ from datetime import datetime
 
 import streamlit as st
 
+from dashboard import people
 from dashboard.clock import format_time, utc_now
 from dashboard.errors import LowwaterError
 from dashboard.settings import declaration
 from dashboard.snapshots import ClusterStore
-from dashboard.ui import formats
+from dashboard.ui import access, context, formats
 from dashboard.ui.context import Screen
 from dashboard.ui.runs import open_journal
 
@@ -23,6 +24,8 @@ _PRESELECTED = 10
 def declare_readers(screen: Screen, label: str, topics: Sequence[str]) -> None:
     """A popover with the form; what was declared counts from the next analysis and plan on."""
     with st.popover(label, type="tertiary"):
+        if not access.only("operator", "Declaring readers"):
+            return
         st.html(
             '<div class="lw"><p>Committed by all groups is not yet wanted by nobody: mirrors, '
             "restores and stream checkpoints read without committing. Declare it where you "
@@ -42,7 +45,7 @@ def declare_readers(screen: Screen, label: str, topics: Sequence[str]) -> None:
             st.text_input(
                 "Why you are sure", key="declare-reason", placeholder="asked both teams on Monday"
             )
-            st.text_input("Your name", value=screen.settings.operator, key="declare-name")
+            access.ask_who(st.container(), "Your name", "declare-name")
             st.form_submit_button("Declare", on_click=_save, args=(screen.cluster,))
         message = st.session_state.pop("declare-message", None)
         if message:
@@ -88,6 +91,8 @@ def _save(cluster: ClusterStore) -> None:
         return
     now = utc_now()
     try:
+        who = access.who(name)
+        name = people.require(context.settings(), who, "operator", "declare readers")
         rows = merged(
             cluster.declarations(),
             topics,

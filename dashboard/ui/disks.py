@@ -9,12 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dashboard.ui import colours, formats, markup
+from dashboard.ui import colours, days_to_full, formats, markup
 from dashboard.ui.colours import Meaning
 
 SHOWN = 12
-_SOON = 3  # days: below it hours count
-_LONGEST = 365  # days: beyond a year a straight line tells nothing
 # Below this share of the disk Kafka's bytes would be a hairline: then they are the whole bar.
 _HAIRLINE = 0.05
 _PARTS: tuple[tuple[str, Meaning, str], ...] = (
@@ -66,7 +64,7 @@ class DiskBar:
 
 def bars(disks: pa.Table, growth: pa.Table) -> list[DiskBar]:
     """All log dirs, fullest first; those of unknown fullness last."""
-    rates = {(row["broker_id"], row["log_dir"]): row for row in growth.to_pylist()}
+    rates = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
     found = [
         DiskBar(
             row["broker_id"],
@@ -122,6 +120,8 @@ def _legend(found: list[DiskBar], alone: bool) -> str:
 
 
 def _total(found: list[DiskBar], meaning: Meaning) -> str:
+    if not any(bar.parts for bar in found):
+        return formats.UNKNOWN
     size = formats.size(sum(size for bar in found for m, _, size in bar.parts if m is meaning))
     # The bars show whole segments, the sentence above them all bytes below the targets.
     return f"{size} at once" if meaning is colours.RECLAIMABLE else size
@@ -168,17 +168,15 @@ def _days_to_full(growth: Mapping[str, Any] | None) -> str:
     """When the disk will be full if it goes on as in the window of its growth."""
     if growth is None or growth["used_bytes_per_hour"] is None:
         return "not enough history yet"
-    days, rate = growth["days_to_full"], growth["used_bytes_per_hour"]
-    window = formats.duration(timedelta(seconds=growth["window_seconds"]))
-    seen = f"in {growth['samples']} snapshots over {window}"
+    rate, window = growth["used_bytes_per_hour"], timedelta(seconds=growth["window_seconds"])
+    seen = f"in {growth['samples']} snapshots over {formats.duration(window)}"
     sign = "-" if rate < 0 else "+"
+    sure = days_to_full.between(growth["days_to_full_low"], growth["days_to_full_high"])
     why = f"{sign}{formats.size(abs(rate))} an hour, {seen}"
-    if days is None:
-        return markup.hover("not filling up", why)
-    if days > _LONGEST:
-        return markup.hover("full in over a year", why)
-    left = f"{days * 24:.0f} h" if days < _SOON else f"{days:.0f} d"
-    return markup.hover(f"full in {left}", why)
+    if sure:
+        why += "; 9 times of 10 the true slope lies in that range"
+    said = markup.hover(days_to_full.full_in(growth["days_to_full"]), why)
+    return f"{said} ({sure})" if sure else said
 
 
 def _short(log_dir: str) -> str:

@@ -7,18 +7,24 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from dashboard import people
 from dashboard.purge import drafts
 from dashboard.purge.drafts import PlanRequest
 from dashboard.purge.plan import Plan
 from dashboard.purge.targets import Target
+from dashboard.ui import access
 from dashboard.ui.context import Screen
 
 _KEY = "lw-draft"
+_HANDED = "lw-handed-request"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for in step 1; `reason` stands for every waiver and lifted guard."""
+    """What was asked for in step 1; `reason` stands for every waiver and lifted guard.
+
+    `origin` says in words where a request comes from that another page hands over.
+    """
 
     topics: tuple[str, ...]
     target: Target
@@ -26,6 +32,7 @@ class Request:
     lifted: tuple[str, ...] = ()
     reason: str = ""
     move_waived: bool = False
+    origin: str = ""
 
     @property
     def name(self) -> str:
@@ -45,8 +52,12 @@ class Draft:
 def draft(screen: Screen, request: Request, *, sample: bool = False) -> Draft:
     """Read the cluster and build the plan; nothing is changed. Raises LowwaterError.
 
-    `sample` measures record sizes by reading a few batches.
+    `sample` measures record sizes by reading a few batches. RefusedError ROLE_TOO_LOW for one who
+    waives or lifts and may not.
     """
+    who = access.actor()
+    if request.waived or request.lifted:
+        people.require(screen.settings, who, "operator", "waive groups or lift guards")
     plan = drafts.draft(
         screen.settings,
         screen.settings.data,
@@ -58,7 +69,7 @@ def draft(screen: Screen, request: Request, *, sample: bool = False) -> Draft:
             override=tuple(f"{name}={request.reason}" for name in request.lifted),
             move_waived=request.move_waived,
             sample=sample,
-            by=screen.settings.operator,
+            by=who.name,
         ),
     )
     made = Draft(request.name, plan, secrets.token_hex(16))
@@ -72,6 +83,19 @@ def current(request: Request) -> Draft | None:
     return found if isinstance(found, Draft) and found.request_name == request.name else None
 
 
+def hand_over(request: Request, plan: Plan) -> None:
+    """Give the purge page a request with the plan that was made for it moments ago."""
+    st.session_state[_HANDED] = request
+    st.session_state[_KEY] = Draft(request.name, plan, secrets.token_hex(16))
+
+
+def handed() -> Request | None:
+    """The request that another page handed over, until it is queued or dropped."""
+    found = st.session_state.get(_HANDED)
+    return found if isinstance(found, Request) else None
+
+
 def forget() -> None:
-    """Drop the draft, so that the next plan is read afresh."""
+    """Drop the draft and what was handed over, so that the next plan is read afresh."""
     st.session_state.pop(_KEY, None)
+    st.session_state.pop(_HANDED, None)

@@ -13,7 +13,7 @@ from dashboard.purge import calibration
 from dashboard.purge.calibration import ORDER, Calibration, Point
 from dashboard.ui import formats, states, style
 from dashboard.ui.context import Screen
-from dashboard.ui.runs import past_runs
+from dashboard.ui.runs import left_out, past_runs
 
 # One hue, the surest estimator strongest; the symbol tells them apart without colour.
 _SYMBOLS = ("circle", "rect", "triangle", "diamond")
@@ -44,6 +44,8 @@ def show(screen: Screen) -> None:
             alt="Predicted divided by freed bytes over time, by estimator",
         )
         st.caption(caption(drawn))
+        if cut := left_out():
+            st.caption(cut)
 
 
 def _table(lines: Sequence[Calibration]) -> None:

@@ -50,6 +50,13 @@ def total(facts: pa.Table, column: str, where: str | None = None) -> int:
     return int(pc.sum(values).as_py() or 0)
 
 
+def known_total(facts: pa.Table, column: str, where: str | None = None) -> int | None:
+    """The sum as far as it is known; None where there are rows and not one of them is known."""
+    values = facts[column] if where is None else facts.filter(facts[where])[column]
+    found = pc.sum(values).as_py()
+    return found if found is not None else (None if len(values) else 0)
+
+
 def topics_where(facts: pa.Table, flag: str) -> list[str]:
     """Topics with at least one partition whose flag is set and whose target frees records."""
     rows = facts.filter(facts[flag])

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import streamlit as st
 
 from dashboard.clock import utc_now
-from dashboard.ui import context, formats, markup
+from dashboard.ui import access, context, formats, markup, signing_in
 from dashboard.ui.context import Screen
 from dashboard.ui.report_button import report_button
 from dashboard.ui.states import guarded
@@ -18,16 +18,20 @@ _EVERY = timedelta(seconds=5)
 def header(screen: Screen) -> None:
     """The header for what this page shows; it redraws itself, and offers what is newer.
 
-    Beside it, once there are findings, the button that hands them out as files.
+    Beside it, once there are findings, the button that hands them out as files; and the way out.
     """
-    if screen.findings is None:
+    leaves = access.signs_in()
+    if screen.findings is None and not leaves:
         _header(screen)
         return
-    left, right = st.columns([11, 1], vertical_alignment="center")
+    left, *right = st.columns([11, *([1] * (1 + leaves))], vertical_alignment="center")
     with left:
         _header(screen)
-    with right:
+    with right[0]:
         report_button(screen)
+    if leaves:
+        with right[1]:
+            signing_in.sign_out()
 
 
 @st.fragment(run_every=_EVERY)
@@ -69,6 +73,9 @@ def header_html(screen: Screen, newest: Screen, now: datetime) -> str:
         parts.append("no analysis yet")
     elif _behind(screen):
         parts.append(f"findings {markup.ago(screen.findings.manifest.taken_at, now)}")
+    if screen.settings.people is not None:
+        who = access.actor()
+        parts.append(markup.hover(f"{who.name} ({who.role})", "what you do is kept in this name"))
     if screen.settings.read_only:
         parts.append("⏸ read-only: purges are off")
     kind = " warn" if warn else ""

@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.ui import formats
 from dashboard.ui.context import Screen
-from dashboard.ui.facts import total
+from dashboard.ui.facts import known_total
 from dashboard.ui.markup import text
 
 _METHODS = {
@@ -28,12 +28,15 @@ def how_do_you_know(screen: Screen, facts: pa.Table, flag: str = "consumed") -> 
 def how_html(screen: Screen, facts: pa.Table, flag: str) -> str:
     """Estimator, interval, snapshot and analysis as a small list."""
     rows = facts.filter(facts[flag])
-    low, high = total(rows, "bytes_low"), total(rows, "bytes_high")
+    low, high = known_total(rows, "bytes_low"), known_total(rows, "bytes_high")
+    between = f"{formats.size(low)} to {formats.size(high)}, all replicas together"
+    if low is None:
+        between = "unknown: no replica's size could be read (DescribeLogDirs)"
     methods = sorted(m for m in pc.unique(rows["method"]).to_pylist() if m)
     estimators = "; ".join(f"{m}: {_said(m)}" for m in methods) or "none needed"
     analysis = screen.findings.id if screen.findings else "none"
     pairs = (
-        ("Interval", f"{formats.size(low)} to {formats.size(high)}, all replicas together"),
+        ("Interval", between),
         ("Estimator", estimators),
         ("Partitions", f"{formats.number(rows.num_rows)} of {formats.number(facts.num_rows)}"),
         ("Snapshot", f"{screen.manifest.id}, {formats.utc(screen.manifest.taken_at)}"),

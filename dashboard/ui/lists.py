@@ -13,7 +13,7 @@ import streamlit as st
 from dashboard.followers import slow_units
 from dashboard.ui import formats, routes
 from dashboard.ui.context import Screen
-from dashboard.ui.headline import blockers_by_group
+from dashboard.ui.headline import blockers_by_group, unknown_blockers
 from dashboard.ui.orphan_rows import name, on_disk
 
 ROWS = 5
@@ -37,7 +37,9 @@ def blockers(screen: Screen) -> None:
         silent = silence(table, group, screen.now)
         label = f"**{plain(group)}** holds back {formats.size(freed)}{silent and f', {silent}'}"
         routes.link("reclaimable", label, group=group)
-    if not rows:
+    if not rows and unknown_blockers(table):
+        st.caption("What groups hold back is unknown: no replica's size could be read.")
+    elif not rows:
         st.caption("No group alone holds anything back.")
 
 

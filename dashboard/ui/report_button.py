@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboard.ui import formats
 from dashboard.ui.context import Screen
-from dashboard.ui.runs import past_runs
+from dashboard.ui.runs import open_journal
 from dashboard.ui.states import guarded
 
 
@@ -31,7 +31,7 @@ def _choose(screen: Screen) -> None:
 
     found = screen.findings
     assert found is not None
-    runs = past_runs(screen.cluster.cluster_id)
+    runs = open_journal().runs(screen.cluster.cluster_id)
     source = open_source(
         screen.cluster, runs, screen.now, analysis_id=found.id, read=found.table
     )  # fmt: skip

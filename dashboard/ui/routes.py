@@ -21,9 +21,11 @@ REPLANNED = "lw-replanned"
 TITLES = {
     "overview": "Overview",
     "reclaimable": "Reclaimable",
+    "growth": "Growth",
     "purge": "Purge",
     "orphans": "Orphans",
     "followers": "Followers",
+    "policies": "Policies",
     "audit": "Audit",
     "quality": "Quality",
 }

@@ -42,11 +42,13 @@ def show(view: RunView) -> None:
 def head_html(run: RunRow, now: datetime) -> str:
     """Who, when, how, and the state in words."""
     wish = f", {run.wish} asked for" if run.wish else ""
+    by = f"{text(run.who)} from {text(run.from_where)}"
+    by += f", approved by {text(run.approved_by)}" if run.approved_by else ""
     took = run.closed_at - run.queued_at if run.closed_at else now - run.queued_at
     return (
         f'<div class="lw"><h2>{RUN_WORDS[run.state]}{text(wish)} · run {text(run.run_id)}</h2>'
         f"<small>{text(run.mode)} · plan {text(run.plan_id)} · queued "
-        f"{markup.ago(run.queued_at, now)} by {text(run.who)} from {text(run.from_where)} · "
+        f"{markup.ago(run.queued_at, now)} by {by} · "
         f"{'took' if run.closed_at else 'for'} {formats.duration(took)}</small></div>"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import streamlit as st
 
@@ -13,6 +13,8 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.ui import context, formats, routes
 from dashboard.ui.context import Screen
+from dashboard.ui.journal_memory import MOST_RUNS, memory
+from dashboard.ui.lists import plain
 from dashboard.ui.markup import text
 from dashboard.ui.states import guarded
 
@@ -45,20 +47,23 @@ def open_journal() -> Journal:
 
 
 def past_runs(cluster_id: str | None = None) -> list[RunRow]:
-    """All runs of a cluster (None: of all), newest first, read again when the chain has grown.
+    """Runs of a cluster (None: of all), newest first: what changed is read when the chain grew.
 
-    Heartbeats and receipts that are not final yet are no links of the journal's chain.
+    Heartbeats and receipts that are not final yet are no links of the journal's chain. Of a long
+    journal these are the newest runs; `left_out` says so.
     """
-    journal = open_journal()
-    return _past_runs(journal, str(journal.file.path), journal.newest_entry(), cluster_id)
+    return memory(open_journal()).runs(cluster_id)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _past_runs(
-    _journal: Journal, path: str, newest_entry: int, cluster_id: str | None
-) -> list[RunRow]:
-    del path, newest_entry  # parts of the key
-    return _journal.runs(cluster_id)
+def left_out() -> str:
+    """How many runs of the journal `past_runs` leaves out, in words; "" where it has all."""
+    count = open_journal().run_count()
+    if count <= MOST_RUNS:
+        return ""
+    return (
+        f"The newest {formats.number(MOST_RUNS)} of {formats.number(count)} runs; all of them: "
+        "`lowwater runs`, or Audit's export."
+    )
 
 
 @st.fragment(run_every=timedelta(seconds=5))
@@ -71,15 +76,11 @@ def recent(screen: Screen) -> None:
     back = reverted(open_journal(), screen.cluster.cluster_id)
     for alert in back[:ROWS]:
         _came_back(alert)
-    found = [
-        run
-        for run in open_journal().runs(screen.cluster.cluster_id)
-        if run.open or screen.now - run.queued_at < RECENT
-    ]
-    for run in found[:ROWS]:
-        routes.link("purge", f"**{RUN_WORDS[run.state]}** {_said(run, screen)}", run=run.run_id)
+    found = open_journal().recent(screen.cluster.cluster_id, screen.now - RECENT, ROWS)
+    for run in found:
+        routes.link("purge", f"**{RUN_WORDS[run.state]}** {said(run, screen.now)}", run=run.run_id)
     if not found:
-        st.caption("None. A purge starts with a plan; nothing runs by itself.")
+        st.caption("None. A purge starts with a plan, or by a policy that was switched on.")
 
 
 def _came_back(alert: Reverted) -> None:
@@ -96,7 +97,9 @@ def _came_back(alert: Reverted) -> None:
         routes.link("purge", f"See run {alert.run_id}", run=alert.run_id)
 
 
-def _said(run: RunRow, screen: Screen) -> str:
+def said(run: RunRow, now: datetime) -> str:
+    """When it was queued, by whom, and what it freed as far as that is known."""
     freed = (run.receipt or {}).get("freed_bytes")
-    tail = f", freed {formats.size(freed)}" if freed is not None else ""
-    return f"{formats.ago(run.queued_at, screen.now)} by {run.who}{tail}"
+    yet = "" if run.receipt_final else " so far"
+    tail = f", freed {formats.size(freed)}{yet}" if freed is not None else ""
+    return f"{formats.ago(run.queued_at, now)} by {plain(run.who)}{tail}"

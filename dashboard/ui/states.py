@@ -12,7 +12,7 @@ import streamlit as st
 
 from dashboard.errors import LowwaterError
 from dashboard.snapshot_files import Kind
-from dashboard.ui import formats
+from dashboard.ui import access, formats
 from dashboard.ui.context import Screen, choose_cluster, open_cluster, show_newest, store
 from dashboard.ui.held_tables import Tables
 from dashboard.ui.markup import text
@@ -37,6 +37,12 @@ _TITLES = {
     "PLAN_ALREADY_APPLIED": "This plan has run already",
     "PLAN_EDITED": "The plan is not the one that was previewed",
     "RUN_NOT_FOUND": "There is no such run",
+    "NOT_SIGNED_IN": "Nobody is signed in",
+    "SIGN_IN_EXPIRED": "Sign in again",
+    "NAME_MISSING": "The sign-in names nobody",
+    "NAME_NOT_VERIFIED": "The address is not verified",
+    "ROLE_TOO_LOW": "That takes another role",
+    "PEOPLE_GONE": "Nobody's role is known",
 }
 _BY_CLASS = {
     "SettingsError": "A setting cannot be used",
@@ -74,7 +80,18 @@ def show_error(error: LowwaterError) -> None:
 
 
 def guarded(body: Callable[_P, None]) -> Callable[_P, None]:
-    """Run a page or fragment so that an error becomes a designed message."""
+    """Run a fragment for those who may look, now; an error becomes a designed message."""
+
+    @functools.wraps(body)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        access.check()
+        body(*args, **kwargs)
+
+    return caught(run)
+
+
+def caught(body: Callable[_P, None]) -> Callable[_P, None]:
+    """Run a page so that an error becomes a designed message."""
 
     @functools.wraps(body)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> None:

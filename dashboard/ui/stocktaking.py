@@ -32,7 +32,7 @@ def show(missing: Sequence[MissingInventory], hosts: Mapping[int, str]) -> None:
         with st.expander("Without ssh: the line for sh on the host itself"):
             for line, brokers in _by_line(missing[:SHOWN]).items():
                 st.caption(f"broker {', '.join(map(str, brokers))}")
-                st.code(line, language=None, wrap_lines=True, height=120)
+                st.code(line, language=None, wrap_lines=True)
 
 
 def title(missing: Sequence[MissingInventory]) -> str:

@@ -23,6 +23,7 @@ _LAYOUT = """
 [data-testid=stVerticalBlock]{gap:.75rem}
 [data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
  overflow-y:auto}
+[data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p{color:var(--lw-ink)}
 .lw{font-size:15px;line-height:1.45;font-variant-numeric:tabular-nums}
 .lw abbr{text-decoration:none;border-bottom:1px dotted currentColor;cursor:help;white-space:nowrap}
 .lw a{color:inherit}
@@ -38,7 +39,7 @@ _LAYOUT = """
 .lw-sentence strong:first-child{font-size:27px}
 .lw-key{display:inline-flex;gap:6px;align-items:center;margin-right:14px;font-size:13px}
 .lw-key i{width:12px;height:12px;border-radius:2px;display:inline-block}
-.lw-disk{display:grid;grid-template-columns:auto 1fr 132px;gap:10px;align-items:center;
+.lw-disk{display:grid;grid-template-columns:auto 1fr 156px;gap:10px;align-items:center;
  margin:4px 0}
 .lw-disk>span{white-space:nowrap;min-width:92px}
 .lw-bar{display:flex;height:22px;border-radius:3px;overflow:hidden;background:var(--lw-free)}
@@ -88,6 +89,7 @@ _LAYOUT = """
 .lw-table{width:100%;border-collapse:collapse;font-size:14px}
 .lw-table th{text-align:left;font-weight:600;font-size:13px;color:var(--lw-quiet)}
 .lw-table td,.lw-table th{padding:3px 12px 3px 0;border-bottom:1px solid var(--lw-line)}
+.lw-table td code{white-space:nowrap}
 .lw-table td.n,.lw-table th.n{text-align:right}
 .lw-counts{display:flex;gap:8px 22px;flex-wrap:wrap}
 .lw-counts div{min-width:84px}

@@ -36,6 +36,11 @@ KINDS = {
     "receipt": "receipt",
     "read-only": "switch",
     "declared": "readers declared",
+    "policy": "policy switched",
+    "asked": "asked for",
+    "approved": "approved",
+    "rejected": "rejected",
+    "archived": "archived",
 }
 
 
@@ -94,7 +99,12 @@ def _queued(body: Mapping[str, Any]) -> str:
         *(f"waived {w['group_id']}: {w['reason']}" for w in body.get("waivers", ())),
         *(f"lifted {o['name']}: {o['reason']}" for o in body.get("overrides", ())),
     ]
-    said = f"{count} in mode {body.get('mode')}, confirmed by: {body.get('typed')}"
+    by = (
+        f"by policy {body['policy']}"
+        if body.get("policy")
+        else f"confirmed by: {body.get('typed')}"
+    )
+    said = f"{count} in mode {body.get('mode')}, {by}"
     return "; ".join([said, *decided])
 
 
@@ -115,6 +125,29 @@ def _baseline(body: Mapping[str, Any]) -> str:
 
 def _read_only(body: Mapping[str, Any]) -> str:
     return "every purge switched off" if body.get("read_only") else "purges allowed again"
+
+
+def _policy(body: Mapping[str, Any]) -> str:
+    definition = str(body.get("definition_sha256"))[:8]
+    name, where = body.get("policy"), body.get("from_where")
+    if not body.get("enabled"):
+        return f"{name} switched off from {where}"
+    return f"{name} switched on from {where}, definition {definition}: {body.get('typed')}"
+
+
+def _asked(body: Mapping[str, Any]) -> str:
+    count = formats.plural(len(body.get("partitions", ())), "partition")
+    until = f"until {body.get('expires_at')}"
+    return f"{count} in mode {body.get('mode')}, {until}, as request {body.get('request_id')}"
+
+
+def _decided(body: Mapping[str, Any]) -> str:
+    return f"request {body.get('request_id')} from {body.get('from_where')}"
+
+
+def _archived(body: Mapping[str, Any]) -> str:
+    runs = formats.plural(int(body.get("runs", 0)), "run")
+    return f"entries to {body.get('through_seq')} with {runs} moved to {body.get('folder')}"
 
 
 def _declared(body: Mapping[str, Any]) -> str:
@@ -162,6 +195,11 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "wish": lambda body: str(body.get("wish")),
     "read-only": _read_only,
     "declared": _declared,
+    "policy": _policy,
+    "asked": _asked,
+    "approved": _decided,
+    "rejected": _decided,
+    "archived": _archived,
     "receipt": _receipt,
     "baseline": _baseline,
 }

@@ -34,7 +34,8 @@ _GROWTH_WHY = (
 
 def growth_of(growth: pa.Table) -> dict[str, int]:
     """Bytes per hour that each topic grows by; those without enough history are left out."""
-    rows = growth.select(["topic", "growth_per_hour"]).to_pylist()
+    whole = growth.filter(growth["broker_id"].is_null())
+    rows = whole.select(["topic", "growth_per_hour"]).to_pylist()
     known = (row for row in rows if row["topic"] and row["growth_per_hour"] is not None)
     return {row["topic"]: row["growth_per_hour"] for row in known}
 

@@ -10,6 +10,7 @@ from dashboard.ui.colours import SHARE_SCALE
 from dashboard.ui.topic_rows import TopicRow
 
 SHOWN = 300
+_UNKNOWN = "#cbd5e1"  # grey, where the scale of shares is green
 _LEAST_LABELLED = 0.008  # of all bytes: below it a tile has no room for its name
 
 
@@ -23,7 +24,7 @@ def option(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
     """The ECharts option. Tiles carry their texts: an option cannot hold functions."""
     shown = shown_topics(rows)
     whole = sum(row.size_bytes or 0 for row in rows)
-    tiles = [_tile(row.topic, row.size_bytes or 0, row.consumed_bytes, whole) for row in shown]
+    tiles = [_tile(row.topic, row.size_bytes or 0, row.reclaimable_bytes, whole) for row in shown]
     rest = whole - sum(row.size_bytes or 0 for row in shown)
     if rest > 0:
         given = sum(r.consumed_bytes for r in rows) - sum(r.consumed_bytes for r in shown)
@@ -51,17 +52,21 @@ def option(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
     }
 
 
-def _tile(name: str, size_bytes: int, consumed_bytes: int, whole: int) -> dict[str, Any]:
-    share = min(1.0, consumed_bytes / size_bytes) if size_bytes else 0.0
+def _tile(name: str, size_bytes: int, given_bytes: int | None, whole: int) -> dict[str, Any]:
+    """`given_bytes` are reclaimable; None: that is not known, as without any committed group."""
+    share = min(1.0, (given_bytes or 0) / size_bytes) if size_bytes else 0.0
     step = min(len(SHARE_SCALE) - 1, int(share * len(SHARE_SCALE)))
-    given = f"{formats.size(consumed_bytes)} reclaimable" if consumed_bytes else "none reclaimable"
+    given = f"{formats.size(given_bytes)} reclaimable" if given_bytes else "none reclaimable"
+    said = f"{share:.0%}"
+    if given_bytes is None:
+        said, given = formats.UNKNOWN, "what is reclaimable is unknown"
     return {
         "name": name,
         "value": size_bytes,
-        "itemStyle": {"color": SHARE_SCALE[step]},
+        "itemStyle": {"color": _UNKNOWN if given_bytes is None else SHARE_SCALE[step]},
         "label": {
             "show": size_bytes >= _LEAST_LABELLED * whole,
-            "formatter": f"{name}\n{formats.size(size_bytes)} · {share:.0%}",
+            "formatter": f"{name}\n{formats.size(size_bytes)} · {said}",
             "color": "#ffffff" if step >= 3 else "#0b1220",
             "fontSize": 12,
             "lineHeight": 16,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.curve_tables import ReplicaCurves, integers
-from dashboard.curves import METHODS, Curves, Flags, Ints
+from dashboard.curves import METHODS, Curves, Flags, Freed, Ints
 
 _PARTITION_BITS = 20  # Kafka's own limit of partitions per topic is far below a million
 _END = np.iinfo(np.int64).max
@@ -66,6 +66,22 @@ def waive(
     for name, column in changed.items():
         facts = facts.set_column(facts.schema.get_field_index(name), name, column)
     return facts
+
+
+def freed(facts: pa.Table, curves: ReplicaCurves, chosen: Flags) -> Freed:
+    """What each replica frees when the `chosen` partitions of `facts` are purged to their targets.
+
+    Nothing for replicas of other partitions, or of a target that is not known.
+    """
+    topics = pc.unique(facts["topic"])
+    keys = _keys(facts, topics)
+    order = np.argsort(keys)
+    row = _Lookup(keys[order], order).rows(_keys(curves.places, topics))
+    start = integers(facts["log_start_offset"], 0)
+    target = np.where(chosen, np.maximum(integers(facts["target_offset"], 0), start), start)
+    # Row -1, a replica of no partition here, reads what is appended: nothing.
+    bounds = np.stack([np.append(start, 0), np.append(target, 0)])
+    return curves.curves.freed(*bounds[:, row])
 
 
 def _drawn(

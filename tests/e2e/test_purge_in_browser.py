@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
@@ -59,12 +59,36 @@ def settings_file(cluster: LocalCluster, tmp_path: Path) -> Iterator[Path]:
     admin.delete_topics([TOPIC])[TOPIC].result()
 
 
-def purge_the_safest(page: Page, url: str) -> None:
-    page.goto(url)
-    page.get_by_role("button", name="Plan the safest").click(timeout=60_000)
+def purge_the_safest(page: Page) -> None:
+    """By keyboard alone, from an Overview that has just opened."""
+    tab_to(page, page.get_by_role("button", name="Plan the safest"))
+    page.keyboard.press("Enter")
     expect(page.get_by_text("Type this sentence to confirm")).to_be_visible(timeout=60_000)
     keep_screenshot(page, "purge-preview")
-    confirm(page)
+    modes = page.get_by_role("radiogroup", name="Mode")
+    leader_only = modes.locator("input").nth(1)
+    tab_to(page, modes)
+    page.keyboard.press("ArrowRight")
+    expect(leader_only).to_be_checked()
+    page.keyboard.press("ArrowLeft")
+    expect(leader_only).not_to_be_checked()
+    tab_to(page, page.get_by_label("Confirmation", exact=True))
+    page.keyboard.type("purge 1 topics on e2e", delay=15)
+    button = page.get_by_role("button", name="Purge 1 topic")
+    expect(button).to_be_enabled(timeout=20_000)
+    keep_screenshot(page, "purge-confirm")
+    tab_to(page, button, 3)
+    page.keyboard.press("Enter")
+
+
+def tab_to(page: Page, target: Locator, most: int = 45) -> None:
+    """Press Tab until the focus is there, as somebody without a mouse must."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if target.evaluate("it => it.contains(document.activeElement)"):
+            return
+    where = page.evaluate("document.activeElement.outerHTML.slice(0, 300)")
+    raise AssertionError(f"{most} times Tab did not reach {target}; the focus is on {where}")
 
 
 def confirm(page: Page) -> None:
@@ -92,7 +116,7 @@ def test_from_overview_to_a_finished_purge_with_its_receipt(
         expect(page.get_by_role("button", name="Plan the safest")).to_be_visible(timeout=60_000)
         page.wait_for_timeout(1500)
         keep_screenshot(page, "overview")
-        purge_the_safest(page, url)
+        purge_the_safest(page)
         expect(page.get_by_text("✔ done · run")).to_be_visible(timeout=60_000)
         # Segments leave at the next retention check, every 5 s here.
         expect(page.locator(".lw-state .lw-counts")).to_contain_text("MiB", timeout=60_000)

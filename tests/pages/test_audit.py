@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import timedelta
 from pathlib import Path
+
+import pytest
 
 from dashboard.clock import utc_now
 from dashboard.purge.journal import Journal
+from dashboard.purge.journal_archive import archive
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests, queued
 
@@ -102,3 +106,29 @@ def test_the_journal_can_be_exported(open_page: Open, tmp_path: Path) -> None:
     labels = [button.proto.label for button in open_page("audit").get("download_button")]
 
     assert labels == ["Export CSV", "Export JSON"]
+
+
+def test_of_a_long_journal_it_says_which_runs_are_shown(
+    open_page: Open, requests: Requests, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued(open_page, journal)
+    assert "The newest" not in said(open_page("audit"))
+    monkeypatch.setattr("dashboard.ui.runs.MOST_RUNS", 0)
+    assert "The newest 0 of 1 runs" in said(open_page("audit"))
+
+
+def test_what_was_archived_is_told_and_verifies(
+    open_page: Open, journal: Journal, tmp_path: Path
+) -> None:
+    now = utc_now()
+    for days in (9, 8, 1):
+        journal.set_read_only(days == 9, "ada", now - timedelta(days=days))
+    archive(
+        journal, tmp_path / "kept", before=now - timedelta(days=5), who="ada",
+        from_where="here", now=now,
+    )  # fmt: skip
+    app = open_page("audit")
+    assert "chain verified to entry <b>4</b> <small>entries before 3 are archived" in said(app)
+    assert app.dataframe[0].value["Said"].iloc[0] == (
+        f"entries to 2 with 0 runs moved to {tmp_path / 'kept'}"
+    )

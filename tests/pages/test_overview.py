@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dashboard.clock import utc_now
 from dashboard.pruning import prune
+from dashboard.ui import headline
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -21,11 +23,35 @@ def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: 
     assert "6.8 GiB</abbr></strong> more if <b>billing-replay</b> were waived" in text
 
 
+def test_without_sizes_nothing_is_told_as_zero(open_page: Open) -> None:
+    text = said(open_page(variant="unmeasured"))
+
+    assert "How many bytes can be given back is <b>unknown</b>" in text
+    assert re.search(r"Every known group has passed [0-9\u202f]{7,} records at most", text)
+    assert "Plan the safest topics" in text
+    assert text.count("unknown </span>") + text.count(" unknown</span>") == 3, "the disks' legend"
+    assert "What groups hold back is unknown" in text
+    assert "Sizes of topics are unknown" in text
+    assert not re.search(r"\b0 B\b|\b0\.0 ", text)
+
+
+def test_what_was_not_measured_is_named_beside_what_was(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "could not be measured" not in said(open_page())
+    real = headline.headline
+    monkeypatch.setattr(headline, "headline", lambda *a: replace(real(*a), unmeasured=2))
+    text = said(open_page())
+    assert "2 partitions more could not be measured and are not in it." in text
+    assert "30.2 GiB</abbr></strong> are consumed" in text
+
+
 def test_each_disk_says_when_it_is_full(open_page: Open) -> None:
     text = said(open_page())
 
     assert ">full in 40 h<" in text
     assert ">not filling up<" in text
+    assert "What fills them, and what would change when they are full" in text
 
 
 def test_the_header_names_cluster_age_and_brokers(open_page: Open) -> None:

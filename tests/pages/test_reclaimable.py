@@ -31,6 +31,14 @@ def test_unmeasured_bytes_are_missing_not_zero(open_page: Open) -> None:
     assert table.loc["audit-log"][["At once", "Later", "Held back"]].isna().all()
 
 
+def test_without_sizes_the_totals_are_unknown(open_page: Open) -> None:
+    app = open_page("reclaimable", "unmeasured")
+
+    assert "<b>13 topics</b>: how many bytes they hold and give back is unknown" in said(app)
+    sizes = app.dataframe[0].value.set_index("Topic")[["On disk", "Held back"]]
+    assert sizes.isna().all().all()
+
+
 def test_growth_says_where_there_is_not_enough_history(open_page: Open) -> None:
     app = open_page("reclaimable")
     table = app.dataframe[0].value.set_index("Topic")

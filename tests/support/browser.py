@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Page, sync_playwright
@@ -28,9 +29,11 @@ def dashboard_server(
     environ: Mapping[str, str],
     lowwater: Sequence[str] = (sys.executable, "-m", "dashboard.cli.main"),
     cwd: Path | None = None,
+    log: Path | None = None,
+    flags: Sequence[str] = (),
 ) -> Iterator[str]:
     """`lowwater dashboard` as its users start it; the address it printed."""
-    with dashboard_process(environ, lowwater, cwd) as (_, url):
+    with dashboard_process(environ, lowwater, cwd, log, flags) as (_, url):
         yield url
 
 
@@ -39,14 +42,20 @@ def dashboard_process(
     environ: Mapping[str, str],
     lowwater: Sequence[str] = (sys.executable, "-m", "dashboard.cli.main"),
     cwd: Path | None = None,
+    log: Path | None = None,
+    flags: Sequence[str] = (),
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The command's process, and the address it printed once the pages answered."""
+    """The command's process, and the address it printed once the pages answered.
+
+    What the command and its server say goes to the file `log`.
+    """
+    said = log.open("ab") if log else None
     server = subprocess.Popen(
-        [*lowwater, "dashboard", "--port", str(_free_port())],
+        [*lowwater, "dashboard", "--port", str(_free_port()), *flags],
         env={**os.environ, **environ},
         cwd=cwd,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=said or subprocess.DEVNULL,
         start_new_session=True,
         text=True,
     )
@@ -57,16 +66,20 @@ def dashboard_process(
         processes.stop(server, 10)  # type: ignore[arg-type]
         if server.stdout:
             server.stdout.close()
+        if said:
+            said.close()
 
 
 @contextmanager
-def browser_page(outside: list[str] | None = None) -> Iterator[Page]:
+def browser_page(
+    outside: list[str] | None = None, theme: Literal["light", "dark"] = "light"
+) -> Iterator[Page]:
     """A fresh page of 1280 by 900; addresses beyond this machine are added to `outside`."""
     executable = shutil.which("chromium")
     assert executable, "Chromium is missing: apt-get install chromium"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=theme)
         if outside is not None:
             page.on("request", lambda request: _note(request.url, outside))
         try:

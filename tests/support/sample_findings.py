@@ -34,7 +34,7 @@ def write(
     variant: str = "plain",
 ) -> None:
     """Write them. `rich`: a bad night; `calm`: no orphan, nobody slow; `older`: by a release that
-    looked for neither.
+    looked for neither; `unmeasured`: without DescribeLogDirs.
     """
     writer = cluster.begin("findings", taken_at + timedelta(seconds=2))
     answered = [broker for broker in BROKERS if broker != missing]
@@ -94,7 +94,24 @@ def _older(tables: dict[str, Rows], taken_at: datetime) -> None:
         del tables[table]
 
 
-_VARIANTS = {"rich": _rich, "calm": _calm, "older": _older}
+def _unmeasured(tables: dict[str, Rows], taken_at: datetime) -> None:
+    """No broker answers DescribeLogDirs: records and offsets are known, bytes are not."""
+    for table in ("reclaimable", "blockers"):
+        for row in tables[table]:
+            row.update({name: None for name in row if "bytes" in name} | {"method": None})
+    tables["disks"] = [
+        {"broker_id": broker, "measured": False, "error": "CLUSTER_AUTHORIZATION_FAILED"}
+        for broker in BROKERS
+    ]
+    tables["growth"] = [
+        {"topic": row["topic"], "samples": 0, "replicas": 0}
+        for row in tables["growth"]
+        if row.get("topic") and row.get("broker_id") is None
+    ]
+    tables["curves"] = tables["orphans"] = tables["sightings"] = []
+
+
+_VARIANTS = {"rich": _rich, "calm": _calm, "older": _older, "unmeasured": _unmeasured}
 
 
 def _target(part: SamplePartition, target: str) -> int | None:

@@ -33,7 +33,7 @@ CLUSTER_ID = "sAmpLeCLusTer0000000x1"
 NAME = "prod-eu"
 VARIANTS = (
     "plain", "broker-missing", "stale", "no-analysis", "nothing", "large", "incomplete", "rich",
-    "calm", "older",
+    "calm", "older", "unmeasured",
 )  # fmt: skip
 
 

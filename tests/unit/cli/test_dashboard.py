@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from dashboard.cli import dashboard
+from dashboard.cli.listening import Listening, check_free, chosen
 from dashboard.errors import UsageError
 from dashboard.settings import Settings
 
+HERE = Listening("127.0.0.1", 8501)
+
 
 def test_the_server_listens_on_loopback_and_reports_to_nobody() -> None:
-    words = dashboard.command(8501, None)
+    words = dashboard.command(HERE, None)
 
     for flag in (
         "--server.address=127.0.0.1", "--server.headless=true", "--server.port=8501",
         "--browser.gatherUsageStats=false", "--client.toolbarMode=minimal",
-        "--client.showErrorDetails=none",
+        "--client.showErrorDetails=none", "--server.enableAgentApi=false",
+        "--server.enableCORS=true", "--server.enableXsrfProtection=true",
+        "--server.allowedHosts=127.0.0.1", "--server.allowedHosts=localhost",
+        "--server.allowedHosts=::1", "--server.corsAllowedOrigins=http://127.0.0.1:8501",
     ):  # fmt: skip
         assert flag in words
-    assert not any("enableAgentApi" in word for word in words)
+    assert sum(word.startswith("--server.allowedHosts") for word in words) == 3
     assert "--" not in words
 
 
 def test_the_cluster_travels_behind_the_dashes() -> None:
-    assert dashboard.command(8501, "prod-eu")[-3:] == ["--", "--cluster", "prod-eu"]
+    assert dashboard.command(HERE, "prod-eu")[-3:] == ["--", "--cluster", "prod-eu"]
+
+
+def test_no_variable_of_the_caller_opens_what_the_flags_shut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STREAMLIT_SERVER_TRUSTED_USER_HEADERS", '{"X-User": "email"}')
+
+    assert not [k for k in dashboard.environment(Settings()) if k.startswith("STREAMLIT_")]
 
 
 def test_data_and_settings_reach_the_pages_as_absolute_paths() -> None:
@@ -41,9 +56,64 @@ def test_a_data_url_stays_as_it_is() -> None:
     )
 
 
-@pytest.mark.parametrize("port", [0, -1, 65536])
-def test_a_number_that_is_no_port_is_named(port: int) -> None:
+@pytest.mark.parametrize(
+    ("address", "port", "proxy", "code"),
+    [
+        ("127.0.0.1", 0, None, "PORT_INVALID"),
+        ("127.0.0.1", -1, None, "PORT_INVALID"),
+        ("127.0.0.1", 65536, None, "PORT_INVALID"),
+        ("0.0.0.0", 8501, None, "ADDRESS_OPEN"),
+        ("::", 8501, None, "ADDRESS_OPEN"),
+        ("192.0.2.7", 8501, None, "ADDRESS_OPEN"),
+        ("host.example.org", 8501, None, "ADDRESS_INVALID"),
+        ("", 8501, None, "ADDRESS_INVALID"),
+        ("0.0.0.0", 8501, "lowwater.example.org", "PROXY_INVALID"),
+        ("0.0.0.0", 8501, "http://lowwater.example.org", "PROXY_INVALID"),
+        ("0.0.0.0", 8501, "https://*.example.org", "PROXY_INVALID"),
+        ("0.0.0.0", 8501, "https://ann@lowwater.example.org", "PROXY_INVALID"),
+        ("0.0.0.0", 8501, "https://lowwater.example.org/kafka", "PROXY_INVALID"),
+        ("0.0.0.0", 8501, "https://lowwater.example.org:web", "PROXY_INVALID"),
+        ("0.0.0.0", 8501, "https://", "PROXY_INVALID"),
+    ],
+)
+def test_a_door_that_would_stand_open_is_a_named_error(
+    address: str, port: int, proxy: str | None, code: str
+) -> None:
     with pytest.raises(UsageError) as caught:
-        dashboard.check_port(port)
+        chosen(address, port, proxy)
 
-    assert caught.value.code == "PORT_INVALID"
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "127.0.0.2", "::1"])
+def test_loopback_needs_nothing_and_warns_of_nothing(address: str) -> None:
+    place = chosen(address, 8501, None)
+
+    assert place.loopback and place.warning("ada") is None
+
+
+def test_behind_a_proxy_its_name_and_origin_are_served_and_the_operator_is_warned() -> None:
+    place = chosen("0.0.0.0", 8501, "https://Lowwater.example.org:443/")
+
+    assert "lowwater.example.org" in place.names and "0.0.0.0" not in place.names
+    assert place.origin == "https://lowwater.example.org"
+    assert ("browser.serverAddress", "lowwater.example.org") in place.flags
+    assert place.url == "http://127.0.0.1:8501"
+    warning = place.warning("ada") or ""
+    assert "acts as ada" in warning and "reaches 0.0.0.0:8501" in warning
+
+
+def test_a_proxy_of_this_machine_is_warned_of_too() -> None:
+    warning = chosen("127.0.0.1", 8501, "https://lowwater.example.org").warning("ada") or ""
+
+    assert "acts as ada" in warning and "firewall" not in warning
+
+
+def test_a_taken_port_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UsageError) as caught:
+            check_free(Listening("127.0.0.1", taken.getsockname()[1]))
+
+    assert caught.value.code == "PORT_TAKEN"

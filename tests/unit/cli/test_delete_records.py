@@ -175,7 +175,7 @@ def test_what_nobody_may_lift_is_exit_3(
     [
         ("[]", [], "OFFSETS_INVALID"),
         ('{"partitions":[{"topic":"t","partition":0,"offset":-2}]}', [], "OFFSETS_INVALID"),
-        (None, ["--timeout-ms", "-1"], "USAGE"),
+        (None, ["--timeout-ms", "-1"], "TIMEOUT_INVALID"),
         (None, ["--command-config", "none"], "CLIENT_CONFIG_UNREADABLE"),
     ],
 )

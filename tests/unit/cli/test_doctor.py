@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from dashboard import doctor_cluster
 from dashboard.cli import doctor as verb
 from dashboard.cli.main import main
 from dashboard.doctor import Check
+from dashboard.doctor_rights import Held
+from dashboard.errors import ClusterError
+from dashboard.rights import DELETE_TOPIC, DESCRIBE_GROUP, RIGHTS
 from dashboard.snapshots import ClusterStore, Store
 
 FINE = Check("java", True, "version 17")
@@ -32,13 +36,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
 
     @contextmanager
-    def connect(client: dict[str, str], _timeout: Any) -> Iterator[None]:
+    def connect(client: dict[str, str], _timeout: Any) -> Iterator[SimpleNamespace]:
         found.append(client)
-        yield None
+        yield SimpleNamespace(principal=lambda: "User:lw")
 
     monkeypatch.setattr(dashboard.cluster.live, "connect", connect)
     monkeypatch.setattr(
         doctor_cluster, "cluster_checks", lambda _live: [Check("brokers", True, "1 of 1 answered")]
+    )
+    monkeypatch.setattr(
+        verb, "held_rights", lambda _live: tuple(Held(right, True) for right in RIGHTS)
     )
     return found
 
@@ -102,3 +109,42 @@ def test_a_cluster_that_nobody_knows_is_a_usage_error(
     assert code == 1
     assert value["error"]["code"] == "CLUSTER_NOT_NAMED"
     assert asked == []
+
+
+def _lacking(*missing: object) -> object:
+    return lambda _live: tuple(Held(right, right not in missing) for right in RIGHTS)
+
+
+def test_the_table_of_rights_says_which_are_ours_and_what_is_lost(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    asked: list[dict[str, str]],
+) -> None:
+    monkeypatch.setattr(verb, "held_rights", _lacking(DELETE_TOPIC))
+    assert main(["doctor", "--bootstrap-server", "flag:1"]) == 0  # a dashboard needs none
+    out = capsys.readouterr().out
+    (row,) = [line for line in out.splitlines() if line.startswith("Delete Topic")]
+    assert "missing" in row
+    assert "lost: purge (lacks Delete Topic)" in out
+    monkeypatch.setattr(verb, "held_rights", _lacking(DESCRIBE_GROUP))
+    assert main(["doctor", "--bootstrap-server", "flag:1", "--json"]) == 1
+    value = json.loads(capsys.readouterr().out)
+    assert value["principal"] == "User:lw"
+    (right,) = [r for r in value["rights"] if r["granted"] is False]
+    assert (right["operation"], right["resource"]) == ("Describe", "Group")
+    assert "--allow-principal User:lw --operation Describe --group" in right["command"]
+    assert "plan" in {f["feature"] for f in value["features"] if f["lacks"]}
+
+
+def test_rights_that_nobody_tells_of_fail_nothing(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    asked: list[dict[str, str]],
+) -> None:
+    def refused(_: object) -> object:
+        raise ClusterError("no rights are told here", "Ask who runs the service.")
+
+    monkeypatch.setattr(verb, "held_rights", refused)
+    code, checks = _doctor(capsys, "--bootstrap-server", "flag:1")
+    assert (code, checks["rights"]["ok"]) == (0, None)
+    assert "no rights are told here" in checks["rights"]["detail"]

@@ -78,7 +78,7 @@ def test_growth_says_where_there_is_not_enough_history(
     assert main(["findings", "growth", "--data", data]) == 0
     lines = capsys.readouterr().out.splitlines()
     (disk,) = (line.split() for line in lines if line.startswith("-  ") and " 1  /d1" in line)
-    assert disk[-3:] == ["1.7", "3600", "60"]
+    assert disk[-5:] == ["1.3", "1.7", "2.2", "3600", "60"]
     assert "not enough history yet" in lines[-1]
     assert main(["findings", "growth", "--data", data, "--topic", "orders"]) == 0
     assert "not enough" not in capsys.readouterr().out

@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from dashboard.cli import report as report_verb
 from dashboard.cli.main import main
+from dashboard.cli.parser import new_parser, parse
 from dashboard.tables import FINDING_TABLES
 from tests.support import sample_store
 from tests.unit.cli.plans import a_plan
@@ -194,3 +196,19 @@ def test_pdf_is_written_or_says_what_is_missing(
 
     assert report(capsys, *words)["bytes"] == 8
     assert (alone / "storage.pdf").read_bytes() == b"%PDF-1.7"
+
+
+def test_the_documented_crontab_calls_what_there_is() -> None:
+    docs = Path(__file__).parent.parent.parent.parent / "docs" / "reports.md"
+    lines = [line for line in docs.read_text(encoding="utf-8").splitlines() if "date +" in line]
+
+    assert len(lines) == 2
+    for line in lines:
+        words = (
+            line.partition("bin/lowwater ")[2].replace("\\%", "%").replace("$(date +%Y-%m)", "x")
+        )
+        parser, verbs = new_parser()
+        report_verb.add_parser(verbs)
+        args = parse(parser, verbs, words.split())
+        assert (args.verb, args.cluster) == ("report", "prod-eu")
+        assert args.format == ("pdf" if args.out.endswith(".pdf") else "csv")

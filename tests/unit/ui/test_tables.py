@@ -113,6 +113,7 @@ def test_each_disk_says_when_it_is_full(cluster: ClusterStore) -> None:
     disk, rates = finding(cluster, "disks"), finding(cluster, "growth")
     told = disks.disks_html(disk, rates)
     assert (told.count(">full in 40 h<"), told.count(">not filling up<")) == (2, 1)
+    assert told.count(" (32 h to 53 h)<") == 2 and told.count(" (not before 7 d)<") == 1
     assert "an hour, in 60 snapshots over 1 h" in told
     assert disks.disks_html(disk, rates.slice(0, 0)).count("not enough history yet") == 3
     slow = rates.set_column(
@@ -127,6 +128,14 @@ def test_a_log_dir_that_was_not_measured_is_hatched_and_says_why(tmp_path: Path)
 
     assert "no answer within 10 s" in html
     assert "lw-fill-not" in html
+
+
+def test_a_tile_without_committed_group_is_unknown_not_none(cluster: ClusterStore) -> None:
+    option = treemap.option(list(rows(cluster).values()), dark=False)
+    tiles = {tile["name"]: tile for tile in option["series"][0]["data"]}
+    assert tiles["audit-log"]["label"]["formatter"].endswith("· unknown")
+    assert "what is reclaimable is unknown" in tiles["audit-log"]["tooltip"]["formatter"]
+    assert tiles["payments"]["label"]["formatter"].endswith("%")
 
 
 def test_the_smallest_topics_share_one_tile(

@@ -48,3 +48,26 @@ def test_moved_offsets_are_told_by_group_and_state() -> None:
 
     assert found.said == "dead: 2 offsets moved"
     assert found.topics == {"orders"}
+
+
+def test_the_switch_of_a_policy_tells_which_from_where_and_by_what_sentence() -> None:
+    body = {"policy": "tidy", "definition_sha256": "0123456789abcdef", "from_where": "ops-1",
+            "who": "ann", "typed": "switch on policy tidy on prod"}  # fmt: skip
+    on = line("policy", enabled=True, **body)
+    assert on.who == "ann"
+    assert on.said == (
+        "tidy switched on from ops-1, definition 01234567: switch on policy tidy on prod"
+    )
+    assert line("policy", enabled=False, **body).said == "tidy switched off from ops-1"
+
+
+def test_a_run_of_a_policy_is_told_as_its() -> None:
+    found = line("queued", who="policy tidy", mode="wait-all", policy="tidy", typed="",
+                 partitions=[["orders", 0, 40]])  # fmt: skip
+    assert found.said == "1 partition in mode wait-all, by policy tidy"
+
+
+def test_what_was_archived_is_told_with_its_folder() -> None:
+    found = line("archived", who="ann", through_seq=12, runs=4, folder="/backup")
+    assert (found.who, found.run_id) == ("ann", None)
+    assert found.said == "entries to 12 with 4 runs moved to /backup"

@@ -1,0 +1,22 @@
+"""The page server's entry: the Streamlit script behind the guard of its names.
+
+`streamlit run` finds `app` here; `lowwater dashboard` passes the names with its flags.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+from starlette.middleware import Middleware
+from streamlit.starlette import App
+
+from dashboard.web_guard import LOOPBACK_NAMES, OwnPagesOnly
+
+_NAMES = st.get_option("server.allowedHosts") or LOOPBACK_NAMES
+_ORIGINS = st.get_option("server.corsAllowedOrigins")
+
+app = App(
+    Path(__file__).parent / "app.py",
+    middleware=[Middleware(OwnPagesOnly, names=_NAMES, origins=_ORIGINS)],
+)

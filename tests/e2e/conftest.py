@@ -1,0 +1,18 @@
+"""Fixtures of the browser tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.jars import KafkaJars
+from tests.support.three_brokers import three_brokers
+
+
+@pytest.fixture(scope="package")
+def cluster(kafka_jars: KafkaJars, exporters: dict[int, str]) -> Iterator[LocalCluster]:
+    """The brokers of the tests that purge in a browser."""
+    with three_brokers(kafka_jars, exporters) as running:
+        yield running

@@ -1,0 +1,32 @@
+"""A run of today in one line: what was freed is told as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.purge.journal import Journal
+from dashboard.ui.runs import said
+from tests.unit.purge.facts_of import NOW
+from tests.unit.purge.test_journal_archive import begin
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(tmp_path / "journal.sqlite")
+    yield made
+    made.close()
+
+
+def test_what_was_freed_is_so_far_until_the_receipt_is_final(journal: Journal) -> None:
+    run_id = begin(journal, 0)
+    assert said(journal.head(run_id), NOW + MINUTE) == "1 min ago by ann"
+    journal.write_receipt(run_id, {"freed_bytes": 0, "final": False}, NOW)
+    assert said(journal.head(run_id), NOW + MINUTE) == "1 min ago by ann, freed 0 B so far"
+    journal.write_receipt(run_id, {"freed_bytes": 2**20, "final": True}, NOW)
+    assert said(journal.head(run_id), NOW + MINUTE) == "1 min ago by ann, freed 1.0 MiB"
