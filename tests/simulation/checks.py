@@ -1,0 +1,229 @@
+"""What must hold of every story: no wanted record gone, no untruth, no second purge, an end.
+
+Claims in the journal are held against the model's own history. Reads take time, so a claim is true
+if it was at some moment of its reading; what stands at the end, long after the last fault, must
+be true of the cluster as it then is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dashboard.clock import parse_time
+from dashboard.model import TopicPartition
+from dashboard.purge.journal_rows import CLOSED_STATES, PartitionRow
+from dashboard.purge.states import NOTHING_MOVED
+from tests.simulation.reads import BROKER_TIMEOUT
+from tests.simulation.records import Partition
+from tests.simulation.scenario import Story
+from tests.simulation.seam import Applied
+from tests.simulation.world import BEGAN, LEARN
+
+# From reading offsets and groups until the request leaves: what changed in between nobody can see.
+RACE = 5.0 + 2 * BROKER_TIMEOUT
+# One round of reads beside brokers that hang.
+READING = 6 * BROKER_TIMEOUT
+JUST_NOW = 8.0  # less than an answer is waited for
+
+
+def problems(story: Story) -> list[str]:
+    """Every promise that this story breaks, in words; [] is a good story."""
+    return [*_found(story)]
+
+
+def _found(story: Story) -> Iterator[str]:
+    if story.problem:
+        yield story.problem
+    if not story.chain_ok:
+        yield "the journal's chain does not verify"
+    for sent in story.cluster.sent:
+        yield from _sent(story, sent.key, sent.target)
+    for applied in story.cluster.applied:
+        yield from _wanted(story, applied)
+        yield from _same_records(story, applied)
+    yield from _purged_once(story)
+    if story.run is not None:
+        if story.run.run.open:
+            yield f"the run ended {story.run.run.state}"
+        for row in story.run.partitions:
+            yield from _end(story, row)
+        yield from _claims(story)
+
+
+def _sent(story: Story, key: TopicPartition, target: int) -> Iterator[str]:
+    assert story.plan is not None
+    planned = {p.key: p.target_offset for p in story.plan.free_partitions}
+    if target < 0:
+        yield f"{target} was sent for {_name(key)}"
+    elif key not in planned:
+        yield f"{_name(key)} was sent, which the plan does not free"
+    elif target != planned[key]:
+        yield f"{target} was sent for {_name(key)}, planned was {planned[key]}"
+
+
+def _wanted(story: Story, done: Applied) -> Iterator[str]:
+    """No reader's record goes: of the plan's groups, nor of those listed before sending."""
+    assert story.plan is not None
+    key, target = done.sent.key, done.sent.target
+    waived = story.plan.waived_groups
+    then = {
+        c.group_id: c.committed_offset
+        for p in story.plan.partitions
+        if p.key == key
+        for c in p.groups
+    }
+    for name, groups in (("planned", then), ("listed", done.sent.listed)):
+        for group, offset in groups.items():
+            if group not in waived and offset is not None and offset < target:
+                yield f"{_name(key)}: group {group} was {name} at {offset}, below {target}"
+    if not done.sent.complete:
+        yield f"{_name(key)} was sent although the list of groups was incomplete"
+    if done.sent.at - done.sent.listed_at > RACE:
+        age = done.sent.at - done.sent.listed_at
+        yield f"{_name(key)} was sent {age:.0f} s after the groups were last listed"
+
+
+def _same_records(story: Story, done: Applied) -> Iterator[str]:
+    """What was truncated is what was planned: the topic, and the records at those offsets.
+
+    A change within RACE before sending is beyond any client: the request names neither topic id
+    nor epoch. So is what a broker tells that is cut off and does not know it.
+    """
+    assert story.plan is not None
+    planned = next(p for p in story.plan.partitions if p.key == done.sent.key)
+    part = _partition(story, done)
+    if done.topic_id != planned.topic_id:
+        born = part.moments[0].at
+        if done.sent.at - born > RACE + LEARN:
+            yield f"{_name(done.sent.key)} is another topic since {born:.0f} s, and was purged"
+        return
+    if not done.led or planned.leader_epoch is None or done.before >= done.sent.target:
+        return
+    later = [(e, first) for e, first in done.epochs if e > planned.leader_epoch]
+    if later and later[0][1] < done.sent.target:
+        since = next((m.at for m in part.moments if m.epoch >= later[0][0]), 0.0)
+        if done.sent.at - since > RACE + LEARN:
+            yield f"{_name(done.sent.key)}: offsets from {later[0][1]} on were written anew"
+
+
+def _purged_once(story: Story) -> Iterator[str]:
+    """Nothing leaves for a partition that is closed, nor before its intent is in the journal."""
+    closed: dict[TopicPartition, str] = {}
+    intents: dict[TopicPartition, int] = {}
+    for entry in story.entries:
+        for body in entry.body.get("partitions", ()):
+            if not isinstance(body, dict):
+                continue
+            key = TopicPartition(body["topic"], body["partition"])
+            if entry.kind == "intent":
+                intents[key] = intents.get(key, 0) + 1
+                if key in closed:
+                    yield f"{_name(key)} was sent again after it was {closed[key]}"
+            if body["state"] in CLOSED_STATES:
+                closed[key] = body["state"]
+    sent: dict[TopicPartition, int] = {}
+    for one in story.cluster.sent:
+        sent[one.key] = sent.get(one.key, 0) + 1
+    for key, count in sent.items():
+        if count > intents.get(key, 0):
+            yield f"{_name(key)} was sent {count} times, intended {intents.get(key, 0)} times"
+
+
+def _end(story: Story, row: PartitionRow) -> Iterator[str]:
+    """The state at the end is that of the cluster, which has been healthy for long."""
+    part = story.world.parts.get(row.key)
+    assert story.plan is not None and story.run is not None
+    planned = next(p for p in story.plan.partitions if p.key == row.key)
+    if part is None or part.topic_id != planned.topic_id:
+        return  # of a topic that is gone nothing can be claimed or checked
+    if not any(r.was_sent for r in story.run.partitions):
+        return  # nothing was sent, so nobody watched on
+    starts = [r.start for r in part.replicas.values()]
+    leader = part.replicas[part.leader].start if part.leader is not None else None
+    name, target = _name(row.key), row.target_offset
+    if row.state == "done" and min(starts) < target:
+        yield f"{name} is done, but a replica starts at {min(starts)}, below {target}"
+    elif row.state == "leader_done" and (leader is None or leader < target):
+        yield f"{name} is leader_done, but its leader starts at {leader}, below {target}"
+    elif row.state == "not_done" and leader is not None and leader >= target > 0:
+        ours = [a for a in story.cluster.applied if a.sent.key == row.key and a.before < target]
+        if ours and not _retained(story, part, target):
+            yield f"{name} is not_done, but our request moved it to {leader}"
+    elif row.state == "unknown":
+        yield f"{name} is still unknown"
+
+
+def _claims(story: Story) -> Iterator[str]:
+    """Each closed state in the chain was true at some moment while it was read."""
+    for entry in story.entries:
+        until = (parse_time(entry.at) - BEGAN).total_seconds()
+        for body in entry.body.get("partitions", ()):
+            if isinstance(body, dict) and body["state"] == "not_done":
+                yield from _not_done(story, body, until)
+            if isinstance(body, dict) and body["state"] in ("done", "leader_done", "reverted"):
+                key = TopicPartition(body["topic"], body["partition"])
+                part = _of_plan(story, key)
+                if part is not None and not _held(
+                    story, part, body["state"], body["target_offset"], until
+                ):
+                    yield f"{_name(key)} was called {body['state']} at {until:.0f} s, and was not"
+
+
+def _not_done(story: Story, body: dict[str, Any], until: float) -> Iterator[str]:
+    """What was sent, and no answer refused, is `not_done` only while its leader is below."""
+    key = TopicPartition(body["topic"], body["partition"])
+    part, target = _of_plan(story, key), body["target_offset"]
+    if part not in story.world.parts.values():  # deleted meanwhile: nothing is left to compare
+        return
+    if not body["attempts"] or body["answer_error_code"] in NOTHING_MOVED:
+        return
+    moments = [m for m in part.during(until - JUST_NOW, until + 0.01) if m.leader is not None]
+    passed = moments and all(m.starts[m.leader] >= target for m in moments if m.leader is not None)
+    if passed and not _retained(story, part, target):
+        yield f"{_name(key)} was called not_done at {until:.0f} s, when its leader was past it"
+
+
+def _held(story: Story, part: Partition, state: str, target: int, until: float) -> bool:
+    told = [a for a in story.cluster.applied if a.sent.key == part.key and not a.led]
+    moments = list(part.during(until - READING, until + 0.01))
+    leading = [m.starts[m.leader] for m in moments if m.leader is not None]
+    if state == "reverted":
+        return any(start < target for start in leading)
+    if not any(start >= target for start in leading) and not told:
+        return False
+    if state == "leader_done":
+        return True
+    # `done`: every replica that some metadata called alive.
+    dead = {b for b, broker in story.world.brokers.items() if not broker.registered}
+    return all(
+        any(m.starts[b] >= target for m in moments) or b in dead or _was_out(story, b)
+        for b in part.replicas
+    )
+
+
+def _was_out(story: Story, broker_id: int) -> bool:
+    return any(f"broker {broker_id} leaves the metadata" in line for line in story.world.trace)
+
+
+def _retained(story: Story, part: Partition, target: int) -> bool:
+    """Whether retention alone can have moved the log start past the target."""
+    name = f"retention moves {part.key.topic}-{part.key.partition} to "
+    moved = [int(line.rpartition(" ")[2]) for line in story.world.trace if name in line]
+    return any(start >= target for start in moved)
+
+
+def _partition(story: Story, done: Applied) -> Partition:
+    every = [*story.world.parts.values(), *story.world.gone]
+    return next(p for p in every if p.key == done.sent.key and p.topic_id == done.topic_id)
+
+
+def _of_plan(story: Story, key: TopicPartition) -> Partition | None:
+    assert story.plan is not None
+    planned = next(p for p in story.plan.partitions if p.key == key)
+    every = [*story.world.parts.values(), *story.world.gone]
+    return next((p for p in every if p.key == key and p.topic_id == planned.topic_id), None)
+
+
+def _name(key: TopicPartition) -> str:
+    return f"{key.topic}-{key.partition}"

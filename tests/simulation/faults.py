@@ -1,0 +1,87 @@
+"""What goes wrong in a story, and when: drawn from its seed, over within two minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from dashboard.model import TopicPartition
+from tests.simulation.reads import Faults
+from tests.simulation.world import CALM_TICK, World
+
+FAULTS_FOR = 120.0
+
+
+class Host(Protocol):
+    """The machine of the worker: its journal, and the people at it."""
+
+    def wish(self, wish: str | None) -> None: ...
+    def fill_disk(self, seconds: float) -> None: ...
+    def resume(self) -> None: ...
+
+
+@dataclass
+class Misfortune:
+    """Faults of one story, on their way."""
+
+    rng: Random
+    world: World
+    calls: Faults
+    host: Host
+
+    def come(self) -> None:
+        """Set them off: most come early, while requests are under way."""
+        rng = self.rng
+        for name, most in (
+            ("lost_request", 0.3), ("lost_answer", 0.3), ("unread", 0.1), ("incomplete", 0.1),
+            ("worst_moment", 0.5),
+        ):  # fmt: skip
+            setattr(self.calls, name, rng.choice((0.0, most)) * rng.random())
+        if self.world.unclean and rng.random() < 0.5:
+            self.world.later(rng.random() * 10, lambda: self.world.lose(min(self.world.parts)))
+        for _ in range(rng.choice((0, 2, 5, 10))):
+            self.world.later(FAULTS_FOR * rng.random() ** 3, self._one())
+        self.world.later(FAULTS_FOR, self._heal)
+        self.world.later(FAULTS_FOR * 2, lambda: setattr(self.world, "tick", CALM_TICK))
+
+    def _one(self) -> Callable[[], None]:
+        rng, world = self.rng, self.world
+        broker = rng.choice(sorted(world.brokers))
+        key: TopicPartition = rng.choice(sorted(world.parts))
+        seconds = rng.choice((2.0, 8.0, 15.0, 40.0))
+        return rng.choice((
+            lambda: world.crash(broker, seconds),
+            lambda: world.hang(broker, seconds),
+            lambda: world.cut_off(broker, seconds),
+            lambda: world.slow(broker, seconds * 2),
+            lambda: world.elect(key),
+            lambda: world.retain(key, 0.5),
+            lambda: world.move_log_dir(key),
+            lambda: world.recreate(key.topic),
+            lambda: self._replaced(key.topic, broker),
+            lambda: self._group(key),
+            lambda: self.host.wish(rng.choice(("pause", "cancel", None))),
+            lambda: self.host.fill_disk(seconds),
+        ))  # fmt: skip
+
+    def _replaced(self, topic: str, broker: int) -> None:
+        """A topic is made anew and filled at once, while one broker still tells of the old one."""
+        self.world.cut_off(broker, 60.0)
+        self.world.later(1.0, lambda: self.world.recreate(topic, filled=5000))
+
+    def _group(self, key: TopicPartition) -> None:
+        """A group appears below the target, or an old one starts over."""
+        group = self.rng.choice(("a", "newborn"))
+        part = self.world.parts.get(key)
+        start = min(r.start for r in part.replicas.values()) if part else 0
+        self.world.groups.setdefault(group, {})[key] = start
+        self.world.say(f"group {group} stands at {start} on {key.topic}-{key.partition}")
+
+    def _heal(self) -> None:
+        """No new faults; what was set off heals by itself. Somebody resumes what is paused."""
+        self.world.say("no more faults")
+        for name in vars(self.calls):
+            setattr(self.calls, name, 0.0)
+        self.host.resume()

@@ -1,0 +1,178 @@
+"""Bugs that could be written any day, planted one at a time: every one of them must be caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from dashboard.model import GroupListing, LeaderLogStart
+from dashboard.purge import execute, readback, recheck, replica_watch, send, states
+from dashboard.purge.facts import claims_of
+from dashboard.purge.journal import Journal
+
+Planted = AbstractContextManager[Any]
+
+
+def _patched(*patches: Any) -> Planted:
+    stack = ExitStack()
+    for patch in patches:
+        stack.enter_context(patch)
+    return stack
+
+
+def a_lost_answer_counts_as_not_done() -> Planted:
+    """ "Nobody said that it worked, so it did not.\""""
+
+    def unanswered(row: Any, error: str) -> Any:
+        return replace(row, state="not_done", error=error)
+
+    return _patched(mock.patch.object(send, "unanswered", unanswered))
+
+
+def a_timeout_counts_as_a_failure() -> Planted:
+    """REQUEST_TIMED_OUT taken for "nothing was truncated"."""
+    codes = states.NOTHING_MOVED | {7}
+    return _patched(mock.patch.object(states, "NOTHING_MOVED", codes))
+
+
+def success_is_believed_unread() -> Planted:
+    """Error 0 taken for done, although a deposed leader says it too."""
+    real = send.answered
+
+    def answered(row: Any, result: Any) -> Any:
+        found = real(row, result)
+        return replace(found, state="done") if result.error_code == 0 else found
+
+    return _patched(mock.patch.object(send, "answered", answered))
+
+
+def followers_behind_are_overlooked() -> Planted:
+    """`done` as soon as the leader is past the target."""
+    return _patched(mock.patch.object(states, "_behind", lambda _: False))
+
+
+def a_group_born_after_the_plan_is_overlooked() -> Planted:
+    """The last look takes the plan's groups for all there are."""
+    return _patched(
+        mock.patch.object(
+            recheck, "claims_of",
+            lambda _, remembered, names: claims_of(GroupListing((), ()), remembered, names),
+        )
+    )  # fmt: skip
+
+
+def an_incomplete_list_of_groups_is_enough() -> Planted:
+    """A coordinator is gone, and its groups with it: a safe topic, it seems."""
+    real = recheck._read
+
+    def read(*arguments: Any) -> Any:
+        offsets, listing, configs = real(*arguments)
+        return offsets, replace(listing, incomplete=()), configs
+
+    return _patched(mock.patch.object(recheck, "_read", read))
+
+
+def the_topic_is_known_by_its_name() -> Planted:
+    """A topic that was deleted and created again is purged by the old plan."""
+
+    def same(states_: Any, planned: Any, result: Any) -> Any:
+        there = {(s.topic, p.partition) for s in states_.values() for p in s.partitions}
+        return [key for key in sorted(planned) if key in there]
+
+    return _patched(
+        mock.patch.object(recheck, "_same_topics", same),
+        mock.patch.object(recheck, "doubts", lambda *_: {}),
+    )
+
+
+def any_broker_knows_the_topics_id() -> Planted:
+    """Metadata of a broker that is cut off is taken for what the leader has."""
+    return _patched(
+        mock.patch.object(recheck, "doubts", lambda *_: {}),
+        mock.patch.object(readback, "doubts", lambda *_: {}),
+    )
+
+
+def reused_offsets_are_the_planned_records() -> Planted:
+    """After an unclean election the offsets mean other records; nobody asks."""
+    return _patched(mock.patch.object(recheck, "_refuse_reused_offsets", lambda *_: None))
+
+
+def a_reversal_is_overlooked() -> Planted:
+    """What was done stays done, whatever the next leader shows."""
+    real = replica_watch.settled
+
+    def settled(row: Any, seen: Any, **named: Any) -> Any:
+        after = real(row, seen, **named)
+        return row if after.state == "reverted" else after
+
+    return _patched(mock.patch.object(replica_watch, "settled", settled))
+
+
+def the_intent_is_written_afterwards() -> Planted:
+    """The journal learns of a request when it was answered: a worker that dies is forgotten."""
+    real = Journal.record
+
+    def record(journal: Journal, run_id: str, kind: str, rows: Any, now: Any, **more: Any) -> None:
+        if kind != "intent":
+            real(journal, run_id, kind, rows, now, **more)
+
+    return _patched(mock.patch.object(Journal, "record", record))
+
+
+def what_is_unknown_is_given_up_as_not_done() -> Planted:
+    """The leader cannot be read, the time is over: "it did not work"."""
+    real = execute.Execution._give_up
+
+    def give_up(run: execute.Execution) -> None:
+        real(run)
+        rows = [replace(row, state="not_done") for row in run._rows(("sent", "unknown"))]
+        run._record("gave-up", rows)
+
+    return _patched(mock.patch.object(execute.Execution, "_give_up", give_up))
+
+
+def an_ex_leader_is_believed() -> Planted:
+    """Any leader will do: who asks with replica id -2 is answered by ex-leaders too."""
+    real = readback.read_back
+
+    def read_back(live: Any, *given: Any, **named: Any) -> Any:
+        with mock.patch.object(live, "leader_log_starts", lambda epochs: _by_anyone(live, epochs)):
+            return real(live, *given, **named)
+
+    return _patched(
+        mock.patch.object(execute, "read_back", read_back),
+        mock.patch.object(replica_watch, "read_back", read_back),
+    )
+
+
+def _by_anyone(live: Any, epochs: Any) -> Any:
+    found = {}
+    for key, epoch in epochs.items():
+        rows = [r for r in live.replica_offsets([key]) if r.log_start_offset is not None]
+        best = max((r.log_start_offset for r in rows), default=None)
+        found[key] = LeaderLogStart(*key, best, epoch, None if rows else "ANSWER_LOST")
+    return found
+
+
+MUTANTS: dict[str, Callable[[], Planted]] = {
+    plant.__name__: plant
+    for plant in (
+        a_lost_answer_counts_as_not_done,
+        a_timeout_counts_as_a_failure,
+        success_is_believed_unread,
+        followers_behind_are_overlooked,
+        a_group_born_after_the_plan_is_overlooked,
+        an_incomplete_list_of_groups_is_enough,
+        the_topic_is_known_by_its_name,
+        any_broker_knows_the_topics_id,
+        reused_offsets_are_the_planned_records,
+        a_reversal_is_overlooked,
+        the_intent_is_written_afterwards,
+        what_is_unknown_is_given_up_as_not_done,
+        an_ex_leader_is_believed,
+    )
+}

@@ -1,0 +1,294 @@
+"""What the model cluster answers to reads: late, partial, outdated, or nothing at all."""
+
+# ruff: noqa: ARG002  (the seam's arguments, of which a model needs few)
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from random import Random
+
+from dashboard.errors import ClusterError
+from dashboard.model import (
+    BatchSamples,
+    ConfigEntry,
+    EpochEnd,
+    Group,
+    GroupListing,
+    GroupOffset,
+    LeaderLogStart,
+    LogDirsAnswer,
+    OffsetAtTime,
+    PartitionOffsets,
+    PartitionState,
+    Reassignment,
+    ReplicaOffsets,
+    ReplicaSize,
+    TopicPartition,
+    TopicState,
+)
+from tests.simulation.records import Partition, View
+from tests.simulation.world import World
+
+BROKER_TIMEOUT = 10.0
+NAMES = {
+    1: "OFFSET_OUT_OF_RANGE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 6: "NOT_LEADER_OR_FOLLOWER",
+    7: "REQUEST_TIMED_OUT", 35: "UNSUPPORTED_VERSION",
+}  # fmt: skip
+
+
+@dataclass
+class Faults:
+    """How often a call goes wrong while faults last; shares of calls."""
+
+    lost_request: float = 0.0
+    lost_answer: float = 0.0
+    unread: float = 0.0
+    incomplete: float = 0.0
+    worst_moment: float = 0.0  # the leader is struck just before or after it truncates
+
+
+@dataclass
+class ModelReads:
+    """The reads of `dashboard.purge.cluster_seam.Cluster`. `hook` is called at each call, where a
+    worker may die.
+    """
+
+    world: World
+    rng: Random
+    faults: Faults
+    hook: Callable[[str], None]
+    cluster: str = "cluster-1"
+    _view: View | None = None
+    _listing: tuple[float, GroupListing] | None = None
+    _topic_ids: dict[str, str | None] = field(default_factory=dict)
+    _waited_for: set[int] = field(default_factory=set)
+
+    # -- reads
+
+    def cluster_id(self) -> str:
+        self._pass("cluster_id")
+        return self.cluster
+
+    def alive_brokers(self) -> tuple[int, ...]:
+        return (self._view or self.world.view()).alive
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        self._pass("topics")
+        view = self._metadata()
+        wanted = set(view.topic_ids) if names is None else set(names)
+        found = {}
+        for name in sorted(wanted):
+            self._topic_ids[name] = view.topic_ids.get(name)
+            if name not in view.topic_ids:
+                found[name] = TopicState(name, None, False, (), NAMES[3])
+                continue
+            states = tuple(
+                PartitionState(name, k.partition, leader, epoch, replicas, isr,
+                               None if leader is not None else "LEADER_NOT_AVAILABLE")
+                for k, (leader, epoch, replicas, isr) in sorted(view.partitions.items())
+                if k.topic == name
+            )  # fmt: skip
+            found[name] = TopicState(name, view.topic_ids[name], False, states)
+        return found
+
+    def topic_ids_at(
+        self, topics: Mapping[int, Iterable[str]]
+    ) -> dict[int, dict[str, str | None] | str]:
+        self._pass("topic_ids_at")
+        found: dict[int, dict[str, str | None] | str] = {}
+        for b, names in topics.items():
+            if not self.world.works(b) or self.rng.random() < self.faults.unread:
+                found[b] = "ANSWER_LOST"
+                continue
+            view = self.world.brokers[b].view or self.world.view()
+            found[b] = {name: view.topic_ids.get(name) for name in names}
+        return found
+
+    def configs(
+        self, topics: Iterable[str], brokers: Iterable[int] = ()
+    ) -> tuple[ConfigEntry, ...]:
+        self._pass("configs")
+        values = {
+            "cleanup.policy": "delete",
+            "unclean.leader.election.enable": str(self.world.unclean).lower(),
+            "file.delete.delay.ms": "1000",
+        }
+        found = [
+            ConfigEntry("topic", t, key, value, "DYNAMIC_TOPIC_CONFIG")
+            for t in topics
+            for key, value in values.items()
+        ]
+        of_broker = {
+            "replica.fetch.wait.max.ms": "500",
+            "log.retention.check.interval.ms": "20000",
+            "log.flush.start.offset.checkpoint.interval.ms": "60000",
+        }
+        found += [
+            ConfigEntry("broker", str(b), key, value, "STATIC_BROKER_CONFIG")
+            for b in brokers
+            if self.world.works(b)
+            for key, value in of_broker.items()
+        ]
+        return tuple(found)
+
+    def offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        topics: Mapping[str, TopicState] | None = None,
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        self._pass("offsets")
+        found = {}
+        for key in partitions:
+            part, error = self._asked_leader(key)
+            if part is None:
+                found[key] = PartitionOffsets(*key, None, None, None, error)
+                continue
+            replica, high = part.replicas[int(error)], part.high_watermark
+            high = max(replica.start, min(high, replica.end))
+            found[key] = PartitionOffsets(*key, replica.start, high, high)
+        return found
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        self._pass("offsets_at")
+        return {k: OffsetAtTime(*k, None) for k in partitions}
+
+    def replica_offsets(
+        self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
+    ) -> tuple[ReplicaOffsets, ...]:
+        self._pass("replica_offsets")
+        keys, now = list(partitions), self.world.now()
+        silent = any(
+            self._hangs(b) for k in keys if k in self.world.parts
+            for b in self.world.parts[k].replicas
+        )  # fmt: skip
+        if silent:
+            self.world.advance(BROKER_TIMEOUT)
+        rows = []
+        for key in keys:
+            for b, replica in self.world.replicas(key):
+                if self.world.works(b):
+                    rows.append(ReplicaOffsets(b, *key, replica.start, replica.end, now))
+                else:
+                    rows.append(ReplicaOffsets(b, *key, None, None, now, "ANSWER_LOST"))
+        return tuple(rows)
+
+    def leader_log_starts(
+        self, epochs: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, LeaderLogStart]:
+        self._pass("leader_log_starts")
+        found = {}
+        for key, epoch in epochs.items():
+            part, told = self._asked_leader(key)
+            if part is None:
+                found[key] = LeaderLogStart(*key, None, None, told)
+            elif self.world.brokers[int(told)].leads[key] != epoch:
+                newer = self.world.brokers[int(told)].leads[key] > epoch
+                error = "FENCED_LEADER_EPOCH" if newer else "UNKNOWN_LEADER_EPOCH"
+                found[key] = LeaderLogStart(*key, None, None, error)
+            else:
+                found[key] = LeaderLogStart(*key, part.replicas[int(told)].start, epoch)
+        return found
+
+    def batches(
+        self, offsets: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[TopicPartition, BatchSamples]:
+        return {k: BatchSamples(*k, ()) for k in offsets}
+
+    def log_dirs(self, partitions: Iterable[TopicPartition] | None = None) -> LogDirsAnswer:
+        self._pass("log_dirs")
+        wanted = set(self.world.parts) if partitions is None else set(partitions)
+        rows, errors = [], {}
+        for b in self.world.brokers:
+            if not self.world.works(b):
+                errors[b] = "ANSWER_LOST"
+        for key, part in self.world.parts.items():
+            if key not in wanted:
+                continue
+            for b, r in part.replicas.items():
+                if self.world.works(b):
+                    rows.append(ReplicaSize(b, "/d1", *key, 100 * (r.end - r.floor), 0, False))
+            if part.future is not None and self.world.works(part.future[0]):
+                rows.append(ReplicaSize(part.future[0], "/d2", *key, 0, 10, True))
+        return LogDirsAnswer((), tuple(rows), errors)
+
+    def reassignments(self) -> tuple[Reassignment, ...]:
+        return ()
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        self._pass("groups")
+        offsets = tuple(
+            GroupOffset(g, *k, o)
+            for g, by in sorted(self.world.groups.items())
+            for k, o in sorted(by.items())
+        )
+        incomplete: tuple[str, ...] = ()
+        # Broker 1 leads the offsets topic's partitions: without it nobody knows the groups.
+        if not self.world.works(1) or self.rng.random() < self.faults.incomplete:
+            incomplete, offsets = ("broker 1 did not answer",), ()
+        listing = GroupListing(
+            tuple(Group(g, "classic", "Empty", 0) for g in sorted(self.world.groups)),
+            offsets,
+            incomplete,
+        )
+        self._listing = (self.world.at, listing)
+        return listing
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        self._pass("epoch_ends")
+        found = {}
+        for key, epoch in epochs.items():
+            part, told = self._asked_leader(key)
+            if part is None:
+                found[key] = EpochEnd(*key, None, None, told)
+            else:
+                found[key] = EpochEnd(*key, epoch, part.replicas[int(told)].epoch_end(epoch))
+        return found
+
+    def commit_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, str | None]:
+        self._pass("commit_offsets")
+        self.world.groups[group_id].update(offsets)
+        return dict.fromkeys(offsets)
+
+    # -- how calls go wrong
+
+    def _pass(self, name: str) -> None:
+        self.hook(name)
+        self._waited_for.clear()
+        self.world.advance(self.rng.uniform(0.002, 0.03))
+        if not any(self.world.works(b) for b in self.world.brokers):
+            self.world.advance(BROKER_TIMEOUT)
+            raise ClusterError("nobody answers", "wait")
+
+    def _metadata(self) -> View:
+        """Of any broker that answers: one that is cut off tells what it knew."""
+        asked = self.rng.choice([b for b in self.world.brokers if self.world.works(b)])
+        self._view = self.world.brokers[asked].view or self.world.view()
+        return self._view
+
+    def _hangs(self, broker_id: int) -> bool:
+        return self.world.brokers[broker_id].up and not self.world.works(broker_id)
+
+    def _asked_leader(self, key: TopicPartition) -> tuple[Partition | None, str]:
+        """The partition and the leader's id as text, or None and the error of asking it."""
+        view = self._view or self.world.view()
+        leader = view.partitions.get(key, (None, 0, (), ()))[0]
+        if leader is None:
+            return None, "LEADER_NOT_AVAILABLE"
+        part = self.world.part_at(leader, key)
+        if part is None:
+            return None, NAMES[3]
+        if not self.world.works(leader):
+            if self._hangs(leader) and leader not in self._waited_for:
+                self._waited_for.add(leader)  # brokers are asked side by side, once a call
+                self.world.advance(BROKER_TIMEOUT)
+            return None, "ANSWER_LOST"
+        if self.rng.random() < self.faults.unread:
+            return None, "ANSWER_LOST"
+        if key not in self.world.brokers[leader].leads:
+            return None, NAMES[6]
+        return part, str(leader)

@@ -1,0 +1,287 @@
+"""One seed: a cluster, a plan, faults while it is carried out, workers that die, and the end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest import mock
+
+from dashboard.errors import JournalError, LowwaterError
+from dashboard.purge import execute, facts, readback, recheck, send
+from dashboard.purge.carrying import carry_out
+from dashboard.purge.facts import read_facts
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import Options, RunView
+from dashboard.purge.lifting import Override, Waiver
+from dashboard.purge.plan import Plan, build
+from dashboard.purge.replica_watch import ReplicaWatch
+from dashboard.purge.resolve import resolve
+from dashboard.purge.targets import parse_target
+from dashboard.settings import TopicDeclaration
+from tests.simulation.faults import FAULTS_FOR, Misfortune
+from tests.simulation.reads import Faults
+from tests.simulation.seam import ModelCluster
+from tests.simulation.world import World
+
+WATCH_FOR = 900.0
+TOO_LONG = 3600.0
+_MOST_CRASHES = 4
+MODES = ("wait-all", "wait-all", "leader-only", "leader-only-verified")
+
+
+class Died(BaseException):
+    """The worker's process, or its host, is gone at this very point."""
+
+
+class OneAfterAnother:
+    """A pool that does each task when it is submitted: the same seed gives the same story."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __enter__(self) -> OneAfterAnother:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, work: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*args, **named))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The executor's pools work in one thread, in the order of the code."""
+    with contextlib.ExitStack() as stack:
+        for module in (execute, facts, readback, recheck, send):
+            stack.enter_context(mock.patch.object(module, "ThreadPoolExecutor", OneAfterAnother))
+        yield
+
+
+@dataclass
+class Story:
+    """What a seed led to, for the checks: the model, the plan, the run as it ended, the chain."""
+
+    seed: int
+    world: World
+    cluster: ModelCluster
+    plan: Plan | None = None
+    run: RunView | None = None
+    run_id: str = ""
+    entries: list[Any] = field(default_factory=list)
+    chain_ok: bool = True
+    crashes: int = 0
+    problem: str | None = None  # what the product raised, or that it never ended
+
+
+class Scenario:
+    """Plays one seed with a journal in `folder`."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.seed, self.folder = seed, folder
+        self.rng = Random(seed)
+        brokers = self.rng.choice((3, 3, 3, 4))
+        topics = {f"t{n}": self.rng.randint(1, 3) for n in range(self.rng.randint(1, 2))}
+        self.world = World(
+            Random(seed + 1), brokers, topics,
+            unclean=self.rng.random() < 0.3, replication=self.rng.choice((1, 2, 3, 3, 3)),
+        )  # fmt: skip
+        self.stale = self.world.unclean and self.rng.random() < 0.4
+        self.mode = self.rng.choice(MODES)
+        v3 = frozenset(b for b in self.world.brokers if self.rng.random() < 0.8)
+        self.faults = Faults()
+        self.cluster = ModelCluster(
+            self.world, Random(seed + 2), self.faults, self._hook,
+            leader_only_brokers=v3 if self.mode == "leader-only" else frozenset(),
+        )  # fmt: skip
+        self.crash_share = self.rng.choice((0.0, 0.0, 0.01, 0.05))
+        self.disk_full_until = -1.0
+        self.alive = False
+        self.story = Story(seed, self.world, self.cluster)
+        self.journal: Journal | None = None
+
+    def play(self) -> Story:
+        """The whole story. Errors of the product are part of it, not raised."""
+        with one_thread():
+            self._live_before()
+            plan = self._plan()
+            self.story.plan = plan
+            if plan is not None and plan.free_partitions:
+                self._run(plan)
+        return self.story
+
+    # -- before
+
+    def _live_before(self) -> None:
+        """Records, commits, and in some worlds followers that have never fetched anything."""
+        if self.stale:
+            for broker in self.world.brokers:
+                self.world.slow(broker, 90)
+        for key, part in self.world.parts.items():
+            leader = part.replicas[part.leader or 1]
+            leader.end = self.rng.randint(30, 100) if self.stale else self.rng.randint(100, 2000)
+            for group in ("a", "b"):
+                if self.rng.random() < 0.9 or group == "a":
+                    self.world.groups.setdefault(group, {})[key] = self.rng.randint(0, leader.end)
+        self.world.advance(20 if self.stale else 2)
+
+    def _plan(self) -> Plan | None:
+        names = sorted({key.topic for key in self.world.parts})
+        now = self.world.now()
+        self.alive = False
+        found = read_facts(self.cluster, names, cluster_name="sim", remembered=(), now=now)
+        declared = {
+            n: TopicDeclaration(n, "team", "groups", timedelta(0), "ann", "2026-01-01")
+            for n in names
+        }
+        waivers = [Waiver("b", "gone", "ann", now)] if self.rng.random() < 0.3 else []
+        target = parse_target("committed")
+        resolved = resolve(
+            self.cluster, found, target, chosen_groups=(), waived={w.group_id for w in waivers},
+            declarations=declared, now=now,
+        )  # fmt: skip
+        overrides = [
+            Override(name, None, "accepted", "ann", now)
+            for name in ("unclean-election-enabled", "under-replicated")
+        ]
+        return build(
+            found, resolved, target="committed", declarations=declared, estimates={},
+            overrides=overrides if self.world.unclean else [], waivers=waivers, analysis_id=None,
+            most_partitions=100, created_by="ann", now=now, expires_after=timedelta(hours=1),
+        )  # fmt: skip
+
+    # -- the run, its workers, their deaths
+
+    def _run(self, plan: Plan) -> None:
+        options = Options(
+            timeout_ms=self.rng.choice((3_000, 10_000, 30_000)),
+            partitions_per_request=self.rng.choice((1, 2, 500)),
+            requests_in_flight=self.rng.choice((1, 2)),
+            watch_for_ms=int(WATCH_FOR * 1000),
+            canary=self.rng.random() < 0.15,
+            stop_at_least_answered=self.rng.choice((2, 20)),
+        )
+        with self._opened() as journal:
+            self.story.run_id, _ = journal.insert(
+                plan, token=plan.sha256, mode=self.mode, who="ann", from_where="sim",
+                typed=plan.confirmation, options=options, connection={}, now=self.world.now(),
+            )  # fmt: skip
+        Misfortune(self.rng, self.world, self.faults, self).come()
+        waits = (60.0,) if self.stale else (0.0, 0.0, 0.0, 20.0, 60.0)
+        self.world.advance(self.rng.choice(waits))  # until a worker takes it
+        while self.world.at < TOO_LONG and not self._worked():
+            self.world.advance(self.rng.uniform(15, 40))  # until somebody respawns it
+        self.world.advance(max(0.0, FAULTS_FOR * 2 - self.world.at))  # all that was set off is over
+        with self._opened() as journal:
+            self.story.run = journal.run(self.story.run_id)
+            self.story.entries = journal.entries(self.story.run_id)
+            self.story.chain_ok = journal.verify().ok
+        if self.world.at >= TOO_LONG:
+            self.story.problem = "the run never ended"
+
+    def _worked(self) -> bool:
+        """One worker's life; whether nothing is left to do."""
+        self.alive = True
+        try:
+            with self._opened() as journal:
+                run = carry_out(
+                    self.cluster, journal, self.story.run_id, now=self.world.now,
+                    sleep=self.world.sleep, read_only=lambda: False,
+                )  # fmt: skip
+                plan = journal.plan(run.run_id)
+                ReplicaWatch(
+                    self.cluster, journal, run, plan, self.world.now, self.world.sleep
+                ).watch()
+                run = journal.head(run.run_id)
+                late = run.watched_until is None or self.world.now() >= run.watched_until
+                return not run.open and (run.state == "refused" or run.receipt_final or late)
+        except Died as death:
+            self.world.say(f"the worker dies at {death}")
+        except JournalError:
+            self.world.say("the worker ends: the journal cannot be written")
+        except LowwaterError as error:
+            self.story.problem = f"{error.code}: {error.message}"
+            return True
+        finally:
+            self.alive = False
+        return False
+
+    @contextmanager
+    def _opened(self) -> Iterator[Journal]:
+        journal = Journal(self.folder / "journal.sqlite")
+        journal.file.rows("PRAGMA synchronous=OFF")  # no power fails here: only processes die
+        durable = journal.file.write
+
+        @contextmanager
+        def write() -> Iterator[Any]:
+            self._hook("before a write")
+            if self.alive and self.world.at < self.disk_full_until:
+                raise JournalError("disk full", "free it")
+            with durable() as db:
+                yield db
+            self._hook("after a write")
+
+        with mock.patch.object(journal.file, "write", write), suppress_closing(journal):
+            yield journal
+
+    def _hook(self, where: str) -> None:
+        may_die = self.alive and self.world.at < FAULTS_FOR + 30
+        left = _MOST_CRASHES - self.story.crashes
+        if may_die and left and self.rng.random() < self.crash_share:
+            self.story.crashes += 1
+            raise Died(where)
+
+    # -- the host, and the people at it
+
+    def wish(self, wish: str | None) -> None:
+        """An operator asks for a pause, a cancel, or (None) to go on."""
+        with self._by_hand() as journal:
+            if journal.head(self.story.run_id).open:
+                self.world.say(f"an operator wishes: {wish or 'resume'}")
+                journal.set_wish(self.story.run_id, wish, "ann", self.world.now())
+
+    def fill_disk(self, seconds: float) -> None:
+        """Nothing can be written to the journal for so long."""
+        self.world.say(f"the journal's disk is full for {seconds:.0f} s")
+        self.disk_full_until = self.world.at + seconds
+
+    def resume(self) -> None:
+        """Somebody remembers what was paused."""
+        with self._by_hand() as journal:
+            run = journal.head(self.story.run_id)
+            if run.open and run.wish == "pause":
+                journal.set_wish(self.story.run_id, None, "ann", self.world.now())
+
+    @contextmanager
+    def _by_hand(self) -> Iterator[Journal]:
+        was_alive, self.alive = self.alive, False
+        with self._opened() as journal:
+            yield journal
+        self.alive = was_alive
+
+
+@contextmanager
+def suppress_closing(journal: Journal) -> Iterator[None]:
+    """Close the connection whatever happened: the next worker opens its own."""
+    try:
+        yield
+    finally:
+        with suppress(JournalError):
+            journal.close()
+
+
+def play(seed: int, folder: Path) -> Story:
+    """One seed, from the first read to the end of the watch."""
+    return Scenario(seed, folder).play()

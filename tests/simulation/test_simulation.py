@@ -1,0 +1,72 @@
+"""500 purges through a cluster that fails, and thirteen bugs that must not get through.
+
+A seed that fails is printed with its story; `python -m tests.simulation SEED` plays it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.checks import problems
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.scenario import Story, play
+from tests.simulation.telling import told
+
+SEEDS = 500
+MANY = 10_000
+_AT_ONCE = 50
+_MANY_AT_ONCE = 1_000
+
+
+def stories(seeds: Iterable[int], folder: Path) -> Iterable[Story]:
+    for seed in seeds:
+        own = folder / str(seed)
+        own.mkdir()
+        yield play(seed, own)
+        for file in own.iterdir():
+            file.unlink()
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, _AT_ONCE))
+def test_no_fault_loses_a_wanted_record_or_makes_a_run_tell_an_untruth(
+    first: int, tmp_path: Path
+) -> None:
+    for story in stories(range(first, first + _AT_ONCE), tmp_path):
+        assert not problems(story), told(story)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS + MANY, _MANY_AT_ONCE))
+def test_ten_thousand_purges(first: int, tmp_path: Path) -> None:
+    states: dict[str, int] = {}
+    for story in stories(range(first, first + _MANY_AT_ONCE), tmp_path):
+        assert not problems(story), told(story)
+        for row in story.run.partitions if story.run else ():
+            states[row.state] = states.get(row.state, 0) + 1
+    print(dict(sorted(states.items())))
+    # A simulation in which nothing ever goes wrong proves nothing.
+    assert all(states.get(s, 0) > 3 for s in ("done", "not_done", "leader_done", "reverted"))
+
+
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
+    with MUTANTS[name]():
+        found = next((s.seed for s in stories(range(SEEDS), tmp_path) if problems(s)), None)
+
+    assert found is not None, f"{name} passes {SEEDS} seeds unseen"
+
+
+def test_a_seed_tells_the_same_story_twice(tmp_path: Path) -> None:
+    first, second = (play(7, _made(tmp_path / name)) for name in ("a", "b"))
+
+    assert first.world.trace == second.world.trace
+    assert [(e.at, e.kind) for e in first.entries] == [(e.at, e.kind) for e in second.entries]
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

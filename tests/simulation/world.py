@@ -1,0 +1,343 @@
+"""A model of a Kafka cluster in virtual time: what brokers hold, believe and answer; and faults.
+
+It follows measured behaviour: a leader truncates before it waits; a deposed leader that does not
+know it yet truncates itself and says success; a request that reached a hanging broker is carried
+out when that wakes; log starts survive a crash only as far as the checkpoint, written every 60 s,
+or as far as files are gone. Every change of a partition is kept with its time, as the truth that
+claims are held against.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from dashboard.model import TopicPartition
+from tests.simulation.records import Broker, Partition, Replica, View
+
+BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+TICK = 0.25
+CALM_TICK = 2.0  # once nothing goes wrong any more
+SESSION = 9.0  # a broker that is silent for so long leaves the metadata
+LAG_OUT = 10.0  # replica.lag.time.max.ms
+LEARN = 1.0  # until a broker that is back knows what happened meanwhile
+CHECKPOINT = 60.0  # log.flush.start.offset.checkpoint.interval.ms
+RETENTION_CHECK = 20.0
+
+
+class World:
+    """The cluster. Time passes only by `advance`; what happens then is drawn from one seed."""
+
+    def __init__(
+        self,
+        rng: Random,
+        brokers: int,
+        topics: dict[str, int],
+        *,
+        unclean: bool,
+        replication: int = 3,
+    ) -> None:
+        self.rng = rng
+        self.at = 0.0
+        self.unclean = unclean
+        self.replication = replication
+        self.brokers = {n: Broker(n) for n in range(1, brokers + 1)}
+        self.parts: dict[TopicPartition, Partition] = {}
+        self.gone: list[Partition] = []  # of topics that were deleted
+        self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.trace: list[str] = []
+        self.due: list[tuple[float, Callable[[], None]]] = []
+        self.traffic = True
+        self.tick = TICK
+        self._births = 0
+        for topic, count in topics.items():
+            self.create(topic, count)
+
+    # -- time
+
+    def now(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.at)
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def say(self, text: str) -> None:
+        self.trace.append(f"{self.at:8.2f}  {text}")
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Have `act` happen once so much time has passed."""
+        bisect.insort(self.due, (self.at + seconds, act), key=lambda item: item[0])
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, tick by tick."""
+        until = self.at + seconds
+        while self.at < until:
+            step = min(self.tick, until - self.at)
+            self.at += step
+            while self.due and self.due[0][0] <= self.at:
+                self.due.pop(0)[1]()
+            self._tick(step)
+
+    def _tick(self, step: float) -> None:
+        for broker in self.brokers.values():
+            self._heartbeat(broker)
+        for part in self.parts.values():
+            self._elect_if_needed(part)
+            self._replicate(part, step)
+            part.note(self.at)
+        if int(self.at / CHECKPOINT) != int((self.at - step) / CHECKPOINT):
+            self._each_replica(lambda r: setattr(r, "checkpoint", r.start))
+        if int(self.at / RETENTION_CHECK) != int((self.at - step) / RETENTION_CHECK):
+            # Whole segments of 50 records below the log start are deleted now.
+            self._each_replica(lambda r: setattr(r, "floor", max(r.floor, r.start // 50 * 50)))
+
+    def _each_replica(self, act: Callable[[Replica], None]) -> None:
+        for part in self.parts.values():
+            for broker_id, replica in part.replicas.items():
+                if self.brokers[broker_id].up:
+                    act(replica)
+
+    # -- brokers
+
+    def works(self, broker_id: int) -> bool:
+        """Whether it runs and does not hang: it serves whoever reaches it."""
+        broker = self.brokers[broker_id]
+        return broker.up and broker.hangs_until <= self.at
+
+    def joined(self, broker_id: int) -> bool:
+        """Whether it also hears from the controllers and the other brokers."""
+        return self.works(broker_id) and self.brokers[broker_id].cut_off_until <= self.at
+
+    def _heartbeat(self, broker: Broker) -> None:
+        if self.joined(broker.broker_id):
+            if broker.silent_since is not None:
+                broker.silent_since, broker.registered = None, True
+                broker.learns_at = self.at + LEARN
+                self._wake(broker)
+            if broker.learns_at is not None and self.at >= broker.learns_at:
+                self._learn(broker)
+            return
+        if broker.silent_since is None:
+            broker.silent_since = self.at
+            broker.view = self.view()
+        if broker.registered and self.at - broker.silent_since > SESSION:
+            broker.registered = False
+            self.say(f"broker {broker.broker_id} leaves the metadata")
+
+    def _wake(self, broker: Broker) -> None:
+        inbox, broker.inbox = broker.inbox, []
+        for request in inbox:  # what it received before it knew anything new
+            request()
+
+    def _learn(self, broker: Broker) -> None:
+        broker.learns_at, broker.view, broker.kept = None, None, {}
+        broker.leads = {
+            key: part.epoch for key, part in self.parts.items() if part.leader == broker.broker_id
+        }
+
+    def crash(self, broker_id: int, seconds: float) -> None:
+        """kill -9, and a start after so long: log starts come back from the checkpoint."""
+        broker = self.brokers[broker_id]
+        if not broker.up:
+            return
+        self.say(f"broker {broker_id} is killed, back in {seconds:.0f} s")
+        broker.up, broker.inbox = False, []
+        self.later(seconds, lambda: self._start(broker))
+
+    def _start(self, broker: Broker) -> None:
+        self.say(f"broker {broker.broker_id} starts")
+        broker.up, broker.hangs_until, broker.leads = True, 0.0, {}
+        broker.view, broker.kept = None, {}  # it serves nobody before it has caught up
+        for part in self.parts.values():
+            replica = part.replicas.get(broker.broker_id)
+            if replica is not None:
+                replica.start = min(max(replica.checkpoint, replica.floor), replica.end)
+            if part.leader == broker.broker_id:  # a new incarnation does not lead on
+                others = [b for b in sorted(part.isr) if b != part.leader and self.joined(b)]
+                self._lead(part, others[0] if others else part.leader)
+
+    def hang(self, broker_id: int, seconds: float) -> None:
+        """SIGSTOP for so long."""
+        broker = self.brokers[broker_id]
+        if broker.up and broker.hangs_until <= self.at:
+            self.say(f"broker {broker_id} hangs for {seconds:.1f} s")
+            broker.hangs_until = self.at + seconds
+
+    def cut_off(self, broker_id: int, seconds: float) -> None:
+        """It loses controllers and other brokers, while clients still reach it."""
+        broker = self.brokers[broker_id]
+        if self.joined(broker_id):
+            self.say(f"broker {broker_id} is cut off for {seconds:.1f} s")
+            broker.cut_off_until = self.at + seconds
+
+    def slow(self, broker_id: int, seconds: float) -> None:
+        """Its fetchers stand still for so long."""
+        self.say(f"broker {broker_id} fetches nothing for {seconds:.0f} s")
+        self.brokers[broker_id].slow_until = self.at + seconds
+
+    # -- partitions
+
+    def create(self, topic: str, count: int) -> None:
+        """A topic of `count` partitions with a new id."""
+        self._births += 1
+        ids = sorted(self.brokers)
+        for number in range(count):
+            key = TopicPartition(topic, number)
+            where = [ids[(number + i) % len(ids)] for i in range(self.replication)]
+            part = Partition(
+                key, f"id-{topic}-{self._births}", {b: Replica() for b in where}, where[0],
+                isr=set(where),
+            )  # fmt: skip
+            self.parts[key] = part
+            if self.brokers[where[0]].view is None:  # else it learns of it later
+                self.brokers[where[0]].leads[key] = 0
+            part.note(self.at)
+
+    def recreate(self, topic: str, filled: int = 0) -> None:
+        """Delete a topic and create it again under its name: other records, offsets from 0."""
+        keys = [key for key in self.parts if key.topic == topic]
+        if not keys:
+            return
+        self.say(f"topic {topic} is deleted and created again")
+        for key in keys:
+            part = self.parts.pop(key)
+            self.gone.append(part)
+            for b, broker in self.brokers.items():
+                if broker.view is not None and b in part.replicas and broker.up:
+                    broker.kept.setdefault(key, part)  # it does not know yet, and has its log
+                else:
+                    broker.leads.pop(key, None)
+        self.create(topic, len(keys))
+        for part in (self.parts[key] for key in keys):
+            part.high_watermark = filled
+            for replica in part.replicas.values():
+                replica.end = filled
+
+    def part_at(self, broker_id: int, key: TopicPartition) -> Partition | None:
+        """The partition as this broker has it: of a topic that is gone, if it does not know."""
+        part = self.brokers[broker_id].kept.get(key) or self.parts.get(key)
+        return part if part is not None and broker_id in part.replicas else None
+
+    def replicas(self, key: TopicPartition) -> list[tuple[int, Replica]]:
+        """What each broker has of a partition, by id."""
+        parts = {b: self.part_at(b, key) for b in sorted(self.brokers)}
+        return [(b, part.replicas[b]) for b, part in parts.items() if part is not None]
+
+    def elect(self, key: TopicPartition) -> None:
+        """Another in-sync replica leads, in a new epoch (a preferred election, say)."""
+        part = self.parts.get(key)
+        if part is None:
+            return
+        others = [b for b in sorted(part.isr) if b != part.leader and self.joined(b)]
+        if others:
+            self._lead(part, self.rng.choice(others))
+
+    def _lead(self, part: Partition, leader: int | None) -> None:
+        before = part.leader
+        part.leader, part.epoch, part.future = leader, part.epoch + 1, None
+        if before is not None and self.joined(before):
+            self.brokers[before].leads.pop(part.key, None)
+        if leader is not None:
+            replica = part.replicas[leader]
+            replica.epochs.append((part.epoch, replica.end))
+            self.brokers[leader].leads[part.key] = part.epoch
+            # Followers know nothing higher than what the new leader has.
+            part.high_watermark = min(part.high_watermark, replica.end)
+        self.say(f"{part.key.topic}-{part.key.partition}: broker {leader} leads epoch {part.epoch}")
+        part.note(self.at)
+
+    def _elect_if_needed(self, part: Partition) -> None:
+        for b in sorted(part.isr):
+            if not self.brokers[b].registered and len(part.isr) > 1:
+                part.isr.discard(b)
+        if part.leader is not None and self.brokers[part.leader].registered:
+            return
+        ready = [b for b in sorted(part.isr) if self.joined(b) and self.brokers[b].registered]
+        if ready:
+            self._lead(part, ready[0])
+            return
+        stale = [b for b in sorted(part.replicas) if self.joined(b) and self.brokers[b].registered]
+        if self.unclean and stale:
+            self.say(f"{part.key.topic}-{part.key.partition}: unclean election")
+            part.isr = {stale[0]}
+            self._lead(part, stale[0])
+        elif part.leader is not None:
+            self._lead(part, None)
+
+    def _replicate(self, part: Partition, step: float) -> None:
+        leader = part.leader
+        if leader is None or not self.joined(leader):
+            return
+        source = part.replicas[leader]
+        if self.traffic and self.rng.random() < step:
+            source.end += self.rng.randint(1, 20)
+        for b in sorted(part.replicas):
+            if b == leader or not self.joined(b):
+                continue
+            self._fetch(part, source, part.replicas[b], b)
+        ends = [part.replicas[b].end for b in part.isr if b in part.replicas]
+        part.high_watermark = max(part.high_watermark, min(ends, default=source.end))
+        part.high_watermark = min(part.high_watermark, source.end)
+        if part.future is not None and self.rng.random() < step / 20:
+            part.future = None  # the replica in the other log dir took over
+
+    def _fetch(self, part: Partition, source: Replica, replica: Replica, b: int) -> None:
+        broker = self.brokers[b]
+        idle = broker.slow_until > self.at or self.rng.random() < 0.3
+        if not idle:
+            common = max((e for e, _ in replica.epochs), default=0)
+            replica.truncate(min(replica.end, source.epoch_end(common)))
+            if replica.end < source.start:
+                replica.start = replica.end = source.start
+            replica.end, replica.epochs = source.end, list(source.epochs)
+            replica.start = max(replica.start, min(source.start, part.high_watermark))
+            replica.behind_since = None
+            if broker.registered:
+                part.isr.add(b)
+        elif broker.slow_until > self.at:
+            replica.behind_since = replica.behind_since or self.at
+            if self.at - replica.behind_since > LAG_OUT and len(part.isr) > 1:
+                part.isr.discard(b)
+
+    def lose(self, key: TopicPartition) -> None:
+        """Followers stand still, then the leader is gone for long: an unclean election loses."""
+        part = self.parts.get(key)
+        if part is None or part.leader is None:
+            return
+        leader = part.leader
+        for b in part.replicas:
+            if b != leader:
+                self.slow(b, 60)
+        self.later(25, lambda: self.crash(leader, 60))
+
+    def retain(self, key: TopicPartition, share: float) -> None:
+        """Retention deletes the oldest records on the leader; followers see its log start."""
+        part = self.parts.get(key)
+        if part and part.leader is not None and self.joined(part.leader):
+            replica = part.replicas[part.leader]
+            high = min(part.high_watermark, replica.end)
+            replica.start = max(replica.start, int(replica.start + (high - replica.start) * share))
+            self.say(f"retention moves {key.topic}-{key.partition} to {replica.start}")
+            part.note(self.at)
+
+    def move_log_dir(self, key: TopicPartition) -> None:
+        """The leader's replica begins to move to another log dir of its broker."""
+        part = self.parts.get(key)
+        if part and part.leader is not None:
+            part.future = (part.leader, part.replicas[part.leader].start)
+            self.say(f"{key.topic}-{key.partition} moves to another log dir")
+
+    # -- what brokers tell
+
+    def view(self) -> View:
+        """Metadata as the controllers have it."""
+        return View(
+            {
+                key: (p.leader, p.epoch, tuple(sorted(p.replicas)), tuple(sorted(p.isr)))
+                for key, p in self.parts.items()
+            },
+            {key.topic: p.topic_id for key, p in self.parts.items()},
+            tuple(b for b, broker in self.brokers.items() if broker.registered),
+        )
