@@ -116,7 +116,10 @@ def settings_text(
     now: datetime,
     metrics: Mapping[int, str] | None = None,
 ) -> str:
-    """The demo's settings file: the cluster, its brokers' metrics, and who reads which topic."""
+    """The demo's settings file: the cluster, its brokers' metrics, who reads which topic, a policy.
+
+    The policy does nothing: nobody switched it on, and no service runs.
+    """
     lines = [
         "# Written by `lowwater demo up`; gone when the demo ends.",
         f"data = {_quoted(data)}",
@@ -130,6 +133,7 @@ def settings_text(
     if metrics:
         urls = ",".join(f"{broker_id}={url}" for broker_id, url in metrics.items())
         lines.append(f'"metrics.urls" = {_quoted(urls)}')
+    lines += ["", "[policies.repartition]", 'preset = "repartition"', 'cluster = "demo"']
     for topic in TOPICS:
         if topic.owner is not None:
             lines += [

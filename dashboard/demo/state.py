@@ -59,16 +59,20 @@ def read(state_dir: Path) -> DemoState | None:
         children = {name: ProcessId(**one) for name, one in raw.pop("children").items()}
         supervisor = ProcessId(**raw.pop("supervisor"))
         return DemoState(supervisor=supervisor, children=children, **raw)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def write(state_dir: Path, state: DemoState) -> None:
-    """Replaces the state file in one step."""
+    """Replaces the state file in one step. Raises OSError, and then leaves the old one."""
     state_dir.mkdir(parents=True, exist_ok=True)
     partial = state_dir / f"{FILE_NAME}.partial"
-    partial.write_text(json.dumps(state.to_json(), sort_keys=True), encoding="utf-8")
-    partial.replace(state_dir / FILE_NAME)
+    try:
+        partial.write_text(json.dumps(state.to_json(), sort_keys=True), encoding="utf-8")
+        partial.replace(state_dir / FILE_NAME)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def remove(state_dir: Path, room: str) -> None:

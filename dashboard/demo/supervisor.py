@@ -28,6 +28,7 @@ from dashboard.demo import (
 )
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.children import Place
+from dashboard.demo.patience import Patience
 from dashboard.demo.server_properties import free_ports
 from dashboard.demo.state import DemoState, ProcessId
 from dashboard.errors import DemoError
@@ -40,7 +41,6 @@ STOCK_TIMEOUT_SECONDS = 60.0
 PAGE_TIMEOUT_SECONDS = 60.0
 FINDINGS_TIMEOUT_SECONDS = 90.0
 CHILD_GRACE_SECONDS = 8.0
-RESTARTS = 3
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -77,7 +77,7 @@ class Supervisor:
         self._data = str(Path(data).resolve()) if data and "://" not in data else data
         self._began = time.monotonic()
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._restarts = 0
+        self._patience = Patience()
 
     def run(self) -> int:
         """Blocks until a signal comes: its number. Raises DemoError when a part cannot run."""
@@ -223,8 +223,7 @@ class Supervisor:
             down = gone
 
     def _bring_back(self, part: str, code: int) -> None:
-        self._restarts += 1
-        if self._restarts > RESTARTS:
+        if not self._patience.lasts(part, time.monotonic()):
             raise self._failed(part, f"ended with code {code}, again and again")
         self._tell(f"{part} ended with code {code}; started again")
         self._spawn(part, first=False)
@@ -247,7 +246,12 @@ class Supervisor:
         found |= {f"broker-{i}": pid for i, pid in self._cluster.pids().items()}
         ids = {name: ProcessId.of(pid) for name, pid in found.items()}
         self._state = dataclasses.replace(self._state, children=ids, **changes)  # type: ignore[arg-type]
-        state.write(self._settings.state_dir, self._state)
+        try:
+            state.write(self._settings.state_dir, self._state)
+        except OSError as error:  # a full disk must not end a demo that runs
+            if self._state.phase == "starting":
+                raise
+            self._tell(f"the state file stays as it was: {error}")
 
     def _tell(self, what: str) -> None:
         self._say(f"{what} {time.monotonic() - self._began:.0f} s")

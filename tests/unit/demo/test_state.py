@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dashboard.demo import state
 from dashboard.demo.state import DemoState, ProcessId
+from dashboard.demo.supervisor import Supervisor
+from dashboard.settings import Settings
 
 RUNNING = DemoState(
     supervisor=ProcessId(10, 20),
@@ -47,3 +50,24 @@ def test_a_process_id_used_again_is_not_alive() -> None:
     assert own.started is not None
     assert not dataclasses.replace(own, started=own.started - 1).alive
     assert not dataclasses.replace(own, started=None).alive
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_part_of_a_new_one(tmp_path: Path) -> None:
+    state.write(tmp_path, RUNNING)
+    (tmp_path / f"{state.FILE_NAME}.partial").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        state.write(tmp_path, dataclasses.replace(RUNNING, phase="starting"))
+    assert state.read(tmp_path) == RUNNING
+    assert [file.name for file in tmp_path.iterdir()] == [state.FILE_NAME]
+
+
+def test_a_demo_that_runs_goes_on_when_its_state_cannot_be_written(tmp_path: Path) -> None:
+    said: list[str] = []
+    demo = Supervisor(Settings(state_dir=tmp_path), said.append, lambda _: None)
+    demo._state = RUNNING
+    demo._cluster = SimpleNamespace(pids=dict)  # type: ignore[assignment]
+    (tmp_path / f"{state.FILE_NAME}.partial").symlink_to("/dev/full")
+    demo._note()
+    assert "No space left" in said[0]
+    demo._note()
+    assert state.read(tmp_path) is not None

@@ -14,6 +14,7 @@ from dashboard.demo import children, state, supervisor, verbs
 from dashboard.demo.children import Place
 from dashboard.demo.server_properties import free_ports, kafka_uuid, server_properties
 from dashboard.demo.state import DemoState, ProcessId
+from dashboard.demo.truth import TOPICS
 from dashboard.errors import DemoError
 from dashboard.settings import Settings
 
@@ -66,6 +67,11 @@ def test_the_settings_file_names_the_cluster_and_declares_all_but_two_topics(
     assert (declared.replay_window, declared.declared_at) == (timedelta(0), "2026-03-01")
     assert read.declaration("app-logs") is None
     assert read.declaration("sensor-readings") is None
+    (policy,) = read.policies
+    assert [topic.name for topic in TOPICS if policy.matches(topic.name)] == [
+        "orders-app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"
+    ]
+    assert policy.cluster == "demo"
 
 
 def test_children_carry_the_mark_and_read_the_demo_s_settings() -> None:

@@ -1,0 +1,104 @@
+"""Operators who plan and apply purges through the CLI all the time, and one who loads records."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+from tests.soak.world import LOWWATER, ROOT, World
+
+# Some cannot be purged, and must say so: nobody commits, or the topic is compacted.
+TOPICS = {
+    "clickstream": 4, "payments": 3, "web-sessions": 4, "orders": 3, "device-pings": 3,
+    "orders-app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition": 4, "transfers": 2,
+    "inventory-state": 2, "sensor-readings": 1, "app-logs": 1, "customer-profiles": 1,
+}  # fmt: skip
+MODES = ("wait-all", "leader-only-verified")
+WAIVERS = {"payments": "billing-old=gone", "orders": "order-audit=reads the archive"}
+ANSWERS_WITHIN_SECONDS = 300.0
+
+
+def call(world: World, *words: str) -> dict[str, Any]:
+    """One command with --json: its `code`, `answer` (None if it is no JSON) and `told` (stderr)."""
+    began = world.place.seconds
+    try:
+        done = subprocess.run(
+            [*LOWWATER, *words, "--json"],
+            capture_output=True, text=True, check=False, cwd=ROOT, env=world.environ(),
+            timeout=ANSWERS_WITHIN_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"began": began, "code": None, "answer": None, "told": "no answer in time"}
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        answer = None
+    return {"began": began, "code": done.returncode, "answer": answer, "told": done.stderr}
+
+
+def brief(done: dict[str, Any]) -> dict[str, Any]:
+    """A call for the diary: what went wrong in full, what went well in short."""
+    answer = done["answer"] or {}
+    fine = done["code"] == 0 and done["answer"] is not None and "Traceback" not in done["told"]
+    return {
+        "began": round(done["began"], 1),
+        "code": done["code"],
+        "json": done["answer"] is not None,
+        "error": (answer.get("error") or {}).get("code"),
+        "message": (answer.get("error") or {}).get("message"),
+        "told": "" if fine else done["told"][-1500:],
+        "run_id": answer.get("run_id"),
+        "state": answer.get("state"),
+    }
+
+
+class Operator(threading.Thread):
+    """Plans a random topic and applies the plan, again and again until `ended`."""
+
+    def __init__(self, world: World, name: str, seed: str, ended: threading.Event) -> None:
+        super().__init__(name=name, daemon=True)
+        self._world, self._ended = world, ended
+        self._chooser = random.Random(seed)
+        self._rounds = 0
+
+    def run(self) -> None:
+        while not self._ended.wait(self._chooser.uniform(0.5, 4.0)):
+            self._rounds += 1
+            self._round(self._world.place.folder / "plans" / f"{self.name}-{self._rounds}.json")
+
+    def _round(self, file: Path) -> None:
+        choose, note = self._chooser, self._world.place.note
+        topic = choose.choices(list(TOPICS), list(TOPICS.values()))[0]
+        mode = choose.choice(MODES)
+        words = ["--topic", topic, "--to", "committed", "--out", str(file)]
+        if choose.random() < 0.5 and topic in WAIVERS:
+            words += ["--waive", WAIVERS[topic]]
+        if choose.random() < 0.3:
+            words += ["--override", "under-replicated=a broker is away"]
+        planned = call(self._world, "plan", *words)
+        note("plan", who=self.name, topic=topic, **brief(planned))
+        if planned["code"] != 0 or not planned["answer"]:
+            return
+        confirm = planned["answer"]["confirmation"]
+        applied = call(self._world, "apply", str(file), "--mode", mode, "--confirm", confirm)
+        note("apply", who=self.name, topic=topic, mode=mode, **brief(applied))
+
+
+class Loader(threading.Thread):
+    """Writes the demo's first load once more, evenly spread over the time, so that bytes go."""
+
+    def __init__(self, world: World, seconds: float, ended: threading.Event) -> None:
+        super().__init__(name="loader", daemon=True)
+        times = max(1, round(seconds / 600))
+        self._world, self._ended = world, ended
+        self._at = [seconds * (i + 0.3) / times for i in range(times)]
+
+    def run(self) -> None:
+        for at in self._at:
+            if self._ended.wait(max(0.0, at - self._world.place.seconds)):
+                return
+            self._world.place.note("load", **brief(call(self._world, "demo", "load")))

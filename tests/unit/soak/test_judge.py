@@ -1,0 +1,127 @@
+"""What a soak is judged by: slopes, lasting zombies, pauses, and receipts that must explain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.soak import judge
+
+MIB = 1 << 20
+
+
+def life(
+    role: str, pid: int, rss: list[int], fds: int = 10, start: float = 0.0
+) -> list[dict[str, Any]]:
+    """A sample every 30 seconds."""
+    return [
+        {"role": role, "pid": pid, "started": 1, "at": start + 30.0 * i, "rss_kb": kb, "fds": fds}
+        for i, kb in enumerate(rss)
+    ]
+
+
+def test_a_slope_is_that_of_least_squares() -> None:
+    assert judge.slope([(0, 1), (10, 21), (20, 41)]) == pytest.approx(2.0)
+    assert judge.slope([(0, 5), (1, 0), (2, 5)]) == pytest.approx(0.0)
+    assert judge.slope([(3, 7)]) == 0.0
+
+
+def test_memory_that_creeps_is_not_flat_and_memory_that_swings_is() -> None:
+    creeping = life("watch", 1, [200_000 + 500 * i for i in range(60)])
+    swinging = life("analysis", 2, [200_000 + 30_000 * (i % 2) for i in range(60)])
+    both = judge.trends(creeping + swinging, 0, ("watch", "analysis"))
+    found = {(t.role, t.measure): t for t in both}
+    assert not found["watch", "rss_kb"].flat
+    assert found["watch", "rss_kb"].growth == pytest.approx(500 * 59)
+    assert found["analysis", "rss_kb"].flat
+    assert found["watch", "fds"].flat
+
+
+def test_handles_that_leak_are_not_flat() -> None:
+    leaking = [{**s, "fds": 20 + i // 4} for i, s in enumerate(life("dashboard", 1, [9_000] * 60))]
+    (trend,) = [t for t in judge.trends(leaking, 0, ("dashboard",)) if t.measure == "fds"]
+    assert (trend.flat, trend.growth > 10) == (False, True)
+
+
+def test_only_the_judged_time_counts_and_only_lives_long_enough() -> None:
+    warming = life("spark", 1, [100_000 + 10_000 * i for i in range(30)])
+    settled = life("spark", 1, [400_000] * 30, start=900.0)
+    short = life("spark", 2, [100_000 + 10_000 * i for i in range(5)], start=900.0)
+    found = judge.trends(warming + settled + short, 900.0, ("spark",))
+    assert {(t.pid, t.flat) for t in found} == {(1, True)}
+
+
+def looked(*zombies: int) -> dict[str, Any]:
+    return {"role": "all", "zombies": [[pid, 5, 1, "watch --every 10s"] for pid in zombies]}
+
+
+def test_a_zombie_that_is_buried_soon_is_none_and_one_that_stays_is_named() -> None:
+    assert judge.lasting_zombies([looked(7), looked(7), looked(), looked(7)]) == []
+    (found,) = judge.lasting_zombies([looked(7), looked(7, 8), looked(7, 8), looked(9)])
+    assert "process 7 " in found
+    assert "watch" in found
+
+
+def test_sparks_own_subshell_is_borne_and_a_second_zombie_below_it_is_not() -> None:
+    spark = [[pid, 5, 70, "-cp x pyspark-shell"] for pid in (71, 72)]
+    alone = {"role": "all", "zombies": spark[:1]}
+    both = {"role": "all", "zombies": spark}
+    assert judge.lasting_zombies([alone] * 5) == []
+    (found,) = judge.lasting_zombies([both] * 5)
+    assert "process 72 " in found
+
+
+def test_a_pause_is_found_between_the_last_moment_and_the_end_too() -> None:
+    assert judge.gaps([0.0, 10.0, 80.0, 90.0], 100.0, 30.0) == [(10.0, 80.0)]
+    assert judge.gaps([0.0, 10.0], 100.0, 30.0) == [(10.0, 100.0)]
+
+
+def test_the_faults_that_stand_before_a_pause_are_named() -> None:
+    faults = [{"fault": "broker-kill", "began": 8.0}, {"fault": "data-full", "began": 200.0}]
+    assert judge.during(faults, 10.0, 80.0) == ["broker-kill at 8 s"]
+
+
+def receipt(predicted: int | None, freed: int | None, **change: Any) -> dict[str, Any]:
+    replicas = [{"broker_id": b, "unsure_bytes": 100} for b in (1, 2, 3)]
+    body = {"final": True, "predicted_bytes": predicted, "freed_bytes": freed, "gap": None}
+    return {**body, "replicas": replicas, **change}
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        (None, "nothing"),
+        (receipt(0, 0, replicas=[]), "nothing"),
+        (receipt(3 * MIB, 3 * MIB + 300), "exact"),
+        (receipt(3 * MIB, 4 * MIB), "inside"),
+        (receipt(3 * MIB, 6 * MIB, gap="segments were rolled"), "named"),
+        (receipt(3 * MIB, 60 * MIB, gap="records came back on 1 partitions"), "named"),
+        (receipt(0, 60 * MIB, gap="the log start moved on past the target"), "named"),
+        (receipt(None, 5), "named"),
+        (receipt(0, 0, final=False, gap="records came back on 1 partitions"), "named"),
+    ],
+)
+def test_a_receipt_is_explained(body: dict[str, Any] | None, verdict: str) -> None:
+    found = judge.outcome(body, (2 * MIB, 4 * MIB), MIB, written=False)
+    assert (found.verdict, found.explained) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        (receipt(3 * MIB, 3 * MIB, final=False), "not final"),
+        (receipt(3 * MIB, 6 * MIB), "unnamed"),
+        (receipt(3 * MIB, None), "unnamed"),
+        (receipt(3 * MIB, 7 * MIB, gap="segments were rolled"), "too far"),
+    ],
+)
+def test_a_receipt_is_not_explained(body: dict[str, Any], verdict: str) -> None:
+    found = judge.outcome(body, (2 * MIB, 4 * MIB), MIB, written=False)
+    assert (found.verdict, found.explained) == (verdict, False)
+
+
+def test_more_than_predicted_is_explained_by_what_was_written_just_before_and_less_is_not() -> None:
+    more, less = receipt(0, 60 * MIB, gap="written"), receipt(60 * MIB, 0, gap="written")
+    assert judge.outcome(more, (0, 0), MIB, written=True).verdict == "named"
+    assert judge.outcome(less, (60 * MIB, 60 * MIB), MIB, written=True).verdict == "too far"
