@@ -16,6 +16,8 @@ BENCHES = (
     "bench_estimates",
     "bench_orphans",
     "bench_followers",
+    "bench_policies",
+    "bench_journal",
 )
 
 

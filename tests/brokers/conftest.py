@@ -12,10 +12,11 @@ from dashboard import settings
 from dashboard.demo import preview
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
-from tests.brokers import secured
+from tests.brokers import certificates, secured, token_issuer
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.preview_cluster import start as preview_cluster_of
 from tests.brokers.purge_bench import Bench
+from tests.support.three_brokers import three_brokers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,6 +24,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.brokers)
+
+
+@pytest.fixture(scope="package")
+def cluster(kafka_jars: KafkaJars, exporters: dict[int, str]) -> Iterator[LocalCluster]:
+    """The brokers of all these tests."""
+    with three_brokers(kafka_jars, exporters) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +41,25 @@ def bench(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> It
     made.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def secured_cluster(kafka_jars: KafkaJars) -> Iterator[secured.SecuredCluster]:
-    """One broker with an authorizer and SASL_PLAINTEXT, SSL and SASL_SSL listeners."""
+    """One broker with an authorizer and a listener for each way to sign in."""
     with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
         folder = Path(text)
-        authorities = secured.write_certificates(folder)
-        with LocalCluster(
-            folder,
-            kafka_jars,
-            brokers=1,
-            listeners=secured.listeners(folder),
-            properties=secured.AUTHORIZER,
-        ) as running:
-            yield secured.SecuredCluster(running, authorities)
+        authorities = certificates.write_certificates(folder)
+        keys = folder / secured.KEY_SET
+        with (
+            token_issuer.TokenIssuer(keys, folder / "broker.pem") as issuer,
+            LocalCluster(
+                folder,
+                kafka_jars,
+                brokers=1,
+                listeners=secured.listeners(folder),
+                properties=secured.AUTHORIZER,
+                jvm_flags={1: token_issuer.jvm_flags(keys)},
+            ) as running,
+        ):
+            yield secured.SecuredCluster(running, authorities, issuer)
 
 
 @pytest.fixture(scope="package")

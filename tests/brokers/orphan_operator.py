@@ -144,8 +144,8 @@ def served(bootstrap: str, topic: str, partition: int) -> int:
     consumer = Consumer(client(bootstrap) | reads)
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
-        deadline = time.monotonic() + 30
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)
+        deadline = time.monotonic() + 60
         count = 0
         while count < end and time.monotonic() < deadline:
             count += sum(message.error() is None for message in consumer.consume(500, 1))

@@ -104,7 +104,7 @@ def guardian_of(demo: Demo) -> int:
     raise AssertionError("no guardian runs")
 
 
-def eventually(check: Callable[[], bool], seconds: float = 30) -> bool:
+def eventually(check: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not check():
         if time.monotonic() > deadline:
@@ -206,7 +206,7 @@ def test_a_killed_supervisor_leaves_no_process_and_no_folder(start: Callable[...
     demo = start(1, "inventory")
     os.kill(demo.process.pid, signal.SIGKILL)
     demo.process.wait()
-    assert eventually(lambda: not demo.room.exists(), seconds=10)
+    assert eventually(lambda: not demo.room.exists(), seconds=60)
     assert_nothing_left(demo)
 
 

@@ -21,7 +21,7 @@ def test_every_broker_is_alive_once_the_start_returns(cluster: LocalCluster) -> 
 
 def test_the_cluster_has_the_id_that_it_was_formatted_with(cluster: LocalCluster) -> None:
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    assert client.list_topics(timeout=5).cluster_id == cluster.cluster_id
+    assert client.list_topics(timeout=60).cluster_id == cluster.cluster_id
 
 
 def test_a_stopped_broker_leaves_and_comes_back_on_its_port(cluster: LocalCluster) -> None:

@@ -28,7 +28,7 @@ def test_a_version_starts_takes_records_and_commits(version: str) -> None:
         size = load.produce_first_load(running.bootstrap, TINY, int(time.time() * 1000))
         load.commit_offsets(running.bootstrap, TINY)
         client = AdminClient({"bootstrap.servers": running.bootstrap})
-        assert set(client.list_topics(timeout=10).brokers) == {1, 2, 3}
+        assert set(client.list_topics(timeout=60).brokers) == {1, 2, 3}
         groups = {group.group_id for group in client.list_consumer_groups().result().valid}
     assert size == sum(b.records * b.size_bytes for t in TINY for b in t.load)
     assert groups == {"device-monitor", "ledger"}
