@@ -1,11 +1,14 @@
 """Estimator `sampled`: bytes below a target from the sizes of a few record batches.
 
 A topic whose records grew makes size x share of offsets wrong by any factor; its batches show it.
-Between sampled batches the bytes per offset follow a straight line; where two neighbours differ
-much, the middle between them is sampled too. What of a replica's size the sum over its offsets
+A sampled batch's own bytes are known; between two the bytes per offset follow a straight line, and
+where they differ much, the middle is sampled too. What of a replica's size the sum over its offsets
 leaves over lies below the log start, in the segment that holds it, as far as one segment goes;
 the rest is the samples' error and is spread over them. Their timestamps tell how much is written in
 `segment.ms`, where segments roll before they are full. `dashboard.curves` reads the curve.
+
+The interval allows for records that change at once anywhere between two samples. All samples'
+bytes together are known, so an error below an offset is no larger than the one above it.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from dashboard.model import Batch, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
@@ -23,10 +27,10 @@ from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
 
 METHOD = "sampled"
-_EVENLY = 16
+_EVENLY = 17
 _ROUNDS, _A_ROUND = 5, 6
 _UNSURE = 0.002  # of a partition's bytes between two samples: then their middle is read
-# As a rule 26 Fetches of one batch each, at most 46, some 50 ms a partition: the largest are
+# As a rule 27 Fetches of one batch each, at most 47, some 50 ms a partition: the largest are
 # worth them.
 MOST_PARTITIONS = 500
 
@@ -72,35 +76,83 @@ def estimate(
     segment_ms: int | None = None,
 ) -> Estimate:
     """What goes below `target` of each replica (broker id -> bytes of its log)."""
+    rolled = rolled_bytes(batches, segment_ms)
+    segment = max(1, segment_bytes)
+    one_segment = segment if rolled is None else min(segment, rolled)
+    knots = _knots(batches, start, end)
+    whole, unsure = knots[-1].below, knots[-1].unsure
+
+    def told(side: int) -> Estimate:
+        """By the least (-1), the likely (0) or the most (1) that may lie below each offset."""
+        curves = []
+        for size in sizes.values():
+            # The first record of a partition is the first one of its segment too.
+            left_over = int(size - whole + side * unsure)
+            before_start = min(max(0, left_over), one_segment - 1, size) if start else 0
+            curve = _fitted(knots, size - before_start, side)
+            curves.append([(offset, before_start + below) for offset, below in curve])
+        return _read_off(curves, list(sizes), (start, target), segment, rolled)
+
+    low, likely, high = told(-1), told(0), told(1)
+    return replace(
+        likely,
+        bytes_at_once_low=low.bytes_at_once_low,
+        bytes_at_once_high=high.bytes_at_once_high,
+        bytes_later_low=low.bytes_later_low,
+        bytes_later_high=_all_high(high) - (low.bytes_at_once_low or 0),
+    )
+
+
+def _fitted(knots: Sequence[_Knot], size: int, side: int) -> list[tuple[int, int]]:
+    """Offsets and the bytes below each, so that they add up to `size` at the end.
+
+    What the samples miss goes where they are unsure; what is more than that, to every offset.
+    Since it is known for all gaps together, it bounds what each side of an offset may have.
+    """
+    whole, unsure = knots[-1].below, knots[-1].unsure
+    missed = min(max(size - whole, -unsure), unsure)
+    scale = size / (whole + missed) if whole + missed > 0 else 1.0
+    curve = []
+    for offset, below, here in knots:
+        beyond = unsure - here
+        if side == 0:
+            more = missed * here / unsure if unsure else 0.0
+        elif side < 0:
+            more = max(-here, missed - beyond)
+        else:
+            more = min(here, missed + beyond)
+        curve.append((offset, int(scale * (below + more))))
+    return [*curve[:-1], (knots[-1].offset, size)]
+
+
+def _read_off(
+    curves: Sequence[Sequence[tuple[int, int]]],
+    brokers: Sequence[int],
+    purge: tuple[int, int],
+    segment: int,
+    rolled: int | None,
+) -> Estimate:
+    """What the curves say of a `purge` from the first to the second offset."""
     import numpy as np
 
     from dashboard.curves import SAMPLED, curves_of
 
-    segment = max(1, segment_bytes)
-    rolled = rolled_bytes(batches, segment_ms)
-    one_segment = segment if rolled is None else min(segment, rolled)
-    middles = (round(b.base_offset + b.offsets / 2) for b in batches)
-    offsets = sorted({start, end, *(o for o in middles if start < o < end)})
-    below = [bytes_between(batches, start, upto) for upto in offsets]
-    curves = []
-    for size in sizes.values():
-        # The first record of a partition is the first one of its segment too.
-        before_start = min(max(0, size - below[-1]), one_segment - 1) if start else 0
-        scale = (size - before_start) / below[-1] if below[-1] else 1.0
-        curves.append(
-            [(o, before_start + int(b * scale)) for o, b in zip(offsets, below, strict=True)]
-        )
-    count = len(sizes)
+    count = len(curves)
     drawn = curves_of(curves, [segment] * count, SAMPLED)
     if rolled is not None:
         drawn = replace(drawn, rolled_bytes=np.full(count, rolled, dtype=np.int64))
     return of_replicas(
         drawn,
         np.zeros(count, dtype=np.int64),
-        list(sizes),
-        np.full(count, start, dtype=np.int64),
-        np.full(count, target, dtype=np.int64),
+        brokers,
+        np.full(count, purge[0], dtype=np.int64),
+        np.full(count, purge[1], dtype=np.int64),
     )[0]
+
+
+def _all_high(told: Estimate) -> int:
+    """The most that may leave in all: `bytes_later_high` counts from the least at once."""
+    return (told.bytes_later_high or 0) + (told.bytes_at_once_low or 0)
 
 
 def rolled_bytes(batches: Sequence[Batch], segment_ms: int | None) -> int | None:
@@ -118,26 +170,51 @@ def rolled_bytes(batches: Sequence[Batch], segment_ms: int | None) -> int | None
     return max(1, round(written / took * segment_ms))
 
 
+class _Knot(NamedTuple):
+    """Where a sampled batch begins or ends: the bytes below it by the samples, and how unsure.
+
+    They are wrong by at most `unsure`, if the bytes per offset between two samples lie between
+    those of the two.
+    """
+
+    offset: int
+    below: float
+    unsure: float
+
+
+def _knots(batches: Sequence[Batch], start: int, end: int) -> list[_Knot]:
+    """From `start` to `end` by rising offset; outside all samples the nearest one counts."""
+    found = [_Knot(start, 0.0, 0.0)]
+
+    def upto(offset: int, here: float, there: float) -> None:
+        at, below, unsure = found[-1]
+        width = min(offset, end) - at
+        if width > 0:
+            below += width * (here + there) / 2
+            found.append(_Knot(at + width, below, unsure + width * abs(there - here) / 2))
+
+    before = _each(batches[0])
+    for batch in batches:
+        upto(batch.base_offset, before, _each(batch))
+        before = _each(batch)
+        upto(batch.base_offset + batch.offsets, before, before)
+    upto(end, before, before)
+    return found
+
+
 def bytes_between(batches: Sequence[Batch], start: int, upto: int) -> int:
-    """Bytes of the offsets [start, upto): a trapezoid under the sampled bytes per offset."""
-    points = [_point(b) for b in batches]
-    knots = [(float(start), points[0][1]), *(p for p in points if start < p[0] < upto)]
-    knots.append((float(upto), _density_at(points, upto)))
-    return round(
-        sum((right - left) * (here + there) / 2
-            for (left, here), (right, there) in pairwise(knots))
-    )  # fmt: skip
+    """Bytes of the offsets [start, upto) by the samples."""
+    return round(_knots(batches, start, upto)[-1].below)
 
 
 def between(batches: Sequence[Batch]) -> list[int]:
     """Offsets halfway between neighbours whose line is least sure, the least sure first."""
-    points = [_point(b) for b in batches]
-    gaps = [
-        (abs(there - here) * (right - left) / 4, int(left + right) // 2)
-        for (left, here), (right, there) in pairwise(points)
-    ]
-    whole = bytes_between(batches, batches[0].base_offset, batches[-1].base_offset)
-    unsure = sorted((gap for gap in gaps if gap[0] > _UNSURE * whole), reverse=True)
+    knots = _knots(batches, batches[0].base_offset, batches[-1].base_offset)
+    middles = (
+        ((there.unsure - here.unsure) / 2, (here.offset + there.offset) // 2)
+        for here, there in pairwise(knots)
+    )
+    unsure = sorted((m for m in middles if m[0] > _UNSURE * knots[-1].below), reverse=True)
     return sorted(offset for _, offset in unsure[:_A_ROUND])
 
 
@@ -156,18 +233,9 @@ def _read(
     return ordered
 
 
-def _point(batch: Batch) -> tuple[float, float]:
-    """The middle of a batch, and its bytes per offset."""
-    return batch.base_offset + batch.offsets / 2, batch.size_bytes / batch.offsets
-
-
-def _density_at(points: Sequence[tuple[float, float]], offset: float) -> float:
-    if offset <= points[0][0]:
-        return points[0][1]
-    for (left, here), (right, there) in pairwise(points):
-        if offset <= right:
-            return here + (there - here) * (offset - left) / (right - left)
-    return points[-1][1]
+def _each(batch: Batch) -> float:
+    """Bytes per offset."""
+    return batch.size_bytes / batch.offsets
 
 
 def _worth(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> bool:
@@ -177,8 +245,8 @@ def _worth(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> boo
 
 
 def _evenly(facts: PlanFacts, key: TopicPartition) -> list[int]:
-    """Offsets spread evenly between log start and high watermark."""
+    """Offsets spread evenly from log start to the last one below the high watermark."""
     seen = facts.partitions[key]
     start, end = seen.log_start_offset or 0, seen.high_watermark or 0
-    count = min(_EVENLY, end - start)
-    return [start + (2 * i + 1) * (end - start) // (2 * count) for i in range(count)]
+    steps = max(1, min(_EVENLY, end - start) - 1)
+    return sorted({start + i * (end - 1 - start) // steps for i in range(steps + 1)})
