@@ -30,8 +30,8 @@ test: ## Lint, then every test that belongs to a normal run (under 12 minutes on
 test-all: ## Everything: the slow extras, and the broker tests on Kafka 3.9.2 and 4.4.0 too
 	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory lint
-	@$(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
-	@$(BIN)/python -m pytest -m slow $(SIDE_BY_SIDE)
+	@$(BIN)/python -m pytest -m "not slow" --hypothesis-profile=roaming $(SIDE_BY_SIDE)
+	@$(BIN)/python -m pytest -m slow --hypothesis-profile=roaming $(SIDE_BY_SIDE)
 	@LOWWATER_KAFKA_VERSION=3.9.2 $(BIN)/python -m pytest tests/brokers -m "not slow" $(SIDE_BY_SIDE)
 	@LOWWATER_KAFKA_VERSION=4.4.0 $(BIN)/python -m pytest tests/brokers -m "not slow" $(SIDE_BY_SIDE)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.curve_tables import ReplicaCurves, from_table, to_table
@@ -141,7 +141,6 @@ def curves(draw: st.DrawFn) -> Curves:
     return replace(plain, base=base)
 
 
-@settings(deadline=None)
 @given(curves(), st.integers(-5, 500), st.integers(-5, 500), st.integers(0, 500))
 def test_bytes_are_ordered_bounded_and_never_fewer_for_a_later_target(
     curve: Curves, one: int, other: int, start: int
@@ -159,7 +158,6 @@ def test_bytes_are_ordered_bounded_and_never_fewer_for_a_later_target(
         assert (found.once_low >= 0).all() and (found.low >= 0).all()
 
 
-@settings(deadline=None)
 @given(curves(), st.integers(0, 500), st.integers(0, 500), st.data())
 def test_some_replicas_are_read_as_among_all(
     curve: Curves, start: int, target: int, data: st.DataObject
@@ -173,7 +171,6 @@ def test_some_replicas_are_read_as_among_all(
         assert (getattr(some, name) == getattr(whole, name)[chosen]).all()
 
 
-@settings(deadline=None)
 @given(curves())
 def test_a_curve_survives_its_table(curve: Curves) -> None:
     count = len(curve.first)

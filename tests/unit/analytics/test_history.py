@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.history import KNOTS, extended
@@ -144,7 +144,6 @@ steps = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps)
 def test_a_curve_rises_from_the_log_start_to_the_log_end(
     moves: list[tuple[int, int, int]],

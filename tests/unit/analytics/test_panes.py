@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics import panes
@@ -81,7 +81,6 @@ points = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(points)
 def test_a_window_has_the_slope_of_all_its_samples(seen: list[tuple[int, int]]) -> None:
     seen = sorted(seen)

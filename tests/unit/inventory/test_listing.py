@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard.errors import InventoryError, LogDirError, LowwaterError
@@ -35,7 +35,7 @@ _TREES = st.dictionaries(_NAMES, st.dictionaries(_FILES, _CONTENT, max_size=6), 
 _ENTRIES = st.lists(st.tuples(st.sampled_from(["a", "b.c"]), st.integers(0, 9)), unique=True)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(_TREES, st.dictionaries(st.sampled_from(CHECKPOINTS), _ENTRIES, max_size=2))
 def test_scan_and_listing_of_any_tree_are_equal(
     tree: dict[str, dict[str, bytes]], checkpoints: dict[str, list[tuple[str, int]]]
@@ -188,7 +188,7 @@ def test_contents_that_could_not_be_read_are_gaps(disk: Disk, tmp_path: Path) ->
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 def test_no_listing_crashes_the_reader(data: st.DataObject) -> None:
     """Whole lines dropped, doubled, moved and torn: an inventory or a named error."""
     lines = data.draw(st.lists(st.sampled_from(_LINES), max_size=40))

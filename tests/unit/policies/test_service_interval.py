@@ -125,7 +125,7 @@ STEPS = st.one_of(
 _BUSY = [("produce", 0), ("commit", 0), ("wait", 2.0)]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=20))
 @example([*_BUSY, ("die", (6, True)), *_BUSY, ("standby", 20.0)])
 @example([*_BUSY, ("by_hand", 0), *_BUSY, ("step_clock", -300), *_BUSY])
@@ -134,7 +134,7 @@ def test_purges_keep_the_interval_and_none_waits_forever(steps: list[tuple[str, 
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=40))
 def test_they_do_so_however_much_happens(steps: list[tuple[str, Any]]) -> None:
     _held(steps)

@@ -314,7 +314,7 @@ STEPS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(steps=STEPS)
 def test_whatever_interleaves_nothing_is_lost(
     steps: list[tuple[str, str, int]], tmp_path_factory: pytest.TempPathFactory

@@ -59,7 +59,7 @@ def test_a_guarded_partition_moves_nobody() -> None:
     assert planned_moves(moving_plan(incomplete=("broker 2 is silent",))) == ()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds())
 def test_every_move_goes_forward_to_the_target_of_a_free_partition(
     world: tuple[Any, Any, list[Waiver]],

@@ -65,7 +65,7 @@ def worlds(draw: st.DrawFn) -> tuple[Any, Any, list[Waiver]]:
     return found, resolved, [Waiver(g, "gone", "ann", NOW) for g in sorted(waived)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(worlds())
 def test_no_free_partition_passes_a_group_an_open_transaction_or_the_log_start(
     world: tuple[Any, Any, list[Waiver]],
@@ -99,11 +99,11 @@ def test_such_worlds_hold_targets_at_the_very_edge(edge: str) -> None:
         )
 
     # Raises NoSuchExample; any world will do, the smallest one would take long to find.
-    often = settings(phases=[Phase.generate], deadline=None, max_examples=5000)
+    often = settings(phases=[Phase.generate], max_examples=5000)
     find(worlds(), at_the_edge, settings=often)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     worlds(),
     st.text(min_size=1, max_size=20),

@@ -82,7 +82,7 @@ def logs(draw: st.DrawFn) -> Log:
     return Log(found, max(whole // segments, *(b.size_bytes for b in found)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(logs(), st.floats(0.02, 1))
 def test_what_leaves_lies_in_the_interval_wherever_records_change(log: Log, share: float) -> None:
     target = max(1, round(log.end * share))
