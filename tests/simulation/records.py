@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dashboard.model import TopicPartition
 
@@ -59,15 +60,22 @@ class Partition:
     future: tuple[int, int] | None = None
     moments: list[Moment] = field(default_factory=list)
 
+    @cached_property
+    def by_id(self) -> tuple[int, ...]:
+        """The brokers of its replicas, which stay the same."""
+        return tuple(sorted(self.replicas))
+
     def note(self, at: float) -> None:
         """Keep what is true now, if it changed."""
         starts = {b: r.start for b, r in self.replicas.items()}
         last = self.moments[-1] if self.moments else None
-        now = Moment(at, self.topic_id, self.leader, self.epoch, starts)
-        if last is None or (last.leader, last.epoch, last.starts) != (
-            now.leader, now.epoch, now.starts,
-        ):  # fmt: skip
-            self.moments.append(now)
+        if (
+            last is None
+            or last.starts != starts
+            or last.leader != self.leader
+            or last.epoch != self.epoch
+        ):
+            self.moments.append(Moment(at, self.topic_id, self.leader, self.epoch, starts))
 
     def during(self, since: float, until: float) -> Iterator[Moment]:
         """Every moment that held at some time between the two."""

@@ -16,12 +16,12 @@ from random import Random
 
 from dashboard.model import TopicPartition
 from tests.simulation.records import Broker, Partition, Replica, View
+from tests.simulation.replication import elect_if_needed, replicate
 
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TICK = 0.25
 CALM_TICK = 2.0  # once nothing goes wrong any more
 SESSION = 9.0  # a broker that is silent for so long leaves the metadata
-LAG_OUT = 10.0  # replica.lag.time.max.ms
 LEARN = 1.0  # until a broker that is back knows what happened meanwhile
 CHECKPOINT = 60.0  # log.flush.start.offset.checkpoint.interval.ms
 RETENTION_CHECK = 20.0
@@ -83,9 +83,10 @@ class World:
     def _tick(self, step: float) -> None:
         for broker in self.brokers.values():
             self._heartbeat(broker)
+        joined = {b for b in self.brokers if self.joined(b)}
         for part in self.parts.values():
-            self._elect_if_needed(part)
-            self._replicate(part, step)
+            elect_if_needed(self, part, joined)
+            replicate(self, part, step, joined)
             part.note(self.at)
         if int(self.at / CHECKPOINT) != int((self.at - step) / CHECKPOINT):
             self._each_replica(lambda r: setattr(r, "checkpoint", r.start))
@@ -156,7 +157,7 @@ class World:
                 replica.start = min(max(replica.checkpoint, replica.floor), replica.end)
             if part.leader == broker.broker_id:  # a new incarnation does not lead on
                 others = [b for b in sorted(part.isr) if b != part.leader and self.joined(b)]
-                self._lead(part, others[0] if others else part.leader)
+                self.lead(part, others[0] if others else part.leader)
 
     def hang(self, broker_id: int, seconds: float) -> None:
         """SIGSTOP for so long."""
@@ -232,9 +233,10 @@ class World:
             return
         others = [b for b in sorted(part.isr) if b != part.leader and self.joined(b)]
         if others:
-            self._lead(part, self.rng.choice(others))
+            self.lead(part, self.rng.choice(others))
 
-    def _lead(self, part: Partition, leader: int | None) -> None:
+    def lead(self, part: Partition, leader: int | None) -> None:
+        """Begin an epoch in which this broker leads, or none does."""
         before = part.leader
         part.leader, part.epoch, part.future = leader, part.epoch + 1, None
         if before is not None and self.joined(before):
@@ -247,59 +249,6 @@ class World:
             part.high_watermark = min(part.high_watermark, replica.end)
         self.say(f"{part.key.topic}-{part.key.partition}: broker {leader} leads epoch {part.epoch}")
         part.note(self.at)
-
-    def _elect_if_needed(self, part: Partition) -> None:
-        for b in sorted(part.isr):
-            if not self.brokers[b].registered and len(part.isr) > 1:
-                part.isr.discard(b)
-        if part.leader is not None and self.brokers[part.leader].registered:
-            return
-        ready = [b for b in sorted(part.isr) if self.joined(b) and self.brokers[b].registered]
-        if ready:
-            self._lead(part, ready[0])
-            return
-        stale = [b for b in sorted(part.replicas) if self.joined(b) and self.brokers[b].registered]
-        if self.unclean and stale:
-            self.say(f"{part.key.topic}-{part.key.partition}: unclean election")
-            part.isr = {stale[0]}
-            self._lead(part, stale[0])
-        elif part.leader is not None:
-            self._lead(part, None)
-
-    def _replicate(self, part: Partition, step: float) -> None:
-        leader = part.leader
-        if leader is None or not self.joined(leader):
-            return
-        source = part.replicas[leader]
-        if self.traffic and self.rng.random() < step:
-            source.end += self.rng.randint(1, 20)
-        for b in sorted(part.replicas):
-            if b == leader or not self.joined(b):
-                continue
-            self._fetch(part, source, part.replicas[b], b)
-        ends = [part.replicas[b].end for b in part.isr if b in part.replicas]
-        part.high_watermark = max(part.high_watermark, min(ends, default=source.end))
-        part.high_watermark = min(part.high_watermark, source.end)
-        if part.future is not None and self.rng.random() < step / 20:
-            part.future = None  # the replica in the other log dir took over
-
-    def _fetch(self, part: Partition, source: Replica, replica: Replica, b: int) -> None:
-        broker = self.brokers[b]
-        idle = broker.slow_until > self.at or self.rng.random() < 0.3
-        if not idle:
-            common = max((e for e, _ in replica.epochs), default=0)
-            replica.truncate(min(replica.end, source.epoch_end(common)))
-            if replica.end < source.start:
-                replica.start = replica.end = source.start
-            replica.end, replica.epochs = source.end, list(source.epochs)
-            replica.start = max(replica.start, min(source.start, part.high_watermark))
-            replica.behind_since = None
-            if broker.registered:
-                part.isr.add(b)
-        elif broker.slow_until > self.at:
-            replica.behind_since = replica.behind_since or self.at
-            if self.at - replica.behind_since > LAG_OUT and len(part.isr) > 1:
-                part.isr.discard(b)
 
     def lose(self, key: TopicPartition) -> None:
         """Followers stand still, then the leader is gone for long: an unclean election loses."""
