@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ _RUN_STATES = """SELECT run_id, state, plan_sha256,
   FROM runs"""
 _REQUEST_STATES = """SELECT request_id, plan_sha256, requester, mode, state, decided_by, run_id
   FROM purge_requests"""
-_FOLDED_AT_ONCE = 2_000
+_FOLDED_AT_ONCE = 500
+_AT_ONCE = 100
 
 
 class JournalReads:
@@ -147,6 +148,12 @@ class JournalReads:
             f"SELECT * FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, most
         )
         return [journal_file.entry(row) for row in rows]
+
+    def each_entry(self, after: int = 0) -> Iterator[Entry]:
+        """The links of the chain after this one, in order, of which few are in memory at once."""
+        while found := self.entries(after=after, limit=_AT_ONCE):
+            yield from found
+            after = found[-1].seq
 
     def first_entry(self) -> int:
         """The number of the oldest link that was not archived; 0: there is none."""

@@ -14,6 +14,7 @@ import pytest
 
 from dashboard.clock import format_time
 from dashboard.errors import JournalError, RefusedError, UsageError
+from dashboard.purge import journal_reads
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import Follower, Options
 from dashboard.purge.lifting import Override, Waiver
@@ -89,6 +90,20 @@ def test_a_declaration_is_a_link_of_the_chain(journal: Journal) -> None:
     assert journal.verify().ok
     journal.file.rows("UPDATE entries SET body = replace(body, 'every', 'no')")
     assert not journal.verify().ok
+
+
+def test_a_long_chain_is_read_a_few_links_at_a_time(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in range(5):
+        journal.set_read_only(at % 2 == 0, "ann", NOW)
+    monkeypatch.setattr(journal_reads, "_AT_ONCE", 2)
+    assert list(journal.each_entry()) == journal.entries()
+    assert [entry.seq for entry in journal.each_entry(3)] == [4, 5]
+    read = journal.each_entry()
+    assert next(read).seq == 1
+    journal.set_read_only(False, "ann", NOW)
+    assert [entry.seq for entry in read] == [2, 3, 4, 5, 6]
 
 
 def test_the_same_click_is_the_same_run(journal: Journal) -> None:
