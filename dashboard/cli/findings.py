@@ -53,8 +53,8 @@ def add_parser(verbs: Verbs) -> None:
         "findings",
         "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
-        "disks, growth, trends, slow_followers or quality. Rows are sorted by the table's key;\n"
-        "bytes are summed over replicas.",
+        "disks, orphans, sightings, growth, trends, slow_followers or quality. Rows are sorted\n"
+        "by the table's key; bytes are summed over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",
             "lowwater findings blockers --limit 5 --json",

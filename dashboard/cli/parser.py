@@ -22,7 +22,7 @@ then purges by a confirmed plan, and proves what came back."""
 _EXAMPLES = """\
 examples:
   lowwater doctor --bootstrap-server localhost:9092
-  lowwater collect --bootstrap-server localhost:9092 --data ./data
+  lowwater collect --bootstrap-server localhost:9092 --name prod --data ./data
   lowwater analyze --data ./data
   lowwater findings reclaimable --data ./data --limit 20
   lowwater plan --topic orders --to committed --out plan.json --data ./data
@@ -30,7 +30,8 @@ examples:
   lowwater apply plan.json --mode wait-all --confirm "purge 1 topics on prod" --data ./data
 
 Every flag stands after its verb. With --json stdout is one JSON object (one a line for
-watch); progress and logs go to stderr. Settings: lowwater.toml, see docs/settings.md.
+watch and policies run); progress and logs go to stderr. Settings: lowwater.toml, see
+docs/settings.md.
 
 """
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 from dashboard.errors import UsageError
 from dashboard.model import LogDir, LogDirsAnswer, TopicPartition
 
-OFFLINE, DOWN, SILENT = "LOG_DIR_OFFLINE", "BROKER_DOWN", "BROKER_SILENT"
+OBSTACLES = OFFLINE, DOWN, SILENT = "LOG_DIR_OFFLINE", "BROKER_DOWN", "BROKER_SILENT"
 _STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 
 

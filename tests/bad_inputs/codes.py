@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from dashboard import errors
+from dashboard.triage.disk import OBSTACLES
 
 ROOT = Path(__file__).parents[2]
 _CODE = re.compile("[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
@@ -33,13 +34,15 @@ def given() -> dict[str, set[str]]:
     for path, tree in _sources().items():
         for code in _codes(tree):
             found.setdefault(code, set()).add(str(path.relative_to(ROOT)))
-    return found
+    # Found on a disk first, and the code of the refusal afterwards.
+    return found | {code: {"dashboard/triage/disk.py"} for code in OBSTACLES}
 
 
 @cache
 def by_class() -> dict[str, set[str]]:
     """The name of an error's class -> its codes; a function that returns one counts as it does."""
     found = {name: {one.default_code} for name, one in _CLASSES.items()}
+    found["RefusedError"].update(OBSTACLES)
     for tree in _sources().values():
         makers = {**_OURS, **dict(_makers(tree))}
         for call in ast.walk(tree):
