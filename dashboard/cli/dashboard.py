@@ -127,7 +127,8 @@ def environment(settings: Settings) -> dict[str, str]:
     ours = child_environment.environment(
         LOWWATER_DATA=data, PYTHONPATH=os.pathsep.join(filter(None, path))
     )
-    found = {name: value for name, value in ours.items() if not name.startswith("STREAMLIT_")}
+    kept = {name: value for name, value in ours.items() if not name.startswith("STREAMLIT_")}
+    found = child_environment.FEW_ARENAS | kept
     if settings.source:
         found["LOWWATER_SETTINGS"] = str(settings.source.absolute())
     return found

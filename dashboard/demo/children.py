@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from dashboard.child_environment import FEW_ARENAS
 from dashboard.demo.inventory import Disk
 from dashboard.demo.room import MARK
 from dashboard.demo.truth import TOPICS
@@ -57,6 +58,7 @@ def environment(place: Place, environ: Mapping[str, str] = os.environ) -> dict[s
     # These stand in the demo's settings file, as absolute paths: a child's folder is another.
     kept = {name: value for name, value in environ.items() if name not in _IN_SETTINGS}
     return {
+        **FEW_ARENAS,
         **kept,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         "LOWWATER_SETTINGS": str(place.settings),

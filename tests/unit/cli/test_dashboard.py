@@ -43,6 +43,15 @@ def test_no_variable_of_the_caller_opens_what_the_flags_shut(
     assert not [k for k in dashboard.environment(Settings()) if k.startswith("STREAMLIT_")]
 
 
+def test_the_pages_share_two_arenas_unless_the_caller_chose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
+    assert dashboard.environment(Settings())["MALLOC_ARENA_MAX"] == "2"
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "8")
+    assert dashboard.environment(Settings())["MALLOC_ARENA_MAX"] == "8"
+
+
 def test_data_and_settings_reach_the_pages_as_absolute_paths() -> None:
     found = dashboard.environment(Settings(data="data", source=Path("lowwater.toml")))
 

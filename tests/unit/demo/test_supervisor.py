@@ -81,6 +81,7 @@ def test_children_carry_the_mark_and_read_the_demo_s_settings() -> None:
     assert seen["LOWWATER_SETTINGS"] == "/tmp/s.toml"
     assert "LOWWATER_STATE_DIR" not in seen
     assert seen["HOME"] == "/h"
+    assert seen["MALLOC_ARENA_MAX"] == "2"
 
 
 def test_watch_gets_every_file_that_the_inventory_writes(tmp_path: Path) -> None:
