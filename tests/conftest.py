@@ -1,7 +1,8 @@
-"""Fixtures of the whole run: the jars and addresses that real brokers start from."""
+"""Fixtures of the whole run: the jars that real brokers start from, and the ports."""
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -9,12 +10,16 @@ from hypothesis import HealthCheck
 from hypothesis import settings as examples
 
 from dashboard import settings
-from dashboard.demo import exporter, jars
-from dashboard.demo.server_properties import free_ports
+from dashboard.demo import jars, server_properties
 
 # A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
 # the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A port is looked for some time before its broker listens: processes side by side look apart.
+if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+    first = 15_000 + int(worker.removeprefix("gw")) % 3 * 5_000
+    server_properties.PORTS = range(first, first + 5_000)
 
 # Machines stall, so no example is timed. `make test` tries the same examples each time, so that a
 # change is judged by itself; `make test-all` looks for new ones (--hypothesis-profile=roaming).
@@ -29,9 +34,3 @@ def kafka_jars() -> jars.KafkaJars:
     """The jars of the version under test (LOWWATER_KAFKA_VERSION); downloaded on first use."""
     chosen = settings.load()
     return jars.resolve(chosen.kafka_version, chosen.cache_dir)
-
-
-@pytest.fixture(scope="session")
-def exporters() -> dict[int, str]:
-    """Where each broker of `cluster` shows its metrics."""
-    return {i: exporter.address(port) for i, port in enumerate(free_ports(3), 1)}

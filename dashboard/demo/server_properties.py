@@ -29,6 +29,11 @@ BASE_PROPERTIES: Mapping[str, str] = {
     "controlled.shutdown.enable": "true",
 }
 
+# Below the range of outgoing connections: from there a stopped broker's port could be taken before
+# the broker comes back.
+PORTS = range(15_000, 32_000)
+_given: set[int] = set()
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:
@@ -78,13 +83,10 @@ def server_properties(
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nothing listens on, below the range of outgoing connections.
-
-    From that range a stopped broker's port could be taken before the broker comes back.
-    """
+    """Loopback ports that nothing listens on, each given once: its listener may be on its way."""
     found: list[int] = []
-    candidates = random.sample(range(15_000, 32_000), k=min(count * 50, 17_000))
-    for port in candidates:
+    left = [port for port in PORTS if port not in _given]
+    for port in random.sample(left, k=min(count * 50, len(left))):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -93,9 +95,10 @@ def free_ports(count: int) -> list[int]:
                 continue
         found.append(port)
         if len(found) == count:
+            _given.update(found)
             return found
     raise DemoError(
-        f"no {count} free ports between 15000 and 32000 on 127.0.0.1",
+        f"no {count} free ports between {PORTS.start} and {PORTS.stop} on 127.0.0.1",
         "Stop programs that listen there, then try again.",
         code="NO_FREE_PORTS",
     )

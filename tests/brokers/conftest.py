@@ -16,7 +16,7 @@ from tests.brokers import certificates, secured, token_issuer
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.preview_cluster import start as preview_cluster_of
 from tests.brokers.purge_bench import Bench
-from tests.support.three_brokers import three_brokers
+from tests.support.three_brokers import exporter_addresses, three_brokers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,6 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.brokers)
+
+
+@pytest.fixture(scope="package")
+def exporters() -> dict[int, str]:
+    """Where each broker of `cluster` shows its metrics."""
+    return exporter_addresses()
 
 
 @pytest.fixture(scope="package")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +11,11 @@ from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
 from dashboard.demo.server_properties import free_ports
 from tests.brokers import jmx
+from tests.support import three_brokers
 
 BROKERS = (1, 2, 3)
+# Longer than any stall of the machine: whoever kills a broker unregisters it.
+SESSION = {"broker.session.timeout.ms": "30000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +35,8 @@ class PreviewCluster:
         return jmx.gauge(self.jars, self.jmx_ports[broker_id], "NumDelayedOperations", "Fetch")
 
     def unregister(self, broker_id: int) -> None:
-        """Tell the controller that a dead broker is gone: it need not wait for its session's end.
-
-        The broker registers itself again when it starts.
-        """
-        subprocess.run(
-            [
-                self.jars.java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-                "-cp", self.jars.class_path, "org.apache.kafka.tools.ClusterTool", "unregister",
-                "--bootstrap-server", self.brokers.bootstrap, "--id", str(broker_id),
-            ],
-            capture_output=True, check=True, timeout=60,
-        )  # fmt: skip
+        """Take a dead broker out of the cluster: nothing here waits for the end of a session."""
+        three_brokers.unregister(self.jars, self.brokers, broker_id)
 
 
 @contextmanager
@@ -52,5 +44,7 @@ def start(folder: Path, jars: KafkaJars) -> Iterator[PreviewCluster]:
     """The cluster while the block runs."""
     ports = dict(zip(BROKERS, free_ports(len(BROKERS)), strict=True))
     flags = {broker_id: jmx.flags(port) for broker_id, port in ports.items()}
-    with LocalCluster(folder, jars, brokers=len(BROKERS), jvm_flags=flags) as running:
+    with LocalCluster(
+        folder, jars, brokers=len(BROKERS), properties=SESSION, jvm_flags=flags
+    ) as running:
         yield PreviewCluster(running, jars, ports)

@@ -16,9 +16,11 @@ from dashboard.cli.main import main
 from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.jars import KafkaJars
 from dashboard.orphans import verdicts, words
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from tests.brokers.workload import Workload, until
+from tests.support.three_brokers import unregister
 from tests.unit.inventory.disks import scanned, segments
 
 BROKER = 2
@@ -39,7 +41,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(cluster: LocalCluster, kafka_jars: KafkaJars) -> Iterator[Scene]:
     workload = Workload({"bootstrap.servers": cluster.bootstrap})
     live_topic, topic = workload.topic(LIVE_PARTITIONS), workload.topic()
     workload.produce(live_topic, 0, 100, 1000)
@@ -49,6 +51,7 @@ def scene(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> It
         first, _, third = cluster.bootstrap.split(",")
         rest = Workload({"bootstrap.servers": f"{first},{third}"})
         rest.admin.delete_topics([topic], request_timeout=60)[topic].result(60)
+        unregister(kafka_jars, cluster, BROKER)
     finally:
         cluster.start_broker(BROKER)
     log_dir = cluster.log_dir(BROKER)
@@ -183,7 +186,7 @@ def test_the_script_sweeps_a_real_disk_and_its_line_undoes_it(
 
 
 def test_a_stray_goes_comes_back_goes_again_and_the_broker_starts(
-    scene: Scene, cluster: LocalCluster, judged: Verdicts, call: Call
+    scene: Scene, cluster: LocalCluster, kafka_jars: KafkaJars, judged: Verdicts, call: Call
 ) -> None:
     told = one(call(found=judged))
     assert (told["state"], scene.stray.is_dir()) == ("would_move", True)
@@ -195,6 +198,7 @@ def test_a_stray_goes_comes_back_goes_again_and_the_broker_starts(
     assert one(call("--apply", found=judged))["state"] == "moved"
 
     cluster.stop_broker(BROKER)
+    unregister(kafka_jars, cluster, BROKER)
     cluster.start_broker(BROKER)
     with connect({"bootstrap.servers": cluster.bootstrap}) as live:
         until(lambda: healthy(live), 60)

@@ -8,11 +8,11 @@ import pytest
 
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
-from tests.support.three_brokers import three_brokers
+from tests.support.three_brokers import exporter_addresses, three_brokers
 
 
 @pytest.fixture(scope="package")
-def cluster(kafka_jars: KafkaJars, exporters: dict[int, str]) -> Iterator[LocalCluster]:
+def cluster(kafka_jars: KafkaJars) -> Iterator[LocalCluster]:
     """The brokers of the tests that purge in a browser."""
-    with three_brokers(kafka_jars, exporters) as running:
+    with three_brokers(kafka_jars, exporter_addresses()) as running:
         yield running

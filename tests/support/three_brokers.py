@@ -1,10 +1,13 @@
 """One real Kafka cluster for all tests of a package; it ends with the last of them.
 
 Idle brokers are not free: a dozen of them take most of a core from the tests that come after.
+A suspended broker stays a member of the cluster for longer than Kafka's 9 s: a machine that stalls
+must not turn a broker that hangs into one that is down.
 """
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +18,14 @@ from dashboard import settings
 from dashboard.demo import exporter
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
+from dashboard.demo.server_properties import free_ports
+
+SESSION = {"broker.session.timeout.ms": "18000"}
+
+
+def exporter_addresses() -> dict[int, str]:
+    """Where each of three brokers is to show its metrics."""
+    return {i: exporter.address(port) for i, port in enumerate(free_ports(3), 1)}
 
 
 @contextmanager
@@ -30,5 +41,23 @@ def three_brokers(jars: KafkaJars, exporters: Mapping[int, str]) -> Iterator[Loc
             i: exporter.flags(agent, urlsplit(url).port or 0, folder)
             for i, url in exporters.items()
         }
-        with LocalCluster(folder, jars, jvm_flags=flags) as running:
+        with LocalCluster(folder, jars, properties=SESSION, jvm_flags=flags) as running:
             yield running
+
+
+def unregister(jars: KafkaJars, cluster: LocalCluster, broker_id: int) -> None:
+    """Tell the controller that a broker which ended is gone, so that its session does so, too.
+
+    The broker registers itself again when it starts; before a session's end it would be refused.
+    Kafka's tools are not published for every version: without them a start takes that much longer.
+    """
+    if not jars.has_tools:
+        return
+    subprocess.run(
+        [
+            jars.java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+            "-cp", jars.class_path, "org.apache.kafka.tools.ClusterTool", "unregister",
+            "--bootstrap-server", cluster.bootstrap, "--id", str(broker_id),
+        ],
+        capture_output=True, check=True, timeout=60,
+    )  # fmt: skip

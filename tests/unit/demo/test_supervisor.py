@@ -143,6 +143,15 @@ def test_free_ports_are_distinct_and_below_outgoing_ones() -> None:
     assert all(15_000 <= port < 32_000 for port in ports)
 
 
+def test_a_port_is_given_once_though_nothing_listens_on_it_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dashboard.demo.server_properties.PORTS", range(15_000, 15_200))
+    monkeypatch.setattr("dashboard.demo.server_properties._given", set())
+    first, second = free_ports(60), free_ports(60)
+    assert not set(first) & set(second)
+
+
 def test_cluster_ids_are_as_long_as_kafka_s_and_never_look_like_a_flag() -> None:
     ids = [kafka_uuid() for _ in range(500)]
     assert {len(each) for each in ids} == {22}
