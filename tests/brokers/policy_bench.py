@@ -29,7 +29,7 @@ from tests.brokers.purge_bench import Bench
 _TOML = """
 data = "{data}"
 state_dir = "{state}"
-broker_timeout = "2s"
+broker_timeout = "20s"
 [purge]
 watch_for = "60s"
 [policies.streams]

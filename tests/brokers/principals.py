@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 from dashboard import rights
 from dashboard.rights import Right
 from tests.brokers.secured import SecuredCluster
+from tests.brokers.workload import ANSWERS_WITHIN
 
 SECRET = "principal-secret"
 _OPERATIONS = {
@@ -46,10 +47,10 @@ def make(cluster: SecuredCluster, wanted: Mapping[str, Sequence[Right]]) -> None
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     users = [UserScramCredentialUpsertion(user, info, SECRET.encode()) for user in wanted]
     for done in admin.alter_user_scram_credentials(users).values():
-        done.result(20)
+        done.result(ANSWERS_WITHIN)
     bindings = [binding(f"User:{user}", right) for user, held in wanted.items() for right in held]
     for made in admin.create_acls(bindings).values() if bindings else ():
-        made.result(20)
+        made.result(ANSWERS_WITHIN)
 
 
 def binding(principal: str, right: Right, name: str = "") -> AclBinding:

@@ -14,13 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.clock import utc_now
@@ -36,10 +30,13 @@ from dashboard.purge.plan import Plan
 from dashboard.purge.targets import Target, parse_target
 from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
+from tests.brokers.workload import ANSWERS_WITHIN, commit
 
 UNDECLARED = "readers-undeclared=test data"
 CLOSES_WITHIN = timedelta(seconds=60)
-SETTINGS = 'broker_timeout = "2s"\n'
+# A machine that stalls is no broker that hangs; below the 30 s that a request may wait.
+PATIENCE = timedelta(seconds=20)
+SETTINGS = f'broker_timeout = "{PATIENCE.seconds}s"\n'
 WATCHED = PurgeSettings(watch_for=timedelta(seconds=90))
 
 
@@ -71,7 +68,7 @@ class Bench:
         self.settings = Settings(
             data=str(folder / "data"),
             state_dir=folder / "state",
-            broker_timeout=timedelta(seconds=2),
+            broker_timeout=PATIENCE,
             purge=PurgeSettings(watch_for=timedelta(0)),
             source=source,
         )
@@ -86,7 +83,7 @@ class Bench:
             # An admin client that goes before its answers came takes the process with it.
             for done in self.admin.delete_topics(sorted(self._topics)).values():
                 with suppress(KafkaException):
-                    done.result(20)
+                    done.result(ANSWERS_WITHIN)
         self.journal.close()
 
     def topic(
@@ -106,7 +103,7 @@ class Bench:
             new = NewTopic(topic, len(counts), self.replicas, config=values)
         else:
             new = NewTopic(topic, len(counts), replica_assignment=placed, config=values)
-        self.admin.create_topics([new])[topic].result(20)
+        self.admin.create_topics([new])[topic].result(ANSWERS_WITHIN)
         self._topics.add(topic)
         for partition, count in enumerate(counts):
             self.produce(topic, partition, count)
@@ -123,23 +120,8 @@ class Bench:
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Set a group's committed offsets, without any member."""
-        parts = [TopicPartition(topic, p, o) for p, o in offsets.items()]
-        request = ConsumerGroupTopicPartitions(group, parts)
-        until = time.monotonic() + 60
-        while True:  # a coordinator that was just elected loads its groups first
-            # A client of its own: librdkafka keeps a coordinator that has moved, and one that asked
-            # before the offsets topic was there may never answer.
-            admin = AdminClient(client(self.bootstrap))
-            try:
-                answer = admin.alter_consumer_group_offsets([request])[group].result(10)
-            except (KafkaException, TimeoutError):
-                assert time.monotonic() < until, "no offset could be committed"
-                continue
-            errors = [p.error for p in answer.topic_partitions if p.error]
-            if not errors:
-                return
-            assert time.monotonic() < until, errors
-            time.sleep(0.1)
+        wanted = {Key(topic, partition): offset for partition, offset in offsets.items()}
+        commit({"bootstrap.servers": self.bootstrap}, group, wanted)
 
     def plan(self, *topics: str, to: str | Target = "committed", **request: Any) -> Plan:
         """A plan whose readers need no declaration."""

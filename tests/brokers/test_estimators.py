@@ -25,6 +25,7 @@ from dashboard.settings import Settings
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import segments_below
+from tests.brokers.workload import ANSWERS_WITHIN
 from tests.unit.inventory.disks import scanned
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -162,7 +163,7 @@ def test_history_follows_an_earlier_purge_and_retention_though_records_grow(
         settle(bench, topic)
         if number == 2:  # somebody else's purge, into the middle of a segment
             purged = Part(topic, 0, 25_000)
-            next(iter(bench.admin.delete_records([purged]).values())).result(20)
+            next(iter(bench.admin.delete_records([purged]).values())).result(ANSWERS_WITHIN)
         # Kafka keeps what one segment more would take below retention.bytes.
         until(lambda: max(held(bench, topic)) < keep + (2 << 20), 30)
         snapshot(bench)

@@ -24,7 +24,7 @@ def workload(cluster: LocalCluster) -> Iterator[Workload]:
 
 @pytest.fixture(scope="module")
 def live(cluster: LocalCluster) -> Iterator[LiveCluster]:
-    with connect({"bootstrap.servers": cluster.bootstrap}, timedelta(seconds=5)) as opened:
+    with connect({"bootstrap.servers": cluster.bootstrap}, timedelta(seconds=30)) as opened:
         yield opened
 
 
@@ -155,22 +155,22 @@ def test_an_open_transaction_holds_the_last_stable_offset_and_the_group_list(
     workload.produce(topic, 0, 3)
     workload.commit(group, {(topic, 0): 1})
     producer = Producer({**workload.client, "transactional.id": topic})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
-    producer.flush(10)
+    producer.flush(60)
     with workload.member(group, topic, "classic") as consumer:
         producer.send_offsets_to_transaction(
-            [Position(topic, 0, 3)], consumer.consumer_group_metadata(), 20
+            [Position(topic, 0, 3)], consumer.consumer_group_metadata(), 60
         )
         listing = live.groups()
         offsets = live.offsets([here])[here]
-        producer.abort_transaction(20)
+        producer.abort_transaction(60)
     assert (offsets.last_stable_offset, offsets.high_watermark) == (3, 4)
     pending = next(o for o in listing.offsets if o.group_id == group)
     assert (pending.committed_offset, pending.error) == (None, "UNSTABLE_OFFSET_COMMIT")
     assert any(group in reason for reason in listing.incomplete)
-    until(lambda: live.groups().incomplete == (), 10)
+    until(lambda: live.groups().incomplete == (), 60)
 
 
 def test_a_reassignment_is_seen(live: LiveCluster) -> None:

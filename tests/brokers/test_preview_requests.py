@@ -22,7 +22,7 @@ Answer = tuple[int, int, str | None]
 @pytest.fixture(scope="module")
 def connection(preview_bench: Bench) -> Iterator[Connection]:
     client = {"bootstrap.servers": preview_bench.bootstrap}
-    with open_connection(client, timeout=timedelta(seconds=5)) as opened:
+    with open_connection(client, timeout=timedelta(seconds=30)) as opened:
         yield opened
 
 

@@ -19,6 +19,7 @@ from dashboard.purge.preview import preview
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
+from tests.brokers.workload import ANSWERS_WITHIN
 
 
 def planned(bench: Bench) -> tuple[str, Plan]:
@@ -68,7 +69,7 @@ def test_an_accepted_loss_is_no_more_than_what_the_plan_showed(bench: Bench) -> 
 
 def test_a_topic_recreated_after_the_plan_refuses(bench: Bench) -> None:
     topic, plan = planned(bench)
-    bench.admin.delete_topics([topic])[topic].result(20)
+    bench.admin.delete_topics([topic])[topic].result(ANSWERS_WITHIN)
     time.sleep(0.5)
     bench.topic(100, name=topic)
     assert_refused(bench, bench.apply(plan), topic, "topic-id-changed", topic)
@@ -76,7 +77,7 @@ def test_a_topic_recreated_after_the_plan_refuses(bench: Bench) -> None:
 
 def test_a_topic_deleted_after_the_plan_refuses(bench: Bench) -> None:
     topic, plan = planned(bench)
-    bench.admin.delete_topics([topic])[topic].result(20)
+    bench.admin.delete_topics([topic])[topic].result(ANSWERS_WITHIN)
     view = bench.apply(plan)
     assert (view.run.state, view.partitions[0].error) == ("refused", "topic-id-changed")
     assert "deleted" in str(view.partitions[0].message)
@@ -92,7 +93,7 @@ def test_retention_that_passed_the_target_meanwhile_leaves_nothing_to_do(bench: 
         resource.add_incremental_config(
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         )
-    bench.admin.incremental_alter_configs([resource])[resource].result(20)
+    bench.admin.incremental_alter_configs([resource])[resource].result(ANSWERS_WITHIN)
     until(lambda: (bench.log_start(topic) or 0) > 600)
     start = bench.log_start(topic)
     assert start is not None

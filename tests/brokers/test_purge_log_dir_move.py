@@ -20,6 +20,7 @@ from dashboard.purge.forecast import forecast
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import carry_out, until
 from tests.brokers.purge_proof import Left, assert_proved
+from tests.brokers.workload import ANSWERS_WITHIN
 
 BROKER = 1
 THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -50,7 +51,7 @@ def throttle(bench: Bench, bytes_per_second: int | None) -> None:
     change = AlterConfigOpType.DELETE if bytes_per_second is None else AlterConfigOpType.SET
     value = None if bytes_per_second is None else str(bytes_per_second)
     resource.add_incremental_config(ConfigEntry(THROTTLE, value, incremental_operation=change))
-    bench.admin.incremental_alter_configs([resource])[resource].result(20)
+    bench.admin.incremental_alter_configs([resource])[resource].result(ANSWERS_WITHIN)
 
 
 def move(bench: Bench, local: LocalCluster, topic: str) -> Path:

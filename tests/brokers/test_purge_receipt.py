@@ -14,6 +14,7 @@ from dashboard.purge import calibration, queue
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds, until
 from tests.brokers.purge_proof import Left, assert_proved, segments, segments_below
+from tests.brokers.workload import ANSWERS_WITHIN
 
 SEGMENT = 1 << 20
 
@@ -28,7 +29,7 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     deletable = {b: segments_below(cluster, b, key, 2900) for b in cluster.broker_ids}
     assert all(size > SEGMENT for size in deletable.values())
     there = Part(topic, 1, 260)  # somebody else's purge: "already there" frees nothing
-    next(iter(bench.admin.delete_records([there]).values())).result(20)
+    next(iter(bench.admin.delete_records([there]).values())).result(ANSWERS_WITHIN)
 
     view = bench.apply(plan, watch=True)
     until(lambda: bench.journal.run(view.run.run_id).run.receipt is not None)

@@ -18,6 +18,7 @@ from dashboard.demo.brokers import LocalCluster
 from dashboard.policies.doctor.diagnosis import Diagnosis, Rules
 from dashboard.policies.repartition import diagnose
 from tests.brokers.purge_bench import Bench
+from tests.brokers.workload import ANSWERS_WITHIN
 
 ROUNDS = 8
 # What takes hours elsewhere takes seconds here: a round lasts some of them.
@@ -59,7 +60,7 @@ class Streams:
         """What Streams does after a commit, with a client that is not ours."""
         wanted = [TopicPartition(self.topic, p, end) for p, end in self.ends.items()]
         for answered in self.bench.admin.delete_records(wanted).values():
-            answered.result(20)
+            answered.result(ANSWERS_WITHIN)
 
 
 @pytest.mark.slow

@@ -24,13 +24,13 @@ from dashboard.collect import collect
 from dashboard.errors import ClusterError
 from dashboard.snapshots import ClusterStore, Store
 from tests.brokers.secured import LIMITED, LIMITED_SECRET, SecuredCluster
-from tests.brokers.workload import Workload, until
+from tests.brokers.workload import ANSWERS_WITHIN, Workload, until
 
 SCRAM = {
     "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
     "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
 }
-PATIENCE = timedelta(seconds=5)
+PATIENCE = timedelta(seconds=30)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_one_section_opens_both_clients(with_scram: SecuredCluster, door: str) -
             return live.cluster_id() == with_scram.local.cluster_id
 
     if door in SCRAM:  # a SCRAM user reaches the broker a moment after it was made
-        until(lambda: _quietly(opens), 10)
+        until(lambda: _quietly(opens), 60)
     assert opens()
     other = AdminClient(librdkafka_properties(client))
     assert other.list_topics(timeout=60).cluster_id == with_scram.local.cluster_id
@@ -134,7 +134,7 @@ def test_missing_rights_cost_what_they_guard_and_are_said(
     client = secured_cluster.sasl_plain(LIMITED, LIMITED_SECRET)
     store = ClusterStore(Store(str(tmp_path)), secured_cluster.local.cluster_id)
     with connect(client, PATIENCE) as live:
-        until(lambda: visible in live.topics(None), 10)
+        until(lambda: visible in live.topics(None), 60)
         got = collect(live, store, now=utc_now, progress=lambda _: None)
         with connect(secured_cluster.plaintext(), PATIENCE) as admin:
             ids = {name: state.topic_id or "" for name, state in admin.topics(None).items()}
@@ -163,4 +163,4 @@ def _allow(workload: Workload, kind: ResourceType, name: str) -> None:
         kind, name, ResourcePatternType.LITERAL, f"User:{LIMITED}", "*",
         AclOperation.DESCRIBE, AclPermissionType.ALLOW,
     )  # fmt: skip
-    workload.admin.create_acls([rule])[rule].result(10)
+    workload.admin.create_acls([rule])[rule].result(ANSWERS_WITHIN)

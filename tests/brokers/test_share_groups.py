@@ -21,7 +21,7 @@ from dashboard.demo.jars import KafkaJars
 from dashboard.errors import RefusedError
 from dashboard.purge.plan import Plan
 from tests.brokers.purge_bench import Bench
-from tests.brokers.workload import until
+from tests.brokers.workload import ANSWERS_WITHIN, until
 
 COMMITTED = "share-committed"
 
@@ -46,7 +46,7 @@ def member(bench: Bench, topic: str, group: str, *, since: str) -> Iterator[Shar
         "share.auto.offset.reset", since, incremental_operation=AlterConfigOpType.SET
     )
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[setting])
-    bench.admin.incremental_alter_configs([resource])[resource].result(20)
+    bench.admin.incremental_alter_configs([resource])[resource].result(ANSWERS_WITHIN)
     explicit = {"share.acknowledgement.mode": "explicit", "group.id": group}
     consumer = ShareConsumer(client(bench.bootstrap, **explicit))
     consumer.subscribe([topic])

@@ -17,6 +17,7 @@ from dashboard.demo.jars import KafkaJars
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.test_triage import GROUP, by_segments, call, prepared
+from tests.brokers.workload import ANSWERS_WITHIN
 
 pytestmark = pytest.mark.slow
 BROKER = 1
@@ -123,7 +124,7 @@ def test_the_steps_instead_of_a_purge_do_what_they_say(
     assert [p.state for p in done.partitions] == ["leader_done"]
     stalled = bench.apply(bench.plan(waited, override=lifted), timeout=timedelta(seconds=2))
     assert (stalled.run.state, stalled.partitions[0].error) == ("partial", "REQUEST_TIMED_OUT")
-    bench.admin.delete_topics([deleted])[deleted].result(20)
+    bench.admin.delete_topics([deleted])[deleted].result(ANSWERS_WITHIN)
 
     aside.rename(broken)
     two_dirs.kill_broker(BROKER)

@@ -9,13 +9,20 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.cluster.connection import Connection, open_connection
+from dashboard.cluster.live import connect
 from dashboard.cluster.messages import MetadataRequest
 from dashboard.cluster.topics import read_brokers
 from dashboard.cluster.wire import Wire
+from dashboard.errors import ClusterError
+from dashboard.model import TopicPartition
+
+# Seconds. librdkafka gives up after 60: whoever waits for longer always gets its answer, and lets
+# no client go with a question open, which would end the process.
+ANSWERS_WITHIN = 70
 
 
 class Workload:
@@ -51,12 +58,12 @@ class Workload:
                 name, len(assignment), replica_assignment=[list(a) for a in assignment],
                 config=settings,
             )  # fmt: skip
-        self.admin.create_topics([new])[name].result(30)
+        self.admin.create_topics([new])[name].result(ANSWERS_WITHIN)
         self._topics.append(name)
         # Created means known to the controller: each broker hears of it a moment later.
-        with open_connection(self._plain, timeout=timedelta(seconds=5)) as connection:
+        with open_connection(self._plain, timeout=timedelta(seconds=30)) as connection:
             alive = [b.broker_id for b in read_brokers(connection) if b.reachable]
-            until(lambda: all(known(connection, broker, name) for broker in alive), 20)
+            until(lambda: all(known(connection, broker, name) for broker in alive), 60)
         return name
 
     def produce(self, topic: str, partition: int, count: int, size: int = 100) -> None:
@@ -67,10 +74,7 @@ class Workload:
 
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit without joining: the group is then Empty."""
-        consumer = Consumer({**self.client, "group.id": group, "enable.auto.commit": False})
-        wanted = [TopicPartition(topic, p, offset) for (topic, p), offset in offsets.items()]
-        consumer.commit(offsets=wanted, asynchronous=False)
-        consumer.close()
+        commit(self._plain, group, {TopicPartition(*key): o for key, o in offsets.items()})
 
     @contextmanager
     def member(self, group: str, topic: str, protocol: str) -> Iterator[Consumer]:
@@ -80,11 +84,33 @@ class Workload:
              "auto.offset.reset": "earliest", "enable.auto.commit": False}
         )  # fmt: skip
         consumer.subscribe([topic])
-        until(lambda: consumer.poll(0.2) is not None and bool(consumer.assignment()), 20)
+        until(lambda: consumer.poll(0.2) is not None and bool(consumer.assignment()), 60)
         try:
             yield consumer
         finally:
             consumer.close()
+
+
+def commit(client: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Set a group's committed offsets, without any member; the group need not be there yet.
+
+    Over our own wire: while a group has no coordinator, librdkafka's AlterConsumerGroupOffsets
+    ends the process, and its consumer may wait forever.
+    """
+    deadline = time.monotonic() + 60
+    while errors := _refusals(client, group, offsets):
+        assert time.monotonic() < deadline, errors
+        time.sleep(0.1)
+
+
+def _refusals(
+    client: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]
+) -> set[str]:
+    try:
+        with connect(client, timedelta(seconds=20)) as live:
+            return {error for error in live.commit_offsets(group, offsets).values() if error}
+    except ClusterError as error:
+        return {error.code}
 
 
 def known(connection: Connection, broker_id: int, topic: str) -> bool:
