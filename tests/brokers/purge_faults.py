@@ -21,9 +21,10 @@ from dashboard.demo.clients import client
 from dashboard.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal_rows import RunView
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import PATIENCE, Bench
+from tests.brokers.workload import ANSWERS_WITHIN
 
-TIMEOUT = timedelta(seconds=2)
+TIMEOUT = timedelta(seconds=2)  # of what is read while a broker is known to hang
 
 
 @contextmanager
@@ -70,11 +71,11 @@ def elect(bench: Bench, topic: str, heir: int, *, ask: int, unclean: bool = Fals
         admin = AdminClient(client(address, **{"socket.timeout.ms": "1500"}))
         done = admin.elect_leaders(kind, [Part(topic, 0)])
         with suppress(KafkaException):
-            done.result(20)
-        with connect({"bootstrap.servers": address}, TIMEOUT) as live:
+            done.result(ANSWERS_WITHIN)
+        with connect({"bootstrap.servers": address}, PATIENCE) as live:
             return live.topics([topic])[topic].partitions[0].leader_id == heir
 
-    until(elected, 40)
+    until(elected)
 
 
 def until(found: Callable[[], bool], seconds: float = 60) -> None:
@@ -99,7 +100,7 @@ class Faulty(LiveCluster):
         before: Callable[[], object],
         after: Callable[[], object] | None = None,
     ) -> None:
-        super().__init__(open_connection({"bootstrap.servers": bench.bootstrap}, timeout=TIMEOUT))
+        super().__init__(open_connection({"bootstrap.servers": bench.bootstrap}, timeout=PATIENCE))
         self._before = [before]
         self._after = [after] if after else []
 
@@ -113,9 +114,12 @@ class Faulty(LiveCluster):
     ) -> DeleteRecordsResult:
         if self._before:
             self._before.pop()()
-        result = super().delete_records(
-            leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
-        )
+        try:
+            result = super().delete_records(
+                leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
+            )
+        finally:
+            self._connection.timeout_seconds = TIMEOUT.total_seconds()
         if self._after:
             self._after.pop()()
         return result

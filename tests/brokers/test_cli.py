@@ -16,6 +16,7 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.demo.brokers import LocalCluster
 from tests.brokers.purge_bench import UNDECLARED, Bench
+from tests.brokers.purge_faults import follower, resumed
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,23 +140,28 @@ def test_what_the_cluster_has_not_is_named(lowwater: Shell) -> None:
     assert "no-such-topic" in value["error"]["message"]
 
 
-def test_ctrl_c_while_waiting_leaves_the_worker_to_its_work(bench: Bench, lowwater: Shell) -> None:
+def test_ctrl_c_while_waiting_leaves_the_worker_to_its_work(
+    bench: Bench, cluster: LocalCluster, lowwater: Shell
+) -> None:
     topic = bench.topic(400)
     bench.commit("cli-group", topic, {0: 300})
     _, plan = lowwater.plan(topic, "--override", UNDECLARED)
     words = ["apply", "plan.json", "--mode", "wait-all", "--confirm", plan["confirmation"]]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "dashboard.cli.main", *words, "--data", bench.settings.data,
-         "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert child.stderr is not None
-    assert "queued" in child.stderr.readline()  # the worker is still starting
-    child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=60)
+    behind = follower(bench, topic)
+    with resumed(cluster, behind):
+        cluster.suspend(behind)  # so that the run is still open when Ctrl-C comes
+        child = subprocess.Popen(
+            [sys.executable, "-m", "dashboard.cli.main", *words, "--data", bench.settings.data,
+             "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert child.stderr is not None
+        assert any(": queued" in line for line in child.stderr)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
     assert child.returncode == 130
     value = json.loads(out)
     assert value["error"]["code"] == "DETACHED"

@@ -28,6 +28,7 @@ from dashboard.purge.holdups import holdups
 from dashboard.purge.journal_rows import Follower
 from dashboard.purge.plan import Plan
 from tests.brokers.purge_bench import Bench
+from tests.brokers.workload import ANSWERS_WITHIN
 
 _RATE = "follower.replication.throttled.rate"
 
@@ -63,7 +64,8 @@ def test_a_healthy_cluster_answers_at_once_and_tells_its_versions(bench: Bench) 
 def test_leaders_that_know_leader_only_say_so(preview_bench: Bench) -> None:
     topic = preview_bench.topic(100, 100, 100)
     preview_bench.commit("forecast-g", topic, dict.fromkeys(range(3), 60))
-    found = foresee(preview_bench, preview_bench.plan(topic))
+    plan = preview_bench.plan(topic)
+    found = eventually(lambda: foresee(preview_bench, plan), lambda seen: len(seen.versions) == 3)
 
     assert found.versions == {1: 3, 2: 3, 3: 3}
     assert native_said(found) == "All 3 leaders support it."
@@ -74,7 +76,7 @@ def test_a_follower_that_hangs_is_named(bench: Bench, cluster: LocalCluster) -> 
     behind = next(b for b in state.replicas if b != state.leader_id)
     cluster.suspend(behind)
     try:
-        found = foresee(bench, plan)
+        found = eventually(lambda: foresee(bench, plan), lambda seen: seen.timing_out == 1)
     finally:
         cluster.resume(behind)
         cluster.start_broker(behind)
@@ -190,9 +192,9 @@ def _set_rate(bench: Bench, broker_id: int, rate: int, operation: AlterConfigOpT
         admin = AdminClient(client(bench.bootstrap))
         (done,) = admin.incremental_alter_configs([wanted], request_timeout=8).values()
         try:
-            done.result(10)
+            done.result(ANSWERS_WITHIN)
             return
-        except (KafkaException, TimeoutError):
+        except KafkaException:
             assert attempt < 4, "the broker did not take its throttle"
 
 
@@ -222,4 +224,4 @@ def test_a_run_keeps_how_long_its_requests_took_beside_the_forecast(bench: Bench
         == {("keeps-up", 0.0, 0.333, 0.75)}
     )
     # How many lie inside is measured (docs/purging.md), not asserted: the machine is shared.
-    assert all(0 < r["waited_seconds"] < 10 and not r["timed_out"] for r in requests)
+    assert all(r["waited_seconds"] > 0 and not r["timed_out"] for r in requests)

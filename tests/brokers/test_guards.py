@@ -27,7 +27,7 @@ from dashboard.purge.plan import Plan
 from dashboard.purge.targets import parse_target
 from dashboard.snapshots import ClusterStore, Store
 from tests.brokers.purge_bench import Bench
-from tests.brokers.workload import until
+from tests.brokers.workload import ANSWERS_WITHIN, until
 
 RATE = "leader.replication.throttled.rate"
 
@@ -155,13 +155,13 @@ def test_more_partitions_than_settings_allow(bench: Bench, monkeypatch: pytest.M
 
 def test_a_partition_that_moves_between_brokers(bench: Bench, cluster: LocalCluster) -> None:
     alone = Bench(cluster.bootstrap, cluster.cluster_id, bench.settings.state_dir, replicas=1)
-    topic = alone.topic(2000)
+    topic = alone.topic(8000)  # a megabyte every ten seconds or so: it does not arrive in this test
     bench.commit("guards-g", topic, {0: 12})
     (home,) = bench_replicas(bench, topic)
     other = next(b for b in cluster.broker_ids if b != home)
     try:
         with crawling(bench, topic, home), reassigned(bench, topic, [home, other]):
-            until(lambda: len(bench.plan(topic).partitions[0].guards) == 2, 20)
+            until(lambda: len(bench.plan(topic).partitions[0].guards) == 2, 60)
             behind = bench.plan(topic, override=("reassigning=it crawls",))
             found = guard_of(behind, "under-replicated", f"broker {other}")
             assert "Wait until every replica is in sync" in found.lift
@@ -172,13 +172,13 @@ def test_a_partition_that_moves_between_brokers(bench: Bench, cluster: LocalClus
             assert {(o.name, o.reason, o.by) for o in both.overrides} >= {
                 ("reassigning", "a", "test"), ("under-replicated", "b", "test"),
             }  # fmt: skip
-        until(lambda: bench.plan(topic).partitions[0].free, 20)
+        until(lambda: bench.plan(topic).partitions[0].free, 60)
     finally:
         alone.close()
 
 
 def bench_replicas(bench: Bench, topic: str) -> list[int]:
-    (partition,) = bench.admin.list_topics(topic, 10).topics[topic].partitions.values()
+    (partition,) = bench.admin.list_topics(topic, 60).topics[topic].partitions.values()
     return list(partition.replicas)
 
 
@@ -198,7 +198,7 @@ def change(bench: Bench, kind: ResourceType, name: str, key: str, value: str | N
     entry = ConfigEntry(key, value, incremental_operation=verb)
     resource = ConfigResource(kind, name, incremental_configs=[entry])
     for done in bench.admin.incremental_alter_configs([resource]).values():
-        done.result(20)
+        done.result(ANSWERS_WITHIN)
 
 
 @contextmanager

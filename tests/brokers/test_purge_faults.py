@@ -10,9 +10,8 @@ import pytest
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.demo.brokers import LocalCluster
 from dashboard.model import TopicPartition
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import PATIENCE, Bench
 from tests.brokers.purge_faults import (
-    TIMEOUT,
     carry_out,
     elect,
     follower,
@@ -92,7 +91,7 @@ def test_a_leader_that_moves_while_wait_all_hangs_is_read_before_anything_is_sen
     run_id = bench.enqueue(bench.plan(topic), timeout=timedelta(seconds=8), start=False, watch=True)
 
     def move() -> None:
-        with connect({"bootstrap.servers": bench.bootstrap}, TIMEOUT) as live:
+        with connect({"bootstrap.servers": bench.bootstrap}, PATIENCE) as live:
             until(lambda: starts(live, topic, leader, heir) == [60, 60])
         elect(bench, topic, heir, ask=leader)
 
@@ -134,11 +133,11 @@ def test_a_leader_killed_between_intent_and_answer_leaves_it_to_the_next_leader_
     assert leader is not None
     prefer(bench, topic, [leader, heir, hung])
     run_id = bench.enqueue(
-        bench.plan(topic), timeout=timedelta(seconds=25), start=False, watch=True
+        bench.plan(topic), timeout=timedelta(seconds=60), start=False, watch=True
     )
 
     def kill() -> None:
-        with connect({"bootstrap.servers": bench.bootstrap}, TIMEOUT) as live:
+        with connect({"bootstrap.servers": bench.bootstrap}, PATIENCE) as live:
             until(lambda: starts(live, topic, leader, heir) == [60, 60])
         cluster.kill_broker(leader)
         cluster.resume(hung)  # controllers need a majority
@@ -170,7 +169,7 @@ def test_a_leader_killed_before_the_request_stops_the_run_and_nothing_was_sent(
     bench.commit("purge-g", topic, {0: 60})
     leader = bench.placed(topic).leader_id
     assert leader is not None
-    run_id = bench.enqueue(bench.plan(topic), timeout=timedelta(seconds=25), start=False)
+    run_id = bench.enqueue(bench.plan(topic), timeout=timedelta(seconds=60), start=False)
     with resumed(cluster, leader):
         view = carry_out(bench, run_id, lambda: cluster.kill_broker(leader))
         row = view.partitions[0]

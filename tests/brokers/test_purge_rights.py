@@ -18,8 +18,10 @@ from confluent_kafka.admin import (
 
 from dashboard.errors import RefusedError
 from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
 from tests.brokers.secured import LIMITED, LIMITED_SECRET, SecuredCluster
+from tests.brokers.workload import ANSWERS_WITHIN
 
 
 @pytest.fixture
@@ -47,12 +49,24 @@ def take_back(bench: Bench, *rules: AclBinding) -> None:
         for r in rules
     ]  # fmt: skip
     for done in bench.admin.delete_acls(filters).values():
-        done.result(20)
+        done.result(ANSWERS_WITHIN)
+    until(lambda: not rules_of(bench) & set(rules))
 
 
 def allow(bench: Bench, *rules: AclBinding) -> None:
     for done in bench.admin.create_acls(list(rules)).values():
-        done.result(20)
+        done.result(ANSWERS_WITHIN)
+    # Created means known to the controller: the broker hears of it a moment later.
+    until(lambda: set(rules) <= rules_of(bench))
+
+
+def rules_of(bench: Bench) -> set[AclBinding]:
+    """What the broker itself lets the limited user do."""
+    limited = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{LIMITED}", None,
+        AclOperation.ANY, AclPermissionType.ANY,
+    )  # fmt: skip
+    return set(bench.admin.describe_acls(limited).result(ANSWERS_WITHIN))
 
 
 def readable(topics: list[str]) -> list[AclBinding]:

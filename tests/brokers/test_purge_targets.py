@@ -30,16 +30,16 @@ from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
 @contextmanager
 def open_transaction(bench: Bench, topic: str) -> Iterator[None]:
     """One record of a transaction that is neither committed nor aborted in this block."""
-    settings = client(bench.bootstrap, **{"transactional.id": f"purge-{uuid.uuid4().hex}"})
-    producer = Producer(settings)
-    producer.init_transactions(20)
+    settings = {"transactional.id": f"purge-{uuid.uuid4().hex}", "transaction.timeout.ms": "600000"}
+    producer = Producer(client(bench.bootstrap, **settings))
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
-    producer.flush(20)
+    producer.flush(60)
     try:
         yield
     finally:
-        producer.abort_transaction(20)
+        producer.abort_transaction(60)
 
 
 def test_an_open_transaction_below_the_target_blocks_it(bench: Bench) -> None:
@@ -114,11 +114,12 @@ class SuspendedAtLookUp(LiveCluster):
 
     def __init__(self, bench: Bench, cluster: LocalCluster, broker_id: int) -> None:
         servers = {"bootstrap.servers": bench.bootstrap}
-        super().__init__(open_connection(servers, timeout=timedelta(seconds=2)))
+        super().__init__(open_connection(servers, timeout=timedelta(seconds=20)))
         self._suspend = lambda: cluster.suspend(broker_id)
 
     def offsets_at(self, partitions: Iterable[Key], at: datetime) -> dict[Key, OffsetAtTime]:
         self._suspend()
+        self._connection.timeout_seconds = 3.0  # from now on one broker is known to hang
         return super().offsets_at(partitions, at)
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from dashboard import rights
 from dashboard.clock import utc_now
-from dashboard.cluster.live import connect
+from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.security import librdkafka_properties
 from dashboard.collect import collect
 from dashboard.errors import ClusterError
@@ -21,9 +21,9 @@ from tests.brokers import principals, token_issuer
 from tests.brokers.certificates import Certificates
 from tests.brokers.secured import SecuredCluster
 from tests.brokers.token_issuer import TokenIssuer
-from tests.brokers.workload import Workload, until
+from tests.brokers.workload import ANSWERS_WITHIN, Workload, until
 
-PATIENCE = timedelta(seconds=10)
+PATIENCE = timedelta(seconds=30)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def topic(secured_cluster: SecuredCluster) -> Iterator[str]:
     who = (Certificates.principal("reader"), f"User:{token_issuer.CLIENT}")
     given = [principals.binding(user, rights.DESCRIBE_TOPIC, name) for user in who]
     for made in workload.admin.create_acls(given).values():
-        made.result(20)
+        made.result(ANSWERS_WITHIN)
     yield name
     workload.close()
 
@@ -64,7 +64,7 @@ def refusal(client: Mapping[str, str]) -> ClusterError:
 def test_a_client_certificates_name_is_the_principal(
     secured_cluster: SecuredCluster, topic: str
 ) -> None:
-    until(lambda: seen_by_both(secured_cluster.mutual_tls("reader"))[0] == {topic}, 10)
+    until(lambda: seen_by_both(secured_cluster.mutual_tls("reader"))[0] == {topic}, 60)
     assert seen_by_both(secured_cluster.mutual_tls("reader")) == ({topic}, {topic})
     assert seen_by_both(secured_cluster.mutual_tls("lowwater")) == (set(), set())
     with connect(secured_cluster.mutual_tls("reader"), PATIENCE) as live:
@@ -119,24 +119,27 @@ def test_a_collect_after_its_token_ended_takes_another(
     says_lifetime: bool,
     tmp_path: Path,
 ) -> None:
-    issuer.lifetime, issuer.says_lifetime = 2, says_lifetime
+    issuer.lifetime, issuer.says_lifetime = 6, says_lifetime
     client = secured_cluster.oauth()
     store = ClusterStore(Store(str(tmp_path)), secured_cluster.local.cluster_id)
     other = AdminClient(librdkafka_properties(client))
+    before = issuer.issued
     with connect(client, PATIENCE) as live:
-        for wait_seconds in (0, 2.2):
-            time.sleep(wait_seconds)  # the token is good for 2 s, to the broker's second
-            before = issuer.issued
-            got = collect(live, store, now=utc_now, progress=lambda _: None)
-            assert {t["topic"] for t in _rows(store, got.snapshot_id)} == {topic}
-            assert got.brokers[0]["reachable"]
-            assert set(other.list_topics(timeout=60).topics) == {topic}
-            assert issuer.issued > before
+        assert _collected(live, store) == {topic}
+        assert set(other.list_topics(timeout=60).topics) == {topic}
+        assert issuer.issued > before
+        time.sleep(6.2)  # the tokens so far are good for 6 s, to the broker's second
+        before, issuer.lifetime = issuer.issued, 3600
+        assert _collected(live, store) == {topic}
+        assert set(other.list_topics(timeout=60).topics) == {topic}
+        assert issuer.issued > before
 
 
-def _rows(store: ClusterStore, snapshot_id: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = store.read("snapshots", snapshot_id, "topics").to_pylist()
-    return found
+def _collected(live: LiveCluster, store: ClusterStore) -> set[str]:
+    """The topics of a snapshot of a broker that answered."""
+    got = collect(live, store, now=utc_now, progress=lambda _: None)
+    assert got.brokers[0]["reachable"]
+    return {t["topic"] for t in store.read("snapshots", got.snapshot_id, "topics").to_pylist()}
 
 
 def test_an_endpoint_whose_authority_is_not_trusted_gets_no_secret(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from dashboard.clock import utc_now
-from dashboard.cluster.live import connect
+from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect import collect
 from dashboard.demo import load, truth
 from dashboard.demo.brokers import LocalCluster
@@ -24,11 +25,13 @@ from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import Inventory, load_all
 from dashboard.settings import load as load_settings
 from dashboard.snapshots import ClusterStore, Store
+from tests.brokers.workload import ANSWERS_WITHIN, until
 
 pytestmark = pytest.mark.spark
 TOPICS = {topic.name: topic for topic in truth.TOPICS}
 # The marker at the end of a transaction takes an offset; the load writes one transaction.
 _MARKERS = 1
+_POLICY = "cleanup.policy"
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +46,34 @@ def findings(
         load.commit_offsets(cluster.bootstrap, truth.TOPICS)
         store = ClusterStore(Store(str(folder / "data")), cluster.cluster_id)
         with connect({"bootstrap.servers": cluster.bootstrap}) as live:
-            disks = _inventories(cluster, folder)
-            collect(live, store, now=utc_now, progress=lambda _: None, inventories=disks)
+            until(lambda: _taken_at_once(live, cluster, folder, store), 60)
         _analyze(cluster, folder)
         yield store
     finally:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         for deleted in admin.delete_topics(list(TOPICS)).values():
-            deleted.result(30)
+            deleted.result(ANSWERS_WITHIN)
+
+
+def _taken_at_once(
+    live: LiveCluster, cluster: LocalCluster, folder: Path, store: ClusterStore
+) -> bool:
+    """Whether inventory and snapshot saw the same: the log cleaner may work between them."""
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    before = _compacted_sizes(live)
+    disks = _inventories(cluster, folder)
+    collect(live, store, now=utc_now, progress=lambda _: None, inventories=disks)
+    return _compacted_sizes(live) == before
+
+
+def _compacted_sizes(live: LiveCluster) -> dict[tuple[int, str, int], int | None]:
+    """Bytes of each replica whose log the cleaner works on."""
+    compacted = {name for name, t in TOPICS.items() if "compact" in t.config.get(_POLICY, "")}
+    return {
+        (r.broker_id, r.topic, r.partition): r.size_bytes
+        for r in live.log_dirs().replicas
+        if r.topic in compacted
+    }
 
 
 def _inventories(cluster: LocalCluster, folder: Path) -> tuple[Inventory, ...]:
