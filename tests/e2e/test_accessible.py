@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -14,12 +14,10 @@ from dashboard.demo.brokers import LocalCluster
 from dashboard.ui.routes import TITLES
 from tests.brokers.purge_bench import Bench
 from tests.support import axe, marked, sample_store
-from tests.support.browser import browser_page, dashboard_server
+from tests.support.browser import Theme, browser_page, dashboard_server, rests
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
-Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = get_args(Theme)
-_RESTS = """() => !document.querySelector('[data-testid=stStatusWidget], [data-stale=true]')"""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +45,7 @@ def test_every_page_and_what_opens_on_it(pages: str, theme: Theme) -> None:
         rests(page)
         page.get_by_role("button", name="Report", exact=True).click()
         expect(page.get_by_role("dialog")).to_be_visible()
-        expect(page.get_by_role("button", name="Paper (PDF)")).to_be_visible(timeout=20_000)
+        expect(page.get_by_role("button", name="Paper (PDF)")).to_be_visible()
         broken["report"] = axe.violations(page)
         for address in ("purge?topics=orders", "purge?run=nothing", "reclaimable?topic=orders"):
             page.goto(f"{pages}/{address}")
@@ -74,16 +72,16 @@ def test_a_purge_from_its_preview_to_its_receipt(
         assert main(["collect", "--bootstrap-server", cluster.bootstrap, "--name", "test"]) == 0
         with dashboard_server({}) as url, browser_page(theme=theme) as page:
             page.goto(f"{url}/purge?topics={topic}")
-            expect(page.get_by_text("Type this sentence to confirm")).to_be_visible(timeout=60_000)
+            expect(page.get_by_text("Type this sentence to confirm")).to_be_visible()
             rests(page)
             broken["preview"] = axe.violations(page)
             page.get_by_label("Confirmation", exact=True).click()
             page.keyboard.type("purge 1 topics on test", delay=15)
             button = page.get_by_role("button", name="Purge 1 topic")
-            expect(button).to_be_enabled(timeout=20_000)
+            expect(button).to_be_enabled()
             broken["ready"] = axe.violations(page)
             button.click()
-            expect(page.get_by_text("✔ done · run")).to_be_visible(timeout=60_000)
+            expect(page.get_by_text("✔ done · run")).to_be_visible()
             broken["receipt"] = axe.violations(page)
             page.goto(f"{url}/audit")
             rests(page)
@@ -92,14 +90,6 @@ def test_a_purge_from_its_preview_to_its_receipt(
         bench.close()
 
     assert {place: found for place, found in broken.items() if found} == {}
-
-
-def rests(page: Page) -> None:
-    """Wait until the page is drawn and no part of it is on its way."""
-    page.locator(".lw-head").first.wait_for(timeout=60_000)
-    page.wait_for_timeout(300)
-    page.wait_for_function(_RESTS, timeout=60_000)
-    page.wait_for_timeout(500)  # colours fade in
 
 
 def unfolded(page: Page) -> list[str]:

@@ -26,7 +26,12 @@ from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import Left, assert_proved
 from tests.pages.purges import SENTENCE, a_plan
 from tests.support import sample_store
-from tests.support.browser import browser_page, dashboard_server, keep_screenshot
+from tests.support.browser import (
+    browser_page,
+    dashboard_server,
+    fresh_page,
+    keep_screenshot,
+)
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider, oidc_provider
 
 pytestmark = pytest.mark.browser
@@ -98,22 +103,17 @@ def browsers() -> Iterator[Browser]:
         yield page.context.browser
 
 
-def new_page(browser: Browser) -> Page:
-    """A browser of its own: no cookie of anybody else."""
-    return browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-
-
 def sign_in(page: Page, url: str, name: str) -> None:
     page.goto(url)
-    page.get_by_role("button", name="Sign in").click(timeout=60_000)
-    page.get_by_role("link", name=name).click(timeout=20_000)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("link", name=name).click()
 
 
 def signed_in(browser: Browser, url: str, name: str, role: str) -> Page:
     """A browser in which this person is signed in, on Overview."""
-    page = new_page(browser)
+    page = fresh_page(browser)
     sign_in(page, url, name)
-    expect(page.get_by_text(f"{name} ({role})")).to_be_visible(timeout=30_000)
+    expect(page.get_by_text(f"{name} ({role})")).to_be_visible()
     return page
 
 
@@ -135,7 +135,7 @@ def user_cookies(page: Page) -> list[Any]:
 
 
 def type_sentence(page: Page, sentence: str) -> None:
-    page.get_by_label("Confirmation", exact=True).click(timeout=60_000)
+    page.get_by_label("Confirmation", exact=True).click()
     page.keyboard.type(sentence, delay=5)
 
 
@@ -149,7 +149,7 @@ def test_a_viewer_is_refused_an_approver_approves_and_a_lost_role_is_gone(place:
         browser = stack.enter_context(browsers())
         eve = signed_in(browser, url, EVE, "viewer")
         eve.goto(f"{url}/purge?request={first}")
-        expect(eve.get_by_text("Approving a purge takes an approver")).to_be_visible(timeout=30_000)
+        expect(eve.get_by_text("Approving a purge takes an approver")).to_be_visible()
         expect(eve.get_by_role("button", name="Approve and purge")).to_have_count(0)
         keep_screenshot(eve, "people-viewer")
 
@@ -157,20 +157,20 @@ def test_a_viewer_is_refused_an_approver_approves_and_a_lost_role_is_gone(place:
         ann.goto(f"{url}/purge?request={first}")
         type_sentence(ann, SENTENCE)
         button = ann.get_by_role("button", name="Approve and purge")
-        expect(button).to_be_enabled(timeout=20_000)
+        expect(button).to_be_enabled()
         keep_screenshot(ann, "people-approve")
         text = (place.folder / "lowwater.toml").read_text()
         (place.folder / "lowwater.toml").write_text(text.replace(ANN, "zoe@example.org"))
         button.click()
-        expect(ann.get_by_text("ann@example.org is a viewer").first).to_be_visible(timeout=20_000)
+        expect(ann.get_by_text("ann@example.org is a viewer").first).to_be_visible()
         assert journal.runs() == []
 
         place.write()
         ann.reload()
         type_sentence(ann, SENTENCE)
-        expect(button).to_be_enabled(timeout=20_000)
+        expect(button).to_be_enabled()
         button.click()
-        expect(ann.get_by_text("approved by ann@example.org")).to_be_visible(timeout=30_000)
+        expect(ann.get_by_text("approved by ann@example.org")).to_be_visible()
         (cookie,) = user_cookies(ann)
         assert cookie["httpOnly"]
 
@@ -186,39 +186,39 @@ def test_a_viewer_is_refused_an_approver_approves_and_a_lost_role_is_gone(place:
 def test_what_is_no_sign_in(place: Place) -> None:
     sample_store.write(place.folder / "data", "plain")
     with dashboard_server({}) as url, browsers() as browser:
-        liar = new_page(browser)
+        liar = fresh_page(browser)
         sign_in(liar, url, "liar@example.org")
-        expect(liar.get_by_text("NAME_NOT_VERIFIED")).to_be_visible(timeout=30_000)
+        expect(liar.get_by_text("NAME_NOT_VERIFIED")).to_be_visible()
         keep_screenshot(liar, "people-not-verified")
 
         place.provider.strange = True
-        forged = new_page(browser)
+        forged = fresh_page(browser)
         sign_in(forged, url, ANN)
-        expect(forged.get_by_text("Sign in to Lowwater")).to_be_visible(timeout=30_000)
+        expect(forged.get_by_text("Sign in to Lowwater")).to_be_visible()
         assert not user_cookies(forged)
         place.provider.strange = False
 
         place.provider.age = timedelta(hours=13).total_seconds()
-        old = new_page(browser)
+        old = fresh_page(browser)
         sign_in(old, url, ANN)
-        expect(old.get_by_text("SIGN_IN_EXPIRED")).to_be_visible(timeout=30_000)
+        expect(old.get_by_text("SIGN_IN_EXPIRED")).to_be_visible()
         place.provider.age = 0
         old.get_by_role("button", name="Sign in").click()
-        old.get_by_role("link", name=ANN).click(timeout=20_000)
-        expect(old.get_by_text(f"{ANN} (approver)")).to_be_visible(timeout=30_000)
+        old.get_by_role("link", name=ANN).click()
+        expect(old.get_by_text(f"{ANN} (approver)")).to_be_visible()
 
         old.get_by_role("button", name="Sign out").click()
-        expect(old.get_by_text("Sign in to Lowwater")).to_be_visible(timeout=30_000)
+        expect(old.get_by_text("Sign in to Lowwater")).to_be_visible()
         keep_screenshot(old, "people-sign-in")
         # The page empties at once; the cookie goes with the redirect that follows.
-        until(lambda: not user_cookies(old), 20)
+        until(lambda: not user_cookies(old))
 
         tampered = signed_in(browser, url, EVE, "viewer")
         (cookie,) = user_cookies(tampered)
         changed = cookie["value"][:20] + "A" + cookie["value"][21:]
         tampered.context.add_cookies([{**cookie, "value": changed}])
         tampered.reload()
-        expect(tampered.get_by_text("Sign in to Lowwater")).to_be_visible(timeout=30_000)
+        expect(tampered.get_by_text("Sign in to Lowwater")).to_be_visible()
 
 
 @pytest.mark.slow
@@ -232,11 +232,11 @@ def test_an_approval_that_expired_while_its_page_was_open(place: Place) -> None:
         ann.goto(f"{url}/purge?request={request_id}")
         type_sentence(ann, SENTENCE)
         button = ann.get_by_role("button", name="Approve and purge")
-        expect(button).to_be_enabled(timeout=20_000)
+        expect(button).to_be_enabled()
         left = journal.request(request_id).asked.expires_at - utc_now()
         ann.wait_for_timeout(max(left.total_seconds() + 0.5, 0) * 1000)
         button.click()
-        expect(ann.get_by_text("REQUEST_EXPIRED")).to_be_visible(timeout=20_000)
+        expect(ann.get_by_text("REQUEST_EXPIRED")).to_be_visible()
     assert journal.runs() == []
     journal.close()
 
@@ -256,18 +256,18 @@ def test_one_asks_another_approves_and_the_records_are_gone(
         gus.goto(f"{url}/purge?topics={topic}")
         type_sentence(gus, "purge 1 topics on test")
         ask = gus.get_by_role("button", name="Ask to purge 1 topic")
-        expect(ask).to_be_enabled(timeout=20_000)
+        expect(ask).to_be_enabled()
         keep_screenshot(gus, "people-ask")
         ask.click()
-        expect(gus.get_by_text("You asked for it")).to_be_visible(timeout=30_000)
+        expect(gus.get_by_text("You asked for it")).to_be_visible()
         assert bench.journal.runs() == []
 
         ann = signed_in(browser, url, ANN, "approver")
         ann.goto(f"{url}/purge")
-        ann.get_by_text("asks to purge").click(timeout=30_000)
+        ann.get_by_text("asks to purge").click()
         type_sentence(ann, "purge 1 topics on test")
-        ann.get_by_role("button", name="Approve and purge").click(timeout=20_000)
-        expect(ann.get_by_text("done · run")).to_be_visible(timeout=60_000)
+        ann.get_by_role("button", name="Approve and purge").click()
+        expect(ann.get_by_text("done · run")).to_be_visible()
         keep_screenshot(ann, "people-approved")
     (run,) = bench.journal.runs()
     assert (run.who, run.approved_by) == ("gus@example.org", ANN)

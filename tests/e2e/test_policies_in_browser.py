@@ -32,15 +32,15 @@ def test_a_policy_is_switched_on_by_its_sentence(
 
     with dashboard_server({}) as url, browser_page(outside) as page:
         page.goto(f"{url}/policies")
-        expect(page.get_by_text("What it would have done")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("What it would have done")).to_be_visible()
         button = page.get_by_role("button", name="Switch on")
         expect(button).to_be_disabled()
         page.get_by_label("Confirmation", exact=True).click()
         page.keyboard.type("switch on policy orders on prod-eu", delay=15)
-        expect(button).to_be_enabled(timeout=20_000)
+        expect(button).to_be_enabled()
         keep_screenshot(page, "policy-confirm")
         button.click()
-        expect(page.get_by_role("button", name="Switch off")).to_be_visible(timeout=20_000)
+        expect(page.get_by_role("button", name="Switch off")).to_be_visible()
         expect(page.get_by_text("by ada from dashboard on")).to_be_visible()
         keep_screenshot(page, "policy-on")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -99,9 +99,9 @@ def messages_of_an_approval(request_id: str) -> list[bytes]:
         ann.goto(f"{url}/purge?request={request_id}")
         type_sentence(ann, SENTENCE)
         button = ann.get_by_role("button", name="Approve and purge")
-        expect(button).to_be_enabled(timeout=20_000)
+        expect(button).to_be_enabled()
         button.click()
-        expect(ann.get_by_text("approved by ann@example.org")).to_be_visible(timeout=30_000)
+        expect(ann.get_by_text("approved by ann@example.org")).to_be_visible()
     reruns = [it for it in sent if BackMsg.FromString(it).WhichOneof("type") == "rerun_script"]
     # Of the letters typed one by one the last few are enough: each message holds all fields.
     whole = [it for it in reruns[:-4] if not BackMsg.FromString(it).rerun_script.fragment_id]

@@ -34,7 +34,7 @@ def open_all(page: Page, url: str) -> list[str]:
     page.on("pageerror", lambda error: errors.append(str(error)))
     for name in PAGES:
         page.goto(f"{url}/{name}")
-        page.locator(".lw-head").first.wait_for(timeout=60_000)
+        page.locator(".lw-head").first.wait_for()
         page.wait_for_timeout(1000)
         assert "INTERNAL" not in page.content()
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280

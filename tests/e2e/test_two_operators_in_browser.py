@@ -13,13 +13,14 @@ from dashboard.demo.brokers import LocalCluster
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import follower, resumed, until
 from tests.brokers.purge_proof import Left, assert_proved
-from tests.support.browser import browser_page, dashboard_server, keep_screenshot
+from tests.support.browser import browser_page, dashboard_server, fresh_page, keep_screenshot
 
 pytestmark = [pytest.mark.browser, pytest.mark.brokers]
 SETTINGS = """
 data = "{folder}/data"
 state_dir = "{folder}/state"
 operator = "ada"
+broker_timeout = "20s"
 
 [topics."*"]
 owner = "team-e2e"
@@ -48,13 +49,13 @@ def bench(
 def ready_to_purge(page: Page, url: str, topic: str, who: str) -> None:
     """Preview a plan of the topic and type its sentence; the button is on."""
     page.goto(f"{url}/purge?topics={topic}")
-    expect(page.get_by_text("Type this sentence to confirm")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Type this sentence to confirm")).to_be_visible()
     name = page.get_by_label("Who", exact=True)
     name.fill(who)
     name.press("Tab")
     page.get_by_label("Confirmation", exact=True).click()
     page.keyboard.type("purge 1 topics on test", delay=15)
-    expect(page.get_by_role("button", name=BUTTON)).to_be_enabled(timeout=20_000)
+    expect(page.get_by_role("button", name=BUTTON)).to_be_enabled()
 
 
 def click_together(*pages: Page) -> None:
@@ -72,14 +73,14 @@ def test_two_operators_and_ten_clicks_are_one_purge(bench: Bench, cluster: Local
 
     with dashboard_server({}) as url, browser_page() as ada:
         assert ada.context.browser is not None
-        bob = ada.context.browser.new_context().new_page()
+        bob = fresh_page(ada.context.browser)
         ready_to_purge(ada, url, topic, "ada")
         bench.commit("e2e-two", topic, {0: 70})  # another plan: up to 70
         ready_to_purge(bob, url, topic, "bob")
         with resumed(cluster, hung):
             cluster.suspend(hung)  # so that the first run is still open when the second one comes
             click_together(ada, bob)
-            until(lambda: any(was_told(page) for page in (ada, bob)), 30)
+            until(lambda: any(was_told(page) for page in (ada, bob)))
             second = ada if was_told(ada) else bob
             second.get_by_text("is being purged by run").scroll_into_view_if_needed()
             keep_screenshot(second, "topic-busy")
@@ -87,7 +88,7 @@ def test_two_operators_and_ten_clicks_are_one_purge(bench: Bench, cluster: Local
         view = bench.wait(run.run_id)
         first = ada if run.who == "ada" else bob
         assert not was_told(first)
-        expect(first.get_by_text("done · run")).to_be_visible(timeout=30_000)
+        expect(first.get_by_text("done · run")).to_be_visible()
 
     target = {"ada": 60, "bob": 70}[run.who]
     assert_proved(bench, view, "done", Left(topic, 0, "done", range(target, 100)))

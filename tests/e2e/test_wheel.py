@@ -66,7 +66,7 @@ def test_the_installed_wheel_serves_its_own_pages(elsewhere: Path, tmp_path: Pat
     with dashboard_server(environ, lowwater, cwd=tmp_path) as url, browser_page() as page:
         for name in ("", "reclaimable", "purge", "audit"):
             page.goto(f"{url}/{name}")
-            page.locator(".lw-head").first.wait_for(timeout=60_000)
+            page.locator(".lw-head").first.wait_for()
             assert "INTERNAL" not in page.content()
 
     screens = subprocess.run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,14 +12,20 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from dashboard.demo import processes
+from dashboard.demo.server_properties import free_ports
+
+Theme = Literal["light", "dark"]
 
 _ARGUMENTS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run",
 )  # fmt: skip
+_RESTS = """() => !document.querySelector('[data-testid=stStatusWidget], [data-stale=true]')"""
+_SHOWS_WITHIN_MS = 60_000
+expect.set_options(timeout=_SHOWS_WITHIN_MS)
 ARTIFACTS = Path(__file__).parent.parent.parent / "artifacts"
 
 
@@ -51,7 +56,7 @@ def dashboard_process(
     """
     said = log.open("ab") if log else None
     server = subprocess.Popen(
-        [*lowwater, "dashboard", "--port", str(_free_port()), *flags],
+        [*lowwater, "dashboard", "--port", str(free_ports(1)[0]), *flags],
         env={**os.environ, **environ},
         cwd=cwd,
         stdout=subprocess.PIPE,
@@ -71,21 +76,34 @@ def dashboard_process(
 
 
 @contextmanager
-def browser_page(
-    outside: list[str] | None = None, theme: Literal["light", "dark"] = "light"
-) -> Iterator[Page]:
+def browser_page(outside: list[str] | None = None, theme: Theme = "light") -> Iterator[Page]:
     """A fresh page of 1280 by 900; addresses beyond this machine are added to `outside`."""
     executable = shutil.which("chromium")
     assert executable, "Chromium is missing: apt-get install chromium"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
-        page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=theme)
+        page = fresh_page(browser, theme)
         if outside is not None:
             page.on("request", lambda request: _note(request.url, outside))
         try:
             yield page
         finally:
             browser.close()
+
+
+def fresh_page(browser: Browser, theme: Theme = "light") -> Page:
+    """Another page of that size, with no cookie of anybody else."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=theme)
+    context.set_default_timeout(_SHOWS_WITHIN_MS)
+    return context.new_page()
+
+
+def rests(page: Page) -> None:
+    """Wait until the page is drawn and no part of it is on its way."""
+    page.locator(".lw-head").first.wait_for()
+    page.wait_for_timeout(300)
+    page.wait_for_function(_RESTS)
+    page.wait_for_timeout(500)  # colours fade in
 
 
 def keep_screenshot(page: Page, name: str) -> None:
@@ -98,9 +116,3 @@ def _note(url: str, outside: list[str]) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("data", "blob") and parts.hostname != "127.0.0.1":
         outside.append(url)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
