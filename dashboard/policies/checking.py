@@ -15,8 +15,8 @@ from dashboard.policies.outcome import Outcome, of_error
 from dashboard.policies.purging import Site
 from dashboard.policies.switching import standing
 from dashboard.policies.triggers import triggered
-from dashboard.policies.windows import is_open, next_open
 from dashboard.policy_settings import Policy
+from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.cluster_seam import Cluster
 
 

@@ -72,7 +72,7 @@ def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
             return None
         return carry_out(
             live, site.journal, run_id, now=site.now, sleep=site.sleep,
-            read_only=lambda: site.settings.read_only,
+            read_only=lambda: site.settings.read_only, policies=site.settings.policies,
         )  # fmt: skip
 
 

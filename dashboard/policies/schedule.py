@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from dashboard.model import TopicPartition
-from dashboard.policies.windows import is_open, next_open
 from dashboard.policy import Policy
+from dashboard.policy_windows import is_open, next_open
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from dashboard.policies.purging import Site
 from dashboard.policies.statuses import Emit, Statuses
 from dashboard.policies.switching import is_for, standing
 from dashboard.policies.triggers import Triggered, triggered
-from dashboard.policies.windows import is_open, next_open
 from dashboard.policy_settings import Policy
+from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.journal_policies import Lease, PolicyState
 from dashboard.purge.queue import STALE_AFTER
 

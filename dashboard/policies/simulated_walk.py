@@ -13,8 +13,8 @@ from dashboard.policies.past_bytes import PastBytes
 from dashboard.policies.past_guards import Guarded
 from dashboard.policies.past_rows import ABSENT, Rows
 from dashboard.policies.past_targets import Wanted
-from dashboard.policies.windows import is_open
 from dashboard.policy import Policy
+from dashboard.policy_windows import is_open
 
 _HOUR = timedelta(hours=1)
 _NEVER = np.iinfo(np.int64).min

@@ -10,12 +10,14 @@ import fcntl
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
-from dashboard.errors import JournalError
+from dashboard.errors import JournalError, RefusedError
+from dashboard.policy import Policy
+from dashboard.purge import beginning, unsent
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal import Journal
@@ -48,23 +50,31 @@ def carry_out(
     now: Callable[[], datetime],
     sleep: Callable[[float], None],
     read_only: Callable[[], bool],
+    policies: Sequence[Policy] = (),
 ) -> RunRow:
     """Work until the run is closed, inside `held`; its head then. One that is closed is left.
 
-    `read_only` is the settings' switch; the journal's is asked besides. Raises JournalError:
-    then nothing more is sent.
+    `read_only` is the settings' switch; the journal's is asked besides. `policies` are those that
+    the settings define: a run of another one that was never sent is refused, as is any that may no
+    longer begin. Raises JournalError: then nothing more is sent.
     """
     run = journal.head(run_id)
     if run.open:
-        Execution(
-            live=live,
-            journal=journal,
-            run=run,
-            plan=journal.plan(run_id),
-            now=now,
-            sleep=sleep,
-            read_only=lambda: read_only() or journal.read_only(),
-        ).execute()
+        plan = journal.plan(run_id)
+        try:
+            beginning.refuse(journal, run, plan, policies, now())
+        except RefusedError as error:
+            unsent.close(journal, run, "refused", error, now())
+        else:
+            Execution(
+                live=live,
+                journal=journal,
+                run=run,
+                plan=plan,
+                now=now,
+                sleep=sleep,
+                read_only=lambda: read_only() or journal.read_only(),
+            ).execute()
     return journal.head(run_id)
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import RefusedError
-from dashboard.purge.journal_policies import PolicyClaim, lease_of
+from dashboard.purge.journal_policies import PolicyClaim, PolicyState, lease_of, state_of
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Plan
 
@@ -33,7 +33,8 @@ def admit(
 ) -> None:
     """Raises RefusedError LEADER_LOST, POLICY_OFF, POLICY_CHANGED or TOO_SOON."""
     _refuse_lost(db, plan, claim, now)
-    _refuse_off(db, plan, claim)
+    state = state_of(db, plan.cluster_id, claim.name)
+    refuse_off(state, claim.name, claim.definition_sha256, plan.cluster_name)
     wanted = {(row.topic, row.partition) for row in rows}
     for topic in sorted({topic for topic, _ in wanted}):
         # Text compares as time does; one that lies in the future is too soon as well.
@@ -104,22 +105,21 @@ def _refuse_lost(db: sqlite3.Connection, plan: Plan, claim: PolicyClaim, now: da
     )
 
 
-def _refuse_off(db: sqlite3.Connection, plan: Plan, claim: PolicyClaim) -> None:
-    row = db.execute(
-        "SELECT enabled, definition_sha256 FROM policy_switches WHERE cluster_id=? AND name=?",
-        (plan.cluster_id, claim.name),
-    ).fetchone()
-    if row is None or not row["enabled"]:
+def refuse_off(
+    state: PolicyState | None, name: str, definition_sha256: str | None, cluster_name: str
+) -> None:
+    """POLICY_OFF or POLICY_CHANGED: the last switch of a policy is not on for this definition."""
+    if state is None or not state.enabled:
         raise RefusedError(
-            f"policy {claim.name} is off on {plan.cluster_name}",
-            f"Switch it on with: lowwater policies on {claim.name}.",
+            f"policy {name} is off on {cluster_name}",
+            f"Switch it on with: lowwater policies on {name}.",
             code="POLICY_OFF",
         )
-    if row["definition_sha256"] != claim.definition_sha256:
+    if state.definition_sha256 != definition_sha256:
         raise RefusedError(
-            f"policy {claim.name} is not the one that was switched on {plan.cluster_name}: "
+            f"policy {name} is not the one that was switched on {cluster_name}: "
             "its definition changed",
-            f"Read it again, then confirm it with: lowwater policies on {claim.name}.",
+            f"Read it again, then confirm it with: lowwater policies on {name}.",
             code="POLICY_CHANGED",
         )
 

@@ -178,6 +178,12 @@ class JournalPolicies(JournalReads):
         )  # fmt: skip
         return {row["run_id"]: row["policy"] for row in rows}
 
+    def run_definition(self, run_id: str) -> str | None:
+        """The sha256 of the policy that queued a run as it was then; None: a person did."""
+        sql = "SELECT definition_sha256 FROM run_policies WHERE run_id=?"
+        rows = self.file.rows(sql, run_id)
+        return str(rows[0]["definition_sha256"]) if rows else None
+
     def busy_topics(self, cluster_id: str) -> dict[str, str]:
         """Topic -> the open run that purges it, by whomever it was queued."""
         rows = self.file.rows(
@@ -207,6 +213,13 @@ def lease_of(db: sqlite3.Connection, cluster_id: str) -> Lease | None:
     """The lease as this transaction sees it."""
     row = db.execute("SELECT * FROM policy_leases WHERE cluster_id=?", (cluster_id,)).fetchone()
     return _lease(row) if row else None
+
+
+def state_of(db: sqlite3.Connection, cluster_id: str, name: str) -> PolicyState | None:
+    """The policy's last switch as this transaction sees it."""
+    sql = "SELECT * FROM policy_switches WHERE cluster_id=? AND name=?"
+    row = db.execute(sql, (cluster_id, name)).fetchone()
+    return _state(row) if row else None
 
 
 @readable

@@ -19,12 +19,11 @@ from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.connections import client_for
 from dashboard.errors import ClusterError, LowwaterError
+from dashboard.purge import unsent
 from dashboard.purge.carrying import carry_out, held, say
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
-from dashboard.purge.moves import refused
 from dashboard.purge.replica_watch import ReplicaWatch
-from dashboard.purge.states import not_sent, run_state, unanswered
 from dashboard.purge.worker_process import told_run
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
@@ -59,12 +58,13 @@ def _work(journal: Journal, run_id: str) -> None:
         live = _connect(chosen, run, utc_now)
     except LowwaterError as error:
         if run.open:
-            _close_unreached(journal, run, error)
+            unsent.close(journal, run, "unreached", error, utc_now())
         raise
     with live:
         closed = carry_out(
-            live, journal, run_id, now=utc_now, sleep=time.sleep, read_only=lambda: chosen.read_only
-        )
+            live, journal, run_id, now=utc_now, sleep=time.sleep,
+            read_only=lambda: chosen.read_only, policies=chosen.policies,
+        )  # fmt: skip
         plan = journal.plan(run_id)
         ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()
 
@@ -91,27 +91,6 @@ def _connect(chosen: Settings, run: RunRow, now: Callable[[], datetime]) -> Live
             if not error.retriable or now() >= deadline:
                 raise
             time.sleep(_RETRY_SECONDS)
-
-
-def _close_unreached(journal: Journal, run: RunRow, error: LowwaterError) -> None:
-    """No cluster to ask: what was never sent is not done, what was sent stays unknown."""
-    rows = journal.partitions(run.run_id)
-    changed = [not_sent(r, error.code, error.message) for r in rows if r.state == "pending"]
-    changed += [unanswered(r, error.code) for r in rows if r.state == "sent"]
-    journal.record(run.run_id, "unreached", changed, utc_now(), code=error.code)
-    moves = [m for m in journal.moves(run.run_id) if m.state == "pending"]
-    if moves:
-        unmoved = [refused(m, error.code, error.message) for m in moves]
-        journal.record_moves(run.run_id, "moves-refused", unmoved, utc_now())
-    after = journal.partitions(run.run_id)
-    sent = any(row.was_sent for row in after)
-    journal.set_run(
-        run.run_id,
-        run_state(after, run.mode, cancelled=False),
-        utc_now(),
-        error=error.to_json()["error"],
-        watched_until=utc_now() + timedelta(milliseconds=run.options.watch_for_ms if sent else 0),
-    )
 
 
 if __name__ == "__main__":

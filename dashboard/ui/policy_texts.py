@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.policies.switching import Standing
-from dashboard.policies.windows import is_open, next_open
 from dashboard.policy import Policy
+from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.journal_policies import Lease
 from dashboard.purge.targets import parse_target
 from dashboard.purge.words import duration

@@ -59,6 +59,7 @@ UNREACHED = {
     "NO_FREE_PORTS": ("a machine without a free port", _HERE),
     "NO_TOPIC": ("the command line asks for --topic first", _HERE),
     "OIDC_SECRETS_INVALID": (_PEOPLE, "tests/unit/test_people_secrets.py"),
+    "OUTSIDE_WINDOW": ("a clock that went on", "tests/unit/policies/test_late_runs.py"),
     "OWNER_UNKNOWN": (_BROKER, "tests/unit/policies/test_service.py"),
     "PAGES_ENDED": ("a server of the pages that ends", _HERE),
     "PAGES_NOT_UP": ("a server of the pages that hangs", _HERE),

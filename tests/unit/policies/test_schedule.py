@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dashboard.model import TopicPartition
 from dashboard.policies.schedule import due, longest_waiting_first
-from dashboard.policies.windows import is_open
+from dashboard.policy_windows import is_open
 from tests.unit.policies.examples import NOON, policy, t
 
 SECOND = timedelta(seconds=1)

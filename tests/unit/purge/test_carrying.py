@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dashboard.errors import ClusterError
 from dashboard.purge.carrying import carry_out, held
 from dashboard.purge.replica_watch import ReplicaWatch
+from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
 
 
@@ -49,6 +51,27 @@ def test_a_run_is_carried_out_once(room: Room) -> None:
     assert carry(room, run_id) == "done"
     assert carry(room, run_id) == "done"
     assert len(room.live.sent) == 1
+
+
+def test_a_run_that_was_never_sent_does_not_begin_after_its_plan_expired(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    room.clock.sleep(3600)
+    assert carry(room, run_id) == "refused"
+    assert room.live.sent == []
+    view = room.journal.run(run_id)
+    assert view.partitions[0].error == "PLAN_EXPIRED"
+    assert view.to_json()["error"]["code"] == "PLAN_EXPIRED"
+    assert [e.kind for e in room.journal.entries()] == ["queued", "refused", "run"]
+    assert room.journal.verify().ok
+
+
+def test_a_run_that_was_sent_goes_on_after_its_plan_expired(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    (row,) = room.journal.partitions(run_id)
+    leaving = replace(row, state="sent", attempts=1, sent_at=NOW, sent_leader_id=1)
+    room.journal.record(run_id, "intent", [leaving], NOW)
+    room.clock.sleep(3600)
+    assert carry(room, run_id) == "done"
 
 
 @pytest.mark.parametrize("where", ["settings", "journal"])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dashboard.errors import BrokerError, ClusterError, JournalError
-from dashboard.purge import worker
+from dashboard.purge import carrying, unsent
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunView
 from dashboard.purge.lifting import Waiver
@@ -271,9 +271,21 @@ def test_records_that_come_back_later_name_the_group_that_will_skip_them(room: R
 def test_a_run_that_never_reaches_its_cluster_moves_nobody(room: Room) -> None:
     run_id = room.queue(plan_of(room))
     error = ClusterError("no broker answers", "wait")
-    worker._close_unreached(room.journal, room.journal.head(run_id), error)
+    unsent.close(room.journal, room.journal.head(run_id), "unreached", error, NOW)
     view = room.journal.run(run_id)
     assert (view.run.state, move(view)) == ("refused", ("refused", "CLUSTER_UNREACHABLE"))
+
+
+def test_a_run_whose_plan_expired_before_it_began_moves_nobody(room: Room) -> None:
+    run_id = room.queue(plan_of(room))
+    room.clock.sleep(3600)
+    carrying.carry_out(
+        room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
+        read_only=lambda: False,
+    )  # fmt: skip
+    view = room.journal.run(run_id)
+    assert (view.run.state, move(view)) == ("refused", ("refused", "PLAN_EXPIRED"))
+    assert room.live.commits == []
 
 
 def test_a_run_that_an_older_version_queued_is_still_carried_out(tmp_path: Path) -> None:

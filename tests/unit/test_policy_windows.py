@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.policies.windows import is_open, next_open
 from dashboard.policy import Policy
+from dashboard.policy_windows import is_open, next_open
 from dashboard.policy_words import DAYS, parse_window
 from tests.unit.policies.examples import NOON, policy
 

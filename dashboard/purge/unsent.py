@@ -1,0 +1,32 @@
+"""Closes a run with which nobody goes on: what was never sent is not done, and says why."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from dashboard.errors import LowwaterError
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.moves import refused
+from dashboard.purge.states import not_sent, run_state, unanswered
+
+
+def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: datetime) -> None:
+    """Close the run for this error, with one entry of `kind`; what was sent stays unknown."""
+    rows = journal.partitions(run.run_id)
+    changed = [not_sent(r, error.code, error.message) for r in rows if r.state == "pending"]
+    changed += [unanswered(r, error.code) for r in rows if r.state == "sent"]
+    journal.record(run.run_id, kind, changed, now, code=error.code)
+    moves = [m for m in journal.moves(run.run_id) if m.state == "pending"]
+    if moves:
+        unmoved = [refused(m, error.code, error.message) for m in moves]
+        journal.record_moves(run.run_id, "moves-refused", unmoved, now)
+    after = journal.partitions(run.run_id)
+    sent = any(row.was_sent for row in after)
+    journal.set_run(
+        run.run_id,
+        run_state(after, run.mode, cancelled=False),
+        now,
+        error=error.to_json()["error"],
+        watched_until=now + timedelta(milliseconds=run.options.watch_for_ms if sent else 0),
+    )
