@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dashboard import read_only
 from dashboard.clock import utc_now
 from dashboard.errors import LowwaterError
 from dashboard.purge import journal_export, queue
@@ -70,8 +71,8 @@ def chain_html(verdict: Verification) -> str:
 def show_switch(journal: Journal) -> None:
     """Stop every purge at once, or allow them again."""
     stopped = journal.read_only()
-    if context.settings().read_only:
-        st.caption("⏸ The settings switch every purge off (read_only).")
+    if (reason := read_only.why(context.settings())) is not None:
+        st.caption(f"⏸ Every purge is switched off: {reason}.")
         return
     if not access.may("approver"):
         st.caption("⏸ Every purge is switched off." if stopped else "Approvers may stop it all.")

@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard.clock import utc_now
 from dashboard.policy import Policy
+from dashboard.purge import queue_refusals
 from dashboard.ui import (
     context,
     formats,
@@ -54,7 +55,7 @@ def show_all(screen: Screen, policies: Sequence[Policy]) -> None:
     """Whether a service runs, and a line per policy; redrawn by itself."""
     journal, now = open_journal(), utc_now()
     lease = policy_views.lease_of(journal, screen.cluster)
-    read_only = screen.settings.read_only or journal.read_only()
+    read_only = queue_refusals.stopped(screen.settings, journal) is not None
     st.html(policy_table.service_html(lease, now, read_only))
     markup.draw(policy_table.alerts_html(journal.untold_alerts(screen.cluster.cluster_id), now))
     running = lease is not None and lease.alive(now)

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dashboard import people
+from dashboard import people, read_only
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Parser, add_connection
 from dashboard.clock import parse_duration, utc_now
@@ -202,9 +202,11 @@ def _switch(settings: Settings) -> Iterator[Callable[[], str | None]]:
         if context.journal_exists(settings):
             journal = stack.enter_context(context.open_journal(settings))
 
+        by_settings = read_only.each_second(settings)
+
         def stopped() -> str | None:
-            if settings.read_only:
-                return "the settings are read-only: no sweep changes anything"
+            if (reason := by_settings()) is not None:
+                return f"{reason}: no sweep changes anything"
             if journal is not None and journal.read_only():
                 return "an approver switched every purge and sweep off, in the journal"
             return None

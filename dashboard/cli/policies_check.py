@@ -30,6 +30,7 @@ def run(
     Raises SettingsError, StoreError, ClusterError, JournalError. Nothing is queued or sent.
     """
     from dashboard.policies.checking import check
+    from dashboard.purge.queue_refusals import stopped
 
     with context.open_journal(settings) as journal:
         site = site_of(args, settings, cluster, journal)
@@ -46,7 +47,7 @@ def run(
             "leader": {"host": lease.host, "pid": lease.pid, "since": lease.taken_at}
             if lease is not None and leads
             else None,
-            "read_only": settings.read_only or journal.read_only(),
+            "read_only": stopped(settings, journal) is not None,
             "alerts_waiting": [_waiting(row) for row in journal.untold_alerts(cluster.cluster_id)],
             "policies": [{**each.to_json(cluster.name), **_week(site, each)} for each in found],
         }

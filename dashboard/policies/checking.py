@@ -18,6 +18,7 @@ from dashboard.policies.triggers import triggered
 from dashboard.policy_settings import Policy
 from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.queue_refusals import stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _held_by(site: Site, policy: Policy, stands: str) -> str | None:
     now = site.now()
     if stands != "on":
         return "its definition changed since it was confirmed" if stands == "changed" else "off"
-    if site.settings.read_only or site.journal.read_only():
+    if stopped(site.settings, site.journal) is not None:
         return "read_only"
     if not is_open(policy, now):
         return f"no window is open before {format_time(next_open(policy, now))}"

@@ -27,6 +27,7 @@ from dashboard.policy_settings import Policy
 from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.journal_policies import Lease, PolicyState
 from dashboard.purge.queue import STALE_AFTER
+from dashboard.purge.queue_refusals import stopped
 
 _MOST_BACKOFF = timedelta(seconds=30)
 _SHORTEST_SECONDS = 0.05
@@ -149,9 +150,8 @@ class Service:
 
     def _held(self) -> Outcome | None:
         """The read-only switch, of the settings or of an approver, holds every policy."""
-        if self.site.settings.read_only or self.site.journal.read_only():
-            return Outcome("waiting", "read_only stops every purge", code="READ_ONLY")
-        return None
+        reason = stopped(self.site.settings, self.site.journal)
+        return None if reason is None else Outcome("waiting", reason, code="READ_ONLY")
 
     def _look(self, policy: Policy, seen: cycle.Seen, now: datetime) -> None:
         """One policy's cycle; what goes wrong with it stops no other."""

@@ -22,6 +22,7 @@ from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.queue_refusals import switched_off
 
 _BEAT_SECONDS = 2.0
 
@@ -49,14 +50,15 @@ def carry_out(
     *,
     now: Callable[[], datetime],
     sleep: Callable[[float], None],
-    read_only: Callable[[], bool],
+    read_only: Callable[[], str | None],
     policies: Sequence[Policy] = (),
 ) -> RunRow:
     """Work until the run is closed, inside `held`; its head then. One that is closed is left.
 
-    `read_only` is the settings' switch; the journal's is asked besides. `policies` are those that
-    the settings define: a run of another one that was never sent is refused, as is any that may no
-    longer begin. Raises JournalError: then nothing more is sent.
+    `read_only` says why the settings switch every purge off, None: they do not; the journal's is
+    asked besides. `policies` are those that the settings define: a run of another one that was
+    never sent is refused, as is any that may no longer begin. Raises JournalError: then nothing
+    more is sent.
     """
     run = journal.head(run_id)
     if run.open:
@@ -73,7 +75,7 @@ def carry_out(
                 plan=plan,
                 now=now,
                 sleep=sleep,
-                read_only=lambda: read_only() or journal.read_only(),
+                read_only=lambda: read_only() or switched_off(journal),
             ).execute()
     return journal.head(run_id)
 

@@ -42,7 +42,10 @@ class _Baseline:
 
 @dataclass
 class Execution:
-    """One run being carried out. `now` and `sleep` are the clock; `read_only` the switch."""
+    """One run being carried out. `now` and `sleep` are the clock.
+
+    `read_only` says why every purge is switched off, None: it is not.
+    """
 
     live: Cluster
     journal: Journal
@@ -50,7 +53,7 @@ class Execution:
     plan: Plan
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
-    read_only: Callable[[], bool]
+    read_only: Callable[[], str | None]
     cancelled: bool = False
     rules: StopRules = field(init=False)
     _moved_at: datetime | None = None
@@ -100,7 +103,8 @@ class Execution:
         if held == PAUSED:
             self._moved_at = self.now()  # a pause is nobody's fault
         elif held:
-            self._record("cancelled", [not_sent(row, held) for row in pending])
+            why = self.read_only() if held == "READ_ONLY" else None
+            self._record("cancelled", [not_sent(row, held, why) for row in pending])
             self.cancelled = True
         return held is not None
 

@@ -9,18 +9,25 @@ from dashboard.errors import RefusedError
 from dashboard.policy_settings import POLICY_LIFTABLE, Policy
 from dashboard.purge.journal import Journal
 from dashboard.purge.plan import Plan
+from dashboard.read_only import why
 from dashboard.settings import Settings
 
 
 def read_only(settings: Settings, journal: Journal) -> None:
     """READ_ONLY: every purge is switched off, here or in the journal."""
-    if settings.read_only or journal.read_only():
-        where = "the settings" if settings.read_only else "an approver, in the journal,"
-        raise RefusedError(
-            f"{where} switched every purge off",
-            "Switch read_only off first.",
-            code="READ_ONLY",
-        )
+    reason = stopped(settings, journal)
+    if reason is not None:
+        raise RefusedError(reason, "Switch read_only off first.", code="READ_ONLY")
+
+
+def stopped(settings: Settings, journal: Journal) -> str | None:
+    """Why every purge is switched off now, in the settings or the journal; None: none is."""
+    return why(settings) or switched_off(journal)
+
+
+def switched_off(journal: Journal) -> str | None:
+    """That an approver did it, if one did."""
+    return "an approver switched every purge off, in the journal" if journal.read_only() else None
 
 
 def other_text(plan: Plan, confirm: str, sha256: str | None) -> None:

@@ -25,6 +25,7 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.worker_process import told_run
+from dashboard.read_only import each_second
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
 
@@ -63,7 +64,7 @@ def _work(journal: Journal, run_id: str) -> None:
     with live:
         closed = carry_out(
             live, journal, run_id, now=utc_now, sleep=time.sleep,
-            read_only=lambda: chosen.read_only, policies=chosen.policies,
+            read_only=each_second(chosen), policies=chosen.policies,
         )  # fmt: skip
         plan = journal.plan(run_id)
         ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard import people
 from dashboard.clock import utc_now
 from dashboard.errors import ApprovalRequired, LowwaterError
-from dashboard.purge import queue
+from dashboard.purge import queue, queue_refusals
 from dashboard.ui import access, context, formats, states
 from dashboard.ui.drafting import Draft, forget
 from dashboard.ui.runs import open_journal
@@ -59,8 +59,8 @@ def why_not(draft: Draft, typed: str, who: str) -> str:
     plan = draft.plan
     if not plan.free_partitions:
         return "No partition is free of guards: nothing can be sent."
-    if context.settings().read_only or open_journal().read_only():
-        return "Purges are switched off (read-only)."
+    if (reason := queue_refusals.stopped(context.settings(), open_journal())) is not None:
+        return f"Purges are off (read-only): {reason}."
     if plan.expired(utc_now()):
         return "The plan has expired: preview it again."
     if not who.strip():

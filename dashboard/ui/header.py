@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import streamlit as st
 
+from dashboard import read_only
 from dashboard.clock import utc_now
 from dashboard.ui import access, context, formats, markup, signing_in
 from dashboard.ui.context import Screen
@@ -76,8 +77,8 @@ def header_html(screen: Screen, newest: Screen, now: datetime) -> str:
     if screen.settings.people is not None:
         who = access.actor()
         parts.append(markup.hover(f"{who.name} ({who.role})", "what you do is kept in this name"))
-    if screen.settings.read_only:
-        parts.append("⏸ read-only: purges are off")
+    if (reason := read_only.why(screen.settings)) is not None:
+        parts.append(markup.hover("⏸ read-only: purges are off", reason))
     kind = " warn" if warn else ""
     return f'<div class="lw lw-head{kind}" role="status">{" · ".join(parts)}</div>'
 

@@ -99,7 +99,7 @@ def _run(lab: Lab, mode: str) -> float:
         with faulty:
             execution = Execution(
                 live=faulty, journal=journal, run=journal.head(run_id), plan=plan, now=utc_now,
-                sleep=time.sleep, read_only=lambda: False,
+                sleep=time.sleep, read_only=lambda: None,
             )  # fmt: skip
             return seconds(execution.execute)
     finally:

@@ -144,6 +144,6 @@ def carry_out(
             plan=bench.journal.plan(run_id),
             now=utc_now,
             sleep=time.sleep,
-            read_only=lambda: False,
+            read_only=lambda: None,
         ).execute()
     return bench.journal.run(run_id)

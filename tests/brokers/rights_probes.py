@@ -111,7 +111,7 @@ class Probes:
             assert first
             carrying.carry_out(
                 live, self.bench.journal, run_id,
-                now=utc_now, sleep=time.sleep, read_only=lambda: False,
+                now=utc_now, sleep=time.sleep, read_only=lambda: None,
             )  # fmt: skip
         return self.bench.journal.run(run_id)
 

@@ -122,7 +122,8 @@ def test_read_only_switches_the_button_off(
     confirmation(app)(SENTENCE)
 
     assert app.button(key="queue-run").disabled
-    assert "Purges are switched off (read-only)." in said(app)
+    reason = "an approver switched every purge off, in the journal"
+    assert f"Purges are off (read-only): {reason}." in said(app)
 
 
 def test_a_waiver_needs_a_reason(open_page: Open, requests: Requests) -> None:

@@ -198,7 +198,7 @@ class Scenario:
             with self._opened() as journal:
                 run = carry_out(
                     self.cluster, journal, self.story.run_id, now=self.world.now,
-                    sleep=self.world.sleep, read_only=lambda: False,
+                    sleep=self.world.sleep, read_only=lambda: None,
                 )  # fmt: skip
                 plan = journal.plan(run.run_id)
                 ReplicaWatch(

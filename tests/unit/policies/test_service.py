@@ -271,6 +271,37 @@ def test_the_read_only_switch_holds_every_policy(room: ServiceRoom) -> None:
     assert room.live.log_start(TOPIC) == 10
 
 
+def test_read_only_in_the_settings_file_holds_a_service_that_runs(room: ServiceRoom) -> None:
+    file = room.folder / "lowwater.toml"
+    file.write_text("")
+    room.settings = replace(room.settings, source=file)
+    service = room.service()
+    room.pass_time(service, 5)
+    consumed(room)
+    for text, said in (
+        ("read_only = true", f"read_only of the settings ({file}) is on"),
+        ("read_only = ", f"the settings file {file} is wrong by now, so every purge is off: "),
+    ):
+        file.write_text(text)
+        room.pass_time(service, 10)
+        (error,) = room.status()["errors"]
+        assert (room.runs(), error["code"]) == ([], "READ_ONLY")
+        assert error["reason"].startswith(said)
+    file.write_text("read_only = false")
+    room.pass_time(service, 6)
+    assert room.live.log_start(TOPIC) == 10
+
+
+def test_read_only_in_the_settings_file_stops_a_services_run_in_flight(room: ServiceRoom) -> None:
+    file = room.folder / "lowwater.toml"
+    file.write_text("")
+    room.settings = replace(room.settings, source=file)
+    consumed(room)
+    room.service(start=lambda job: (file.write_text("read_only = true"), job())).turn()
+    assert [run.state for run in room.runs()] == ["cancelled"]
+    assert room.live.sent == []
+
+
 def test_an_outage_is_visible_and_tried_again_ever_more_rarely(room: ServiceRoom) -> None:
     consumed(room)
     service = room.service()
@@ -374,7 +405,7 @@ def manual(room: ServiceRoom, topic: str, *, records: int = 0) -> None:
     run_id = _manual(room, topic)
     carry_out(
         room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
-        read_only=lambda: False,
+        read_only=lambda: None,
     )  # fmt: skip
 
 

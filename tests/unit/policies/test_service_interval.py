@@ -104,7 +104,7 @@ class World:
             )  # fmt: skip
             carry_out(
                 room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
-                read_only=lambda: False,
+                read_only=lambda: None,
             )  # fmt: skip
 
 

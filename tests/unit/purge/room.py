@@ -78,7 +78,7 @@ class Room:
             plan=self.journal.plan(run_id),
             now=self.clock,
             sleep=self.clock.sleep,
-            read_only=lambda: self.read_only,
+            read_only=lambda: "read_only is on" if self.read_only else None,
         )
 
     def carry_out(self, plan: Plan | None = None, **change: Any) -> RunView:

@@ -25,7 +25,7 @@ def room(tmp_path: Path) -> Iterator[Room]:
 def carry(room: Room, run_id: str, *, read_only: bool = False) -> str:
     return carry_out(
         room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
-        read_only=lambda: read_only,
+        read_only=lambda: "read_only is on" if read_only else None,
     ).state  # fmt: skip
 
 
@@ -80,6 +80,10 @@ def test_either_switch_keeps_a_run_from_sending(room: Room, where: str) -> None:
     room.journal.set_read_only(where == "journal", "ann", room.clock())
     assert carry(room, run_id, read_only=where == "settings") == "cancelled"
     assert room.live.sent == []
+    approver = "an approver switched every purge off, in the journal"
+    (row,) = room.journal.partitions(run_id)
+    assert row.error == "READ_ONLY"
+    assert row.message == ("read_only is on" if where == "settings" else approver)
 
 
 def test_each_step_says_when_to_look_again_until_the_receipt_is_final(room: Room) -> None:

@@ -281,7 +281,7 @@ def test_a_run_whose_plan_expired_before_it_began_moves_nobody(room: Room) -> No
     room.clock.sleep(3600)
     carrying.carry_out(
         room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
-        read_only=lambda: False,
+        read_only=lambda: None,
     )  # fmt: skip
     view = room.journal.run(run_id)
     assert (view.run.state, move(view)) == ("refused", ("refused", "PLAN_EXPIRED"))

@@ -90,6 +90,16 @@ def test_the_switch_in_the_journal_refuses_too(journal: Journal) -> None:
     assert refused.value.code == "READ_ONLY"
 
 
+def test_read_only_that_was_written_since_the_start_refuses(
+    journal: Journal, tmp_path: Path
+) -> None:
+    file = tmp_path / "lowwater.toml"
+    file.write_text("read_only = true")
+    with pytest.raises(LowwaterError, match=str(file)) as refused:
+        enqueue(journal, free_plan(), settings=Settings(state_dir=tmp_path, source=file))
+    assert refused.value.code == "READ_ONLY"
+
+
 def test_the_connection_is_kept_as_paths(journal: Journal, tmp_path: Path) -> None:
     config = {"client_config": "/etc/client.properties"}
     run_id = enqueue(journal, free_plan(), connection=config)

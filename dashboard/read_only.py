@@ -1,0 +1,46 @@
+"""Whether the settings switch every purge off now: the file counts as it is, not as it was."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from dashboard.errors import LowwaterError
+from dashboard.settings import Settings, load
+
+_KEPT_SECONDS = 1.0
+
+
+def why(settings: Settings, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Why the settings switch every purge off; None: they do not.
+
+    Settings are read at the start, but for this one key their file is read again: whoever writes
+    it there in an emergency stops what runs already. In doubt purges are off: when the file is
+    gone, or nothing could be started with it any more.
+    """
+    if settings.source is None:
+        return "read_only of the settings is on" if settings.read_only else None
+    try:
+        found = load(settings.source, environ)
+    except LowwaterError as error:
+        return (
+            f"the settings file {settings.source} is wrong by now, so every purge is off: "
+            f"{error.message}"
+        )
+    return f"read_only of the settings ({settings.source}) is on" if found.read_only else None
+
+
+def each_second(
+    settings: Settings, clock: Callable[[], float] = time.monotonic
+) -> Callable[[], str | None]:
+    """Asks `why`, and a second later anew: for those who ask before every request."""
+    at, said = clock(), why(settings)
+
+    def asked() -> str | None:
+        nonlocal at, said
+        if not 0 <= clock() - at < _KEPT_SECONDS:
+            at, said = clock(), why(settings)
+        return said
+
+    return asked
