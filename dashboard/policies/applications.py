@@ -51,7 +51,7 @@ class Applications:
         self._statuses, self._following = statuses, following
         self._start, self._stopping = start, stopping
         self._lock = threading.Lock()
-        self._in_flight: dict[Key, str] = {}  # run ids
+        self._in_flight: dict[str, Key] = {}  # by run id: an application may have several
         self._patience = Patience()
         self._intervals = {p.name: p.min_purge_interval for p in site.settings.policies}
 
@@ -59,7 +59,7 @@ class Applications:
     def in_flight(self) -> frozenset[str]:
         """The runs that are being carried out now."""
         with self._lock:
-            return frozenset(self._in_flight.values())
+            return frozenset(self._in_flight)
 
     def cycle(self, policy: Policy, seen: cycle.Seen) -> datetime:
         """One cycle of a policy that is on: when to look at it again. Raises JournalError."""
@@ -95,7 +95,7 @@ class Applications:
         """Purge what is due, if anything is; when to look again."""
         key = (policy.name, application.owner)
         with self._lock:
-            busy = key in self._in_flight
+            busy = key in self._in_flight.values()
         if busy or self._stopping():
             return self._site.now() + cycle.pace(policy)
         if not application.due:
@@ -130,10 +130,20 @@ class Applications:
 
     def _begin(self, key: Key, run_id: str, plan: Plan, planned: Outcome, live: Cluster) -> None:
         with self._lock:
-            self._in_flight[key] = run_id
-        doing = replace(planned, state="busy", reason=f"run {run_id} is in flight")
-        self._statuses.note(key[0], doing, self._site.now(), tell=False)  # its end is the line
-        self._start(lambda: self._carry(key, run_id, plan, planned, live))
+            self._in_flight[run_id] = key
+        try:
+            doing = replace(planned, state="busy", reason=f"run {run_id} is in flight")
+            self._statuses.note(key[0], doing, self._site.now(), tell=False)  # its end is the line
+            self._start(lambda: self._carry(key, run_id, plan, planned, live))
+        except Exception:  # it has no thread: whoever sees it silent takes it over
+            self._landed(run_id)
+            raise
+
+    def _landed(self, run_id: str) -> bool:
+        """The run is in flight no more; whether none is."""
+        with self._lock:
+            self._in_flight.pop(run_id, None)
+            return not self._in_flight
 
     def _carry(self, key: Key, run_id: str, plan: Plan, planned: Outcome, live: Cluster) -> None:
         outcome = planned
@@ -151,9 +161,7 @@ class Applications:
         except Exception as error:
             outcome = of_error(unexpected(error), key[1])
         finally:
-            with self._lock:
-                self._in_flight.pop(key, None)
-                idle = not self._in_flight
+            idle = self._landed(run_id)
         if idle:
             self._link.tidy()
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from dashboard.errors import LowwaterError
+from dashboard.policies.outcome import unexpected
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal import Journal
 from dashboard.purge.replica_watch import ReplicaWatch
@@ -76,6 +77,13 @@ class Following:
             wait = watch.step()
         except LowwaterError as error:
             self.told(error)
+        except Exception as error:
+            self.told(unexpected(error))
+        finally:  # the next turn is another run's, whatever went wrong with this one
+            self._again(run_id, wait)
+
+    def _again(self, run_id: str, wait: float | None) -> None:
+        """Look again after so many seconds, or (None) no more."""
         if wait is None:
             self._next.pop(run_id, None)
             self._watches.pop(run_id, None)

@@ -9,6 +9,7 @@ import pytest
 
 from dashboard.errors import ClusterError, LowwaterError
 from dashboard.policies.following import Following
+from dashboard.purge.replica_watch import ReplicaWatch
 from tests.unit.policies.service_room import ServiceRoom, Streams
 
 TOPICS = tuple(f"app{n}-sum-repartition" for n in range(3))
@@ -75,6 +76,24 @@ def test_an_outage_is_told_and_followed_through(room: ServiceRoom) -> None:
     while found.runs:
         room.clock.sleep(max(0.05, found.turn()))
     assert all(run.receipt_final for run in room.runs())
+
+
+def test_a_run_that_cannot_be_followed_holds_no_other_up(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[LowwaterError] = []
+    found, broken, whole = following(room, errors), room.runs()[0].run_id, ReplicaWatch.step
+
+    def step(watch: ReplicaWatch) -> float | None:
+        if watch.run.run_id == broken:
+            raise KeyError("a bug")
+        return whole(watch)
+
+    monkeypatch.setattr(ReplicaWatch, "step", step)
+    while found.runs != (broken,):
+        room.clock.sleep(max(0.05, found.turn()))
+    assert [run.receipt_final for run in room.runs()] == [False, True, True]
+    assert {error.message for error in errors} == {"unexpected KeyError: 'a bug'"}
 
 
 def test_a_clock_that_stepped_back_holds_no_look_up(room: ServiceRoom) -> None:
