@@ -8,6 +8,7 @@ is lost, and the same call goes on.
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -106,8 +107,9 @@ def archive(
                 at_once *= 2
                 continue
             switches |= _switches(journal, f"kind='policy' AND seq<={through:d} ORDER BY seq")
-            _copy(journal, path, through)
-            runs += _remove(journal, path, through, {**said, "policies": _listed(switches)}, now)
+            _copy(journal, path, first, through)
+            told = {**said, "through_seq": through, "policies": _listed(switches)}
+            runs += _remove(journal, path, first, told, now)
             if tell is not None:
                 tell(through - chain.first + 1, spans.through - chain.first + 1)
             first = through + 1
@@ -169,12 +171,13 @@ def _listed(switches: Mapping[PolicyKey, Switch]) -> list[list[Any]]:
     return [[*key, *switch] for key, switch in sorted(switches.items())]
 
 
-def _copy(journal: Journal, path: Path, through: int) -> None:
+def _copy(journal: Journal, path: Path, first: int, through: int) -> None:
     """Copy the links up to `through` and what belongs to them; durable when it returns."""
     for statement in _LEAVING:
         journal.file.rows(statement, {"through": through})
     try:
         with journal.file.write() as db:
+            _refuse_overtaken(db, path, first)
             for table, leaving in _TABLES.items():
                 db.execute(
                     f"INSERT OR IGNORE INTO archive.{table} SELECT * FROM main.{table} "
@@ -187,22 +190,28 @@ def _copy(journal: Journal, path: Path, through: int) -> None:
         ) from error
 
 
+def _refuse_overtaken(db: sqlite3.Connection, path: Path, first: int) -> None:
+    """Another call moved our next link, into another folder perhaps: then ours would have a gap."""
+    oldest = db.execute("SELECT min(seq) AS seq FROM main.entries").fetchone()["seq"]
+    if oldest != first:
+        raise _mismatch(path, f"entry {first} was moved meanwhile by another process")
+
+
 def _remove(
-    journal: Journal, path: Path, through: int, said: Mapping[str, Any], now: datetime
+    journal: Journal, path: Path, first: int, told: Mapping[str, Any], now: datetime
 ) -> int:
     """Remove what the archive has, unless something differs there; how many runs."""
     with journal.file.write() as db:
+        _refuse_overtaken(db, path, first)
         for table, leaving in _TABLES.items():
             rows = f"SELECT * FROM {{}}.{table} WHERE {leaving}"
             differ = f"{rows.format('main')} EXCEPT {rows.format('archive')} LIMIT 1"
             if db.execute(differ).fetchone():
                 raise _mismatch(path, f"its table {table} differs from the journal's")
-        last = db.execute("SELECT hash FROM main.entries WHERE seq=?", (through,)).fetchone()
-        if last is None:
-            raise _mismatch(path, f"entry {through} was moved meanwhile by another process")
+        through = (told["through_seq"],)
+        last = db.execute("SELECT hash FROM main.entries WHERE seq=?", through).fetchone()
         runs = int(db.execute("SELECT count(*) FROM temp.leaving_runs").fetchone()[0])
-        told = {**said, "through_seq": through, "hash": last["hash"], "runs": runs}
-        append(db, None, "archived", told, now)
+        append(db, None, "archived", {**told, "hash": last["hash"], "runs": runs}, now)
         for table in reversed(_TABLES):  # links last: they say what leaves
             db.execute(f"DELETE FROM main.{table} WHERE {_TABLES[table]}")
     return runs

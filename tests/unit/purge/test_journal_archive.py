@@ -7,6 +7,7 @@ import signal
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from dashboard.clock import format_time
 from dashboard.errors import JournalError, LowwaterError, RefusedError, UsageError
+from dashboard.purge import journal_archive
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_archive import Archived, archive
 from dashboard.purge.journal_rows import Options
@@ -233,6 +235,47 @@ def test_only_its_own_archive_takes_it(journal: Journal, tmp_path: Path, folder:
     wanted = "ARCHIVE_FOLDER_INVALID" if folder == "state" else "ARCHIVE_MISMATCH"
     assert refused.value.code == wanted
     assert telling(journal) == before
+
+
+@pytest.mark.parametrize("moment", ["between two steps", "between copy and removal"])
+def test_two_that_archive_into_two_folders_leave_no_gap(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    for day in range(9):
+        end(journal, begin(journal, day), day)
+    journal.switch_policy(
+        "c1", "p", "d" * 64, enabled=True, who="ann", typed="t", from_where="host", now=NOW
+    )
+    before, copy = telling(journal), journal_archive._copy
+    others = [Journal(journal.file.path)]
+
+    def another_moves_one_run() -> None:
+        if others:
+            other = others.pop()
+            assert move(other, tmp_path / "b", day=4).runs == 1
+            other.close()
+
+    def copied(*words: Any) -> None:
+        copy(*words)
+        if words[-1] == 18 and moment == "between copy and removal":
+            another_moves_one_run()
+
+    def tell(*_: int) -> None:
+        if moment == "between two steps":
+            another_moves_one_run()
+
+    monkeypatch.setattr(journal_archive, "_copy", copied)
+    with pytest.raises(RefusedError, match="entry 10 was moved meanwhile") as refused:
+        archive(
+            journal, tmp_path / "a", before=NOW + 50 * DAY, who="ann", from_where="host",
+            now=NOW + 50 * DAY, tell=tell, at_once=9,
+        )  # fmt: skip
+    assert refused.value.code == "ARCHIVE_MISMATCH"
+    first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
+    assert {**telling(first), **telling(second), **telling(journal)} == before
+    assert [j.verify().problems for j in (first, second, journal)] == [()] * 3
+    first.close()
+    second.close()
 
 
 def test_an_archive_is_archived_nowhere(journal: Journal, tmp_path: Path) -> None:
