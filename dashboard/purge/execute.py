@@ -25,7 +25,7 @@ from dashboard.purge.readback import read_back
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.run_waits import expected, long_polls
 from dashboard.purge.send import Sender
-from dashboard.purge.states import not_sent, run_state, settled
+from dashboard.purge.states import not_sent, run_state, settled, unproved_canary
 from dashboard.purge.stop_rules import StopRules, stop_error
 
 _PAUSE = timedelta(milliseconds=300)
@@ -95,7 +95,16 @@ class Execution:
         pending = self._rows(("pending",))
         if not pending or self._held(pending):
             return moved
+        if self.run.options.canary and (canary := unproved_canary(self._rows(), self.run.mode)):
+            return self._canary_holds(canary, pending) or moved
         return self._send(pending) or moved
+
+    def _canary_holds(self, canary: PartitionRow, pending: list[PartitionRow]) -> bool:
+        """Fail the rest with the canary; whether anything moved: it may be unread as yet."""
+        if canary.state in ("sent", "unknown"):
+            return False
+        self._record("cancelled", [_without_canary(row, canary) for row in pending])
+        return True
 
     def _held(self, pending: list[PartitionRow]) -> bool:
         """Obey pause, cancel and the read-only switch; whether nothing may be sent now."""
@@ -165,8 +174,6 @@ class Execution:
             silent = receipt.unread(baseline.sample, checked.allowed) if baseline else None
             sent = sender.send(by_key, checked.allowed, checked_at, only_one=canary, silent=silent)
             self._close_what_was_sent()
-            if canary:
-                self._judge_canary()
         return bool(checked.refused) or arrived or sent
 
     def _look(
@@ -230,15 +237,6 @@ class Execution:
         self.rules.saw(changed)
         return any(new.state != old.state for old, new in zip(rows, after, strict=True))
 
-    def _judge_canary(self) -> None:
-        good = {"done"} if self.run.mode == "wait-all" else {"done", "leader_done"}
-        sent = [row for row in self._rows() if row.was_sent]
-        if all(row.state in good for row in sent):
-            return
-        rest = self._rows(("pending",))
-        text = f"the canary {sent[0].topic}-{sent[0].partition} ended {sent[0].state}"
-        self._record("cancelled", [not_sent(row, "CANARY_FAILED", text) for row in rest])
-
     def _unreadable(self, error: ClusterError) -> None:
         """Nothing could be read; one entry for each new reason, not for each attempt."""
         if error.code != self._unread:
@@ -251,11 +249,11 @@ class Execution:
 
     def _give_up(self) -> None:
         """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""
-        text = "no leader could be asked in time; nothing was sent"
+        canary = unproved_canary(self._rows(), self.run.mode) if self.run.options.canary else None
         self._record(
             "gave-up",
             [
-                not_sent(row, row.error or "LEADER_NOT_AVAILABLE", row.message or text)
+                _without_canary(row, canary) if canary else _unasked(row)
                 for row in self._rows(("pending",))
             ],
         )
@@ -281,6 +279,17 @@ class Execution:
     def _record(self, kind: str, rows: list[PartitionRow], **details: str) -> None:
         if rows or details:
             self.journal.record(self.run.run_id, kind, rows, self.now(), **details)
+
+
+def _without_canary(row: PartitionRow, canary: PartitionRow) -> PartitionRow:
+    why = f": {canary.error}" if canary.error else ""
+    text = f"the canary {canary.topic}-{canary.partition} ended {canary.state}{why}"
+    return not_sent(row, "CANARY_FAILED", text)
+
+
+def _unasked(row: PartitionRow) -> PartitionRow:
+    text = "no leader could be asked in time; nothing was sent"
+    return not_sent(row, row.error or "LEADER_NOT_AVAILABLE", row.message or text)
 
 
 def _refused(rows: list[PartitionRow]) -> Mapping[str, str]:

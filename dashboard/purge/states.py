@@ -126,14 +126,27 @@ def _low_watermark(leader_start: int, seen: Seen) -> int | None:
     return min([leader_start, *known]) if len(known) == len(starts) else None
 
 
+def unproved_canary(rows: Iterable[PartitionRow], mode: str) -> PartitionRow | None:
+    """The canary while it keeps the rest back: the only row ever sent, and not as it should be.
+
+    None: nothing was sent yet, the canary is good, or more than it was sent since. It is told from
+    what the journal keeps, so that a worker's death changes nothing.
+    """
+    sent = [row for row in rows if row.was_sent]
+    return sent[0] if len(sent) == 1 and sent[0].state not in _good(mode) else None
+
+
 def run_state(rows: Iterable[PartitionRow], mode: str, *, cancelled: bool) -> str:
     """The state a closing run enters: done, partial, refused or cancelled."""
     found = list(rows)
-    good = {"done"} if mode == "wait-all" else {"done", "leader_done"}
-    if all(row.state in good for row in found):
+    if all(row.state in _good(mode) for row in found):
         return "done"
     if cancelled:
         return "cancelled"
     if all(row.state == "not_done" and not row.was_sent for row in found):
         return "refused"
     return "partial"
+
+
+def _good(mode: str) -> frozenset[str]:
+    return frozenset({"done"} if mode == "wait-all" else {"done", "leader_done"})

@@ -43,6 +43,7 @@ def _found(story: Story) -> Iterator[str]:
         yield from _wanted(story, applied)
         yield from _same_records(story, applied)
     yield from _purged_once(story)
+    yield from _canary_first(story)
     if story.run is not None:
         if story.run.run.open:
             yield f"the run ended {story.run.run.state}"
@@ -128,6 +129,27 @@ def _purged_once(story: Story) -> Iterator[str]:
     for key, count in sent.items():
         if count > intents.get(key, 0):
             yield f"{_name(key)} was sent {count} times, intended {intents.get(key, 0)} times"
+
+
+def _canary_first(story: Story) -> Iterator[str]:
+    """Nothing follows a canary that is not as it should be, also after a worker's death."""
+    if story.run is None or not story.run.run.options.canary:
+        return
+    good = ("done",) if story.run.run.mode == "wait-all" else ("done", "leader_done")
+    sent: dict[TopicPartition, str] = {}  # what was ever sent -> its state
+    for entry in story.entries:
+        rows = [body for body in entry.body.get("partitions", ()) if isinstance(body, dict)]
+        if entry.kind == "intent" and not sent and len(rows) > 1:
+            yield f"{len(rows)} partitions were the canary"
+        if entry.kind == "intent" and len(sent) == 1 and not set(sent.values()) <= {*good}:
+            ((canary, state),) = sent.items()
+            yield f"the canary {_name(canary)} was {state}, and more was sent"
+        for body in rows:
+            key = TopicPartition(body["topic"], body["partition"])
+            if body["sent_at"] is None:
+                sent.pop(key, None)
+            else:
+                sent[key] = body["state"]
 
 
 def _end(story: Story, row: PartitionRow) -> Iterator[str]:

@@ -158,6 +158,25 @@ def _by_anyone(live: Any, epochs: Any) -> Any:
     return found
 
 
+def a_canary_is_forgotten_with_its_worker() -> Planted:
+    """Whoever takes over sees that something was sent, and sends the rest."""
+    execute_, holds_ = execute.Execution.execute, execute.Execution._canary_holds
+    began: dict[int, Any] = {}
+
+    def carried(run: execute.Execution) -> str:
+        began[id(run)] = run.now()
+        return execute_(run)
+
+    def holds(run: execute.Execution, canary: Any, pending: Any) -> bool:
+        own = canary.sent_at >= began[id(run)]
+        return holds_(run, canary, pending) if own else run._send(pending)
+
+    return _patched(
+        mock.patch.object(execute.Execution, "execute", carried),
+        mock.patch.object(execute.Execution, "_canary_holds", holds),
+    )
+
+
 MUTANTS: dict[str, Callable[[], Planted]] = {
     plant.__name__: plant
     for plant in (
@@ -174,5 +193,6 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         the_intent_is_written_afterwards,
         what_is_unknown_is_given_up_as_not_done,
         an_ex_leader_is_believed,
+        a_canary_is_forgotten_with_its_worker,
     )
 }

@@ -170,7 +170,7 @@ class Scenario:
             partitions_per_request=self.rng.choice((1, 2, 500)),
             requests_in_flight=self.rng.choice((1, 2)),
             watch_for_ms=int(WATCH_FOR * 1000),
-            canary=self.rng.random() < 0.15,
+            canary=self.rng.random() < 0.3,
             stop_at_least_answered=self.rng.choice((2, 20)),
         )
         with self._opened() as journal:

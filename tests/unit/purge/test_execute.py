@@ -282,17 +282,6 @@ def test_requests_hold_no_more_partitions_than_settings_allow(tmp_path: Path) ->
     room.journal.close()
 
 
-@pytest.mark.parametrize(("answer", "left"), [(0, 0), (44, 4)])
-def test_a_canary_that_fails_keeps_the_rest_back(tmp_path: Path, answer: int, left: int) -> None:
-    room = Room(tmp_path, partitions=5)
-    room.live.answers = [answer]
-    view = room.carry_out(canary=True)
-    assert len(room.live.sent[0][1]) == 1
-    assert sum(r.error == "CANARY_FAILED" for r in view.partitions) == left
-    assert view.run.state == ("done" if answer == 0 else "partial")
-    room.journal.close()
-
-
 @pytest.mark.parametrize(
     ("mode", "timeout"), [("leader-only", 10_000), ("leader-only-verified", 0)]
 )
