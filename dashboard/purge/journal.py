@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -168,11 +168,26 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts):
         **details: Any,
     ) -> None:
         """Store new partition rows and one entry of `kind` with them: intent, answer, read …"""
-        stored = list(rows)
         with self.file.write() as db:
-            bodies = put(db, run_id, stored, new=False)
-            gate.sent(db, run_id, stored, now)
-            append(db, run_id, kind, {"partitions": bodies, **details}, now)
+            _keep(db, run_id, kind, list(rows), now=now, details=details)
+
+    def intend(
+        self,
+        run_id: str,
+        rows: Iterable[PartitionRow],
+        now: Callable[[], datetime],
+        **details: Any,
+    ) -> list[PartitionRow]:
+        """Store that a request for these rows is about to leave; the rows with their `sent_at`.
+
+        That is when the write lock is held: others may hold it for half a minute, and the interval
+        between two purges of a partition counts from here.
+        """
+        with self.file.write() as db:
+            at = now()
+            stored = [replace(row, sent_at=at) for row in rows]
+            _keep(db, run_id, "intent", stored, now=at, details=details)
+        return stored
 
     def note(self, run_id: str, rows: Iterable[PartitionRow]) -> None:
         """Store how far followers have come; no entry, since no state changed."""
@@ -256,3 +271,17 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts):
                 (format_time(now), run.run_id, before),
             )
             return done.rowcount == 1
+
+
+def _keep(
+    db: sqlite3.Connection,
+    run_id: str,
+    kind: str,
+    rows: list[PartitionRow],
+    *,
+    now: datetime,
+    details: Mapping[str, Any],
+) -> None:
+    bodies = put(db, run_id, rows, new=False)
+    gate.sent(db, run_id, rows, now)
+    append(db, run_id, kind, {"partitions": bodies, **details}, now)

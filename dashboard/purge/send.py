@@ -16,9 +16,11 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import PartitionRow, RunRow, WaitForecast
 from dashboard.purge.states import answered, unanswered
 
-# What was rechecked longer ago is rechecked again before it is sent.
-_FRESH_FOR = timedelta(seconds=5)
+# What was looked at longer ago is looked at again before it is sent. A look that itself takes long
+# (8 s for 65,000 groups) counts from its beginning, and so needs more, within bounds.
+_FRESH_FOR, _MOST_FRESH_FOR = timedelta(seconds=5), timedelta(seconds=30)
 _NOT_SENT = "BROKER_UNREACHABLE"
+OUTDATED = "LAST_LOOK_OUTDATED"
 
 Batch = list[PartitionRow]
 
@@ -41,6 +43,8 @@ class Sender:
     _failure: list[BaseException] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sent: int = 0
+    _asked: bool = False  # a leader, whether or not it could be reached
+    _late: bool = False
 
     def send(
         self,
@@ -60,7 +64,7 @@ class Sender:
         if only_one:
             leader, queue = next(iter(sorted(queues.items())))
             queues = {leader: [queue[0][:1]]}
-        until = checked_at + _FRESH_FOR
+        until = checked_at + fresh_for(self.now() - checked_at)
         in_flight = max(1, self.run.options.requests_in_flight)
         with ThreadPoolExecutor(max(1, len(queues) * in_flight)) as pool:
             for leader, queue in sorted(queues.items()):
@@ -68,6 +72,8 @@ class Sender:
                     pool.submit(self._work, leader, queue, allowed, until)
         if self._failure:
             raise self._failure[0]
+        if self._late and not self._asked:
+            self._say_late([rows[key] for key in sorted(allowed)], checked_at, until)
         return self._sent > 0
 
     def _work(
@@ -78,27 +84,38 @@ class Sender:
         until: datetime,
     ) -> None:
         try:
-            while not self._failure and self.now() < until and self.may_send():
+            while not self._failure and self._goes_on(until):
                 with self._lock:
                     if not queue:
                         return
                     batch = queue.pop(0)
-                self._request(leader_id, batch, allowed)
+                self._request(leader_id, batch, allowed, until)
         except BaseException as error:
             self._failure.append(error)
 
+    def _goes_on(self, until: datetime) -> bool:
+        """Whether a request may leave now: nobody says stop, and what was seen is not outdated."""
+        if not self.may_send():  # asked first, since it may read the cluster, which takes time
+            return False
+        if self.now() >= until:
+            self._late = True
+            return False
+        return True
+
     def _request(
-        self, leader_id: int, batch: Batch, allowed: Mapping[TopicPartition, PartitionFacts]
+        self,
+        leader_id: int,
+        batch: Batch,
+        allowed: Mapping[TopicPartition, PartitionFacts],
+        until: datetime,
     ) -> None:
-        now = self.now()
-        intended = [
+        about_to = [
             replace(
                 row,
                 state="sent",
                 attempts=row.attempts + 1,
                 sent_leader_id=leader_id,
                 sent_leader_epoch=allowed[row.key].leader_epoch,
-                sent_at=now,
                 answer_error_code=None,
                 answer_low_watermark=None,
                 error=None,
@@ -108,9 +125,16 @@ class Sender:
             )
             for row in batch
         ]
-        self.journal.record(
-            self.run.run_id, "intent", intended, now, leader_id=leader_id, mode=self.run.mode
+        intended = self.journal.intend(
+            self.run.run_id, about_to, self.now, leader_id=leader_id, mode=self.run.mode
         )
+        # Others may have held the journal for half a minute. A worker that dies here leaves `sent`,
+        # which the next one reads back.
+        if not self._goes_on(until):
+            self.journal.record(self.run.run_id, "not-sent", batch, self.now())
+            return
+        self._asked = True
+        leaves_at = self.now()
         try:
             result = self.live.delete_records(
                 leader_id,
@@ -123,7 +147,7 @@ class Sender:
             return
         with self._lock:
             self._sent += 1
-        self._answer(intended, result)
+        self._answer(intended, result, (self.now() - leaves_at).total_seconds())
 
     def _timeout_ms(self) -> int:
         # Verified: the leader truncates and answers at once; it is read afterwards.
@@ -141,10 +165,9 @@ class Sender:
         )
         self.saw(rows)
 
-    def _answer(self, intended: Batch, result: DeleteRecordsResult) -> None:
+    def _answer(self, intended: Batch, result: DeleteRecordsResult, waited: float) -> None:
         by_key = {TopicPartition(r.topic, r.partition): r for r in result.partition_results}
-        waited = round((self.now() - (intended[0].sent_at or self.now())).total_seconds(), 3)
-        told = [replace(row, waited_seconds=waited) for row in intended]
+        told = [replace(row, waited_seconds=round(waited, 3)) for row in intended]
         rows = [
             answered(row, by_key[row.key]) if row.key in by_key else unanswered(row, "NO_RESULT")
             for row in told
@@ -164,6 +187,16 @@ class Sender:
         )
         self.saw(rows)
 
+    def _say_late(self, rows: Batch, checked_at: datetime, until: datetime) -> None:
+        """Why these wait: the last look was outdated before any request could leave."""
+        age, most = (self.now() - checked_at).total_seconds(), (until - checked_at).total_seconds()
+        text = (
+            f"{age:.0f} s passed from the beginning of the last look at the cluster until a "
+            f"request could leave; after {most:.0f} s it no longer counts"
+        )
+        late = [replace(row, error=OUTDATED, message=text) for row in rows]
+        self.journal.note(self.run.run_id, late)
+
     def _stalled(
         self,
         allowed: Mapping[TopicPartition, PartitionFacts],
@@ -177,6 +210,11 @@ class Sender:
             silent = {TopicPartition(r.topic, r.partition) for r in rows if r.error}
         behind = {key for key, seen in allowed.items() if set(seen.replicas) - set(seen.isr)}
         return behind | set(silent)
+
+
+def fresh_for(took: timedelta) -> timedelta:
+    """How long a look counts, from its beginning, that took so long until all was ready to send."""
+    return min(_MOST_FRESH_FOR, max(_FRESH_FOR, 2 * took))
 
 
 def batches(

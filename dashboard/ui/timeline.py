@@ -18,6 +18,7 @@ KINDS = {
     "recheck": "checked again",
     "baseline": "sizes before",
     "intent": "about to send",
+    "not-sent": "not sent after all",
     "answer": "answered",
     "read": "read back",
     "unread": "could not be read",

@@ -18,7 +18,7 @@ from dashboard.purge import worker
 from dashboard.purge.journal import Journal
 
 _send = LiveCluster.delete_records
-_record = Journal.record
+_intend = Journal.intend
 BALLAST = "ballast"
 
 
@@ -41,10 +41,9 @@ def _starve(folder: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
 
 
-def _record_when_full(journal: Journal, run_id: str, kind: str, *args: Any, **kwargs: Any) -> None:
-    if kind == "intent":
-        _starve(journal.file.path.parent)
-    _record(journal, run_id, kind, *args, **kwargs)
+def _intend_when_full(journal: Journal, *args: Any, **kwargs: Any) -> Any:
+    _starve(journal.file.path.parent)
+    return _intend(journal, *args, **kwargs)
 
 
 def _send_and_fill(live: LiveCluster, *args: Any, **kwargs: Any) -> Any:
@@ -55,7 +54,7 @@ def _send_and_fill(live: LiveCluster, *args: Any, **kwargs: Any) -> Any:
 
 if __name__ == "__main__":
     if sys.argv[1] == "before-the-intent":
-        Journal.record = _record_when_full  # type: ignore[method-assign]
+        Journal.intend = _intend_when_full  # type: ignore[method-assign]
     elif sys.argv[1] == "after-the-answer":
         LiveCluster.delete_records = _send_and_fill  # type: ignore[method-assign]
     sys.exit(worker.main(sys.argv[2:]))

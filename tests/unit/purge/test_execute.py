@@ -232,14 +232,11 @@ def test_a_worker_that_died_after_sending_is_followed_by_one_that_reads(room: Ro
 
 def test_nothing_is_sent_when_the_intent_cannot_be_written(room: Room) -> None:
     run_id = room.queue(room.plan())
-    record = room.journal.record
 
-    def full(run: str, kind: str, *rest: Any, **details: Any) -> None:
-        if kind == "intent":
-            raise JournalError("database or disk is full", "free some")
-        record(run, kind, *rest, **details)
+    def full(*_: Any, **__: Any) -> Any:
+        raise JournalError("database or disk is full", "free some")
 
-    room.journal.record = full  # type: ignore[method-assign]
+    room.journal.intend = full  # type: ignore[method-assign]
     with pytest.raises(JournalError):
         room.execution(run_id).execute()
     assert room.live.sent == []
