@@ -18,14 +18,17 @@ _MOVES = "broker {} is moving its replica to another log dir, and the new one ha
 
 
 def answered(row: PartitionRow, result: DeleteRecordsPartitionResult) -> PartitionRow:
-    """After an answer: `not_done` when it proves that nothing moved, else open until read."""
+    """After an answer: `not_done` when it proves that nothing moved, else open until read.
+
+    An error of a repeated request says nothing of those before it, whose answers were lost.
+    """
     known = replace(
         row,
         answer_error_code=result.error_code,
         answer_low_watermark=result.low_watermark,
         error=result.error,
     )
-    if result.error_code in NOTHING_MOVED:
+    if result.error_code in NOTHING_MOVED and row.attempts == 1:
         return replace(known, state="not_done")
     return replace(known, state="sent" if result.error_code == _NONE else "unknown")
 
@@ -41,12 +44,13 @@ def not_sent(row: PartitionRow, error: str, message: str | None = None) -> Parti
 
 
 def doubtful(row: PartitionRow) -> bool:
-    """A `not_done` whose request may take effect yet: no answer proved that nothing moved.
+    """A `not_done` of which a request may take effect yet: not each answer proved that none did.
 
     The leader was read below the target, but a broker that hung, or was leader before, may hold
     the truncation and lead again.
     """
-    return row.state == "not_done" and row.was_sent and row.answer_error_code not in NOTHING_MOVED
+    proved = row.attempts == 1 and row.answer_error_code in NOTHING_MOVED
+    return row.state == "not_done" and row.was_sent and not proved
 
 
 def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) -> PartitionRow:
@@ -54,7 +58,8 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
 
     At or past the target at the leader: `done` or `leader_done`. Below it: `reverted` when a
     leader was known to have truncated and another leads now; else it may be sent again
-    (`pending`), and after MOST_ATTEMPTS it is `not_done`. Unread: unchanged or `unknown`.
+    (`pending`); refused by its last answer, or after MOST_ATTEMPTS, it is `not_done`. Unread:
+    unchanged or `unknown`.
     A `not_done` that is `doubtful` becomes `done` too when its leader is seen past the target.
     `wait_all` keeps Kafka's error beside `leader_done`; for the leader modes that is success.
     """
@@ -89,7 +94,8 @@ def _below(row: PartitionRow, seen: Seen, may_resend: bool) -> PartitionRow:
     truncated = row.answer_error_code in (_NONE, _TIMED_OUT)
     if truncated and seen.leader_epoch != row.sent_leader_epoch:
         return _reverted(row, seen)
-    if may_resend and row.attempts < MOST_ATTEMPTS:
+    refused = row.answer_error_code in NOTHING_MOVED
+    if may_resend and not refused and row.attempts < MOST_ATTEMPTS:
         return replace(row, state="pending")
     return replace(
         row,

@@ -199,7 +199,8 @@ def _not_done(story: Story, body: dict[str, Any], until: float) -> Iterator[str]
     part, target = _of_plan(story, key), body["target_offset"]
     if part not in story.world.parts.values():  # deleted meanwhile: nothing is left to compare
         return
-    if not body["attempts"] or body["answer_error_code"] in NOTHING_MOVED:
+    refused = body["attempts"] == 1 and body["answer_error_code"] in NOTHING_MOVED
+    if not body["attempts"] or refused:
         return
     moments = [m for m in part.during(until - JUST_NOW, until + 0.01) if m.leader is not None]
     passed = moments and all(m.starts[m.leader] >= target for m in moments if m.leader is not None)

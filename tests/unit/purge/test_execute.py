@@ -56,6 +56,21 @@ def test_requests_that_never_truncate_are_given_up(room: Room) -> None:
 
 
 @pytest.mark.parametrize("code", [1, 17, 29, 44])
+def test_a_request_that_a_hung_leader_kept_is_watched_for_though_the_next_refused(
+    room: Room, code: int
+) -> None:
+    room.live.on_send = [lambda: room.live.elect(2)]
+    room.live.answers = ["lost-before", code]
+    view = room.carry_out()
+    assert (view.run.state, row(view)) == ("partial", ("not_done", f"E{code}"))
+    assert [leader for leader, _, _ in room.live.sent] == [1, 2], "refused, it is not repeated"
+    room.live.elect(1)
+    room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}  # the old leader carried the first one out
+    after = room.watch(view)
+    assert (after.run.state, row(after)) == ("done", ("done", None))
+
+
+@pytest.mark.parametrize("code", [1, 17, 29, 44])
 def test_an_error_that_proves_nothing_moved_ends_it(room: Room, code: int) -> None:
     room.live.answers = [code]
     view = room.carry_out()

@@ -9,7 +9,15 @@ import pytest
 from dashboard.model import DeleteRecordsPartitionResult
 from dashboard.purge.journal_rows import Follower, PartitionRow
 from dashboard.purge.readback import Seen
-from dashboard.purge.states import MOST_ATTEMPTS, answered, run_state, settled, unanswered
+from dashboard.purge.states import (
+    MOST_ATTEMPTS,
+    answered,
+    doubtful,
+    not_sent,
+    run_state,
+    settled,
+    unanswered,
+)
 from tests.unit.purge.facts_of import NOW
 
 SENT = PartitionRow(
@@ -94,6 +102,25 @@ def test_a_lost_answer_below_the_target_is_sent_again_and_then_given_up() -> Non
         "ANSWER_LOST",
     )
     assert after(lost, seen(0, 0), may_resend=False).state == "not_done"
+
+
+@pytest.mark.parametrize("code", [1, 17, 29, 35, 44])
+def test_a_refused_repetition_proves_nothing_of_the_request_before_it(code: int) -> None:
+    assert not doubtful(answered(SENT, result(code)))
+    again = replace(after(unanswered(SENT, "ANSWER_LOST"), seen(0, 0)), state="sent", attempts=2)
+    refused = answered(again, result(code))
+    assert refused.state == "unknown", "only reading tells what became of the first"
+    below = after(refused, seen(0, 0))
+    assert (below.state, below.error, doubtful(below)) == ("not_done", f"E{code}", True)
+    assert after(refused, seen(60, 60)).state == "done"
+    assert after(below, seen(60, 60)).state == "done"
+    assert after(refused, seen(None)).state == "unknown"
+
+
+def test_a_refusal_before_sending_clears_no_doubt_either() -> None:
+    once = after(unanswered(SENT, "ANSWER_LOST"), seen(0, 0))
+    assert doubtful(not_sent(once, "unread-by-group"))
+    assert not doubtful(not_sent(PartitionRow("t", 0, 60, "pending"), "unread-by-group"))
 
 
 @pytest.mark.parametrize("code", [0, 7])
