@@ -41,6 +41,14 @@ class Override:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """A guard that an override lifted on one partition, and the group that it spoke of."""
+
+    name: str
+    group_id: str | None
+
+
 def parse_waiver(text: str, by: str, at: datetime, *, move: bool = False) -> Waiver:
     """`G=reason`. Raises UsageError WAIVER_INVALID when a part is missing."""
     group_id, _, reason = text.partition("=")
@@ -81,8 +89,8 @@ def lift(
     """The guards that still block, and the overrides that lifted the others, naming each group.
 
     Without a target offset nothing can be lifted: there is nothing to send. `every_group` is
-    how a request reads an override that names no group; before sending it lifts none that the
-    plan did not name.
+    how a request reads an override that names no group; before sending `accepted` says which
+    may lift, and each lifts the group that it names.
     """
     blocking: list[Guard] = []
     lifted: list[Override] = []
@@ -93,6 +101,11 @@ def lift(
         else:
             lifted.append(Override(found.name, finding.group_id, found.reason, found.by, found.at))
     return tuple(blocking), lifted
+
+
+def accepted(overrides: Iterable[Override], lifted: Collection[Lifted]) -> list[Override]:
+    """A plan's overrides that lifted something on one partition: no other may lift there again."""
+    return [o for o in overrides if Lifted(o.name, o.group_id) in lifted]
 
 
 def _matching(

@@ -12,7 +12,7 @@ from dashboard.model import Guard, TopicPartition
 from dashboard.purge import plan_json
 from dashboard.purge.facts import GroupClaim, PlanFacts
 from dashboard.purge.guards import Judge, judge
-from dashboard.purge.lifting import Override, Waiver, lift
+from dashboard.purge.lifting import Lifted, Override, Waiver, lift
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.targets import write_offsets_json
 from dashboard.purge.unseen_readers import TopicReading, reading_of
@@ -40,7 +40,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPartition:
-    """One partition of a plan; `guards` lists only what blocks it, so () is free."""
+    """One partition of a plan; `guards` lists only what blocks it, so () is free.
+
+    `lifted`: what overrides lifted here. Plans of older journals do not say where they lifted.
+    """
 
     topic: str
     partition: int
@@ -55,6 +58,7 @@ class PlannedPartition:
     guards: tuple[Guard, ...]
     groups: tuple[GroupClaim, ...]
     estimate: Estimate | None = None
+    lifted: tuple[Lifted, ...] = ()
 
     @property
     def key(self) -> TopicPartition:
@@ -236,6 +240,7 @@ def _partition(
         guards=blocking,
         groups=over.facts.claims.get(key, ()),
         estimate=estimate,
+        lifted=tuple(dict.fromkeys(Lifted(o.name, o.group_id) for o in used)),
     )
 
 

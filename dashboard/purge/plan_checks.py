@@ -77,6 +77,9 @@ def _partition(row: Mapping[str, Any], where: str) -> None:
         _number(claim["committed_offset"], where + "committed_offset")
         if type(claim["remembered"]) is not bool:
             raise ValueError(f"{where}remembered is {claim['remembered']!r}")
+    for found in row.get("lifted", ()):
+        _text(found["name"], where + "lifted.name")
+        _text_or_null(found["group_id"], where + "lifted.group_id")
     if row["estimate"] is not None:
         _estimate(row["estimate"], where + "estimate.")
 

@@ -11,7 +11,7 @@ from dashboard.clock import format_time, parse_time
 from dashboard.errors import PlanError, RefusedError, UsageError
 from dashboard.model import Guard
 from dashboard.purge.facts import GroupClaim
-from dashboard.purge.lifting import Override, Waiver
+from dashboard.purge.lifting import Lifted, Override, Waiver
 from dashboard.purge.plan_checks import check
 from dashboard.purge.unseen_readers import TopicReading
 
@@ -133,6 +133,8 @@ def _encode_partition(p: PlannedPartition) -> dict[str, Any]:
             for c in p.groups
         ],
         "estimate": _encode_estimate(p.estimate),
+        # Plans that older journals keep have no such key.
+        **({"lifted": [asdict(found) for found in p.lifted]} if p.lifted else {}),
     }
 
 
@@ -157,6 +159,7 @@ def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
             **row,
             "guards": tuple(Guard(**g) for g in row["guards"]),
             "groups": tuple(GroupClaim(**c) for c in row["groups"]),
+            "lifted": tuple(Lifted(**found) for found in row.get("lifted", ())),
             "estimate": None
             if estimate is None
             else Estimate(

@@ -11,6 +11,7 @@ from dashboard.guard_texts import guard
 from dashboard.model import (
     GroupListing,
     GroupOffset,
+    Guard,
     LogDirsAnswer,
     PartitionOffsets,
     TopicPartition,
@@ -29,7 +30,7 @@ from dashboard.purge.facts import (
 )
 from dashboard.purge.guards import Judge, judge
 from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.lifting import lift
+from dashboard.purge.lifting import accepted, lift
 from dashboard.purge.plan import Plan, PlannedPartition
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.topic_identity import UNCERTAIN, doubts
@@ -192,27 +193,44 @@ def _place(
     if seen.log_start_offset >= target:
         result.arrived[key] = seen
         return
-    findings = over.data_findings(seen, ResolvedTarget(target))
-    blocking, _ = lift(findings, plan.overrides, has_target=True, every_group=False)
-    moved_back = _moved_back(plan, planned, over.facts.claims.get(key, ()))
+    blocking, elsewhere = _blocking(over, plan, planned, seen)
+    moved_back = _moved_back(planned, target, over.facts.claims.get(key, ()))
     if blocking and blocking[0].name == "groups-incomplete":
         # A coordinator that is gone for a moment: it may be back before the run gives up.
         result.unreadable[key] = Refusal(blocking[0].name, blocking[0].reason)
     elif blocking:
-        result.refused[key] = Refusal(blocking[0].name, blocking[0].reason)
+        result.refused[key] = Refusal(blocking[0].name, blocking[0].reason + elsewhere)
     elif moved_back:
         result.refused[key] = Refusal("unread-by-group", moved_back)
     else:
         result.allowed[key] = seen
 
 
-def _moved_back(plan: Plan, planned: PlannedPartition, claims: Iterable[GroupClaim]) -> str | None:
+def _blocking(
+    over: Judge, plan: Plan, planned: PlannedPartition, seen: PartitionFacts
+) -> tuple[tuple[Guard, ...], str]:
+    """The guards that stand now; in words, that the first was lifted, but on other partitions."""
+    target = ResolvedTarget(planned.target_offset)
+    findings = over.data_findings(seen, target)
+    here = accepted(plan.overrides, planned.lifted)
+    blocking, _ = lift(findings, here, has_target=True, every_group=False)
+    if not blocking:
+        return (), ""
+    anywhere, _ = lift(findings, plan.overrides, has_target=True, every_group=False)
+    if blocking[0] in anywhere:
+        return blocking, ""
+    return blocking, f" The plan lifted it elsewhere, not on {seen.topic}-{seen.partition}."
+
+
+def _moved_back(planned: PlannedPartition, target: int, claims: Iterable[GroupClaim]) -> str | None:
     """An override accepts what a group had not read when it was planned, and no more."""
-    lifted = {o.group_id for o in plan.overrides if o.name == "unread-by-group"}
-    then = {c.group_id: c.committed_offset for c in planned.groups}
+    lifted = {found.group_id for found in planned.lifted if found.name == "unread-by-group"}
+    then = {
+        c.group_id: c.committed_offset for c in planned.groups if c.committed_offset is not None
+    }
     for claim in claims:
-        was, now = then.get(claim.group_id), claim.committed_offset
-        if claim.group_id in lifted and was is not None and now is not None and now < was:
+        was, now = then.get(claim.group_id, target), claim.committed_offset
+        if claim.group_id in lifted and now is not None and now < was:
             return (
                 f"Group {claim.group_id} moved back from {was} to {now} since the plan: "
                 "more would be lost than was accepted."

@@ -67,6 +67,22 @@ def test_an_accepted_loss_is_no_more_than_what_the_plan_showed(bench: Bench) -> 
     assert_proved(bench, view, "done", Left(topic, 0, "done", range(80, 100)))
 
 
+def test_a_loss_accepted_on_one_topic_is_not_accepted_on_another(bench: Bench) -> None:
+    topic, _ = planned(bench)
+    other = bench.topic(100)
+    bench.commit("purge-h", other, {0: 100})
+    lifted = ("unread-by-group:purge-g=its records are of no use",)
+    plan = bench.plan(topic, other, to="offset:80", override=lifted)
+    assert [p.free for p in plan.partitions] == [True, True]
+    bench.commit("purge-g", other, {0: 5})  # its first commit there, after the plan
+    view = bench.apply(plan)
+    rows = {row.topic: row for row in view.partitions}
+    assert (rows[other].error, rows[other].was_sent) == ("unread-by-group", False)
+    assert f"lifted it elsewhere, not on {other}-0" in str(rows[other].message)
+    sent, kept = Left(topic, 0, "done", range(80, 100)), Left(other, 0, "not_done", range(100))
+    assert_proved(bench, view, "partial", sent, kept)
+
+
 def test_a_topic_recreated_after_the_plan_refuses(bench: Bench) -> None:
     topic, plan = planned(bench)
     bench.admin.delete_topics([topic])[topic].result(ANSWERS_WITHIN)

@@ -98,6 +98,7 @@ CASES = [
     forged("groups that are null", put(*P, "groups", None), "not a plan"),
     forged("a group's offset in quotes", put(*P, "groups", 0, "committed_offset", "5"),
            "committed_offset"),
+    forged("a guard lifted there that is a number", put(*P, "lifted", [{"name": 5}]), "lifted"),
     forged("an estimate that is a list", put(*P, "estimate", []), "not a plan"),
     forged("an estimate of a word", put(*P, "estimate", "bytes_at_once", "many"), "bytes_at_once"),
     forged("an estimate of a broker that is a word", put(*P, "estimate", "replicas", {"a": 1}),

@@ -1,0 +1,214 @@
+"""What an operator accepted on one partition is accepted there, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.canonical import canonical, digest
+from dashboard.errors import PlanError
+from dashboard.model import (
+    ConfigEntry,
+    Group,
+    GroupListing,
+    GroupOffset,
+    PartitionState,
+    TopicPartition,
+    TopicState,
+)
+from dashboard.purge.facts import read_facts
+from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.lifting import Lifted, Override
+from dashboard.purge.plan import Plan, build
+from dashboard.purge.recheck import Rechecked, recheck
+from dashboard.purge.resolve import ResolvedTarget
+from tests.unit.purge.facts_of import NOW
+from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+A1 = TopicPartition("a", 1)
+TARGET = 80
+
+
+class TwoTopics(FakeCluster):
+    """Topics `a` and `b`; group `all` read everything, others are what `groups_of` says."""
+
+    def __init__(self, *keys: TopicPartition) -> None:
+        super().__init__()
+        self.parts = {key: FakePartition({1: 0, 2: 0, 3: 0}) for key in keys or (A, B)}
+        self.commits_of: dict[str, dict[TopicPartition, int | None]] = {}
+        self.others: tuple[Group, ...] = ()
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        return {
+            name: TopicState(
+                name, f"id-{name}", False,
+                tuple(PartitionState(name, key.partition, 1, 3, (1, 2, 3), (1, 2, 3))
+                      for key in sorted(self.parts) if key.topic == name),
+            )
+            for name in sorted({key.topic for key in self.parts})
+            if names is None or name in set(names)
+        }  # fmt: skip
+
+    def configs(
+        self, topics: Iterable[str], brokers: Iterable[int] = ()
+    ) -> tuple[ConfigEntry, ...]:
+        del brokers
+        return tuple(
+            ConfigEntry("topic", name, "cleanup.policy", "delete", "DEFAULT_CONFIG")
+            for name in topics
+        )
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        del with_offsets
+        commits = {"all": dict.fromkeys(self.parts, 100), **self.commits_of}
+        classic = tuple(
+            Group(name, "classic", "Empty", 0)
+            for name in commits
+            if name not in {g.group_id for g in self.others}
+        )
+        offsets = tuple(
+            GroupOffset(name, *key, offset) for name, by in commits.items() for key, offset in
+            by.items()
+        )  # fmt: skip
+        return GroupListing((*classic, *self.others), offsets)
+
+
+def planned(live: TwoTopics, *overrides: str) -> Plan:
+    """A plan of everything up to TARGET; overrides are spelt `name` or `name:group`."""
+    topics = sorted({key.topic for key in live.parts})
+    found = read_facts(live, topics, cluster_name="prod", remembered=(), now=NOW)
+    lifted = [text.partition(":") for text in ("readers-undeclared", *overrides)]
+    return build(
+        found, {key: ResolvedTarget(TARGET) for key in live.parts}, target="offset:80",
+        overrides=[Override(name, group or None, "accepted", "ann", NOW)
+                   for name, _, group in lifted],
+        declarations={}, estimates={}, analysis_id=None, most_partitions=100, created_by="ann",
+        now=NOW, expires_after=timedelta(hours=1),
+    )  # fmt: skip
+
+
+def looked(live: TwoTopics, plan: Plan) -> Rechecked:
+    assert all(p.free for p in plan.partitions)
+    rows = [PartitionRow(*key, TARGET, "pending") for key in sorted(live.parts)]
+    return recheck(live, plan, rows, NOW)
+
+
+@pytest.mark.parametrize("override", ["unread-by-group:g", "unread-by-group"])
+def test_a_loss_that_was_accepted_on_one_topic_is_not_accepted_on_another(override: str) -> None:
+    live = TwoTopics()
+    live.commits_of = {"g": {A: 10}}
+    plan = planned(live, override)
+    live.commits_of["g"][B] = 5  # its first commit there, after the plan
+    found = looked(live, plan)
+    assert list(found.allowed) == [A]
+    assert found.refused[B].name == "unread-by-group"
+    assert "Group g" in found.refused[B].reason
+    assert "lifted it elsewhere, not on b-0" in found.refused[B].reason
+
+
+def test_nor_is_it_on_another_partition_of_the_topic() -> None:
+    live = TwoTopics(A, A1)
+    live.commits_of = {"g": {A: 10}}
+    plan = planned(live, "unread-by-group:g", "no-committed-offset:g")
+    live.commits_of["g"][A1] = 5
+    found = looked(live, plan)
+    assert (list(found.allowed), found.refused[A1].name) == ([A], "unread-by-group")
+
+
+def test_a_group_that_went_on_where_its_loss_was_accepted_is_no_refusal() -> None:
+    live = TwoTopics()
+    live.commits_of = {"g": {A: 10, B: 90}}
+    plan = planned(live, "unread-by-group:g")
+    live.commits_of["g"][A] = 20
+    assert sorted(looked(live, plan).allowed) == [A, B]
+    live.commits_of["g"][A] = 9
+    assert "moved back from 10 to 9" in looked(live, plan).refused[A].reason
+
+
+def test_a_group_without_a_commit_is_accepted_only_where_it_had_none() -> None:
+    live = TwoTopics(A, A1, B, TopicPartition("b", 1))
+    live.commits_of = {"g": {A: 90}}
+    plan = planned(live, "no-committed-offset:g")
+    assert sorted(looked(live, plan).allowed) == sorted(live.parts)
+    live.commits_of["g"][B] = 90  # it begins on b, and has no commit on b-1 yet
+    found = looked(live, plan)
+    assert sorted(found.allowed) == [A, A1, B]
+    assert found.refused[TopicPartition("b", 1)].name == "no-committed-offset"
+
+
+def test_a_member_without_commits_is_accepted_only_where_it_read_when_planned() -> None:
+    live = TwoTopics()
+    live.others = (Group("g", "consumer", "Stable", 1, (A,)),)
+    live.commits_of = {"g": {}}
+    plan = planned(live, "members-without-commits:g")
+    assert sorted(looked(live, plan).allowed) == [A, B]
+    live.others = (Group("g", "consumer", "Stable", 1, (A, B)),)
+    found = looked(live, plan)
+    assert (list(found.allowed), found.refused[B].name) == ([A], "members-without-commits")
+
+
+def test_a_share_group_is_accepted_only_where_it_read_when_planned() -> None:
+    live = TwoTopics()
+    live.others = (Group("s", "share", "Stable", 1, (A,)),)
+    live.commits_of = {"s": {A: None}}
+    plan = planned(live, "share-group:s")
+    assert sorted(looked(live, plan).allowed) == [A, B]
+    live.commits_of["s"][B] = None
+    found = looked(live, plan)
+    assert (list(found.allowed), found.refused[B].name) == ([A], "share-group")
+
+
+def test_what_was_lifted_stands_in_the_plan_on_its_partition() -> None:
+    live = TwoTopics()
+    live.commits_of = {"g": {A: 10}}
+    plan = planned(live, "unread-by-group")
+    undeclared = Lifted("readers-undeclared", None)
+    assert [p.lifted for p in plan.partitions] == [
+        (Lifted("unread-by-group", "g"), undeclared), (undeclared,),
+    ]  # fmt: skip
+    text = plan.to_json_text()
+    assert json.loads(text)["partitions"][0]["lifted"][0] == {
+        "name": "unread-by-group", "group_id": "g",
+    }  # fmt: skip
+    assert Plan.from_json_text(text, "plan.json") == plan
+
+
+def test_a_plan_of_an_earlier_version_does_not_say_where_so_nothing_is_lifted() -> None:
+    live = TwoTopics()
+    live.commits_of = {"g": {A: 10}}
+    plan = planned(live, "unread-by-group:g")
+    document = json.loads(plan.to_json_text())
+    del document["sha256"]
+    for row in document["partitions"]:
+        del row["lifted"]
+    text = canonical({**document, "sha256": digest(document)})
+    found = looked(live, Plan.from_json_text(text, "old.json"))
+    assert (list(found.allowed), found.refused[A].name) == ([B], "unread-by-group")
+
+
+@pytest.mark.parametrize(
+    "lifted", [[], [{}], [{"name": 5, "group_id": None}], [{"name": "x", "group_id": 5}], "all"]
+)
+def test_a_rehashed_plan_that_lifts_by_other_words_is_refused(lifted: Any) -> None:
+    live = TwoTopics()
+    document = json.loads(planned(live).to_json_text())
+    del document["sha256"]
+    document["partitions"][0]["lifted"] = lifted
+    text = canonical({**document, "sha256": digest(document)})
+    with pytest.raises(PlanError) as refused:
+        Plan.from_json_text(text, "plan.json")
+    assert refused.value.code == "PLAN_INVALID"
+
+
+def test_a_partition_says_lifted_but_no_override_does() -> None:
+    live = TwoTopics()
+    live.commits_of = {"g": {A: 10}}
+    plan = replace(planned(live, "unread-by-group:g"), overrides=())
+    found = looked(live, plan)
+    assert (list(found.allowed), found.refused[A].name) == ([B], "unread-by-group")
