@@ -69,8 +69,8 @@ def recheck(live: Cluster, plan: Plan, rows: Iterable[PartitionRow], now: dateti
     leader is asked whether it takes the topic for the planned one, too.
     """
     pending = {row.key: row.target_offset for row in rows}
-    planned = {p.key: p for p in plan.partitions if p.key in pending}
     result = Rechecked()
+    planned = _as_planned(plan, pending, result)
     found = live.cluster_id()
     if found != plan.cluster_id:
         reason = guard("cluster-mismatch", planned=plan.cluster_id, found=found).reason
@@ -91,6 +91,24 @@ def recheck(live: Cluster, plan: Plan, rows: Iterable[PartitionRow], now: dateti
     _refuse_reused_offsets(live, planned, result)
     _doubt_identity(live, plan, result)
     return result
+
+
+def _as_planned(
+    plan: Plan, pending: Mapping[TopicPartition, int], result: Rechecked
+) -> dict[TopicPartition, PlannedPartition]:
+    """The planned partitions of rows that ask for just the plan's target: that one is judged."""
+    planned = {p.key: p for p in plan.partitions if p.key in pending}
+    for key, target in sorted(pending.items()):
+        wanted = planned[key].target_offset if key in planned else None
+        if target != wanted:
+            found = f"has {wanted} as its target" if wanted is not None else "does not free it"
+            reason = (
+                f"the journal's row asks for {target}, the plan {found}: the journal was changed; "
+                "see lowwater runs --verify"
+            )
+            result.refused[key] = Refusal("not-planned", reason)
+            planned.pop(key, None)
+    return planned
 
 
 def _same_topics(

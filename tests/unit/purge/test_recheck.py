@@ -1,4 +1,4 @@
-"""What an operator accepted on one partition is accepted there, and nowhere else."""
+"""The last look: what was accepted on one partition is accepted there; the plan's target goes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.resolve import ResolvedTarget
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
+from tests.unit.purge.room import Room
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 A1 = TopicPartition("a", 1)
@@ -212,3 +214,32 @@ def test_a_partition_says_lifted_but_no_override_does() -> None:
     plan = replace(planned(live, "unread-by-group:g"), overrides=())
     found = looked(live, plan)
     assert (list(found.allowed), found.refused[A].name) == ([B], "unread-by-group")
+
+
+@pytest.mark.parametrize("target", [59, 100])
+def test_a_row_whose_target_was_changed_in_the_journal_is_not_sent(
+    tmp_path: Path, target: int
+) -> None:
+    room = Room(tmp_path, partitions=2)
+    run_id = room.queue(room.plan())
+    changed = replace(room.journal.partitions(run_id)[0], target_offset=target)
+    room.journal.note(run_id, [changed])
+    room.execution(run_id).execute()
+    first, second = room.journal.partitions(run_id)
+    assert (first.state, first.error) == ("not_done", "not-planned")
+    assert f"asks for {target}, the plan has 60" in str(first.message)
+    assert second.state == "done"
+    assert [targets for _, targets, _ in room.live.sent] == [{second.key: 60}]
+    room.journal.close()
+
+
+def test_a_row_of_a_partition_that_the_plan_does_not_have_is_not_sent(tmp_path: Path) -> None:
+    room = Room(tmp_path, partitions=2)
+    run_id = room.queue(replace(plan := room.plan(), partitions=plan.partitions[:1]))
+    more = replace(room.journal.partitions(run_id)[0], partition=1)
+    room.journal.note(run_id, [more])
+    room.execution(run_id).execute()
+    first, second = room.journal.partitions(run_id)
+    assert (first.state, second.state, second.error) == ("done", "not_done", "not-planned")
+    assert [targets for _, targets, _ in room.live.sent] == [{first.key: 60}]
+    room.journal.close()
