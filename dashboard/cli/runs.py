@@ -27,7 +27,7 @@ def add_parser(verbs: Verbs) -> None:
         "--export writes who purged what, when, from where and by which plan: .json holds\n"
         "everything with the chain, .csv one line per partition.\n"
         "--archive moves what is older than --older-than into another folder, and verifies there\n"
-        "too: LOWWATER_STATE_DIR=FOLDER lowwater runs --verify.",
+        "too: LOWWATER_STATE_DIR=FOLDER lowwater runs --verify --as-archive.",
         examples=(
             "lowwater runs",
             "lowwater runs --verify --json",
@@ -36,6 +36,11 @@ def add_parser(verbs: Verbs) -> None:
         ),
     )
     parser.add_argument("--verify", action="store_true", help="check the journal's hash chain")
+    parser.add_argument(
+        "--as-archive",
+        action="store_true",
+        help="with --verify or --export: this folder is one that --archive made",
+    )
     parser.add_argument("--export", metavar="FILE", help="write the journal to FILE.json or .csv")
     runs_archive.add_flags(parser)
 
@@ -54,14 +59,16 @@ def run(args: argparse.Namespace) -> int:
             "--older-than says what --archive moves",
             "Give --archive FOLDER too.",
         )
+    if args.as_archive and not (args.verify or args.export):
+        raise UsageError("--as-archive says what --verify checks", "Give --verify too.")
     if args.export:
         _check_export(args.export)
     with context.open_journal(context.read_settings(args)) as journal:
         rows = [r for r in journal.runs() if args.cluster in (None, r.cluster_id, r.cluster_name)]
         found = [_row(journal.run(row.run_id)) for row in rows]
-        verification = journal.verify() if args.verify else None
+        verification = journal.verify(as_archive=args.as_archive) if args.verify else None
         if args.export:
-            files.write_text(args.export, _exported(journal, args.export, rows, args.cluster))
+            files.write_text(args.export, _exported(journal, args, rows))
     value: dict[str, Any] = {"runs": found, "calibration": calibration.to_json(rows)}
     text = _text(found)
     if args.export:
@@ -94,11 +101,13 @@ def _check_export(path: str) -> None:
     files.check_writable(path)
 
 
-def _exported(journal: Journal, path: str, rows: list[RunRow], cluster: str | None) -> str:
+def _exported(journal: Journal, args: argparse.Namespace, rows: list[RunRow]) -> str:
     from dashboard.purge.journal_export import as_csv, as_json
 
-    chosen = [row.run_id for row in rows] if cluster else None
-    return (as_json if path.endswith(".json") else as_csv)(journal, chosen)
+    chosen = [row.run_id for row in rows] if args.cluster else None
+    if args.export.endswith(".json"):
+        return as_json(journal, chosen, as_archive=args.as_archive)
+    return as_csv(journal, chosen)
 
 
 def _row(view: RunView) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     """Archive, and tell what was moved. Raises as `archive` does, UsageError and ROLE_TOO_LOW."""
     from dashboard.purge.journal_archive import archive
 
-    others = [f"--{name}" for name in ("verify", "export", "cluster") if getattr(args, name)]
+    names = ("verify", "as_archive", "export", "cluster")
+    others = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
     if others:
         raise UsageError(
             f"--archive goes without {others[0]}: it moves the runs of every cluster here",

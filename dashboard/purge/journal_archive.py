@@ -80,13 +80,6 @@ def archive(
     JournalError JOURNAL_BROKEN for a chain that does not verify, UsageError ARCHIVE_FOLDER_INVALID,
     RefusedError ARCHIVE_MISMATCH when `folder` holds something else.
     """
-    chain, checked = journal.verify_on(Chain())
-    if not checked.ok:
-        raise JournalError(
-            f"the journal does not verify, so nothing is moved: {checked.problems[0]}",
-            "See what is wrong with: lowwater runs --verify.",
-            code="JOURNAL_BROKEN",
-        )
     path = folder / "journal.sqlite"
     if journal.is_archive() or path.resolve() == journal.file.path.resolve():
         raise UsageError(
@@ -94,10 +87,19 @@ def archive(
             "Name a folder beside the journal's own, and the state_dir of a journal that grows.",
             code="ARCHIVE_FOLDER_INVALID",
         )
+    chain, checked = journal.verify_on(Chain())
+    if not checked.ok:
+        raise JournalError(
+            f"the journal does not verify, so nothing is moved: {checked.problems[0]}",
+            "See what is wrong with: lowwater runs --verify.",
+            code="JOURNAL_BROKEN",
+        )
     spans = Spans.read(journal.file, before)
     if spans.through >= chain.first:
         _make(path, journal, who, now)
-    said = {"folder": str(folder.resolve()), "who": who, "from_where": from_where}
+    said: dict[str, Any] = {"folder": str(folder.resolve()), "who": who, "from_where": from_where}
+    if chain.read_only is not None:  # where a link that stays tells it anew, that one counts
+        said["read_only"] = chain.read_only
     first, runs = chain.first, 0
     switches = _switches(journal, "kind='archived' ORDER BY seq DESC LIMIT 1")
     with journal.file.attached(path) if spans.through >= first else nullcontext():

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dashboard.errors import JournalError
 from dashboard.purge.journal_file import FIRST_HASH, link
 from dashboard.purge.journal_pack import unpack
 
-_READ = {"queued", "run", "policy", "asked", "approved", "rejected", "archived"}
+_READ = {
+    "queued", "run", "policy", "asked", "approved", "rejected", "archived", "read-only",
+}  # fmt: skip
 _REQUESTS = {"asked", "approved", "rejected"}
 
 PolicyKey = tuple[str, str]
 Switch = tuple[bool, str]
+# How a stored run differs from its link `queued`, by run id and the link's body.
+Compare = Callable[[str, Mapping[str, Any]], list[str]]
+_NEVER: tuple[bool, str | None] = (False, None)
 
 
 class Chain:
@@ -36,6 +41,8 @@ class Chain:
         self._carried: dict[PolicyKey, Switch] = {}
         self._requests: dict[str, dict[str, Any]] = {}
         self._archived: set[tuple[int, str]] = set()
+        self._read_only: tuple[bool, str | None] | None = None
+        self._carried_read_only: tuple[bool, str | None] | None = None
 
     @property
     def entries(self) -> int:
@@ -47,8 +54,17 @@ class Chain:
         """The last switch of each policy, by cluster id and name: on or off, its definition."""
         return {**self._carried, **self._switched}
 
-    def fold(self, rows: Iterable[sqlite3.Row]) -> None:
-        """Take the rows of `entries` that follow the newest one, by number."""
+    @property
+    def read_only(self) -> tuple[bool, str | None] | None:
+        """The switch that stops every purge, and who set it last; None: no link here tells."""
+        told = self._read_only or self._carried_read_only
+        return _NEVER if told is None and self.first == 1 else told
+
+    def fold(self, rows: Iterable[sqlite3.Row], compare: Compare | None = None) -> None:
+        """Take the rows of `entries` that follow the newest one, by number.
+
+        What `compare` tells of each run that was queued becomes a problem of the chain.
+        """
         for row in rows:
             if self.newest == 0:
                 self.first, self.newest = row["seq"], row["seq"] - 1
@@ -58,9 +74,13 @@ class Chain:
             if row["kind"] not in _READ:  # most of the chain's bytes
                 continue
             try:
-                self._hear(row["kind"], row["run_id"], dict(json.loads(unpack(row["body"]))))
+                body = dict(json.loads(unpack(row["body"])))
+                self._hear(row["kind"], row["run_id"], body)
             except (ValueError, TypeError, RecursionError, JournalError):
                 self.problems.append(f"entry {row['seq']} cannot be read")
+                continue
+            if compare is not None and row["kind"] == "queued" and row["run_id"]:
+                self.problems += compare(row["run_id"], body)
 
     def unexplained_start(self) -> list[str]:
         """That the chain begins later than at 1, unless a link tells where the rest was moved."""
@@ -96,6 +116,13 @@ class Chain:
             if told.get((cluster_id, name)) != kept.get((cluster_id, name))
         ]
 
+    def wrong_read_only(self, rows: Iterable[sqlite3.Row]) -> list[str]:
+        """That the switch which stops every purge is not as the chain tells, if it does."""
+        kept = next(((bool(row["value"]), row["who"]) for row in rows), _NEVER)
+        if self.read_only in (None, kept):
+            return []
+        return ["the read-only switch is not as the chain tells"]
+
     def wrong_requests(self, rows: Iterable[sqlite3.Row]) -> list[str]:
         """Requests whose plan, requester or decision is not the one that the chain tells."""
         kept = {
@@ -128,8 +155,13 @@ class Chain:
         elif kind == "policy":
             key = (str(body.get("cluster_id")), str(body.get("policy")))
             self._switched[key] = (body.get("enabled") is True, str(body.get("definition_sha256")))
+        elif kind == "read-only":
+            self._read_only = (body.get("read_only") is True, body.get("who"))
         elif kind == "archived":
             self._archived.add((body.get("through_seq", 0), str(body.get("hash"))))
+            if "read_only" in body:
+                value, who = body["read_only"]
+                self._carried_read_only = (value, who)
             for cluster_id, name, enabled, definition in body.get("policies", ()):
                 self._carried[cluster_id, name] = (enabled, definition)
         elif kind in _REQUESTS:

@@ -25,13 +25,15 @@ _PARTITION_COLUMNS = (
 )  # fmt: skip
 
 
-def as_json(journal: JournalReads, run_ids: Collection[str] | None = None) -> str:
+def as_json(
+    journal: JournalReads, run_ids: Collection[str] | None = None, *, as_archive: bool = False
+) -> str:
     """All runs, or those named, with plans and partitions, and the whole chain of entries.
 
     `entries` has the runs that `run_ids` leaves out too: a part of a chain cannot be verified.
     Raises JournalError.
     """
-    checked = journal.verify()
+    checked = journal.verify(as_archive=as_archive)
     document = {
         "runs": [_run(journal, view) for view in _chosen(journal, run_ids)],
         "entries": [asdict(entry) for entry in journal.entries()],

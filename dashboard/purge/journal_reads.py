@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dashboard.purge import journal_file
 from dashboard.purge.journal_chain import Chain
 from dashboard.purge.journal_file import JournalFile
 from dashboard.purge.journal_pack import Stored, changed, unpack
+from dashboard.purge.journal_queued import not_as_queued
 from dashboard.purge.journal_rows import Entry, PartitionRow, RunRow, RunView, Verification
 from dashboard.purge.journal_tables import (
     move_row,
@@ -35,6 +37,7 @@ _RUN_STATES = """SELECT run_id, state, plan_sha256,
   FROM runs"""
 _REQUEST_STATES = """SELECT request_id, plan_sha256, requester, mode, state, decided_by, run_id
   FROM purge_requests"""
+_READ_ONLY = "SELECT value, who FROM switches WHERE name='read_only'"
 _FOLDED_AT_ONCE = 500
 _AT_ONCE = 100
 
@@ -130,12 +133,18 @@ class JournalReads:
         return bool(self.file.rows(sql, plan_sha256, token))
 
     def plan(self, run_id: str) -> Plan:
-        """The plan that a run was queued with, verified again."""
-        row = self.file.rows("SELECT plan FROM runs WHERE run_id=?", run_id)[0]
+        """The plan that a run was queued with, verified again.
+
+        Raises JournalError JOURNAL_BROKEN for one that was changed, or is another run's.
+        """
+        row = self.file.rows("SELECT plan, plan_sha256 FROM runs WHERE run_id=?", run_id)[0]
         try:
-            return Plan.from_json_text(unpack(row["plan"]), f"the plan of run {run_id}")
+            plan = Plan.from_json_text(unpack(row["plan"]), f"the plan of run {run_id}")
         except (PlanError, RefusedError) as error:
             raise changed() from error
+        if plan.sha256 != row["plan_sha256"]:
+            raise changed()
+        return plan
 
     def entries(
         self, run_id: str | None = None, *, after: int = 0, limit: int | None = None
@@ -163,32 +172,46 @@ class JournalReads:
         """The number of the newest link of the chain; 0: none. It tells cheaply what is new."""
         return int(self.file.rows("SELECT max(seq) AS seq FROM entries")[0]["seq"] or 0)
 
-    def verify(self) -> Verification:
-        """Check the whole chain, and that runs, policies and requests are as it tells."""
-        return self.verify_on(Chain())[1]
+    def verify(self, *, as_archive: bool = False) -> Verification:
+        """Check the whole chain, and that runs, policies and requests are as it tells.
 
-    def verify_on(self, chain: Chain) -> tuple[Chain, Verification]:
+        `as_archive`: the file is one that `archive` made. It may begin anywhere and knows no
+        switches, so that whoever looks must say so: no mark in a file is believed.
+        """
+        return self.verify_on(Chain(), as_archive=as_archive)[1]
+
+    def verify_on(self, chain: Chain, *, as_archive: bool = False) -> tuple[Chain, Verification]:
         """The same from where `chain` was folded to: only what is new is read; and the next one.
 
-        What was changed behind its back in links folded before is not seen: begin anew for that.
+        What was changed behind its back in links folded before, and in what those of them that
+        queued a run froze, is not seen: begin anew for that.
         """
         self._fold(chain)
         with self.file.reading():  # runs and links of one moment, or one contradicts the other
             folded = chain if self._begins_with(chain) else Chain()
             self._fold(folded)
             cut = self._cut_since(chain)
-            wrong = folded.wrong_runs(self.file.rows(_RUN_STATES))
+            wrong = self._wrongly_marked(as_archive=as_archive)
+            wrong += folded.wrong_runs(self.file.rows(_RUN_STATES))
             wrong += folded.wrong_requests(self.file.rows(_REQUEST_STATES))
-            if not self.is_archive():
+            if not as_archive:
                 wrong += folded.unexplained_start()
                 wrong += folded.wrong_switches(self.file.rows("SELECT * FROM policy_switches"))
+                wrong += folded.wrong_read_only(self.file.rows(_READ_ONLY))
         found = Verification(folded.entries, (*folded.problems, *wrong, *cut), folded.first)
         return (chain if cut else folded), found
 
     def _fold(self, chain: Chain) -> None:
         sql = "SELECT * FROM entries WHERE seq>? ORDER BY seq LIMIT ?"
         while rows := self.file.rows(sql, chain.newest, _FOLDED_AT_ONCE):
-            chain.fold(rows)
+            chain.fold(rows, partial(not_as_queued, self.file))
+
+    def _wrongly_marked(self, *, as_archive: bool) -> list[str]:
+        """That the file is not marked as what it is said to be."""
+        marked = self.is_archive()
+        if marked and not as_archive:
+            return ["it is marked as an archive: if it is one, verify it with --as-archive"]
+        return ["it is not marked as an archive"] if as_archive and not marked else []
 
     def _begins_with(self, chain: Chain) -> bool:
         """Whether the journal's oldest link is still the one that the fold began with."""
@@ -218,7 +241,7 @@ class JournalReads:
 
     def read_only(self) -> bool:
         """Whether the journal's switch stops every purge."""
-        rows = self.file.rows("SELECT value FROM switches WHERE name='read_only'")
+        rows = self.file.rows(_READ_ONLY)
         return bool(rows and rows[0]["value"])
 
     def stale(self, older_than: timedelta, now: datetime) -> list[RunRow]:

@@ -90,6 +90,7 @@ CASES = [
     usage("an archive in the journal's own folder", "runs --archive state", "state",
           "ARCHIVE_FOLDER_INVALID"),
     usage("an age without an archive", "runs --older-than 90d", "--archive"),
+    usage("an archive that nobody verifies", "runs --as-archive", "--verify"),
     usage("an archive that is verified too", "runs --archive kept --verify", "--verify"),
     usage("a delete without a file", f"delete-records {LOCAL}", "--offset-json-file"),
     usage("a delete without a broker", "delete-records --offset-json-file offsets.json",

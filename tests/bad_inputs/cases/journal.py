@@ -43,6 +43,16 @@ CASES = [
     edited("a run gone", "DELETE FROM entries WHERE kind='queued'"),
     edited("a policy switched on by hand", "INSERT INTO policy_switches VALUES "
            "('c','p',1,'x','eve','2026-03-01T04:00:00.000Z','here')"),
+    edited("another name of who queued a run", "UPDATE runs SET who='eve'"),
+    edited("another sentence than was typed", "UPDATE runs SET typed='yes'"),
+    edited("another plan than was queued", "UPDATE runs SET plan='{}'"),
+    edited("a run's partition that is gone", "DELETE FROM run_partitions WHERE partition=0"),
+    edited("purges allowed again by hand", "INSERT INTO switches VALUES "
+           "('read_only',0,'eve','2026-03-01T04:00:00.000Z')"),
+    edited("marked as an archive", "INSERT INTO switches VALUES "
+           "('archive',1,'eve','2026-03-01T04:00:00.000Z')"),
+    Case("verified as an archive that it is not", None, "runs --verify --as-archive",
+         "JOURNAL_BROKEN", 70, "not marked"),
     edited("a run's time that is none", "UPDATE runs SET queued_at='noon'", words=RUN),
     edited("a run's time without a zone", "UPDATE runs SET closed_at='2026-03-01T04:00:00'",
            words=RUN),

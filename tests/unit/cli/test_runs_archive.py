@@ -54,7 +54,9 @@ def test_an_archive_answers_like_any_journal(
     assert here["verification"] == {"ok": True, "entries": 1, "first_entry": 3, "problems": []}
 
     monkeypatch.setenv("LOWWATER_STATE_DIR", "kept")
-    there = told(capsys, "--verify")
+    there = told(capsys, "--verify", code=70)  # whoever looks says that it is an archive
+    assert "--as-archive" in there["verification"]["problems"][0]
+    there = told(capsys, "--verify", "--as-archive")
     assert there["runs"] == before
     assert there["verification"] == {"ok": True, "entries": 2, "first_entry": 1, "problems": []}
     assert main(["run", run_id]) == 2  # its partitions are as they were: not purged

@@ -193,6 +193,15 @@ def test_a_change_behind_its_back_is_found(journal: Journal, sql: str) -> None:
     assert not journal.verify().ok
 
 
+def test_a_plan_that_is_another_one_than_was_queued_is_refused(journal: Journal) -> None:
+    run_id, _ = insert(journal, free_plan())
+    other = free_plan(created_by="eve").to_json_text()  # whole, with its own right hash
+    journal.file.rows("UPDATE runs SET plan=?", other)
+    with pytest.raises(JournalError) as refused:
+        journal.plan(run_id)
+    assert refused.value.code == "JOURNAL_BROKEN"
+
+
 def test_an_unknown_run_is_named(journal: Journal) -> None:
     with pytest.raises(UsageError, match="no run x1") as refused:
         journal.run("x1")

@@ -18,6 +18,7 @@ from dashboard.errors import JournalError, LowwaterError, RefusedError, UsageErr
 from dashboard.purge import journal_archive
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_archive import Archived, archive
+from dashboard.purge.journal_chain import Chain
 from dashboard.purge.journal_rows import Options
 from dashboard.purge.requests import Approval, Asked
 from tests.unit.purge.facts_of import NOW
@@ -86,8 +87,9 @@ def test_what_is_old_moves_and_both_journals_verify(journal: Journal, tmp_path: 
     assert {r.run_id for r in kept.runs()} == set(old)
     assert [r.run_id for r in journal.runs()] == [young]
     assert {**telling(kept), **telling(journal)} == before
-    assert (kept.verify().problems, journal.verify().problems) == ((), ())
-    assert (kept.verify().first_entry, kept.verify().entries) == (1, 12)
+    found = kept.verify(as_archive=True)
+    assert (found.problems, journal.verify().problems) == ((), ())
+    assert (found.first_entry, found.entries) == (1, 12)
     assert journal.verify().first_entry == 13
     assert {e.kind for e in journal.entries(after=newest)} == {"archived"}
     assert kept.read_only()
@@ -106,8 +108,9 @@ def test_an_archive_grows_and_a_new_folder_begins_where_it_ended(
     assert move(journal, tmp_path / "b", 8).runs == 2
     first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
     assert {**telling(first), **telling(second), **telling(journal)} == before
-    assert [j.verify().problems for j in (first, second, journal)] == [()] * 3
-    assert second.verify().first_entry == first.newest_entry() + 1
+    assert [j.verify(as_archive=True).problems for j in (first, second)] == [()] * 2
+    assert journal.verify().problems == ()
+    assert second.verify(as_archive=True).first_entry == first.newest_entry() + 1
     assert [e.hash for e in first.entries()][-1] == second.entries()[0].previous_hash
     first.close()
     second.close()
@@ -152,7 +155,7 @@ def test_requests_leave_with_their_runs_or_when_they_expired(
     assert [r.request_id for r in journal.requests()] == [waiting]
     kept = opened(tmp_path / "a")
     assert len(kept.requests()) == 3
-    assert (kept.verify().problems, journal.verify().problems) == ((), ())
+    assert (kept.verify(as_archive=True).problems, journal.verify().problems) == ((), ())
     kept.close()
     assert move(journal, tmp_path / "a", 21).held_by == waiting
 
@@ -179,6 +182,65 @@ def test_the_switch_of_a_policy_is_carried_on(journal: Journal, tmp_path: Path) 
     assert journal.verify().problems == (
         "policy off of cluster c1 is not switched as the chain tells",
     )
+
+
+def test_the_read_only_switch_is_carried_on(journal: Journal, tmp_path: Path) -> None:
+    journal.set_read_only(True, "eve", NOW)
+    journal.set_read_only(False, "ann", NOW + 1 * DAY)
+    for day in (2, 3):
+        end(journal, begin(journal, day), day)
+    for day in (1, 3, 9):
+        move(journal, tmp_path / "a", day, at_once=1)
+        assert journal.verify().problems == ()
+    assert not [e for e in journal.entries() if e.kind == "read-only"]
+    journal.file.rows("UPDATE switches SET value=1, who='eve'")
+    assert journal.verify().problems == ("the read-only switch is not as the chain tells",)
+    journal.set_read_only(True, "ann", NOW + 10 * DAY)  # a link that tells it anew
+    assert journal.verify().ok
+
+
+def test_what_an_archive_of_an_earlier_version_does_not_carry_is_not_compared(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Chain, "read_only", None)
+    journal.set_read_only(True, "ann", NOW)
+    move(journal, tmp_path / "a", 1)
+    monkeypatch.undo()
+    (archived,) = journal.entries()
+    assert "read_only" not in archived.body
+    assert journal.verify().ok
+    journal.set_read_only(False, "ann", NOW + 2 * DAY)
+    journal.file.rows("UPDATE switches SET value=1")
+    assert journal.verify().problems == ("the read-only switch is not as the chain tells",)
+
+
+def test_a_journal_that_was_made_an_archive_of_does_not_verify(
+    journal: Journal, tmp_path: Path
+) -> None:
+    for day in range(3):
+        end(journal, begin(journal, day), day)
+    newest = journal.entries()[-1].seq
+    journal.set_read_only(False, "ann", NOW)
+    journal.file.rows("DELETE FROM entries WHERE seq<=?", newest)
+    for table in ("runs", "run_partitions", "run_topics"):
+        journal.file.rows(f"DELETE FROM {table}")
+    missing = f"entry {newest} is missing before entry {newest + 1}"
+    assert journal.verify().problems == (missing,)
+    journal.file.rows("INSERT INTO switches VALUES ('archive',1,'eve','2026-01-01T00:00:00.000Z')")
+    marked = "it is marked as an archive: if it is one, verify it with --as-archive"
+    assert journal.verify().problems == (marked, missing)
+
+
+def test_an_archive_verifies_only_for_who_says_that_it_is_one(
+    journal: Journal, tmp_path: Path
+) -> None:
+    end(journal, begin(journal, 0), 0)
+    move(journal, tmp_path / "a", 5)
+    kept = opened(tmp_path / "a")
+    assert kept.verify(as_archive=True).ok
+    assert "marked as an archive" in kept.verify().problems[0]
+    assert journal.verify(as_archive=True).problems == ("it is not marked as an archive",)
+    kept.close()
 
 
 @pytest.mark.parametrize(
@@ -339,12 +401,14 @@ def test_killed_before_any_statement_nothing_is_lost(tmp_path: Path, offset: int
         kills += 1
         journal, kept = opened(state), opened(folder)
         assert {**telling(kept), **telling(journal)} == before
-        assert (journal.verify().problems, kept.verify().problems) == ((), ())
+        # Killed before it was marked, it is an empty journal.
+        told = kept.verify(as_archive=kept.is_archive()).problems
+        assert (journal.verify().problems, told) == ((), ())
         journal.close()
         kept.close()
     journal, kept = opened(state), opened(folder)
     assert (telling(journal), telling(kept)) == ({}, before)
-    assert (journal.verify().problems, kept.verify().problems) == ((), ())
+    assert (journal.verify().problems, kept.verify(as_archive=True).problems) == ((), ())
     assert kills > 10
     journal.close()
     kept.close()
@@ -388,6 +452,6 @@ def test_whatever_interleaves_nothing_is_lost(
     assert {**told, **telling(kept), **telling(journal)} == told
     assert {*telling(kept), *telling(journal)} == told.keys()
     if kept.is_archive():
-        assert kept.verify().problems == ()
+        assert kept.verify(as_archive=True).problems == ()
     kept.close()
     journal.close()

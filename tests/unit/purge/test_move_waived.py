@@ -13,6 +13,7 @@ import pytest
 from dashboard.errors import BrokerError, ClusterError, JournalError
 from dashboard.purge import carrying, unsent
 from dashboard.purge.journal import Journal
+from dashboard.purge.journal_file import append
 from dashboard.purge.journal_rows import RunView
 from dashboard.purge.lifting import Waiver
 from dashboard.purge.plan import Plan
@@ -296,6 +297,9 @@ def test_a_run_that_an_older_version_queued_is_still_carried_out(tmp_path: Path)
     with room.journal.file.write() as db:
         db.execute("DROP TABLE run_moves")
         db.execute("UPDATE runs SET options=?", (json.dumps(old),))
+        (queued,) = room.journal.entries()
+        db.execute("DELETE FROM entries")
+        append(db, run_id, "queued", {**queued.body, "options": json.dumps(old)}, NOW)
     room.journal.close()
     room.journal = Journal(tmp_path / "journal.sqlite")
     assert room.execution(run_id).execute() == "done"
