@@ -12,7 +12,6 @@ from dashboard.model import (
     ConfigEntry,
     Group,
     GroupListing,
-    GroupOffset,
     LogDirsAnswer,
     PartitionOffsets,
     Reassignment,
@@ -60,10 +59,25 @@ class PartitionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberedOffset:
+    """What a kept snapshot, or a plan, last saw of a group; `topic_id` None where it is not known.
+
+    `committed_offset` None: the group is known to have read a topic of that name, no more.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    committed_offset: int | None
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GroupClaim:
     """A group's offset on one partition; `remembered` when only a kept snapshot shows it.
 
-    Of a share group it is its start offset, None where the group has not begun.
+    Of a share group it is its start offset, None where the group has not begun. A remembered
+    None was committed on another topic of that name: where the group reads here is unknown.
     """
 
     group_id: str
@@ -93,7 +107,7 @@ def read_facts(
     topics: Iterable[str],
     *,
     cluster_name: str,
-    remembered: Iterable[GroupOffset],
+    remembered: Iterable[RememberedOffset],
     now: datetime,
     readings: Mapping[str, TopicReading] | None = None,
 ) -> PlanFacts:
@@ -118,14 +132,15 @@ def read_facts(
     configs = config_values(entries.result())
     _configs_known(configs, names)
     listing = groups.result()
+    partitions = partition_facts(states, offsets.result(), moving.result(), log_dirs.result())
     return PlanFacts(
         cluster_id=cluster_id.result(),
         cluster_name=cluster_name,
         read_at=now,
-        partitions=partition_facts(states, offsets.result(), moving.result(), log_dirs.result()),
+        partitions=partitions,
         configs=configs,
         groups={g.group_id: g for g in listing.groups},
-        claims=claims_of(listing, remembered, set(names)),
+        claims=claims_of(listing, remembered, partitions),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         share_topics=share_topics(listing),
@@ -171,30 +186,47 @@ def partition_facts(
 
 
 def claims_of(
-    listing: GroupListing, remembered: Iterable[GroupOffset], topics: set[str]
+    listing: GroupListing,
+    remembered: Iterable[RememberedOffset],
+    partitions: Mapping[TopicPartition, PartitionFacts],
 ) -> dict[TopicPartition, tuple[GroupClaim, ...]]:
-    """Every group's offset per partition: the live one, else the last one remembered.
+    """Every group's offset per partition of these topics: the live one, else the remembered one.
 
     A live group without a commit on a partition it once committed counts at the remembered
-    offset too: an expired offset is not a read record. A share group that has not begun on a
-    partition stands there with None, whatever is remembered.
+    offset too: an expired offset is not a read record. One of an earlier topic of that name is
+    None: its group may read here, and has read nothing that is known. A share group that has not
+    begun on a partition stands there with None, whatever is remembered.
     """
     share = {g.group_id for g in listing.groups if g.type == "share"}
+    topics = {key.topic for key in partitions}
     found: dict[TopicPartition, dict[str, GroupClaim]] = {}
-    for offset in remembered:
-        if offset.topic in topics and offset.committed_offset is not None:
-            key = TopicPartition(offset.topic, offset.partition)
-            claim = GroupClaim(offset.group_id, offset.committed_offset, remembered=True)
-            found.setdefault(key, {})[offset.group_id] = claim
-    for offset in listing.offsets:
-        if offset.topic not in topics or offset.error:
+    for kept in remembered:
+        if kept.topic in topics:
+            key = TopicPartition(kept.topic, kept.partition)
+            offset = kept.committed_offset if _of_this_log(kept, partitions.get(key)) else None
+            claim = GroupClaim(kept.group_id, offset, remembered=True)
+            found.setdefault(key, {})[kept.group_id] = claim
+    for live in listing.offsets:
+        if live.topic not in topics or live.error:
             continue
-        if offset.committed_offset is not None or offset.group_id in share:
-            key = TopicPartition(offset.topic, offset.partition)
-            found.setdefault(key, {})[offset.group_id] = GroupClaim(
-                offset.group_id, offset.committed_offset
+        if live.committed_offset is not None or live.group_id in share:
+            key = TopicPartition(live.topic, live.partition)
+            found.setdefault(key, {})[live.group_id] = GroupClaim(
+                live.group_id, live.committed_offset
             )
     return {key: tuple(by[g] for g in sorted(by)) for key, by in found.items()}
+
+
+def _of_this_log(kept: RememberedOffset, seen: PartitionFacts | None) -> bool:
+    """Whether an offset can have been committed on the partition as it is now (KIP-516 ids).
+
+    Nobody has read past the high watermark, so an offset above it is of another log.
+    """
+    if seen is None or kept.committed_offset is None:
+        return False
+    if kept.topic_id and seen.topic_id and kept.topic_id != seen.topic_id:
+        return False
+    return seen.high_watermark is None or kept.committed_offset <= seen.high_watermark
 
 
 def share_topics(listing: GroupListing) -> dict[str, frozenset[str]]:

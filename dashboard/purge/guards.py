@@ -7,12 +7,13 @@ before sending), and is the moment bad (asked when planning). Texts are in `guar
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from dashboard.guard_texts import guard, is_system_topic, share_why
 from dashboard.model import Guard, TopicPartition
-from dashboard.purge.facts import PartitionFacts, PlanFacts
+from dashboard.purge.facts import GroupClaim, PartitionFacts, PlanFacts
+from dashboard.purge.readers import Readers, readers
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.unseen_readers import reading_of
 from dashboard.settings import TopicDeclaration
@@ -28,14 +29,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareReach:
-    """The topics that a share group reads; unknown where there is none, or with an `error`."""
-
-    topics: frozenset[str]
-    error: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Judge:
     """Facts prepared once, so that 100,000 partitions are judged in seconds."""
 
@@ -44,8 +37,7 @@ class Judge:
     declarations: Mapping[str, TopicDeclaration]
     most_partitions: int
     planned_partitions: int
-    topic_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    share_groups: Mapping[str, ShareReach] = field(default_factory=dict)
+    readers: Readers
 
     def findings(self, key: TopicPartition, target: ResolvedTarget) -> list[Finding]:
         """Every guard on one partition for its target, in a fixed order."""
@@ -88,19 +80,23 @@ class Judge:
 
     def _reader_findings(self, seen: PartitionFacts, target_offset: int) -> Iterator[Finding]:
         claims = {
-            c.group_id: c.committed_offset
+            c.group_id: c
             for c in self.facts.claims.get(seen.key, ())
             if c.group_id not in self.waived
         }
-        for group_id, committed in claims.items():
+        for group_id, claim in claims.items():
+            committed = claim.committed_offset
             if committed is not None and committed < target_offset:
                 yield Finding(_unread(seen, group_id, committed, target_offset), group_id)
-        groups = self.topic_groups.get(seen.topic, ())
+        groups = self.readers.of_topic.get(seen.topic, ())
         if not groups:
             yield Finding(guard("no-committed-offset", who="No group"))
         for group_id in groups:
-            if group_id not in claims and group_id not in self.share_groups:
+            if group_id not in self.readers.share and not _is_known(claims.get(group_id)):
                 yield self._without_commit(seen.key, group_id)
+        for group_id in self.readers.misplaced.get(seen.topic, ()):
+            who = f"Group {group_id}, whose last known offset is not of this log,"
+            yield Finding(guard("no-committed-offset", who=who), group_id)
         yield from self._share_findings(seen, claims)
 
     def _without_commit(self, key: TopicPartition, group_id: str) -> Finding:
@@ -110,11 +106,11 @@ class Judge:
         return Finding(guard("no-committed-offset", who=f"Group {group_id}"), group_id)
 
     def _share_findings(
-        self, seen: PartitionFacts, claims: Mapping[str, int | None]
+        self, seen: PartitionFacts, claims: Mapping[str, GroupClaim]
     ) -> Iterator[Finding]:
-        for group_id, reach in self.share_groups.items():
+        for group_id, reach in self.readers.share.items():
             known = bool(reach.topics) and not reach.error
-            if known and (seen.topic not in reach.topics or claims.get(group_id) is not None):
+            if known and (seen.topic not in reach.topics or _is_known(claims.get(group_id))):
                 continue
             why = share_why(reads_topic=known, error=reach.error)
             yield Finding(guard("share-group", group_id=group_id, why=why), group_id)
@@ -180,8 +176,7 @@ def judge(
         declarations,
         most_partitions,
         planned_partitions,
-        _topic_groups(facts, waived),
-        _share_groups(facts, waived),
+        readers(facts, waived),
     )
 
 
@@ -199,36 +194,14 @@ def changelog_reason(topic: str, cleanup_policy: str | None) -> str | None:
     return None
 
 
-def _topic_groups(facts: PlanFacts, waived: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """The groups of each topic: a commit on any partition of it, or a member that reads it."""
-    found: dict[str, set[str]] = {}
-    for key, claims in facts.claims.items():
-        found.setdefault(key.topic, set()).update(c.group_id for c in claims)
-    for group in facts.groups.values():
-        for key in group.assigned:
-            found.setdefault(key.topic, set()).add(group.group_id)
-    return {topic: tuple(sorted(ids - set(waived))) for topic, ids in found.items()}
-
-
-def _share_groups(facts: PlanFacts, waived: Collection[str]) -> dict[str, ShareReach]:
-    """Where each share group may want records: where it has a start offset, or a member reads.
-
-    Those without members keep their start offsets.
-    """
-    return {
-        group_id: ShareReach(
-            facts.share_topics.get(group_id, frozenset()) | {key.topic for key in group.assigned},
-            group.error,
-        )
-        for group_id, group in facts.groups.items()
-        if group.type == "share" and group_id not in waived
-    }
-
-
 def _without_target(target: ResolvedTarget) -> Finding:
     if target.problem:
         return Finding(guard("target-unresolved", why=target.problem))
     return Finding(guard("no-committed-offset", who="No group"))
+
+
+def _is_known(claim: GroupClaim | None) -> bool:
+    return claim is not None and claim.committed_offset is not None
 
 
 def _unread(seen: PartitionFacts, group_id: str, committed: int, target_offset: int) -> Guard:

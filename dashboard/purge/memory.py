@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dashboard.errors import StoreError
-from dashboard.model import GroupOffset, TopicPartition
+from dashboard.model import TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
-from dashboard.purge.facts import PlanFacts
+from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import Settings, TopicDeclaration, declaration
@@ -17,10 +17,11 @@ from dashboard.snapshots import ClusterStore
 _TRIES = 3
 
 
-def remembered(store: ClusterStore, topics: Iterable[str]) -> list[GroupOffset]:
+def remembered(store: ClusterStore, topics: Iterable[str]) -> list[RememberedOffset]:
     """The last known offset of every group on `topics`, from the findings and newer snapshots.
 
-    A group that is gone today still counts there until it is waived. Raises StoreError.
+    A group that is gone today still counts there until it is waived. Each offset names the id of
+    the topic that it was committed on. Raises StoreError.
     """
     wanted = sorted(set(topics))
     for _ in range(_TRIES):
@@ -33,8 +34,8 @@ def remembered(store: ClusterStore, topics: Iterable[str]) -> list[GroupOffset]:
     return _remembered(store, wanted)
 
 
-def _remembered(store: ClusterStore, wanted: list[str]) -> list[GroupOffset]:
-    found: dict[tuple[str, str, int], GroupOffset] = {}
+def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset]:
+    found: dict[tuple[str, str, int], RememberedOffset] = {}
     analysis = store.latest("findings")
     after = ""
     if analysis is not None:
@@ -108,13 +109,14 @@ def declarations(
 
 
 def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> list[dict[str, Any]]:
-    dictionary = store.read("snapshots", snapshot, "topics", columns=["topic_no", "topic"])
-    names = {r["topic_no"]: r["topic"] for r in dictionary.to_pylist() if r["topic"] in topics}
-    if not names:
+    columns = ["topic_no", "topic", "topic_id"]
+    dictionary = store.read("snapshots", snapshot, "topics", columns=columns)
+    named = {r["topic_no"]: r for r in dictionary.to_pylist() if r["topic"] in topics}
+    if not named:
         return []
     rows = store.read("snapshots", snapshot, "group_offsets")
-    found = rows.filter(_among("topic_no", sorted(names))).to_pylist()
-    return [{**row, "topic": names[row["topic_no"]]} for row in found]
+    found = rows.filter(_among("topic_no", sorted(named))).to_pylist()
+    return [{**row, **named[row["topic_no"]]} for row in found]
 
 
 def _among(column: str, values: list[Any]) -> Any:
@@ -124,7 +126,7 @@ def _among(column: str, values: list[Any]) -> Any:
     return pc.field(column).isin(values)
 
 
-def _keep(found: dict[tuple[str, str, int], GroupOffset], row: Mapping[str, Any]) -> None:
+def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str, Any]) -> None:
     if row["committed_offset"] is not None and row["committed_offset"] >= 0:
         key = (row["group_id"], row["topic"], row["partition"])
-        found[key] = GroupOffset(*key, row["committed_offset"])
+        found[key] = RememberedOffset(*key, row["committed_offset"], row["topic_id"])

@@ -10,7 +10,6 @@ from datetime import datetime
 from dashboard.guard_texts import guard
 from dashboard.model import (
     GroupListing,
-    GroupOffset,
     Guard,
     LogDirsAnswer,
     PartitionOffsets,
@@ -22,6 +21,7 @@ from dashboard.purge.facts import (
     GroupClaim,
     PartitionFacts,
     PlanFacts,
+    RememberedOffset,
     claims_of,
     config_values,
     offset_errors,
@@ -161,7 +161,7 @@ def _facts(
         partitions={k: p for k, p in partitions.items() if k in wanted},
         configs=configs,
         groups={g.group_id: g for g in listing.groups},
-        claims=claims_of(listing, _remembered(plan), names),
+        claims=claims_of(listing, _remembered(plan), partitions),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         share_topics=share_topics(listing),
@@ -188,12 +188,13 @@ def _read(
     return offsets.result(), groups.result(), config_values(configs.result())
 
 
-def _remembered(plan: Plan) -> list[GroupOffset]:
+def _remembered(plan: Plan) -> list[RememberedOffset]:
     # A group of the plan that is gone by now still counts where the plan saw it.
     return [
-        GroupOffset(c.group_id, p.topic, p.partition, c.committed_offset)
+        RememberedOffset(c.group_id, p.topic, p.partition, c.committed_offset, p.topic_id)
         for p in plan.partitions
         for c in p.groups
+        if c.remembered or c.committed_offset is not None
     ]
 
 

@@ -42,6 +42,7 @@ def _found(story: Story) -> Iterator[str]:
         yield from _sent(story, sent.key, sent.target)
     for applied in story.cluster.applied:
         yield from _wanted(story, applied)
+        yield from _remembered(story, applied)
         yield from _same_records(story, applied)
     yield from _purged_once(story)
     yield from _canary_first(story)
@@ -84,6 +85,20 @@ def _wanted(story: Story, done: Applied) -> Iterator[str]:
     if done.sent.at - done.sent.listed_at > RACE:
         age = done.sent.at - done.sent.listed_at
         yield f"{_name(key)} was sent {age:.0f} s after the groups were last listed"
+
+
+def _remembered(story: Story, done: Applied) -> Iterator[str]:
+    """A group that snapshots alone know has read what it committed there, on this very topic."""
+    assert story.plan is not None
+    for kept in story.remembered:
+        alive = kept.group_id in done.sent.listed or kept.group_id in story.plan.waived_groups
+        if TopicPartition(kept.topic, kept.partition) != done.sent.key or alive:
+            continue
+        place = f"{_name(done.sent.key)}: group {kept.group_id}"
+        if kept.topic_id != story.plan.topic_ids[kept.topic]:
+            yield f"{place} is known of an earlier topic alone, and may read this one"
+        elif kept.committed_offset is not None and kept.committed_offset < done.sent.target:
+            yield f"{place} was last seen at {kept.committed_offset}, below {done.sent.target}"
 
 
 def _same_records(story: Story, done: Applied) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from dashboard.model import GroupListing, LeaderLogStart
-from dashboard.purge import execute, readback, recheck, replica_watch, send, states
+from dashboard.purge import execute, facts, readback, recheck, replica_watch, send, states
 from dashboard.purge.facts import claims_of
 from dashboard.purge.journal import Journal
 
@@ -62,6 +62,27 @@ def a_group_born_after_the_plan_is_overlooked() -> Planted:
             lambda _, remembered, names: claims_of(GroupListing((), ()), remembered, names),
         )
     )  # fmt: skip
+
+
+def the_memory_goes_by_topic_name() -> Planted:
+    """What a group committed on a topic that was deleted counts for the new one of its name."""
+    return _remembering(lambda kept: replace(kept, topic_id=None), lambda seen: seen)
+
+
+def an_offset_past_the_end_is_believed() -> Planted:
+    """A snapshot without topic ids says more than was ever written: "then it read everything"."""
+    return _remembering(lambda kept: kept, lambda seen: replace(seen, high_watermark=None))
+
+
+def _remembering(of_memory: Callable[[Any], Any], of_log: Callable[[Any], Any]) -> Planted:
+    def claims(listing: Any, remembered: Any, partitions: Any) -> Any:
+        seen = {key: of_log(partition) for key, partition in partitions.items()}
+        return claims_of(listing, [of_memory(kept) for kept in remembered], seen)
+
+    return _patched(
+        mock.patch.object(facts, "claims_of", claims),
+        mock.patch.object(recheck, "claims_of", claims),
+    )
 
 
 def an_incomplete_list_of_groups_is_enough() -> Planted:
@@ -183,6 +204,8 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         success_is_believed_unread,
         followers_behind_are_overlooked,
         a_group_born_after_the_plan_is_overlooked,
+        the_memory_goes_by_topic_name,
+        an_offset_past_the_end_is_believed,
         an_incomplete_list_of_groups_is_enough,
         the_topic_is_known_by_its_name,
         any_broker_knows_the_topics_id,

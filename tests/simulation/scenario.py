@@ -16,7 +16,7 @@ from unittest import mock
 from dashboard.errors import JournalError, LowwaterError
 from dashboard.purge import execute, facts, readback, recheck, send
 from dashboard.purge.carrying import carry_out
-from dashboard.purge.facts import read_facts
+from dashboard.purge.facts import RememberedOffset, read_facts
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import Options, RunView
 from dashboard.purge.lifting import Override, Waiver
@@ -26,6 +26,7 @@ from dashboard.purge.resolve import resolve
 from dashboard.purge.targets import parse_target
 from dashboard.settings import TopicDeclaration
 from tests.simulation.faults import FAULTS_FOR, Misfortune
+from tests.simulation.past import Past
 from tests.simulation.reads import Faults
 from tests.simulation.seam import ModelCluster
 from tests.simulation.world import World
@@ -72,11 +73,12 @@ def one_thread() -> Iterator[None]:
 
 @dataclass
 class Story:
-    """What a seed led to, for the checks: the model, the plan, the run as it ended, the chain."""
+    """What a seed led to, for the checks: model, memory, plan, the run as it ended, the chain."""
 
     seed: int
     world: World
     cluster: ModelCluster
+    remembered: tuple[RememberedOffset, ...] = ()
     plan: Plan | None = None
     run: RunView | None = None
     run_id: str = ""
@@ -98,6 +100,7 @@ class Scenario:
             Random(seed + 1), brokers, topics,
             unclean=self.rng.random() < 0.3, replication=self.rng.choice((1, 2, 3, 3, 3)),
         )  # fmt: skip
+        self.past = Past(Random(seed + 3), self.world)
         self.stale = self.world.unclean and self.rng.random() < 0.4
         self.mode = self.rng.choice(MODES)
         v3 = frozenset(b for b in self.world.brokers if self.rng.random() < 0.8)
@@ -115,7 +118,9 @@ class Scenario:
     def play(self) -> Story:
         """The whole story. Errors of the product are part of it, not raised."""
         with one_thread():
+            self.past.recreate()
             self._live_before()
+            self.story.remembered = self.past.kept()
             plan = self._plan()
             self.story.plan = plan
             if plan is not None and plan.free_partitions:
@@ -141,7 +146,9 @@ class Scenario:
         names = sorted({key.topic for key in self.world.parts})
         now = self.world.now()
         self.alive = False
-        found = read_facts(self.cluster, names, cluster_name="sim", remembered=(), now=now)
+        found = read_facts(
+            self.cluster, names, cluster_name="sim", remembered=self.story.remembered, now=now
+        )
         declared = {
             n: TopicDeclaration(n, "team", "groups", timedelta(0), "ann", "2026-01-01")
             for n in names

@@ -1,4 +1,4 @@
-"""500 purges through a cluster that fails, and fourteen bugs that must not get through.
+"""500 purges through a cluster that fails, and sixteen bugs that must not get through.
 
 A seed that fails is printed with its story; `python -m tests.simulation SEED` plays it again.
 """

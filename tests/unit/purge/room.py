@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.purge.execute import Execution
-from dashboard.purge.facts import read_facts
+from dashboard.purge.facts import RememberedOffset, read_facts
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import Options, RunView
 from dashboard.purge.lifting import Override, Waiver
@@ -40,6 +40,7 @@ class Room:
         self.journal = Journal(folder / "journal.sqlite")
         self.clock = Clock()
         self.read_only = False
+        self.remembered: tuple[RememberedOffset, ...] = ()
 
     def plan(
         self,
@@ -47,7 +48,9 @@ class Room:
         overrides: tuple[Override, ...] = (),
         waivers: tuple[Waiver, ...] = (),
     ) -> Plan:
-        found = read_facts(self.live, [TOPIC], cluster_name="prod", remembered=(), now=NOW)
+        found = read_facts(
+            self.live, [TOPIC], cluster_name="prod", remembered=self.remembered, now=NOW
+        )
         declarations = {TOPIC: declared()}
         resolved = resolve(
             self.live, found, parse_target(to), chosen_groups=(),

@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.errors import UsageError
 from dashboard.model import Group, GroupListing, GroupOffset, TopicPartition
-from dashboard.purge.facts import GroupClaim, claims_of, share_topics
+from dashboard.purge.facts import GroupClaim, RememberedOffset, claims_of, share_topics
 from dashboard.purge.guards import changelog_reason, judge
 from dashboard.purge.lifting import Override, lift, parse_override, parse_waiver
 from dashboard.purge.resolve import ResolvedTarget
@@ -161,8 +161,9 @@ def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
         ),
     )
     assert share_topics(listing) == {"share": frozenset({TOPIC})}
-    remembered = [GroupOffset("share", TOPIC, 1, 3), GroupOffset("a", TOPIC, 1, 4)]
-    assert claims_of(listing, remembered, {TOPIC}) == {
+    remembered = [RememberedOffset(group, TOPIC, 1, 4) for group in ("share", "a")]
+    two = (partition(), partition(number=1))
+    assert claims_of(listing, remembered, {p.key: p for p in two}) == {
         TopicPartition(TOPIC, 0): (GroupClaim("share", 7),),
         TopicPartition(TOPIC, 1): (GroupClaim("a", 4, remembered=True), GroupClaim("share", None)),
     }

@@ -12,6 +12,7 @@ from dashboard.errors import StoreError
 from dashboard.model import TopicPartition
 from dashboard.pruning import prune
 from dashboard.purge import memory, words
+from dashboard.purge.facts import RememberedOffset
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Kind, Manifest
@@ -20,10 +21,12 @@ from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 
 
-def snapshot(store: ClusterStore, offsets: dict[str, int], minutes: int) -> str:
+def snapshot(
+    store: ClusterStore, offsets: dict[str, int], minutes: int, topic_id: str | None = None
+) -> str:
     """A snapshot of one topic with the groups that still exist then."""
     writer = store.begin("snapshots", NOW + timedelta(minutes=minutes))
-    topics = {"topic_no": [7], "topic": [TOPIC]}
+    topics = {"topic_no": [7], "topic": [TOPIC], "topic_id": [topic_id]}
     writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
     groups = {
         "group_id": list(offsets), "topic_no": [7] * len(offsets),
@@ -41,6 +44,7 @@ def analysis(
     rows = {
         "topic": [TOPIC] * len(holds), "partition": [0] * len(holds),
         "group_id": list(holds), "committed_offset": list(holds.values()),
+        "topic_id": [topic_id] * len(holds),
     }  # fmt: skip
     writer.write("holds", build(FINDING_TABLES["holds"], rows))
     curve = {
@@ -75,6 +79,19 @@ def test_findings_remember_and_newer_snapshots_go_on(tmp_path: Path) -> None:
     analysis(store, first, {"gone": 5, "alive": 7})
     snapshot(store, {"alive": 8, "new": 1}, 1)
     assert offsets_of(store) == {"gone": 5, "alive": 8, "new": 1}
+
+
+def test_what_is_remembered_names_the_topic_that_it_was_committed_on(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    first = snapshot(store, {"a": 7}, 0, "id-0")
+    analysis(store, first, {"gone": 5, "a": 7}, topic_id="id-0")
+    snapshot(store, {"a": 1, "new": 2}, 1, "id-1")
+    snapshot(store, {"new": 3}, 2)  # by brokers that tell no ids
+    assert memory.remembered(store, [TOPIC]) == [
+        RememberedOffset("a", TOPIC, 0, 1, "id-1"),
+        RememberedOffset("gone", TOPIC, 0, 5, "id-0"),
+        RememberedOffset("new", TOPIC, 0, 3, None),
+    ]
 
 
 def test_a_snapshot_pruned_while_it_is_read_is_remembered_by_the_analysis_that_folded_it(
