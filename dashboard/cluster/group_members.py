@@ -20,6 +20,7 @@ from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import TopicPartition
 
+UNSUPPORTED = "API_UNSUPPORTED"
 _GROUPS_PER_REQUEST = 200
 _REQUESTS = {
     "classic": DescribeGroupsRequest,
@@ -29,7 +30,11 @@ _REQUESTS = {
 
 
 class Described(NamedTuple):
-    """State, number of members (None: unknown) and the partitions they read, sorted."""
+    """State, number of members (None: unknown) and the partitions they read, sorted.
+
+    `error` is Kafka's name of why they are unknown, or API_UNSUPPORTED; None with unknown
+    members: a kind of group that this product cannot describe.
+    """
 
     state: str
     members: int | None
@@ -49,7 +54,8 @@ def read_members(connection: Connection, listed: Iterable[Any]) -> MembersAnswer
     """Members and assignments of groups as `groups.Listed` names them.
 
     A group that is listed as Empty has none and is not asked about. Streams groups are described
-    by an API of their own that no Python client speaks: their members stay unknown.
+    by an API of their own that no Python client speaks: their members stay unknown. So do those
+    of one kind of group where its coordinator does not speak that kind's API.
     """
     answer = MembersAnswer()
     asked: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -65,23 +71,35 @@ def read_members(connection: Connection, listed: Iterable[Any]) -> MembersAnswer
     for broker_id, reply in replies.items():
         names = [name for kind in asked[broker_id].values() for name in kind]
         if isinstance(reply, ClusterError):
-            failed = {name: Described("Unknown", None, (), reply.code) for name in names}
-            answer.groups.update(failed)
+            answer.groups.update(_hidden(names, reply.code))
         else:
-            _take(reply, answer)
+            for asked_for, found in reply:
+                _take(asked_for, found, answer)
     return answer
 
 
-def _question(kinds: dict[str, list[str]]) -> Callable[[Wire, float], list[Any]]:
-    def ask(wire: Wire, deadline: float) -> list[Any]:
+def _question(
+    kinds: dict[str, list[str]],
+) -> Callable[[Wire, float], list[tuple[list[str], Any]]]:
+    def ask(wire: Wire, deadline: float) -> list[tuple[list[str], Any]]:
         patience = deadline - time.monotonic()
         return [
-            wire.ask(_request(_REQUESTS[kind], names), time.monotonic() + patience)
+            (names, _asked(wire, kind, names, time.monotonic() + patience))
             for kind, groups in sorted(kinds.items())
             for names in chunks(groups, _GROUPS_PER_REQUEST)
         ]
 
     return ask
+
+
+def _asked(wire: Wire, kind: str, names: list[str], deadline: float) -> Any:
+    """The answer, or the error where the broker does not speak the API of this kind."""
+    try:
+        return wire.ask(_request(_REQUESTS[kind], names), deadline)
+    except ClusterError as error:
+        if error.code != UNSUPPORTED:
+            raise  # the connection is gone, and with it the answers for every kind
+        return error
 
 
 def _request(message: Any, names: list[str]) -> Callable[[Wire], Any]:
@@ -95,16 +113,22 @@ def _request(message: Any, names: list[str]) -> Callable[[Wire], Any]:
     return make
 
 
-def _take(replies: list[Any], answer: MembersAnswer) -> None:
-    for reply in replies:
-        for group in reply.groups:
-            error = error_name(group.error_code)
-            if error == "GROUP_ID_NOT_FOUND" or group.group_state == "Dead":
-                answer.vanished.append(group.group_id)
-            elif error:
-                answer.groups[group.group_id] = Described("Unknown", None, (), error)
-            else:
-                answer.groups[group.group_id] = _described(group)
+def _take(names: list[str], reply: Any, answer: MembersAnswer) -> None:
+    if isinstance(reply, ClusterError):
+        answer.groups.update(_hidden(names, reply.code))
+        return
+    for group in reply.groups:
+        error = error_name(group.error_code)
+        if error == "GROUP_ID_NOT_FOUND" or (not error and group.group_state == "Dead"):
+            answer.vanished.append(group.group_id)
+        elif error:
+            answer.groups.update(_hidden([group.group_id], error))
+        else:
+            answer.groups[group.group_id] = _described(group)
+
+
+def _hidden(names: list[str], error: str) -> dict[str, Described]:
+    return {name: Described("Unknown", None, (), error) for name in names}
 
 
 def _described(group: Any) -> Described:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dashboard.cluster.connection import Connection
-from dashboard.cluster.group_members import Described, read_members
+from dashboard.cluster.group_members import UNSUPPORTED, Described, read_members
 from dashboard.cluster.group_offsets import read_group_offsets
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.messages import ListGroupsRequest
@@ -50,10 +50,10 @@ def read_groups(connection: Connection, *, with_offsets: bool = True) -> GroupLi
 
     Reasons: no DESCRIBE on the cluster (ListGroups then leaves groups out without an error); no
     answer from a broker that leads a `__consumer_offsets` partition (one that leads none holds
-    no group); a coordinator that is loading; an OffsetFetch error; an unstable offset. What a
-    moment cures is read again, at most three times. A share group's start offsets stand among
-    the committed ones; where they are not known its `error` says why. Never raises for one
-    broker; raises ClusterError when none answers.
+    no group); a coordinator that is loading; an OffsetFetch error; an unstable offset; members
+    that cannot be read. What a moment cures is read again, at most three times. A share group's
+    start offsets stand among the committed ones; where they are not known its `error` says why.
+    Never raises for one broker; raises ClusterError when none answers.
     """
     rights = may_describe_cluster(connection)
     for pause in (*_PAUSES_SECONDS, None):
@@ -85,6 +85,7 @@ def _one_pass(connection: Connection, with_offsets: bool) -> _Found:
     if with_offsets:
         _take_offsets(connection, found)
         _take_share_offsets(connection, found)
+    _doubt_members(found)
     return found
 
 
@@ -176,6 +177,22 @@ def _take_share_offsets(connection: Connection, found: _Found) -> None:
         found.offsets = tuple(sorted([*found.offsets, *answer.offsets], key=_place))
     found.group_errors |= answer.errors
     found.transient |= not RETRIABLE_READ_ERRORS.isdisjoint(answer.errors.values())
+
+
+def _doubt_members(found: _Found) -> None:
+    """Members that could not be read may read anything, before their group's first commit.
+
+    A share group says so by its own error. Where the coordinator does not speak a kind's API
+    nothing cures it: such members are unknown as a streams group's are, and judged by offsets.
+    """
+    for group_id, group in sorted(found.groups.items()):
+        described = found.described.get(group_id)
+        error = described.error if described else None
+        if error is None or error == UNSUPPORTED:
+            continue
+        found.transient |= error in RETRIABLE_READ_ERRORS
+        if _type(group) != "share" and group_id not in found.group_errors:
+            found.reasons.append(f"members of group {group_id} cannot be read: {error}")
 
 
 def _by_coordinator(found: _Found, *, share: bool) -> dict[int, list[str]]:

@@ -51,18 +51,20 @@ def groups_answer(version: int, *groups: tuple[str, str, str], error: int = 0) -
     return ListGroupsResponse(version=version, error_code=error, groups=listed)
 
 
-def members_answer(request: Any, version: int) -> Any:
-    """DescribeGroups: each group Stable with one member that is assigned nothing."""
+def members_answer(request: Any, version: int, *, error: int = 0) -> Any:
+    """DescribeGroups: each group Stable with one member that is assigned nothing, or an error."""
     one = DescribeGroupsResponse.DescribedGroup
     member = one.DescribedGroupMember
     groups = [
         one(
-            error_code=0,
+            error_code=error,
             group_id=name,
-            group_state="Stable",
+            group_state="" if error else "Stable",
             protocol_type="consumer",
             protocol_data="range",
-            members=[
+            members=[]
+            if error
+            else [
                 member(
                     member_id="m",
                     group_instance_id=None,

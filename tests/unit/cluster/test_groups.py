@@ -150,6 +150,63 @@ def test_a_refused_offset_fetch_makes_the_list_incomplete(
     assert not listing.groups[0].coordinator_answered
 
 
+@pytest.mark.parametrize("error", [14, 15, 16])
+def test_members_that_a_coordinator_cannot_tell_yet_are_asked_for_again(
+    brokers: tuple[FakeBroker, FakeBroker], error: int
+) -> None:
+    """It answers OffsetFetch a moment later; a group without commits would be nobody's reader."""
+    errors = [error]
+
+    def loading_once(request: Any, version: int) -> Any:
+        return members_answer(request, version, error=errors.pop() if errors else 0)
+
+    brokers[0].answers[15] = loading_once
+    listing = read(*brokers)
+    assert (listing.groups[0].members, listing.incomplete) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("error", "name"), [(14, "COORDINATOR_LOAD_IN_PROGRESS"), (30, "GROUP_AUTHORIZATION_FAILED")]
+)
+def test_members_that_cannot_be_read_make_the_list_incomplete(
+    brokers: tuple[FakeBroker, FakeBroker], error: int, name: str
+) -> None:
+    brokers[0].answers[15] = lambda request, version: members_answer(request, version, error=error)
+    listing = read(*brokers)
+    assert listing.incomplete == (f"members of group billing cannot be read: {name}",)
+    assert (listing.groups[0].members, listing.groups[0].error) == (None, name)
+
+
+def test_a_group_of_which_nothing_can_be_read_gives_one_reason(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    brokers[0].answers[15] = lambda request, version: members_answer(request, version, error=30)
+    brokers[0].answers[9] = lambda request, version: committed_answer(
+        request, version, group_error=30
+    )
+    reasons = [r for r in read(*brokers).incomplete if "billing" in r]
+    assert reasons == ["offsets of group billing cannot be read: GROUP_AUTHORIZATION_FAILED"]
+
+
+def test_a_kind_of_group_that_cannot_be_described_hides_no_other_kind(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    """Its own members are unknown, which nothing cures: they are judged by their offsets."""
+    brokers[0].answers[16] = lambda _, version: groups_answer(
+        version,
+        ("billing", "classic", "Stable"),
+        ("newer", "consumer", "Stable"),
+        ("sharing", "share", "Stable"),
+    )
+    listing = read(*brokers)
+    assert [(g.group_id, g.members, g.error) for g in listing.groups] == [
+        ("billing", 1, None),
+        ("newer", None, "API_UNSUPPORTED"),
+        ("sharing", None, "API_UNSUPPORTED"),
+    ]
+    assert listing.incomplete == ()
+
+
 def test_an_unstable_offset_is_unknown_and_makes_the_list_incomplete(
     brokers: tuple[FakeBroker, FakeBroker],
 ) -> None:
