@@ -2,7 +2,8 @@
 
 Rules mirror `dashboard/purge/guards.py`, which judges again from live facts before anything is
 sent; the texts are shared (`dashboard/guard_texts.py`). `unseen-reader-suspected` and
-`over-limit` are left to planning: they need days of metrics, and a plan's size.
+`over-limit` are left to planning: they need days of metrics, and a plan's size. So are groups
+whose members start over without an offset, or cannot be seen: planning asks who is alive now.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ _TEXTS: dict[str, _Text] = {
         _override("Find the reader and let it commit", "unseen-reader-suspected"),
     ),
     "members-without-commits": _Text(
-        "Group {group_id} has members that read this partition and never committed here.",
+        "Group {group_id} has members that read this partition and no committed offset here.",
         _override("Let the group commit", "members-without-commits", ":{group_id}"),
     ),
     "share-group": _Text(

@@ -100,6 +100,7 @@ class PlanFacts:
     offset_errors: Mapping[TopicPartition, str] = field(default_factory=dict)
     readings: Mapping[str, TopicReading] = field(default_factory=dict)  # of kept broker metrics
     share_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by share group
+    without_offsets: frozenset[str] = frozenset()  # groups of unknown members
 
 
 def read_facts(
@@ -144,6 +145,7 @@ def read_facts(
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         share_topics=share_topics(listing),
+        without_offsets=without_offsets(listing),
         readings=readings or {},
     )
 
@@ -236,6 +238,15 @@ def share_topics(listing: GroupListing) -> dict[str, frozenset[str]]:
         if offset.group_id in found:
             found[offset.group_id].add(offset.topic)
     return {group_id: frozenset(topics) for group_id, topics in found.items()}
+
+
+def without_offsets(listing: GroupListing) -> frozenset[str]:
+    """Groups whose members are not known and that committed on no topic: they may read any."""
+    found = {g.group_id for g in listing.groups if g.members is None and g.type != "share"}
+    for offset in listing.offsets if found else ():
+        if offset.committed_offset is not None:
+            found.discard(offset.group_id)
+    return frozenset(found)
 
 
 def config_values(entries: Iterable[ConfigEntry]) -> dict[str, dict[str, str | None]]:

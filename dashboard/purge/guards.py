@@ -92,18 +92,30 @@ class Judge:
         if not groups:
             yield Finding(guard("no-committed-offset", who="No group"))
         for group_id in groups:
-            if group_id not in self.readers.share and not _is_known(claims.get(group_id)):
-                yield self._without_commit(seen.key, group_id)
-        for group_id in self.readers.misplaced.get(seen.topic, ()):
-            who = f"Group {group_id}, whose last known offset is not of this log,"
-            yield Finding(guard("no-committed-offset", who=who), group_id)
+            if group_id not in self.readers.share:
+                yield from self._unplaced(seen.key, group_id, claims.get(group_id))
+        misplaced = self.readers.misplaced.get(seen.topic, ())
+        for group_id in misplaced:
+            yield _without_commit(group_id, "whose last known offset is not of this log")
+        for group_id in self.readers.anywhere:
+            if group_id not in groups and group_id not in misplaced:
+                yield _without_commit(group_id, "whose members cannot be seen")
         yield from self._share_findings(seen, claims)
 
-    def _without_commit(self, key: TopicPartition, group_id: str) -> Finding:
+    def _unplaced(
+        self, key: TopicPartition, group_id: str, claim: GroupClaim | None
+    ) -> Iterator[Finding]:
+        """A group of the topic that has no offset on this partition, or has it no longer."""
+        known = claim if _is_known(claim) else None
+        if known is not None and not self.readers.starts_over(known, key.topic):
+            return
         group = self.facts.groups.get(group_id)
         if group is not None and key in group.assigned:
-            return Finding(guard("members-without-commits", group_id=group_id), group_id)
-        return Finding(guard("no-committed-offset", who=f"Group {group_id}"), group_id)
+            yield Finding(guard("members-without-commits", group_id=group_id), group_id)
+        elif known is not None:
+            yield _without_commit(group_id, "whose last known offset is gone")
+        else:
+            yield _without_commit(group_id)
 
     def _share_findings(
         self, seen: PartitionFacts, claims: Mapping[str, GroupClaim]
@@ -198,6 +210,11 @@ def _without_target(target: ResolvedTarget) -> Finding:
     if target.problem:
         return Finding(guard("target-unresolved", why=target.problem))
     return Finding(guard("no-committed-offset", who="No group"))
+
+
+def _without_commit(group_id: str, known: str = "") -> Finding:
+    who = f"Group {group_id}, {known}," if known else f"Group {group_id}"
+    return Finding(guard("no-committed-offset", who=who), group_id)
 
 
 def _is_known(claim: GroupClaim | None) -> bool:

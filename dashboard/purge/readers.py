@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from dashboard.purge.facts import PlanFacts
+from dashboard.purge.facts import GroupClaim, PlanFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,27 @@ class Readers:
 
     `of_topic`: an offset on any partition of it, or a member that reads it. `misplaced`: none
     of these, but a remembered offset of an earlier topic of that name, or past the end of this
-    one. `share`: every share group.
+    one. `anywhere`: unknown members and no offset on any topic. `members`: topics that a
+    group's members read, None where these or their partitions are not known.
+    `share`: every share group.
     """
 
     of_topic: Mapping[str, tuple[str, ...]]
     misplaced: Mapping[str, tuple[str, ...]]
+    anywhere: tuple[str, ...]
+    members: Mapping[str, frozenset[str] | None]
     share: Mapping[str, ShareReach]
+
+    def starts_over(self, claim: GroupClaim, topic: str) -> bool:
+        """Whether members may read `topic` from where no offset shows: the claim's is gone.
+
+        While a group rebalances it has members without partitions. A group without members
+        counts at what is remembered.
+        """
+        if not claim.remembered or claim.group_id not in self.members:
+            return False
+        topics = self.members[claim.group_id]
+        return topics is None or topic in topics
 
 
 def readers(facts: PlanFacts, waived: Collection[str]) -> Readers:
@@ -46,6 +61,12 @@ def readers(facts: PlanFacts, waived: Collection[str]) -> Readers:
         {
             topic: tuple(sorted(ids - here.get(topic, set()) - set(waived)))
             for topic, ids in misplaced.items()
+        },
+        tuple(sorted(facts.without_offsets - set(waived))),
+        {
+            g.group_id: frozenset(key.topic for key in g.assigned) or None
+            for g in facts.groups.values()
+            if g.members != 0
         },
         _share(facts, waived),
     )

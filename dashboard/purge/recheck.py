@@ -27,6 +27,7 @@ from dashboard.purge.facts import (
     offset_errors,
     partition_facts,
     share_topics,
+    without_offsets,
 )
 from dashboard.purge.guards import Judge, judge
 from dashboard.purge.journal_rows import PartitionRow
@@ -165,6 +166,7 @@ def _facts(
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         share_topics=share_topics(listing),
+        without_offsets=without_offsets(listing),
     )
 
 

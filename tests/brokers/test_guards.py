@@ -16,6 +16,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
+from dashboard.collect import collect
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
 from dashboard.errors import RefusedError, UsageError
@@ -100,6 +103,28 @@ def test_a_member_that_reads_and_never_committed_counts_as_a_reader(bench: Bench
     finally:
         consumer.close()
     assert bench.offsets(topic, 0) == list(range(12, 20))
+
+
+def test_a_member_that_starts_over_is_not_where_a_snapshot_remembers_its_group(
+    bench: Bench,
+) -> None:
+    topic, again = bench.topic(20), f"guards-{uuid.uuid4().hex[:8]}"
+    bench.commit("guards-g", topic, {0: 12})
+    bench.commit(again, topic, {0: 18})
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        collect(live, bench.store, now=utc_now, progress=print)
+    bench.admin.delete_consumer_groups([again])[again].result(20)
+    gone = bench.plan(topic).partitions[0]
+    assert (gone.free, gone.target_offset) == (True, 12), "it had read up to 18"
+    settings = {"group.id": again, "enable.auto.commit": "false", "auto.offset.reset": "earliest"}
+    consumer = Consumer(client(bench.bootstrap, **settings))
+    consumer.subscribe([topic])
+    try:
+        until(lambda: consumer.poll(0.1) is not None, 30)
+        found = guard_of(bench.plan(topic), "members-without-commits", again)
+        assert "no committed offset here" in found.reason
+    finally:
+        consumer.close()
 
 
 def test_without_a_committed_offset_nobody_knows_who_read(bench: Bench) -> None:

@@ -9,7 +9,13 @@ import pytest
 
 from dashboard.errors import UsageError
 from dashboard.model import Group, GroupListing, GroupOffset, TopicPartition
-from dashboard.purge.facts import GroupClaim, RememberedOffset, claims_of, share_topics
+from dashboard.purge.facts import (
+    GroupClaim,
+    RememberedOffset,
+    claims_of,
+    share_topics,
+    without_offsets,
+)
 from dashboard.purge.guards import changelog_reason, judge
 from dashboard.purge.lifting import Override, lift, parse_override, parse_waiver
 from dashboard.purge.resolve import ResolvedTarget
@@ -144,11 +150,87 @@ def test_a_share_group_whose_start_offsets_cannot_be_read_blocks_whatever_is_rem
     assert names(found) == ["share-group"]
 
 
+def lines(found: Any) -> list[str]:
+    """Each guard and the words about its group, without what they share."""
+    findings = judge(
+        found, waived=(), declarations={TOPIC: declared()}, most_partitions=9, planned_partitions=1
+    ).findings(KEY, ResolvedTarget(50))
+    return [f"{f.guard.name}:{f.group_id}: {f.guard.reason}" for f in findings]
+
+
+REREADING = Group("g", "consumer", "Stable", 1, (KEY,))
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        (REREADING, ["members-without-commits"]),
+        # It reads the topic, and the partition is on its way from one member to another.
+        (replace(REREADING, assigned=(TopicPartition(TOPIC, 1),)), ["no-committed-offset"]),
+        (replace(REREADING, state="PreparingRebalance", assigned=()), ["no-committed-offset"]),
+        (replace(REREADING, type="streams", members=None, assigned=()), ["no-committed-offset"]),
+        (replace(REREADING, assigned=(TopicPartition("other", 0),)), []),
+        (replace(REREADING, state="Empty", members=0, assigned=()), []),
+    ],
+)
+def test_a_remembered_offset_does_not_stand_for_members_that_have_none(
+    group: Group, expected: list[str]
+) -> None:
+    """Its offsets were deleted to read all again: what it once read is wanted once more."""
+    claims = {0: {"g": 90, "h": 50}}
+    found = facts(claims=claims, groups=(group,), remembered=frozenset({"g"}))
+    assert names(found) == expected
+    assert names(found, waived={"g"}) == []
+    assert names(facts(claims=claims, groups=(group,))) == [], "as soon as it committed"
+
+
+def test_the_reason_says_what_is_known_of_such_a_group() -> None:
+    claims, remembered = {0: {"g": 90}}, frozenset({"g"})
+    assert lines(facts(claims=claims, groups=(REREADING,), remembered=remembered)) == [
+        "members-without-commits:g: Group g has members that read this partition and no "
+        "committed offset here."
+    ]
+    moving = replace(REREADING, assigned=())
+    assert lines(facts(claims=claims, groups=(moving,), remembered=remembered)) == [
+        "no-committed-offset:g: Group g, whose last known offset is gone, committed no offset on "
+        "this partition: what was read here is unknown."
+    ]
+
+
+STREAMS = Group("app", "streams", "Stable", None)
+
+
 def test_a_streams_group_counts_by_its_commits() -> None:
     """Who its members are no client can read; what it committed is read as of any group."""
-    streams = Group("app", "streams", "Stable", None)
-    assert names(facts(claims={0: {"a": 80, "app": 10}}, groups=(streams,))) == ["unread-by-group"]
-    assert names(facts(claims={0: {"a": 80, "app": 50}}, groups=(streams,))) == []
+    assert names(facts(claims={0: {"a": 80, "app": 10}}, groups=(STREAMS,))) == ["unread-by-group"]
+    assert names(facts(claims={0: {"a": 80, "app": 50}}, groups=(STREAMS,))) == []
+    assert names(facts(claims=CLAIMS, groups=(STREAMS,))) == [], "it committed elsewhere"
+
+
+def test_a_group_of_unknown_members_that_committed_nowhere_may_read_any_topic() -> None:
+    found = replace(facts(claims=CLAIMS, groups=(STREAMS,)), without_offsets=frozenset({"app"}))
+    assert lines(found) == [
+        "no-committed-offset:app: Group app, whose members cannot be seen, committed no offset on "
+        "this partition: what was read here is unknown."
+    ]
+    assert names(found, waived={"app"}) == []
+
+
+def test_a_group_that_may_read_any_topic_does_not_stand_for_a_reader_of_this_one() -> None:
+    found = replace(facts(groups=(STREAMS,)), without_offsets=frozenset({"app"}))
+    reasons = [line.partition(",")[0] for line in lines(found)]
+    assert [r[:34] for r in reasons] == [
+        "no-committed-offset:None: No group",
+        "no-committed-offset:app: Group app",
+    ]
+
+
+def test_only_groups_without_any_offset_are_without_offsets() -> None:
+    groups = (STREAMS, replace(STREAMS, group_id="busy"), replace(STREAMS, group_id="reset"))
+    share = Group("share", "share", "Stable", None)
+    offsets = (GroupOffset("busy", "other", 3, 0), GroupOffset("reset", TOPIC, 0, None))
+    listing = GroupListing((*groups, share, Group("seen", "classic", "Stable", 1)), offsets)
+    assert without_offsets(listing) == {"app", "reset"}
 
 
 def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:

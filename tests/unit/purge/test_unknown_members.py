@@ -1,0 +1,88 @@
+"""Members that have no offset, or that nobody can see, hold a purge back at the last look too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dashboard.model import Group, GroupListing, GroupOffset
+from dashboard.purge.facts import RememberedOffset
+from dashboard.purge.journal_rows import RunView
+from dashboard.purge.lifting import Override
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC
+from tests.unit.purge.room import Room
+
+REREADING = Group("g", "consumer", "Stable", 1, (KEY,))
+STREAMS = Group("app", "streams", "Stable", None)
+
+
+def join(room: Room, group: Group, *offsets: GroupOffset) -> None:
+    """From now on the cluster lists this group too, with these offsets."""
+    read = room.live.groups
+
+    def groups(*, with_offsets: bool = True) -> GroupListing:
+        found = read(with_offsets=with_offsets)
+        return replace(found, groups=(*found.groups, group), offsets=(*found.offsets, *offsets))
+
+    room.live.groups = groups  # type: ignore[method-assign]
+
+
+def refused_by(view: RunView) -> tuple[str, str | None]:
+    (row,) = view.partitions
+    assert not row.was_sent
+    return row.state, row.error
+
+
+def test_records_that_a_group_reads_again_are_not_free(tmp_path: Path) -> None:
+    """Its offsets were deleted to start over: 90, as remembered, is not where it is."""
+    room = Room(tmp_path)
+    room.live.offsets_of = {"h": {0: 80}}
+    room.remembered = (RememberedOffset("g", TOPIC, 0, 90, "id-1"),)
+    assert room.plan().partitions[0].free, "it is gone, and had read them"
+    join(room, REREADING)
+    (planned,) = room.plan().partitions
+    assert (planned.target_offset, [g.name for g in planned.guards]) == (
+        80, ["members-without-commits"],
+    )  # fmt: skip
+
+
+def test_a_group_whose_offset_goes_after_the_plan_is_no_longer_known(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    plan = room.plan()
+    assert plan.partitions[0].free
+    room.live.offsets_of = {"a": {}}
+    room.live.members = {"a": 1}
+    assert refused_by(room.carry_out(plan)) == ("not_done", "no-committed-offset")
+
+
+def test_a_streams_group_born_after_the_plan_refuses_until_it_has_committed_somewhere(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path)
+    plan = room.plan()
+    assert plan.partitions[0].free
+    join(room, STREAMS)
+    assert refused_by(room.carry_out(plan)) == ("not_done", "no-committed-offset")
+    assert [g.name for g in room.plan().partitions[0].guards] == ["no-committed-offset"]
+
+
+def test_a_streams_group_that_committed_elsewhere_holds_nothing_back(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    plan = room.plan()
+    join(room, STREAMS, GroupOffset("app", "other", 0, 7))
+    assert room.carry_out(plan).run.state == "done"
+
+
+@pytest.mark.parametrize(("other", "state"), [(False, "done"), (True, "refused")])
+def test_such_a_group_is_accepted_by_name_and_no_other_with_it(
+    tmp_path: Path, other: bool, state: str
+) -> None:
+    room = Room(tmp_path)
+    join(room, STREAMS)
+    plan = room.plan(overrides=(Override("no-committed-offset", "app", "asked", "ann", NOW),))
+    assert plan.partitions[0].free
+    if other:
+        join(room, replace(STREAMS, group_id="born-later"))
+    assert room.carry_out(plan).run.state == state
