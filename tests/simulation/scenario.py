@@ -180,6 +180,8 @@ class Scenario:
             canary=self.rng.random() < 0.3,
             stop_at_least_answered=self.rng.choice((2, 20)),
         )
+        if options.canary:  # its moment is short: more workers die in it
+            self.crash_share = max(self.crash_share, 0.05)
         with self._opened() as journal:
             self.story.run_id, _ = journal.insert(
                 plan, token=plan.sha256, mode=self.mode, who="ann", from_where="sim",
