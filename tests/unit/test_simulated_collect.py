@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from dashboard.clock import utc_now
 from dashboard.cluster.configs import BROKER_KEYS, TOPIC_KEYS
-from dashboard.cluster.live import connect
+from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect import Collected, collect
 from dashboard.snapshots import ClusterStore, Store
 from tests.bench.broker_simulator import serving, simulation
@@ -20,10 +21,14 @@ from tests.bench.simulated_details import config_value
 TRUTH = SimulatedCluster(partitions=900, brokers=5, groups=7, seed=3)
 
 
+def opened(bootstrap: str) -> LiveCluster:
+    return connect({"bootstrap.servers": bootstrap}, timedelta(seconds=120))
+
+
 @pytest.fixture(scope="module")
 def taken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ClusterStore, Collected]]:
     store = ClusterStore(Store(str(tmp_path_factory.mktemp("data"))), TRUTH.cluster_id)
-    with serving(TRUTH) as brokers, connect({"bootstrap.servers": brokers.bootstrap}) as live:
+    with serving(TRUTH) as brokers, opened(brokers.bootstrap) as live:
         yield store, collect(live, store, now=utc_now, progress=lambda _: None)
 
 
@@ -161,7 +166,7 @@ def test_a_broker_that_is_down_costs_its_own_rows_and_no_others(
     store = ClusterStore(Store(str(tmp_path)), TRUTH.cluster_id)
     with (
         serving(TRUTH, down=[down]) as brokers,
-        connect({"bootstrap.servers": brokers.bootstrap}) as live,
+        opened(brokers.bootstrap) as live,
     ):
         lacking = store, collect(live, store, now=utc_now, progress=lambda _: None)
     assert [b["broker_id"] for b in lacking[1].brokers if not b["reachable"]] == [down]
@@ -188,7 +193,7 @@ def test_a_broker_that_is_down_costs_its_own_rows_and_no_others(
 def test_a_simulator_in_processes_of_its_own_ends_with_who_started_it() -> None:
     with simulation(TRUTH) as brokers:
         before = brokers.cpu_seconds()
-        with connect({"bootstrap.servers": brokers.bootstrap}) as live:
+        with opened(brokers.bootstrap) as live:
             assert live.cluster_id() == brokers.cluster_id
             assert live.alive_brokers() == tuple(TRUTH.broker_ids)
         assert brokers.cpu_seconds() >= before

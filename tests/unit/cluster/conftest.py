@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 
 import pytest
 
 
 @pytest.fixture
-def free_port() -> int:
-    """A loopback port that nothing listens on."""
+def free_port() -> Iterator[int]:
+    """A loopback port that refuses: it is ours, so that nobody else can listen on it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        yield probe.getsockname()[1]

@@ -58,8 +58,8 @@ def broker() -> Iterator[FakeBroker]:
         yield one
 
 
-def open_live(broker: FakeBroker, seconds: float = 2) -> LiveCluster:
-    return connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=seconds))
+def open_live(broker: FakeBroker) -> LiveCluster:
+    return connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=60))
 
 
 def commits(broker: FakeBroker) -> list[Any]:
@@ -115,7 +115,8 @@ def test_without_a_coordinator_nothing_is_sent(broker: FakeBroker) -> None:
 @pytest.mark.parametrize("fault", [DROP, HANG])
 def test_a_lost_answer_says_so_and_is_not_repeated(broker: FakeBroker, fault: str) -> None:
     broker.answers[8] = fault
-    with open_live(broker, 0.3) as live, pytest.raises(BrokerError) as lost:
+    with open_live(broker) as live, pytest.raises(BrokerError) as lost:
+        live._connection.timeout_seconds = 60 if fault == DROP else 3
         live.commit_offsets("dead", {P0: 60})
     assert lost.value.code == "ANSWER_LOST"
     assert len(commits(broker)) == 1

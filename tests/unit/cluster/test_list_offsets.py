@@ -68,6 +68,6 @@ def test_brokers_of_any_version_are_understood(newest: int) -> None:
     with FakeBroker(versions={3: 12, 2: newest, 60: 1}) as broker:
         broker.topics = [topic("orders", [1, 1])]
         broker.answers[2] = offsets_answer
-        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=5)) as live:
+        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=120)) as live:
             found = live.offsets([TopicPartition("orders", 1)])
     assert [(o.log_start_offset, o.high_watermark) for o in found.values()] == [(10, 90)]

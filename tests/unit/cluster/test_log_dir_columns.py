@@ -19,7 +19,7 @@ from tests.unit.cluster.fake_broker import VERSIONS, FakeBroker
 def read(answer: Any, version: int = 4) -> tuple[Sizes, LogDirsAnswer]:
     with FakeBroker(versions={**VERSIONS, 35: version}) as broker:
         broker.answers[35] = lambda _, at: answer(at)
-        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=5)) as live:
+        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=120)) as live:
             return live.sizes(), live.log_dirs()
 
 

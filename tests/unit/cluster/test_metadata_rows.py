@@ -81,7 +81,7 @@ def test_an_answer_that_is_too_long_is_refused() -> None:
 def test_brokers_of_any_version_are_understood(newest: int) -> None:
     with FakeBroker(versions={3: newest, 60: 1}) as broker:
         broker.topics = [topic("orders", [1, -1], min(newest, 12))]
-        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=5)) as live:
+        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=120)) as live:
             found = live.topics(["orders", "gone"])
     assert [p.leader_id for p in found["orders"].partitions] == [1, None]
     assert found["gone"].error == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -93,7 +93,7 @@ def test_what_is_not_metadata_is_an_answer_lost(monkeypatch: pytest.MonkeyPatch)
 
     with (
         FakeBroker() as broker,
-        connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=5)) as live,
+        connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=120)) as live,
     ):
         monkeypatch.setattr(metadata_rows, "decode", refuse)
         with pytest.raises(ClusterError, match="cut short"):

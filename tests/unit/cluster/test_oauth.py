@@ -62,7 +62,7 @@ def tokens(server: Any) -> OidcTokens:
 def test_a_token_is_kept_while_it_is_good(endpoint: Any) -> None:
     _Endpoint.answers = [{"access_token": "one", "expires_in": 3600}]
     source = tokens(endpoint)
-    assert [source.token(2), source.token(2)] == ["one", "one"]
+    assert [source.token(60), source.token(60)] == ["one", "one"]
     authorization, form = _Endpoint.asked[0]
     assert base64.b64decode(authorization.removeprefix("Basic ")) == b"me:hush"
     assert form == {"grant_type": ["client_credentials"], "scope": ["kafka"]}
@@ -71,13 +71,13 @@ def test_a_token_is_kept_while_it_is_good(endpoint: Any) -> None:
 def test_a_token_about_to_end_is_asked_for_again(endpoint: Any) -> None:
     _Endpoint.answers = [{"access_token": t, "expires_in": 20} for t in ("one", "two")]
     source = tokens(endpoint)
-    assert [source.token(2), source.token(2)] == ["one", "two"]
+    assert [source.token(60), source.token(60)] == ["one", "two"]
 
 
 def test_an_answer_without_a_token_names_the_endpoint(endpoint: Any) -> None:
     _Endpoint.answers = [{"error": "invalid_client"}]
     with pytest.raises(ClusterError, match=str(endpoint.server_port)) as refused:
-        tokens(endpoint).token(2)
+        tokens(endpoint).token(60)
     assert refused.value.code == "AUTHENTICATION_FAILED"
 
 
@@ -101,22 +101,22 @@ def test_a_token_is_good_for_the_shorter_of_what_is_told_and_its_claim(
 ) -> None:
     _Endpoint.answers = [answer, {"access_token": "two", "expires_in": 3600}]
     source = tokens(endpoint)
-    assert source.token(2) == answer["access_token"]
-    assert (source.token(2) == answer["access_token"]) is kept
+    assert source.token(60) == answer["access_token"]
+    assert (source.token(60) == answer["access_token"]) is kept
 
 
 def test_a_token_that_a_broker_refused_is_forgotten(endpoint: Any) -> None:
     _Endpoint.answers = [{"access_token": t, "expires_in": 3600} for t in ("one", "two")]
     source = tokens(endpoint)
-    assert source.token(2) == "one"
+    assert source.token(60) == "one"
     source.forget()
-    assert source.token(2) == "two"
+    assert source.token(60) == "two"
 
 
 def test_a_refusal_says_the_endpoints_own_word_for_it(endpoint: Any) -> None:
     _Endpoint.status, _Endpoint.answers = 401, [{"error": "invalid_client\x1b[2J"}]
     with pytest.raises(ClusterError) as refused:
-        tokens(endpoint).token(2)
+        tokens(endpoint).token(60)
     assert "401" in refused.value.message
     assert "(invalid_client\\x1b[2J)" in refused.value.message
     assert "hush" not in refused.value.message
@@ -125,7 +125,7 @@ def test_a_refusal_says_the_endpoints_own_word_for_it(endpoint: Any) -> None:
 def test_a_redirect_is_not_followed_with_the_secret(endpoint: Any) -> None:
     _Endpoint.status, _Endpoint.answers = 302, [{}, {"access_token": "elsewhere"}]
     with pytest.raises(ClusterError, match="302"):
-        tokens(endpoint).token(2)
+        tokens(endpoint).token(60)
     assert len(_Endpoint.asked) == 1
 
 

@@ -117,8 +117,8 @@ def two() -> Iterator[tuple[FakeBroker, FakeBroker]]:
         yield one, other
 
 
-def opened(broker: FakeBroker, seconds: float = 5) -> LiveCluster:
-    return connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=seconds))
+def opened(broker: FakeBroker) -> LiveCluster:
+    return connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=60))
 
 
 @pytest.mark.parametrize("newest", [4, 5, 9])
@@ -138,9 +138,10 @@ def test_brokers_of_any_version_are_understood(newest: int) -> None:
 
 def test_a_broker_that_hangs_costs_its_own_rows_only(two: tuple[FakeBroker, FakeBroker]) -> None:
     one, other = two
-    with opened(one, seconds=0.5) as live:
+    with opened(one) as live:
         placed = place(live.topics(None))
         other.answers[2] = HANG
+        live._connection.timeout_seconds = 3
         leaders, own = live.leader_offsets(placed), live.own_offsets(placed)
     assert leaders.log_start.tolist() == [10, -1, 10]
     assert leaders.errors[[0, 2]].tolist() == [None, None]
