@@ -170,7 +170,7 @@ def test_the_service_its_next_run_and_what_guards_hold_back(
     guard = {"name": "share-group", "reason": "Share <b>x</b> reads", "lift": "Let it acknowledge."}
     status(
         journal,
-        next_at=format_time(now + timedelta(minutes=10, seconds=30)),
+        next_at=format_time(now + timedelta(hours=10, minutes=30)),
         blocked=[{"topic": "orders", "partition": p, "guards": [guard]} for p in (0, 1, 4)]
         + [{"topic": f"o{n}", "partition": 7, "guards": [guard]} for n in range(16)],
         errors=[{"application": None, "code": "GROUPS_INCOMPLETE", "reason": "no right"}],
@@ -178,7 +178,7 @@ def test_the_service_its_next_run_and_what_guards_hold_back(
     text = said(open_policies())
 
     assert "▶ A service runs on ops-1 (process 77)" in text
-    assert "in 10 min</abbr>" in text
+    assert "in 10 h</abbr>" in text
     assert "⊘ refused: 2 partitions are guarded" in text
     assert "6 partitions of 1 topic" in text
     assert 'orders<br><small><abbr title="0, 1, 4">3 partitions</abbr>' in text
@@ -220,17 +220,17 @@ def test_a_service_that_is_gone_is_told_with_when_it_was_seen(
     switched_on(journal)
     journal.take_lease(
         sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(seconds=15),
-        now=utc_now() - timedelta(minutes=3),
+        now=utc_now() - timedelta(hours=3),
     )  # fmt: skip
     text = said(open_policies())
-    assert "No service runs: nothing is purged. The last one, on ops-1, was last seen 3 min" in text
+    assert "No service runs: nothing is purged. The last one, on ops-1, was last seen 3 h" in text
     assert "none: no service runs" in text
 
 
 def test_alerts_that_the_webhook_did_not_take_are_told(
     open_policies: OpenPolicies, journal: Journal
 ) -> None:
-    cluster, now = sample_store.CLUSTER_ID, utc_now() - timedelta(minutes=20)
+    cluster, now = sample_store.CLUSTER_ID, utc_now() - timedelta(hours=20)
     events = [Event("stalled", f"run {n}", f"run {n} <stalls>", {}) for n in (1, 2)]
     journal.see_alerts(cluster, events, ending=(), quiet=timedelta(hours=1), now=now)
     assert "not told" not in said(open_policies()), "nothing has failed yet"
@@ -238,7 +238,7 @@ def test_alerts_that_the_webhook_did_not_take_are_told(
     journal.alerts_failed(cluster, events, error="HTTP 502", retry_at=utc_now())
     text = said(open_policies())
     assert "2 alerts not told to the webhook: HTTP 502" in text
-    assert "run 1 &lt;stalls&gt; (seen 20 min ago, 1 attempt), and 1 more" in text
+    assert "run 1 &lt;stalls&gt; (seen 20 h ago, 1 attempt), and 1 more" in text
     journal.alerts_told(cluster, events, utc_now())
     assert "not told" not in said(open_policies())
 

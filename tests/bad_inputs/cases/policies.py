@@ -144,7 +144,7 @@ CASES = [
          ON, "JOURNAL_BROKEN", 70, "journal"),
     Case("switch: another that leads", both(toml(T), sql(
          "INSERT INTO policy_leases VALUES ('sAmpLeCLusTer0000000x1','h','there',1,"
-         f"{SOON.format(0)},{SOON.format(0)},{SOON.format(8)})")),
+         f"{SOON.format(0)},{SOON.format(0)},{SOON.format(600)})")),
          "policies run --once", "NOT_LEADING", 3, "there"),
     Case("switch: a state folder that is a file", both(toml(T), env(LOWWATER_STATE_DIR="text")),
          ON, "JOURNAL_FAILED", 70, "text"),
