@@ -8,6 +8,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as examples
+from hypothesis.internal.conjecture import providers
 
 from dashboard import settings
 from dashboard.demo import jars, server_properties
@@ -27,6 +28,18 @@ examples.register_profile(
     "roaming", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 examples.register_profile("steady", examples.get_profile("roaming"), derandomize=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what else was imported out of the steady profile's examples.
+
+    Hypothesis draws constants of all local modules that are loaded, and which those are depends on
+    the files that this worker ran before. Its names are private: without one nothing is run.
+    """
+    if config.getoption("--hypothesis-profile") == "steady":
+        assert callable(providers._get_local_constants)
+        none = providers._local_constants
+        providers._get_local_constants = lambda: none
 
 
 @pytest.fixture(scope="session")

@@ -28,10 +28,10 @@ def curve(log: Log, rows: list[dict[str, Any]] | None = None) -> Curves | None:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.lists(st.integers(50, 900), min_size=1, max_size=60),
+    st.lists(st.integers(60, 900), min_size=1, max_size=60),
     st.integers(0, 60),
     st.integers(0, 60),
-    st.lists(st.integers(50, 900), max_size=3),
+    st.lists(st.integers(60, 900), max_size=3),
 )
 def test_what_is_promised_is_what_a_broker_would_delete(
     sizes: list[int], start: int, target: int, later: list[int]
