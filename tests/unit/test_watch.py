@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,9 +45,8 @@ def run(tmp_path: Path, live: FakeLive, rounds: int, every: float = 0.05, **kwar
         Store(str(tmp_path / "data")),
         every=timedelta(seconds=every),
         now=utc_now,
-        emit=events.append,
         rounds=rounds,
-        **{"analysis": None, **kwargs},
+        **{"analysis": None, "emit": events.append, **kwargs},
     )
     return events
 
@@ -97,9 +97,9 @@ def test_after_an_outage_it_connects_anew(tmp_path: Path) -> None:
     assert (first.closed, second.closed) == (1, 1)
 
 
-def test_slots_that_passed_are_skipped_without_drift() -> None:
-    started = time.monotonic() - 2.5
-    assert watch._next_slot(started, timedelta(seconds=1)) == pytest.approx(3)
+def test_slots_that_passed_are_skipped_without_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    assert watch._next_slot(97.5, timedelta(seconds=1)) == 3
 
 
 def test_the_connection_is_remembered_once(tmp_path: Path) -> None:
@@ -137,8 +137,18 @@ def test_the_snapshot_is_analyzed_by_one_child(tmp_path: Path) -> None:
 
 
 def test_a_slow_analysis_gets_the_newest_snapshot_only(tmp_path: Path) -> None:
-    slow = server(tmp_path, "import time; time.sleep(0.6)")
-    events = run(tmp_path, FakeLive(), 6, every=0.1, analysis=slow)
+    all_taken = tmp_path / "all-taken"
+    body = f"import pathlib, time; p = pathlib.Path({str(all_taken)!r})\n    " + (
+        "while not p.exists(): time.sleep(0.01)"
+    )
+    events: Events = []
+
+    def told(event: dict[str, Any]) -> None:
+        events.append(event)
+        if len(named(events, "snapshot")) == 6:
+            all_taken.touch()
+
+    run(tmp_path, FakeLive(), 6, every=0.1, analysis=server(tmp_path, body), emit=told)
     analyzed = [e["snapshot_id"] for e in named(events, "analysis")]
     assert analyzed[-1] == named(events, "snapshot")[-1]["snapshot_id"]
     assert len(analyzed) < 6
@@ -159,7 +169,18 @@ def test_a_child_that_dies_is_started_again(
     body = f"import os, pathlib; p = pathlib.Path({str(mark)!r}); " + (
         "p.exists() or (p.touch(), os._exit(9))"
     )
-    events = run(tmp_path, FakeLive(), 3, every=0.8, analysis=server(tmp_path, body))
+    live = FakeLive()
+    events: Events = []
+    honest = live.topics
+
+    def until_one_is_analyzed(names: Any) -> Any:
+        if any("analysis_id" in event for event in events):
+            raise KeyboardInterrupt
+        return honest(names)
+
+    live.topics = until_one_is_analyzed  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, live, 600, every=0.2, analysis=server(tmp_path, body), emit=events.append)
     answers = named(events, "analysis")
     assert "status 9" in answers[0]["error"]["message"]
     assert "analysis_id" in answers[-1]

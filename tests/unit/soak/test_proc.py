@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from tests.soak import proc
 from tests.soak.sampler import role
@@ -15,6 +13,14 @@ NEVER_WAITS = """
 import subprocess
 child = subprocess.Popen(["true"])
 print(child.pid, flush=True)
+input()
+"""
+OPENS_A_FILE = """
+import os
+print(flush=True)
+input()
+file = open(os.devnull)
+print(flush=True)
 input()
 """
 
@@ -41,11 +47,25 @@ def test_a_child_that_nobody_buried_is_a_zombie_among_the_descendants_of_its_par
 
 
 def test_memory_and_files_of_a_process_that_lives() -> None:
-    before = proc.open_files(os.getpid())
-    assert before is not None
-    with Path(os.devnull).open():
-        assert proc.open_files(os.getpid()) == before + 1
-    assert (proc.rss_kb(os.getpid()) or 0) > 1000
+    # One of its own: threads that other tests left open and close files of this one.
+    child = subprocess.Popen(
+        [sys.executable, "-c", OPENS_A_FILE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdout.readline()
+        before = proc.open_files(child.pid)
+        assert before is not None
+        child.stdin.write("\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        assert proc.open_files(child.pid) == before + 1
+        assert (proc.rss_kb(child.pid) or 0) > 1000
+    finally:
+        child.communicate("\n")
 
 
 def test_a_detached_process_is_found_by_its_environment() -> None:
