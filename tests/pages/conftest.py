@@ -35,7 +35,7 @@ def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]
         monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
         monkeypatch.setenv("LOWWATER_OPERATOR", "ada")
         st.cache_resource.clear()
-        app = AppTest.from_file(str(REPOSITORY / "dashboard" / "app.py"), default_timeout=30)
+        app = AppTest.from_file(str(REPOSITORY / "dashboard" / "app.py"), default_timeout=280)
         app.run()
         if page != "overview":
             app.switch_page(f"../pages/{page}.py")

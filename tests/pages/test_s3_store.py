@@ -82,7 +82,7 @@ def test_findings_and_pages_show_a_store_on_s3(
     monkeypatch.setenv("LOWWATER_DATA", URL)
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
     st.cache_resource.clear()
-    app = AppTest.from_file(str(REPOSITORY / "dashboard" / "app.py"), default_timeout=60).run()
+    app = AppTest.from_file(str(REPOSITORY / "dashboard" / "app.py"), default_timeout=280).run()
     assert sample_store.NAME in said(app)
     for page in ("reclaimable", "quality"):
         assert "STORE_" not in said(app.switch_page(f"../pages/{page}.py").run())

@@ -52,6 +52,7 @@ def test_ten_thousand_purges(first: int, tmp_path: Path) -> None:
     assert all(states.get(s, 0) > 3 for s in ("done", "not_done", "leader_done", "reverted"))
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
     with MUTANTS[name]():

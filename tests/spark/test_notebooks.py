@@ -110,16 +110,25 @@ def test_other_clusters_are_drawn_too(
     assert executed(path)["shown"]
 
 
+def headless(path: Path, where: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbmake", "-q", str(path)],
+        cwd=ROOT, env={**os.environ, **where},
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "path",
     [p if p.stem == "orphans" else pytest.param(p, marks=pytest.mark.slow) for p in NOTEBOOKS],
     ids=lambda path: path.stem,
 )
 def test_it_runs_headless_in_a_kernel_of_its_own(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbmake", "-q", str(path)],
-        cwd=ROOT, env={**os.environ, **environ(tmp_path, "rich")},
-        capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
+    where = environ(tmp_path, "rich")
+    done = headless(path, where)
+    # A kernel's ports are chosen before it listens on them: another process may take one.
+    if any(told in done.stdout for told in ("Address already in use", "Kernel didn't respond")):
+        done = headless(path, where)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 240
 _SERVER = "import sys; from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])"
 # The SDK's bundle is 686 MB; these modules and what they need are 18 MB.
 SDK = "2.35.4"
@@ -69,4 +69,4 @@ def server(folder: Path) -> Iterator[str]:
         yield said[1]
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)

@@ -148,7 +148,7 @@ prune(cluster, "snapshots", lambda ids: ids[-1:], now)
 def _killed(cluster: ClusterStore, moment: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _KILLED, cluster.store.root, moment, NOW.isoformat()],
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL

@@ -300,6 +300,6 @@ def test_a_reader_that_went_away_ends_the_loop(alone: Path) -> None:
     )
     os.close(write)
     os.close(read)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=240)
     assert child.returncode == 130
     assert "Traceback" not in err

@@ -212,7 +212,7 @@ def _lowwater(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
         env={"PYTHONPATH": str(Path(entry.__file__).parents[2]), "PATH": "/usr/bin:/bin"},
         cwd=folder,
     )
@@ -238,7 +238,7 @@ def test_help_needs_no_heavy_import() -> None:
         " if m in sys.modules], file=sys.stderr)"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=240
     )
     assert ended.stderr.strip() == "[]"
 

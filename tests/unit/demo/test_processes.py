@@ -30,7 +30,7 @@ def test_a_child_dies_when_its_parent_is_killed(tmp_path: Path) -> None:
         started = processes.started_at_ticks(child)
         assert started is not None
         parent.kill()
-    assert processes.wait_gone(child, started, 5)
+    assert processes.wait_gone(child, started, 60)
 
 
 def test_one_that_does_not_listen_is_killed_with_its_children(tmp_path: Path) -> None:
@@ -45,14 +45,14 @@ def test_one_that_does_not_listen_is_killed_with_its_children(tmp_path: Path) ->
 def test_a_suspended_child_can_be_stopped(tmp_path: Path) -> None:
     child = processes.spawn(["sleep", "60"], tmp_path / "log")
     processes.signal_group(child, signal.SIGSTOP)
-    processes.stop(child, grace_seconds=5)
+    processes.stop(child, grace_seconds=60)
     assert child.returncode == -signal.SIGTERM
 
 
 def test_a_child_has_its_own_session_so_that_ctrl_c_does_not_reach_it(tmp_path: Path) -> None:
     child = processes.spawn(["sleep", "60"], tmp_path / "log")
     assert os.getsid(child.pid) == child.pid
-    processes.stop(child, grace_seconds=5)
+    processes.stop(child, grace_seconds=60)
 
 
 def test_a_process_that_ended_has_no_start(tmp_path: Path) -> None:

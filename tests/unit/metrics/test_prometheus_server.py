@@ -20,7 +20,7 @@ from dashboard.metrics.beans import PURGATORY_SIZE
 from dashboard.metrics.sources import Sources
 from dashboard.metrics.topic_bytes import BYTES_OUT
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=120)
 FILE = 'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} 99\n'
 
 

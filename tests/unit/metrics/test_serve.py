@@ -49,7 +49,7 @@ def server(renderer: Renderer) -> Iterator[MetricsServer]:
 def get(url: str, method: str = "GET") -> tuple[int, str, bytes]:
     request = urllib.request.Request(url, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read()
     except urllib.error.HTTPError as error:
         with error:

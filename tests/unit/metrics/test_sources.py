@@ -17,7 +17,7 @@ from dashboard.metrics.addresses import parse_sources
 from dashboard.metrics.sources import Sources, read
 from dashboard.metrics.topic_bytes import BYTES_OUT
 
-SOON = timedelta(seconds=20)
+SOON = timedelta(seconds=120)
 LINE = b'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} 7\n'
 BODY = b"# TYPE jvm_x gauge\njvm_x 1\n" + LINE
 

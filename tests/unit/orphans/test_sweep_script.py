@@ -51,7 +51,7 @@ def run(host: Host, text: str, *words: str, **environ: str) -> subprocess.Comple
             (tools / tool).symlink_to(str(shutil.which(tool)))
     return subprocess.run(
         [SHELL, "-s", "--", *words], input=text, capture_output=True, text=True, check=False,
-        timeout=60, env={"PATH": str(tools), **environ}, cwd=host.folder,
+        timeout=240, env={"PATH": str(tools), **environ}, cwd=host.folder,
     )  # fmt: skip
 
 

@@ -38,11 +38,11 @@ def served(room: ServiceRoom, stop: threading.Event, **change: Any) -> Service:
 
 
 def stopped_when(said: Callable[[], bool]) -> threading.Event:
-    """Set once something is so, at the latest after 20 s."""
+    """Set once something is so, at the latest after 240 s."""
     stop = threading.Event()
 
     def watch() -> None:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 240
         while not said() and time.monotonic() < until:
             time.sleep(0.01)
         stop.set()

@@ -46,7 +46,7 @@ class Gate:
         with self._lock:
             self.inside[leader_id] = self.inside.get(leader_id, 0) + 1
             self.most[leader_id] = max(self.most.get(leader_id, 0), self.inside[leader_id])
-        self.together.wait(20)
+        self.together.wait(120)
         with self._lock:
             self.inside[leader_id] -= 1
             return self._send(leader_id, targets, **how)

@@ -19,7 +19,7 @@ def ended(pid: int) -> bool:
     name = f"reap-{pid}"
     for thread in threading.enumerate():
         if thread.name == name:
-            thread.join(30)
+            thread.join(240)
             return not thread.is_alive()
     return True
 
