@@ -89,7 +89,7 @@ def _analyze(cluster: LocalCluster, folder: Path) -> None:
     settings, data = folder / "lowwater.toml", str(folder / "data")
     settings.write_text(settings_text(load_settings(), cluster.bootstrap, data, utc_now()))
     command = [sys.executable, "-m", "analytics", "--data", data, "--settings", str(settings)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["tables"]["reclaimable"] >= 2 * len(TOPICS)
 
