@@ -89,7 +89,7 @@ class AnalysisChild:
         _signal_group(process, signal.SIGKILL)
         process.wait()
         if self._listener:
-            self._listener.join(1.0)
+            self._listener.join(_GRACE_SECONDS)  # the last answer may not be told yet
 
     def _start(self) -> None:
         self._ready = False

@@ -138,8 +138,9 @@ class Wire:
             self._socket.close()
 
     def _connect(self, timeout_seconds: float) -> None:
+        patience = max(timeout_seconds, 0.001)  # none may be left, and less than none is an error
         try:
-            plain = socket.create_connection((self.host, self.port), timeout=timeout_seconds)
+            plain = socket.create_connection((self.host, self.port), timeout=patience)
         except (OSError, UnicodeError) as error:  # a host that no name can be, too
             raise unreachable(self.address, str(error)) from error
         self._socket = plain

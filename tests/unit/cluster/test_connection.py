@@ -129,6 +129,17 @@ def test_a_broker_that_hung_is_left_alone_for_a_while(two: tuple[FakeBroker, Fak
     assert len([r for r in other.requests if r.API_KEY == 2]) == 1
 
 
+def test_time_that_ran_out_before_a_connection_is_a_broker_that_was_not_reached(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    one, _ = two
+    with open_live(one) as live:
+        live._connection.timeout_seconds = -0.5
+        with pytest.raises(ClusterError) as caught:
+            live.topics(None)
+    assert caught.value.code == "CLUSTER_UNREACHABLE"
+
+
 def test_a_connection_cut_while_idle_is_opened_again_for_a_read(
     two: tuple[FakeBroker, FakeBroker],
 ) -> None:
