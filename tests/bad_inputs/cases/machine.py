@@ -66,5 +66,5 @@ CASES = [
     Case("a folder to restore while all is read-only",
          both(live(), sweep(9), text("lowwater.toml", "read_only = true")),
          "orphans sweep --log-dirs logs --bootstrap-server h:1 --restore nothing", "READ_ONLY", 3,
-         "read-only"),
+         "read_only of the settings (lowwater.toml)"),
 ]  # fmt: skip
