@@ -36,7 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Hypothesis draws constants of all local modules that are loaded, and which those are depends on
     the files that this worker ran before. Its names are private: without one nothing is run.
     """
-    if config.getoption("--hypothesis-profile") == "steady":
+    if config.getoption("--hypothesis-profile") is None:
+        examples.load_profile("steady")
         assert callable(providers._get_local_constants)
         none = providers._local_constants
         providers._get_local_constants = lambda: none
