@@ -19,6 +19,7 @@ _PAGE = """SELECT topic, partition, body FROM run_partitions
   WHERE run_id=? AND (topic, partition) > (?, ?) ORDER BY topic, partition LIMIT 2000"""
 _MOVES = """SELECT group_id, topic, partition, body FROM run_moves
   WHERE run_id=? ORDER BY group_id, topic, partition"""
+_AT_ONCE = 1 << 20  # characters
 _COLUMNS = (
     "plan_id", "plan_sha256", "cluster_id", "cluster_name", "mode", "who", "from_where", "typed",
     "options", "connection", "queued_at",
@@ -58,7 +59,7 @@ def _wrong_targets(file: JournalFile, run_id: str, told: Mapping[str, Any]) -> l
     left = {(topic, partition): target for topic, partition, target in told["partitions"]}
     wrong = []
     for topic, partition, body in _partitions(file, run_id):
-        if _value(body, "target_offset") != left.pop((topic, partition), ""):
+        if not _has_target(body, left.pop((topic, partition), None)):
             wrong.append(f"{topic}-{partition} of run {run_id} was queued with another target")
     return wrong + [f"{topic}-{partition} of run {run_id} is missing" for topic, partition in left]
 
@@ -69,6 +70,20 @@ def _partitions(file: JournalFile, run_id: str) -> Iterator[tuple[str, int, str]
     while rows := file.rows(_PAGE, run_id, *after):
         yield from ((row["topic"], row["partition"], row["body"]) for row in rows)
         after = (rows[-1]["topic"], rows[-1]["partition"])
+
+
+def _has_target(stored: str, target: Any) -> bool:
+    """Whether a row that is read has this target: most are told by their text, ten times sooner.
+
+    No other text than the one with the key once, as it is written, is read with this target.
+    """
+    try:
+        text = unpack(stored)
+    except JournalError:
+        return False
+    if text.count("target_offset") == 1 and "\\" not in text:
+        return f'"target_offset":{target},' in text
+    return target is not None and _value(text, "target_offset") == target
 
 
 def _wrong_moves(file: JournalFile, run_id: str, told: Mapping[str, Any]) -> list[str]:
@@ -101,7 +116,13 @@ def _sealed_with(stored: str, sha256: str) -> bool:
     The text is canonical, so what was hashed is the text without the key `sha256`.
     """
     try:
-        text = unpack(stored).replace(f',"sha256":"{sha256}",', ",", 1)
+        text = unpack(stored)
     except JournalError:
         return False
-    return hashlib.sha256(text.encode()).hexdigest() == sha256
+    own = f'"sha256":"{sha256}",'
+    at = text.find(own)
+    found = hashlib.sha256()
+    for start, end in ((0, at), (at + len(own), len(text))):
+        for begin in range(start, end, _AT_ONCE):  # a plan may be megabytes
+            found.update(text[begin : min(begin + _AT_ONCE, end)].encode())
+    return at >= 0 and found.hexdigest() == sha256

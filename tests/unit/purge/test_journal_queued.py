@@ -72,13 +72,22 @@ def test_a_target_that_was_changed_is_named(journal: Journal, run_id: str) -> No
     assert journal.verify().problems == (told,)
 
 
+@pytest.mark.parametrize(
+    "second", ['"target_offset":41', '"target_offset" : 41', '"\\u0074arget_offset":41']
+)
 def test_of_a_target_that_stands_twice_the_one_that_is_sent_counts(
-    journal: Journal, run_id: str
+    journal: Journal, run_id: str, second: str
 ) -> None:
-    _rewrite(journal, lambda text: text.replace("{", '{"target_offset":40,', 1).replace(
-        '"target_offset":40,"topic"', '"target_offset":41,"topic"'))  # fmt: skip
+    _rewrite(journal, lambda text: f"{text[:-1]},{second}}}")
     assert journal.partitions(run_id)[1].target_offset == 41
-    assert not journal.verify().ok
+    told = f"{TOPIC}-1 of run {run_id} was queued with another target"
+    assert journal.verify().problems == (told,)
+
+
+@pytest.mark.parametrize("message", ['beyond "target_offset":7,', "a\\b", "ü"])
+def test_words_in_a_message_are_no_target(journal: Journal, run_id: str, message: str) -> None:
+    journal.note(run_id, [replace(journal.partitions(run_id)[1], message=message)])
+    assert journal.verify().problems == ()
 
 
 @pytest.mark.parametrize("body", ["{", "[]", "r1:AAAA"])
