@@ -36,7 +36,7 @@ class Misfortune:
         rng = self.rng
         for name, most in (
             ("lost_request", 0.3), ("lost_answer", 0.3), ("unread", 0.1), ("incomplete", 0.1),
-            ("worst_moment", 0.5),
+            ("worst_moment", 0.9),
         ):  # fmt: skip
             setattr(self.calls, name, rng.choice((0.0, most)) * rng.random())
         if self.world.unclean and rng.random() < 0.5:

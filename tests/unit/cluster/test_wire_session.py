@@ -18,7 +18,7 @@ def test_a_connection_is_left_before_its_session_ends(
     monkeypatch: pytest.MonkeyPatch, lifetime_ms: int, later_seconds: float, usable: bool
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(wire.time, "monotonic", lambda: now)
+    monkeypatch.setattr(wire, "time", SimpleNamespace(monotonic=lambda: now))
     one = wire.Wire("h", 1, read_security({"bootstrap.servers": "h:1"}))
     assert one.usable
     one._note_session(SimpleNamespace(session_lifetime_ms=lifetime_ms))

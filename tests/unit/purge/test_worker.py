@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,7 +32,8 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServiceRoo
         made.live.commit("billing", TOPIC, partition)
     made.service(start=lambda _: None).turn()
     monkeypatch.setattr(worker, "utc_now", made.clock)
-    monkeypatch.setattr(worker.time, "sleep", made.clock.sleep)
+    # The worker's alone: a thread of another test that sleeps would move this clock too.
+    monkeypatch.setattr(worker, "time", SimpleNamespace(sleep=made.clock.sleep))
     monkeypatch.setattr(worker, "_settings", lambda _: made.settings)
     monkeypatch.setattr(worker, "_connect", lambda *_: made.live)
     monkeypatch.setattr(Streams, "__enter__", lambda live: live, raising=False)
