@@ -75,14 +75,15 @@ def _partitions(file: JournalFile, run_id: str) -> Iterator[tuple[str, int, str]
 def _has_target(stored: str, target: Any) -> bool:
     """Whether a row that is read has this target: most are told by their text, ten times sooner.
 
-    No other text than the one with the key once, as it is written, is read with this target.
+    A text with the key once, as we write it, is read with that target; any other one is read.
     """
     try:
         text = unpack(stored)
     except JournalError:
         return False
-    if text.count("target_offset") == 1 and "\\" not in text:
-        return f'"target_offset":{target},' in text
+    once = text.count("target_offset") == 1 and "\\" not in text
+    if once and f'"target_offset":{target},' in text:
+        return True
     return target is not None and _value(text, "target_offset") == target
 
 
