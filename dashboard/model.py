@@ -184,17 +184,39 @@ class ConfigEntry:
     source: str
 
 
+# ClassicGroupState, ConsumerGroupState and StreamsGroupState: no member has its partitions yet,
+# or some have not.
+_REBALANCING = frozenset(
+    {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"}
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group, with or without members. `assigned` holds the partitions its members read."""
+    """One group, with or without members. `assigned` holds the partitions its members read.
+
+    `subscribed`: topics that members ask for, assigned or not yet, where the group's protocol
+    tells (consumer, share, streams).
+    """
 
     group_id: str
     type: str  # classic, consumer, share, streams
     state: str
-    members: int | None  # None: not described (a kind of group no client describes yet)
+    members: int | None  # None: not described, or nobody can tell what they read
     assigned: tuple[TopicPartition, ...] = ()
     coordinator_answered: bool = True
     error: str | None = None
+    subscribed: tuple[str, ...] = ()
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics that members read, or ask to."""
+        return frozenset(key.topic for key in self.assigned) | frozenset(self.subscribed)
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether members wait to be told what they read."""
+        return self.state in _REBALANCING
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,8 @@ DESCRIBE_TOPIC = Right(
     "Describe", "Topic", "*", DASHBOARD,
     "topics, partitions, offsets of leaders and replicas, leader epochs",
     "a topic without it shows by its bytes at most; its records and folders are never touched; "
-    "a group of the consumer protocol (KIP-848) that reads it hides its members, so every purge is "
-    "refused",
+    "a group of the consumer or Streams protocol (KIP-848, KIP-1071) that reads it hides its "
+    "members, so every purge is refused",
 )  # fmt: skip
 CONFIGS_TOPIC = Right(
     "DescribeConfigs", "Topic", "*", DASHBOARD,

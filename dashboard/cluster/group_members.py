@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from dashboard.cluster.messages import (
     ConsumerProtocolAssignment,
     DescribeGroupsRequest,
     ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
 )
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
@@ -26,20 +28,26 @@ _REQUESTS = {
     "classic": DescribeGroupsRequest,
     "consumer": ConsumerGroupDescribeRequest,
     "share": ShareGroupDescribeRequest,
+    "streams": StreamsGroupDescribeRequest,
 }
 
 
-class Described(NamedTuple):
-    """State, number of members (None: unknown) and the partitions they read, sorted.
+_Reads = tuple[set[TopicPartition], set[str]]  # assigned partitions, topics asked for
 
-    `error` is Kafka's name of why they are unknown, or API_UNSUPPORTED; None with unknown
-    members: a kind of group that this product cannot describe.
+
+class Described(NamedTuple):
+    """State, number of members, the partitions they read and the topics they ask for, sorted.
+
+    `error` is Kafka's name of why members are unknown (None), or API_UNSUPPORTED. Without an
+    error they are unknown where this product knows no such kind of group, or nobody can tell
+    what they read: a Streams application that is not ready, an assignor with words of its own.
     """
 
     state: str
     members: int | None
-    assigned: tuple[TopicPartition, ...]
-    error: str | None
+    assigned: tuple[TopicPartition, ...] = ()
+    error: str | None = None
+    subscribed: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -53,20 +61,19 @@ class MembersAnswer:
 def read_members(connection: Connection, listed: Iterable[Any]) -> MembersAnswer:
     """Members and assignments of groups as `groups.Listed` names them.
 
-    A group that is listed as Empty has none and is not asked about. Streams groups are described
-    by an API of their own that no Python client speaks: their members stay unknown. So do those
-    of one kind of group where its coordinator does not speak that kind's API.
+    A group that is listed as Empty has none and is not asked about. Members of a kind of group
+    that is not known here, or whose API its coordinator does not speak, stay unknown.
     """
     answer = MembersAnswer()
     asked: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for group in listed:
         kind = group.type or "classic"
         if group.state in ("Empty", "Dead"):
-            answer.groups[group.group_id] = Described(group.state, 0, (), None)
+            answer.groups[group.group_id] = Described(group.state, 0)
         elif kind in _REQUESTS:
             asked[group.coordinator][kind].append(group.group_id)
         else:
-            answer.groups[group.group_id] = Described(group.state, None, (), None)
+            answer.groups[group.group_id] = Described(group.state, None)
     replies = connection.ask_each({i: _question(kinds) for i, kinds in asked.items()})
     for broker_id, reply in replies.items():
         names = [name for kind in asked[broker_id].values() for name in kind]
@@ -128,33 +135,87 @@ def _take(names: list[str], reply: Any, answer: MembersAnswer) -> None:
 
 
 def _hidden(names: list[str], error: str) -> dict[str, Described]:
-    return {name: Described("Unknown", None, (), error) for name in names}
+    return {name: Described("Unknown", None, error=error) for name in names}
 
 
 def _described(group: Any) -> Described:
+    reads: _Reads | None
+    if hasattr(group, "topology"):
+        reads = _streams(group)
+    elif hasattr(group, "protocol_type"):
+        reads = _classic(group)
+    else:
+        reads = _consumer(group)
+    if reads is None:
+        return Described(group.group_state, None)
+    assigned, subscribed = reads
+    return Described(
+        group.group_state,
+        len(group.members),
+        tuple(sorted(assigned)),
+        subscribed=tuple(sorted(subscribed)),
+    )
+
+
+def _consumer(group: Any) -> _Reads:
+    """Groups whose coordinator assigns (KIP-848, KIP-932); what will be assigned counts as asked.
+
+    A regular expression is told as its words: the target assignment shows what it matches.
+    """
     assigned: set[TopicPartition] = set()
+    subscribed: set[str] = set()
     for member in group.members:
-        if hasattr(member, "member_assignment"):
-            assigned.update(_classic(group.protocol_type, member.member_assignment))
-        else:
-            assigned.update(
-                TopicPartition(topic.topic_name, partition)
-                for topic in member.assignment.topic_partitions
-                for partition in topic.partitions
-            )
-    return Described(group.group_state, len(group.members), tuple(sorted(assigned)), None)
+        assigned.update(
+            TopicPartition(topic.topic_name, partition)
+            for topic in member.assignment.topic_partitions
+            for partition in topic.partitions
+        )
+        subscribed.update(member.subscribed_topic_names)
+        if hasattr(member, "target_assignment"):
+            subscribed.update(t.topic_name for t in member.target_assignment.topic_partitions)
+    return assigned, subscribed
 
 
-def _classic(protocol_type: str, assignment: bytes) -> Iterable[TopicPartition]:
-    # Other protocol types (Connect's, say) put bytes of their own here.
-    if protocol_type != "consumer" or not assignment:
-        return []
+def _streams(group: Any) -> _Reads | None:
+    """Partition p of each source topic of a subtopology belongs to its task p (KIP-1071).
+
+    A topic with fewer partitions than its neighbours has none for the last tasks: such a pair
+    names no partition. None while the application is not ready: only it knows its topics.
+    """
+    subtopologies = group.topology.subtopologies if group.topology else None
+    if subtopologies is None:
+        return None
+    sources = {
+        s.subtopology_id: {*s.source_topics, *(topic.name for topic in s.repartition_source_topics)}
+        for s in subtopologies
+    }
+    assigned = {
+        TopicPartition(topic, partition)
+        for member in group.members
+        for tasks in member.assignment.active_tasks
+        for topic in sources.get(tasks.subtopology_id, ())
+        for partition in tasks.partitions
+    }
+    return assigned, set().union(*sources.values())
+
+
+def _classic(group: Any) -> _Reads | None:
+    """What a group's leader assigned; None where it did so in words of its own."""
+    # Other protocol types (Connect's, say) are no consumers, and put bytes of their own here.
+    if group.protocol_type != "consumer":
+        return set(), set()
     try:
-        decoded = ConsumerProtocolAssignment.decode(bytes(assignment))
-    except (ValueError, IndexError):
-        return []  # a client's own assignor may write anything: members stay counted
-    return [
-        TopicPartition(topic.topic, partition)
-        for topic in decoded.assigned_partitions
-        for partition in topic.partitions
-    ]
+        assigned = {
+            TopicPartition(topic.topic, partition)
+            for member in group.members
+            if member.member_assignment
+            for topic in _decoded(member.member_assignment).assigned_partitions or ()
+            for partition in topic.partitions or ()
+        }
+    except (struct.error, ValueError, IndexError):
+        return None
+    return assigned, set()
+
+
+def _decoded(assignment: bytes) -> Any:
+    return ConsumerProtocolAssignment.decode(bytes(assignment))

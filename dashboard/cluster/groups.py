@@ -183,7 +183,7 @@ def _doubt_members(found: _Found) -> None:
     """Members that could not be read may read anything, before their group's first commit.
 
     A share group says so by its own error. Where the coordinator does not speak a kind's API
-    nothing cures it: such members are unknown as a streams group's are, and judged by offsets.
+    nothing cures it: such members are unknown, and their group is judged by its offsets.
     """
     for group_id, group in sorted(found.groups.items()):
         described = found.described.get(group_id)
@@ -216,7 +216,7 @@ def _groups(found: _Found) -> tuple[Group, ...]:
 
 def _group(listed: Listed, described: Described | None, error: str | None) -> Group:
     if described is None:
-        described = Described(listed.state or "Unknown", None, (), None)
+        described = Described(listed.state or "Unknown", None)
     return Group(
         listed.group_id,
         _type(listed),
@@ -225,6 +225,7 @@ def _group(listed: Listed, described: Described | None, error: str | None) -> Gr
         described.assigned,
         coordinator_answered=described.error is None and error is None,
         error=error or described.error,
+        subscribed=described.subscribed,
     )
 
 

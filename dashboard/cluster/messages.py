@@ -212,6 +212,14 @@ class ShareGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore
     """Members and assignments of share groups."""
 
 
+class StreamsGroupDescribeRequest(ApiMessage, load_json=schemas):  # type: ignore[misc,call-arg]
+    """Describes groups of the Streams protocol (KIP-1071)."""
+
+
+class StreamsGroupDescribeResponse(ApiMessage, load_json=schemas):  # type: ignore[misc,call-arg]
+    """Topology, members and their tasks; no subtopologies while the group is not ready."""
+
+
 class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=schemas):  # type: ignore[misc,call-arg]
     """Start offsets of share groups (KIP-932); v1's lag is not asked for."""
 
@@ -235,6 +243,7 @@ _RESPONSES: dict[int, Any] = {
         DescribeGroupsResponse,
         ConsumerGroupDescribeResponse,
         ShareGroupDescribeResponse,
+        StreamsGroupDescribeResponse,
         DescribeShareGroupOffsetsResponse,
         OffsetFetchResponse,
         FindCoordinatorResponse,

@@ -241,8 +241,15 @@ def share_topics(listing: GroupListing) -> dict[str, frozenset[str]]:
 
 
 def without_offsets(listing: GroupListing) -> frozenset[str]:
-    """Groups whose members are not known and that committed on no topic: they may read any."""
-    found = {g.group_id for g in listing.groups if g.members is None and g.type != "share"}
+    """Groups that may read any topic: nobody can tell what, and they committed on none.
+
+    Their members are unknown, or wait for partitions and do not say of which topics.
+    """
+    found = {
+        g.group_id
+        for g in listing.groups
+        if g.type != "share" and (g.members is None or (g.rebalancing and not g.topics))
+    }
     for offset in listing.offsets if found else ():
         if offset.committed_offset is not None:
             found.discard(offset.group_id)

@@ -99,7 +99,7 @@ class Judge:
             yield _without_commit(group_id, "whose last known offset is not of this log")
         for group_id in self.readers.anywhere:
             if group_id not in groups and group_id not in misplaced:
-                yield _without_commit(group_id, "whose members cannot be seen")
+                yield _without_commit(group_id, "whose members may read any topic")
         yield from self._share_findings(seen, claims)
 
     def _unplaced(

@@ -20,10 +20,10 @@ class ShareReach:
 class Readers:
     """Groups by how they are known to read a topic, waived ones left out, sorted.
 
-    `of_topic`: an offset on any partition of it, or a member that reads it. `misplaced`: none
+    `of_topic`: an offset on any partition of it, or a member for it. `misplaced`: none
     of these, but a remembered offset of an earlier topic of that name, or past the end of this
-    one. `anywhere`: unknown members and no offset on any topic. `members`: topics that a
-    group's members read, None where these or their partitions are not known.
+    one. `anywhere`: nobody can tell what they read, and no offset on any topic. `members`:
+    topics that a group's members read or ask for, None where these are not known.
     `share`: every share group.
     """
 
@@ -54,8 +54,8 @@ def readers(facts: PlanFacts, waived: Collection[str]) -> Readers:
             known = claim.committed_offset is not None or not claim.remembered
             (here if known else misplaced).setdefault(key.topic, set()).add(claim.group_id)
     for group in facts.groups.values():
-        for key in group.assigned:
-            here.setdefault(key.topic, set()).add(group.group_id)
+        for topic in group.topics:
+            here.setdefault(topic, set()).add(group.group_id)
     return Readers(
         {topic: tuple(sorted(ids - set(waived))) for topic, ids in here.items()},
         {
@@ -63,11 +63,7 @@ def readers(facts: PlanFacts, waived: Collection[str]) -> Readers:
             for topic, ids in misplaced.items()
         },
         tuple(sorted(facts.without_offsets - set(waived))),
-        {
-            g.group_id: frozenset(key.topic for key in g.assigned) or None
-            for g in facts.groups.values()
-            if g.members != 0
-        },
+        {g.group_id: g.topics or None for g in facts.groups.values() if g.members != 0},
         _share(facts, waived),
     )
 
@@ -79,7 +75,7 @@ def _share(facts: PlanFacts, waived: Collection[str]) -> dict[str, ShareReach]:
     """
     return {
         group_id: ShareReach(
-            facts.share_topics.get(group_id, frozenset()) | {key.topic for key in group.assigned},
+            facts.share_topics.get(group_id, frozenset()) | group.topics,
             group.error,
         )
         for group_id, group in facts.groups.items()

@@ -1,1 +1,1 @@
-"""Message schemas that kafka-python does not ship, in Kafka's own JSON notation (KIP-848, 932)."""
+"""Message schemas that kafka-python lacks, in Kafka's JSON notation (KIP-848, 932, 1071)."""

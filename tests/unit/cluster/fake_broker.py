@@ -34,6 +34,8 @@ from kafka.protocol.metadata import (
 )
 
 from dashboard.cluster.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DescribeShareGroupOffsetsRequest,
@@ -42,6 +44,8 @@ from dashboard.cluster.messages import (
     FindCoordinatorResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
 )
 
 PAIRS = {
@@ -59,6 +63,8 @@ PAIRS = {
         (FindCoordinatorRequest, FindCoordinatorResponse),
         (OffsetCommitRequest, OffsetCommitResponse),
         (DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse),
+        (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+        (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
     )
 }
 VERSIONS = {3: 12, 2: 9, 9: 9, 16: 5, 15: 5, 35: 4, 60: 1, 21: 2, 10: 6, 8: 9}

@@ -197,27 +197,38 @@ def test_the_reason_says_what_is_known_of_such_a_group() -> None:
     ]
 
 
-STREAMS = Group("app", "streams", "Stable", None)
+UNSEEN = Group("app", "streams", "NotReady", None)
+STREAMS = Group("app", "streams", "Stable", 1, subscribed=(TOPIC,))
 
 
-def test_a_streams_group_counts_by_its_commits() -> None:
-    """Who its members are no client can read; what it committed is read as of any group."""
-    assert names(facts(claims={0: {"a": 80, "app": 10}}, groups=(STREAMS,))) == ["unread-by-group"]
+def test_a_group_of_unknown_members_counts_by_its_commits() -> None:
+    """What nobody can tell of its members; what it committed is read as of any group."""
+    assert names(facts(claims={0: {"a": 80, "app": 10}}, groups=(UNSEEN,))) == ["unread-by-group"]
+    assert names(facts(claims={0: {"a": 80, "app": 50}}, groups=(UNSEEN,))) == []
+    assert names(facts(claims=CLAIMS, groups=(UNSEEN,))) == [], "it committed elsewhere"
+
+
+def test_a_group_reads_the_topics_that_it_asks_for_before_it_is_assigned_any() -> None:
+    assert lines(facts(claims=CLAIMS, groups=(STREAMS,))) == [
+        "no-committed-offset:app: Group app committed no offset on this partition: what was read "
+        "here is unknown."
+    ]
     assert names(facts(claims={0: {"a": 80, "app": 50}}, groups=(STREAMS,))) == []
-    assert names(facts(claims=CLAIMS, groups=(STREAMS,))) == [], "it committed elsewhere"
+    elsewhere = replace(STREAMS, subscribed=("other",))
+    assert names(facts(claims=CLAIMS, groups=(elsewhere,))) == []
 
 
 def test_a_group_of_unknown_members_that_committed_nowhere_may_read_any_topic() -> None:
-    found = replace(facts(claims=CLAIMS, groups=(STREAMS,)), without_offsets=frozenset({"app"}))
+    found = replace(facts(claims=CLAIMS, groups=(UNSEEN,)), without_offsets=frozenset({"app"}))
     assert lines(found) == [
-        "no-committed-offset:app: Group app, whose members cannot be seen, committed no offset on "
-        "this partition: what was read here is unknown."
+        "no-committed-offset:app: Group app, whose members may read any topic, committed no "
+        "offset on this partition: what was read here is unknown."
     ]
     assert names(found, waived={"app"}) == []
 
 
 def test_a_group_that_may_read_any_topic_does_not_stand_for_a_reader_of_this_one() -> None:
-    found = replace(facts(groups=(STREAMS,)), without_offsets=frozenset({"app"}))
+    found = replace(facts(groups=(UNSEEN,)), without_offsets=frozenset({"app"}))
     reasons = [line.partition(",")[0] for line in lines(found)]
     assert [r[:34] for r in reasons] == [
         "no-committed-offset:None: No group",
@@ -226,11 +237,25 @@ def test_a_group_that_may_read_any_topic_does_not_stand_for_a_reader_of_this_one
 
 
 def test_only_groups_without_any_offset_are_without_offsets() -> None:
-    groups = (STREAMS, replace(STREAMS, group_id="busy"), replace(STREAMS, group_id="reset"))
+    groups = (UNSEEN, replace(UNSEEN, group_id="busy"), replace(UNSEEN, group_id="reset"))
     share = Group("share", "share", "Stable", None)
     offsets = (GroupOffset("busy", "other", 3, 0), GroupOffset("reset", TOPIC, 0, None))
     listing = GroupListing((*groups, share, Group("seen", "classic", "Stable", 1)), offsets)
     assert without_offsets(listing) == {"app", "reset"}
+
+
+@pytest.mark.parametrize(
+    ("state", "read", "found"),
+    [("PreparingRebalance", (), {"g"}), ("CompletingRebalance", (), {"g"}),
+     ("Assigning", (), {"g"}), ("Stable", (), set()), ("Reconciling", ("other",), set())],
+)  # fmt: skip
+def test_members_that_wait_for_partitions_may_read_any_topic_until_they_say_which(
+    state: str, read: tuple[str, ...], found: set[str]
+) -> None:
+    group = Group("g", "consumer", state, 1, subscribed=read)
+    assert without_offsets(GroupListing((group,), ())) == found
+    committed = GroupOffset("g", "other", 0, 7)
+    assert without_offsets(GroupListing((group,), (committed,))) == set()
 
 
 def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:

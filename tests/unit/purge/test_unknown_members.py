@@ -15,7 +15,7 @@ from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 
 REREADING = Group("g", "consumer", "Stable", 1, (KEY,))
-STREAMS = Group("app", "streams", "Stable", None)
+UNSEEN = Group("app", "streams", "NotReady", None)
 
 
 def join(room: Room, group: Group, *offsets: GroupOffset) -> None:
@@ -57,21 +57,27 @@ def test_a_group_whose_offset_goes_after_the_plan_is_no_longer_known(tmp_path: P
     assert refused_by(room.carry_out(plan)) == ("not_done", "no-committed-offset")
 
 
-def test_a_streams_group_born_after_the_plan_refuses_until_it_has_committed_somewhere(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    "born",
+    [UNSEEN, Group("app", "classic", "PreparingRebalance", 1),
+     Group("app", "streams", "Assigning", 1, subscribed=(TOPIC,))],
+    ids=["unseen", "rebalancing", "asking-for-the-topic"],
+)  # fmt: skip
+def test_a_group_born_after_the_plan_refuses_until_it_is_known_what_it_reads(
+    tmp_path: Path, born: Group
 ) -> None:
     room = Room(tmp_path)
     plan = room.plan()
     assert plan.partitions[0].free
-    join(room, STREAMS)
+    join(room, born)
     assert refused_by(room.carry_out(plan)) == ("not_done", "no-committed-offset")
     assert [g.name for g in room.plan().partitions[0].guards] == ["no-committed-offset"]
 
 
-def test_a_streams_group_that_committed_elsewhere_holds_nothing_back(tmp_path: Path) -> None:
+def test_an_unseen_group_that_committed_elsewhere_holds_nothing_back(tmp_path: Path) -> None:
     room = Room(tmp_path)
     plan = room.plan()
-    join(room, STREAMS, GroupOffset("app", "other", 0, 7))
+    join(room, UNSEEN, GroupOffset("app", "other", 0, 7))
     assert room.carry_out(plan).run.state == "done"
 
 
@@ -80,9 +86,9 @@ def test_such_a_group_is_accepted_by_name_and_no_other_with_it(
     tmp_path: Path, other: bool, state: str
 ) -> None:
     room = Room(tmp_path)
-    join(room, STREAMS)
+    join(room, UNSEEN)
     plan = room.plan(overrides=(Override("no-committed-offset", "app", "asked", "ann", NOW),))
     assert plan.partitions[0].free
     if other:
-        join(room, replace(STREAMS, group_id="born-later"))
+        join(room, replace(UNSEEN, group_id="born-later"))
     assert room.carry_out(plan).run.state == state

@@ -1,0 +1,76 @@
+"""A real Kafka Streams application in a JVM of its own, built from here over Py4J."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from dashboard import settings
+from dashboard.demo import ivy
+from dashboard.demo.jars import KafkaJars
+from tests.brokers.workload import until
+
+_SERDE = "org.apache.kafka.common.serialization.Serdes$ByteArraySerde"
+_CONFIG = {
+    "default.key.serde": _SERDE,
+    "default.value.serde": _SERDE,
+    "auto.offset.reset": "earliest",
+}
+
+
+@contextmanager
+def streams_app(
+    jars: KafkaJars, application: str, topics: tuple[str, str], config: Mapping[str, str]
+) -> Iterator[None]:
+    """Carries records of the first topic to the other by way of APPLICATION-by-key-repartition.
+
+    It is running inside, and has written its offsets when it is left.
+    """
+    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    port, secret = launch_gateway(
+        jarpath=str(py4j), classpath=os.pathsep.join([str(_jar(jars)), jars.class_path]),
+        java_path=jars.java, javaopts=["-Xmx128m", "-XX:TieredStopAtLevel=1"], die_on_exit=True,
+        redirect_stdout=subprocess.DEVNULL, enable_auth=True,
+    )[:2]  # fmt: skip
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+    try:
+        app = _started(gateway.jvm, topics, {"application.id": application, **config})
+        try:
+            until(lambda: app.state().toString() == "RUNNING", 90)
+            yield
+        finally:
+            app.close()
+    finally:
+        gateway.shutdown()
+
+
+def _started(jvm: Any, topics: tuple[str, str], config: Mapping[str, str]) -> Any:
+    properties = jvm.java.util.Properties()
+    for key, value in {**_CONFIG, **config}.items():
+        properties.setProperty(key, value)
+    streams = jvm.org.apache.kafka.streams
+    builder = streams.StreamsBuilder()
+    named = getattr(streams.kstream.Repartitioned, "as")("by-key")
+    builder.stream(topics[0]).repartition(named).to(topics[1])
+    app = streams.KafkaStreams(builder.build(), properties)
+    app.start()
+    return app
+
+
+def _jar(jars: KafkaJars) -> Path:
+    """Kafka's Streams, downloaded on first use; without state stores it needs nothing else."""
+    home = settings.load().cache_dir / f"kafka-streams-{jars.version}"
+    jar = home / "jars" / f"kafka-streams-{jars.version}.jar"
+    if not jar.is_file():
+        home.mkdir(parents=True, exist_ok=True)
+        wanted = [ivy.Artifact("org.apache.kafka", "kafka-streams", jars.version)]
+        failure = ivy.retrieve(jars.java, home, wanted, jar.parent)
+        assert failure is None, ivy.cause(failure)
+    return jar

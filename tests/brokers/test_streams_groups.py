@@ -1,0 +1,77 @@
+"""A Streams application reads its source topics from its first breath, long before it commits."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dashboard.cluster.live import connect
+from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.jars import KafkaJars
+from dashboard.model import Group
+from dashboard.purge.plan import Plan
+from tests.brokers.purge_bench import Bench
+from tests.brokers.streams_app import streams_app
+from tests.brokers.workload import until
+
+READER = "has-read-all"
+
+
+@pytest.fixture(scope="module")
+def bench(kafka_jars: KafkaJars) -> Iterator[Bench]:
+    """One broker of its own, with a folder for the application's state."""
+    with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
+        folder = Path(text)
+        with LocalCluster(folder / "kafka", kafka_jars, brokers=1) as running:
+            made = Bench(running.bootstrap, running.cluster_id, folder / "bench", replicas=1)
+            yield made
+            made.close()
+
+
+def group_of(bench: Bench, name: str) -> Group | None:
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        listing = live.groups()
+    return next((g for g in listing.groups if g.group_id == name), None)
+
+
+def guards(plan: Plan) -> list[tuple[str, str]]:
+    return [(g.name, g.reason) for g in plan.partitions[0].guards]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it(
+    bench: Bench, kafka_jars: KafkaJars, protocol: str, tmp_path: Path
+) -> None:
+    """It has committed elsewhere, so that its offsets alone would not show it as a reader."""
+    if protocol == "streams" and tuple(map(int, kafka_jars.version.split(".")[:2])) < (4, 2):
+        pytest.skip("streams groups are a matter of Kafka 4.2 and newer")
+    source, other, app = bench.topic(30), bench.topic(1), f"app-{uuid.uuid4().hex[:8]}"
+    bench.commit(READER, source, {0: 30})
+    bench.commit(app, other, {0: 1})
+    assert guards(bench.plan(source)) == []
+
+    config = {
+        "bootstrap.servers": bench.bootstrap, "state.dir": str(tmp_path),
+        "commit.interval.ms": "3600000", "replication.factor": "1",
+        **({"group.protocol": protocol} if protocol == "streams" else {}),
+    }  # fmt: skip
+    with streams_app(kafka_jars, app, (source, other), config):
+        until(lambda: _reads(group_of(bench, app), source), 60)
+        seen = group_of(bench, app)
+        assert seen is not None
+        assert (seen.type, seen.error) == (protocol, None)
+        assert {key.topic for key in seen.assigned} == {source, f"{app}-by-key-repartition"}
+        ((name, reason),) = guards(bench.plan(source))
+        assert name == "members-without-commits" and app in reason
+    # Leaving, it commits what it has read.
+    plan = bench.plan(source)
+    assert (plan.partitions[0].target_offset, guards(plan)) == (30, [])
+    assert bench.apply(plan).run.state == "done"
+
+
+def _reads(group: Group | None, topic: str) -> bool:
+    return group is not None and topic in {key.topic for key in group.assigned}

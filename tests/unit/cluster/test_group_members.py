@@ -1,0 +1,214 @@
+"""What members of each kind of group read, decoded from the coordinators' own bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dashboard.cluster import group_members
+from dashboard.cluster.messages import (
+    ConsumerGroupDescribeResponse,
+    ConsumerProtocolAssignment,
+    DescribeGroupsResponse,
+    StreamsGroupDescribeResponse,
+)
+from dashboard.model import Group, TopicPartition
+from tests.unit.cluster.answers import committed_answer, groups_answer
+from tests.unit.cluster.fake_broker import FakeBroker, topic
+from tests.unit.cluster.test_groups import read
+
+Tasks = dict[str, list[int]]
+Parts = dict[str, list[int]]
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker(1) as one:
+        one.topics = [topic("__consumer_offsets", [1]), topic("orders", [1])]
+        one.versions |= {69: 1, 89: 0}
+        one.answers[9] = committed_answer
+        yield one
+
+
+def described(broker: FakeBroker, kind: str, api: int, answer: Callable[..., Any]) -> Group:
+    """The one group `g`, as the product sees it."""
+    broker.answers[16] = lambda _, version: groups_answer(version, ("g", kind, "Stable"))
+    broker.answers[api] = answer
+    listing = read(broker)
+    assert listing.incomplete == ()
+    (group,) = listing.groups
+    return group
+
+
+def pairs(*partitions: tuple[str, int]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(*pair) for pair in partitions)
+
+
+def streams_answer(
+    members: list[Tasks], subtopologies: list[tuple[str, list[str], list[str]]] | None
+) -> Callable[..., Any]:
+    """Active tasks per member; (id, source topics, repartition source topics) each."""
+    group = StreamsGroupDescribeResponse.DescribedGroup
+    topology, member = group.Topology, group.Member
+
+    def info(name: str) -> Any:
+        return topology.Subtopology.TopicInfo(
+            name=name, partitions=0, replication_factor=0, topic_configs=[]
+        )
+
+    def tasks(of: Tasks) -> Any:
+        active = [
+            member.Assignment.TaskIds(subtopology_id=i, partitions=ps) for i, ps in of.items()
+        ]
+        return member.Assignment(active_tasks=active, standby_tasks=[], warmup_tasks=[])
+
+    def answer(_: Any, version: int) -> Any:
+        found = [
+            topology.Subtopology(
+                subtopology_id=name, source_topics=sources, repartition_sink_topics=[],
+                state_changelog_topics=[info("g-store-changelog")],
+                repartition_source_topics=[info(t) for t in repartition],
+            )
+            for name, sources, repartition in subtopologies or ()
+        ]  # fmt: skip
+        told = topology(epoch=1, subtopologies=None if subtopologies is None else found)
+        return StreamsGroupDescribeResponse(
+            version=version, throttle_time_ms=0, groups=[
+                group(
+                    error_code=0, error_message=None, group_id="g", group_state="Stable",
+                    group_epoch=2, assignment_epoch=2, topology=told, authorized_operations=0,
+                    members=[
+                        member(
+                            member_id=str(n), member_epoch=2, instance_id=None, rack_id=None,
+                            client_id="c", client_host="h", topology_epoch=1, process_id="p",
+                            user_endpoint=None, client_tags=[], task_offsets=[],
+                            task_end_offsets=[], assignment=tasks(of), target_assignment=tasks(of),
+                            is_classic=False,
+                        )
+                        for n, of in enumerate(members)
+                    ],
+                )
+            ],
+        )  # fmt: skip
+
+    return answer
+
+
+def test_members_of_a_streams_group_read_the_sources_of_their_tasks(broker: FakeBroker) -> None:
+    """Partition p of each source topic belongs to task p; a changelog is no source."""
+    answer = streams_answer(
+        [{"0": [0, 1]}, {"1": [3]}],
+        [("0", ["orders", "users"], []), ("1", [], ["g-x-repartition"])],
+    )
+    group = described(broker, "streams", 89, answer)
+    assert (group.members, group.error) == (2, None)
+    assert group.assigned == pairs(
+        ("g-x-repartition", 3), ("orders", 0), ("orders", 1), ("users", 0), ("users", 1)
+    )
+    assert group.subscribed == ("g-x-repartition", "orders", "users")
+
+
+def test_a_streams_group_says_what_it_reads_before_any_task_is_assigned(broker: FakeBroker) -> None:
+    group = described(broker, "streams", 89, streams_answer([{}], [("0", ["orders"], [])]))
+    assert (group.members, group.assigned, group.subscribed) == (1, (), ("orders",))
+
+
+def test_members_of_a_streams_group_that_is_not_ready_stay_unknown(broker: FakeBroker) -> None:
+    """A source topic is missing, say: the broker then tells no subtopology at all."""
+    group = described(broker, "streams", 89, streams_answer([{}], None))
+    assert (group.members, group.error, group.topics) == (None, None, frozenset())
+
+
+def consumer_answer(assigned: Parts, target: Parts, subscribed: list[str]) -> Callable[..., Any]:
+    group = ConsumerGroupDescribeResponse.DescribedGroup
+    member = group.Member
+
+    def of(parts: Parts) -> Any:
+        return member.Assignment(
+            topic_partitions=[
+                member.Assignment.TopicPartitions(topic_id=None, topic_name=t, partitions=ps)
+                for t, ps in parts.items()
+            ]
+        )
+
+    def answer(_: Any, version: int) -> Any:
+        one = member(
+            member_id="m", instance_id=None, rack_id=None, member_epoch=1, client_id="c",
+            client_host="h", subscribed_topic_names=subscribed, subscribed_topic_regex="or.*",
+            assignment=of(assigned), target_assignment=of(target), member_type=1, version=version,
+        )  # fmt: skip
+        return ConsumerGroupDescribeResponse(
+            version=version, throttle_time_ms=0, groups=[
+                group(
+                    error_code=0, error_message=None, group_id="g", group_state="Reconciling",
+                    group_epoch=2, assignment_epoch=2, assignor_name="uniform", members=[one],
+                    authorized_operations=0, version=version,
+                )
+            ],
+        )  # fmt: skip
+
+    return answer
+
+
+def test_a_consumer_on_its_way_to_a_topic_counts_as_its_reader(broker: FakeBroker) -> None:
+    """By name, or by what the broker will assign to its regular expression."""
+    answer = consumer_answer({"users": [0]}, {"users": [0], "orders": [1]}, ["payments"])
+    group = described(broker, "consumer", 69, answer)
+    assert group.assigned == pairs(("users", 0))
+    assert group.topics == {"users", "orders", "payments"}
+
+
+def classic_answer(assignment: bytes, protocol_type: str = "consumer") -> Callable[..., Any]:
+    group = DescribeGroupsResponse.DescribedGroup
+
+    def answer(_: Any, version: int) -> Any:
+        member = group.DescribedGroupMember(
+            member_id="m", group_instance_id=None, client_id="c", client_host="h",
+            member_metadata=b"", member_assignment=assignment, version=version,
+        )  # fmt: skip
+        return DescribeGroupsResponse(
+            version=version, groups=[
+                group(
+                    error_code=0, group_id="g", group_state="Stable", protocol_data="range",
+                    protocol_type=protocol_type, members=[member], authorized_operations=0,
+                    version=version,
+                )
+            ],
+        )  # fmt: skip
+
+    return answer
+
+
+def test_a_classic_groups_assignment_is_its_leaders(broker: FakeBroker) -> None:
+    one = ConsumerProtocolAssignment.TopicPartition
+    written = ConsumerProtocolAssignment(
+        assigned_partitions=[one(topic="orders", partitions=[2, 0], version=0)],
+        user_data=None, version=0,
+    ).encode(version=0)  # fmt: skip
+    group = described(broker, "classic", 15, classic_answer(written))
+    assert (group.members, group.assigned) == (1, pairs(("orders", 0), ("orders", 2)))
+
+
+@pytest.mark.parametrize(("protocol", "members"), [("consumer", None), ("connect", 1)])
+def test_an_assignment_in_other_words_tells_nothing_of_a_consumer(
+    broker: FakeBroker, protocol: str, members: int | None
+) -> None:
+    """A worker of Connect reads nothing by its group; a consumer with its own assignor does."""
+    group = described(broker, "classic", 15, classic_answer(b"\x00\x07own", protocol))
+    assert (group.members, group.assigned, group.error) == (members, (), None)
+
+
+@given(st.binary(max_size=60))
+@example(b"\x00\x00\xff\xff\xff\xff")  # a list that is null
+@example(b"\x00\x00\x7f\xff\xff\xff\x00\x01x")  # one longer than its bytes
+@example(b"\x00\x00\x00\x00\x00\x01\x00\x01\xff\x00\x00\x00\x00")  # a name that is no text
+def test_no_assignment_keeps_the_other_groups_from_being_read(written: bytes) -> None:
+    member = SimpleNamespace(member_assignment=written)
+    group = SimpleNamespace(protocol_type="consumer", group_state="Stable", members=[member])
+    found = group_members._described(group)
+    assert found.members in (1, None) and found.error is None
