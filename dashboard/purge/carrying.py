@@ -57,17 +57,18 @@ def carry_out(
 
     `read_only` says why the settings switch every purge off, None: they do not; the journal's is
     asked besides. `policies` are those that the settings define: a run of another one that was
-    never sent is refused, as is any that may no longer begin. Raises JournalError: then nothing
-    more is sent.
+    never sent is refused, as is any that may no longer begin, at once or after a pause. Raises
+    JournalError: then nothing more is sent.
     """
     run = journal.head(run_id)
     if run.open:
         plan = journal.plan(run_id)
-        try:
+
+        def may_begin() -> None:
             beginning.refuse(journal, run, plan, policies, now())
-        except RefusedError as error:
-            unsent.close(journal, run, "refused", error, now())
-        else:
+
+        try:
+            may_begin()
             Execution(
                 live=live,
                 journal=journal,
@@ -76,7 +77,10 @@ def carry_out(
                 now=now,
                 sleep=sleep,
                 read_only=lambda: read_only() or switched_off(journal),
+                may_begin=may_begin,
             ).execute()
+        except RefusedError as error:
+            unsent.close(journal, run, "refused", error, now())
     return journal.head(run_id)
 
 

@@ -17,9 +17,10 @@ from dashboard.model import TopicPartition
 from dashboard.purge import receipt
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts
+from dashboard.purge.holding import PAUSED, READ_ONLY, Holding
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
-from dashboard.purge.move_waived import PAUSED, Mover
+from dashboard.purge.move_waived import Mover
 from dashboard.purge.plan import Plan
 from dashboard.purge.readback import read_back
 from dashboard.purge.recheck import Rechecked, recheck
@@ -44,7 +45,8 @@ class _Baseline:
 class Execution:
     """One run being carried out. `now` and `sleep` are the clock.
 
-    `read_only` says why every purge is switched off, None: it is not.
+    `read_only` says why every purge is switched off, None: it is not. `may_begin` raises
+    RefusedError where a run that sent nothing may no longer begin.
     """
 
     live: Cluster
@@ -54,8 +56,10 @@ class Execution:
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     read_only: Callable[[], str | None]
+    may_begin: Callable[[], None] = lambda: None
     cancelled: bool = False
     rules: StopRules = field(init=False)
+    holding: Holding = field(init=False)
     _moved_at: datetime | None = None
     _unread: str | None = None
     _waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
@@ -63,11 +67,15 @@ class Execution:
     def __post_init__(self) -> None:
         options, mode = self.run.options, self.run.mode
         self.rules = StopRules(self.live, options, mode, self.now)
+        self.holding = Holding(
+            self.journal, self.run.run_id, self.now, self.read_only, self.may_begin
+        )
 
     def execute(self) -> str:
         """Work until nothing is open, or what is open could not be read for the timeout.
 
-        Gives the state of the closed run. Raises JournalError: then nothing more is sent.
+        Gives the state of the closed run. Raises JournalError: then nothing more is sent; and what
+        `may_begin` raises after a pause: then nothing was.
         """
         self.journal.set_run(self.run.run_id, "running", self.now())
         self._moved_at = self.now()
@@ -86,8 +94,9 @@ class Execution:
 
     def _mover(self) -> Mover:
         return Mover(
-            self.live, self.journal, self.run, self.plan.topic_ids, self.now, self.sleep, self._hold
-        )
+            self.live, self.journal, self.run, self.plan.topic_ids, self.now, self.sleep,
+            self.holding.asked,
+        )  # fmt: skip
 
     def _round(self) -> bool:
         """One pass over what is open; whether anything moved."""
@@ -108,27 +117,14 @@ class Execution:
 
     def _held(self, pending: list[PartitionRow]) -> bool:
         """Obey pause, cancel and the read-only switch; whether nothing may be sent now."""
-        held = self._hold()
+        held = self.holding.asked()
         if held == PAUSED:
             self._moved_at = self.now()  # a pause is nobody's fault
         elif held:
-            why = self.read_only() if held == "READ_ONLY" else None
+            why = self.read_only() if held == READ_ONLY else None
             self._record("cancelled", [not_sent(row, held, why) for row in pending])
             self.cancelled = True
         return held is not None
-
-    def _hold(self) -> str | None:
-        """CANCELLED or READ_ONLY: nothing more is sent; PAUSED: not now; None: go on."""
-        run = self.journal.head(self.run.run_id)
-        if run.wish == "cancel" or self.read_only():
-            return "CANCELLED" if run.wish == "cancel" else "READ_ONLY"
-        if run.wish == "pause":
-            if run.state != "paused":
-                self.journal.set_run(self.run.run_id, "paused", self.now())
-            return PAUSED
-        if run.state == "paused":
-            self.journal.set_run(self.run.run_id, "running", self.now())
-        return None
 
     def _stopped(self) -> bool:
         """Obey the stop rules: what they hold back is not done; whether anything was."""

@@ -14,12 +14,12 @@ from itertools import groupby
 from dashboard.errors import ClusterError
 from dashboard.model import Group, GroupListing, GroupOffset, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.holding import PAUSED
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.moves import MoveRow, answered, judged, refused
 from dashboard.purge.readback import Seen, read_back
 
-PAUSED = "PAUSED"
 _PROVEN = ("done", "leader_done")
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.3, 2.0
 _LOST = "ANSWER_LOST"

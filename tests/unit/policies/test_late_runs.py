@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.policies.switching import switch_off
 from dashboard.policy_settings import Policy
+from dashboard.purge.carrying import carry_out
 from dashboard.purge.journal_rows import RunRow
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
@@ -94,6 +96,35 @@ def test_it_does_not_begin_with_a_plan_that_expired(tmp_path: Path) -> None:
     assert (late.state, late.error and late.error["code"]) == ("refused", "PLAN_EXPIRED")
     assert [run.state for run in made.runs()] == ["refused", "done"], "it plans anew"
     made.journal.close()
+
+
+def resumed(room: ServiceRoom, minutes: float) -> RunRow:
+    """A worker takes the run while it is paused; somebody resumes it so much later."""
+    run_id, until = room.runs()[0].run_id, room.clock() + timedelta(minutes=minutes)
+    room.journal.set_wish(run_id, "pause", "ann", room.clock())
+    states = []
+
+    def sleep(seconds: float) -> None:
+        states.append(room.journal.head(run_id).state)
+        room.clock.sleep(60)
+        if room.clock() >= until:
+            room.journal.set_wish(run_id, None, "ann", room.clock())
+
+    run = carry_out(
+        room.live, room.journal, run_id, now=room.clock, sleep=sleep, read_only=lambda: None,
+        policies=room.settings.policies,
+    )  # fmt: skip
+    assert set(states) == {"paused"}
+    return run
+
+
+def test_one_that_was_paused_and_resumed_in_time_begins(room: ServiceRoom) -> None:
+    assert resumed(room, 58).state == "done"
+    assert room.live.log_start(TOPIC) == 10
+
+
+def test_one_that_was_paused_is_not_begun_after_its_window(room: ServiceRoom) -> None:
+    refused(room, resumed(room, 61), "OUTSIDE_WINDOW")
 
 
 def test_one_whose_request_may_have_left_is_followed_to_its_end(room: ServiceRoom) -> None:

@@ -1,0 +1,39 @@
+"""What keeps a run from sending, and whether it may still begin once nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from dashboard.purge.journal import Journal
+
+PAUSED, CANCELLED, READ_ONLY = "PAUSED", "CANCELLED", "READ_ONLY"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """An operator's wish, the read-only switch; `may_begin` raises RefusedError, see `asked`."""
+
+    journal: Journal
+    run_id: str
+    now: Callable[[], datetime]
+    read_only: Callable[[], str | None]
+    may_begin: Callable[[], None]
+
+    def asked(self) -> str | None:
+        """CANCELLED or READ_ONLY: nothing more is sent; PAUSED: not now; None: go on.
+
+        Who goes on after a pause asks `may_begin` first: it may have lasted for hours.
+        """
+        run = self.journal.head(self.run_id)
+        if run.wish == "cancel" or self.read_only():
+            return CANCELLED if run.wish == "cancel" else READ_ONLY
+        if run.wish == "pause":
+            if run.state != "paused":
+                self.journal.set_run(self.run_id, "paused", self.now())
+            return PAUSED
+        if run.state == "paused":
+            self.may_begin()
+            self.journal.set_run(self.run_id, "running", self.now())
+        return None
