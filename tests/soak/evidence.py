@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from dashboard.clock import utc_now
@@ -89,6 +90,16 @@ def _judged(
 def _sum(sizes: list[int | None]) -> int | None:
     known = [size for size in sizes if size is not None]
     return sum(known) if known and len(known) == len(sizes) else None
+
+
+def holder(state_dir: Path, run_id: str) -> int | None:
+    """The process that carries a run out, by the run's lock; None where nobody ever did.
+
+    A command line tells it only of workers that were started for their run.
+    """
+    lock = state_dir / "locks" / f"{run_id}.lock"
+    written = lock.read_text().strip() if lock.exists() else ""
+    return int(written) if written else None
 
 
 def losses(world: World) -> list[str]:
