@@ -80,6 +80,8 @@ def _wanted(story: Story, done: Applied) -> Iterator[str]:
         for group, offset in groups.items():
             if group not in waived and offset is not None and offset < target:
                 yield f"{_name(key)}: group {group} was {name} at {offset}, below {target}"
+    for group in sorted(done.sent.unplaced):
+        yield f"{_name(key)}: group {group} read it and had committed nothing there"
     if not done.sent.complete:
         yield f"{_name(key)} was sent although the list of groups was incomplete"
     if done.sent.at - done.sent.listed_at > RACE:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Protocol
 
 from dashboard.model import TopicPartition
+from tests.simulation.joining import Joining
 from tests.simulation.reads import Faults
 from tests.simulation.world import CALM_TICK, World
 
@@ -30,6 +31,7 @@ class Misfortune:
     world: World
     calls: Faults
     host: Host
+    joining: Joining
 
     def come(self) -> None:
         """Set them off: most come early, while requests are under way."""
@@ -41,6 +43,8 @@ class Misfortune:
             setattr(self.calls, name, rng.choice((0.0, most)) * rng.random())
         if self.world.unclean and rng.random() < 0.5:
             self.world.later(rng.random() * 10, lambda: self.world.lose(min(self.world.parts)))
+        if rng.random() < 0.08:  # between the plan and the last look before sending
+            self.joining.join(rng.choice(sorted(self.world.parts)).topic)
         for _ in range(rng.choice((0, 2, 5, 10))):
             self.world.later(FAULTS_FOR * rng.random() ** 3, self._one())
         self.world.later(FAULTS_FOR, self._heal)
@@ -62,6 +66,7 @@ class Misfortune:
             lambda: world.recreate(key.topic),
             lambda: self._replaced(key.topic, broker),
             lambda: self._group(key),
+            lambda: self.joining.join(key.topic),
             lambda: self.host.wish(rng.choice(("pause", "cancel", None))),
             lambda: self.host.fill_disk(seconds),
         ))  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from dashboard.model import GroupListing, LeaderLogStart
+from dashboard.model import Group, GroupListing, LeaderLogStart
 from dashboard.purge import execute, facts, readback, recheck, replica_watch, send, states
 from dashboard.purge.facts import claims_of
 from dashboard.purge.journal import Journal
@@ -62,6 +62,17 @@ def a_group_born_after_the_plan_is_overlooked() -> Planted:
             lambda _, remembered, names: claims_of(GroupListing((), ()), remembered, names),
         )
     )  # fmt: skip
+
+
+def members_that_wait_read_nothing() -> Planted:
+    """A group that rebalances has no partitions: "then it wants none"."""
+    return _patched(mock.patch.object(recheck, "without_offsets", lambda _: frozenset()))
+
+
+def a_topic_that_is_asked_for_is_not_read_yet() -> Planted:
+    """Only what is assigned already counts as read."""
+    assigned = property(lambda group: frozenset(key.topic for key in group.assigned))
+    return _patched(mock.patch.object(Group, "topics", assigned))
 
 
 def the_memory_goes_by_topic_name() -> Planted:
@@ -204,6 +215,8 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         success_is_believed_unread,
         followers_behind_are_overlooked,
         a_group_born_after_the_plan_is_overlooked,
+        members_that_wait_read_nothing,
+        a_topic_that_is_asked_for_is_not_read_yet,
         the_memory_goes_by_topic_name,
         an_offset_past_the_end_is_believed,
         an_incomplete_list_of_groups_is_enough,
@@ -216,4 +229,26 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         an_ex_leader_is_believed,
         a_canary_is_forgotten_with_its_worker,
     )
+}
+
+# The first seed that caught it when the model last changed: the search begins there.
+CAUGHT_BY = {
+    "a_lost_answer_counts_as_not_done": 9,
+    "a_timeout_counts_as_a_failure": 1,
+    "success_is_believed_unread": 10,
+    "followers_behind_are_overlooked": 17,
+    "a_group_born_after_the_plan_is_overlooked": 3,
+    "members_that_wait_read_nothing": 96,
+    "a_topic_that_is_asked_for_is_not_read_yet": 207,
+    "the_memory_goes_by_topic_name": 28,
+    "an_offset_past_the_end_is_believed": 88,
+    "an_incomplete_list_of_groups_is_enough": 1,
+    "the_topic_is_known_by_its_name": 49,
+    "any_broker_knows_the_topics_id": 49,
+    "reused_offsets_are_the_planned_records": 45,
+    "a_reversal_is_overlooked": 12,
+    "the_intent_is_written_afterwards": 0,
+    "what_is_unknown_is_given_up_as_not_done": 369,
+    "an_ex_leader_is_believed": 6,
+    "a_canary_is_forgotten_with_its_worker": 104,
 }

@@ -13,7 +13,6 @@ from dashboard.model import (
     BatchSamples,
     ConfigEntry,
     EpochEnd,
-    Group,
     GroupListing,
     GroupOffset,
     LeaderLogStart,
@@ -27,6 +26,7 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
+from tests.simulation.joining import Joining
 from tests.simulation.records import Partition, View
 from tests.simulation.world import World
 
@@ -57,10 +57,12 @@ class ModelReads:
     world: World
     rng: Random
     faults: Faults
+    joining: Joining
     hook: Callable[[str], None]
     cluster: str = "cluster-1"
     _view: View | None = None
     _listing: tuple[float, GroupListing] | None = None
+    _reading: dict[str, frozenset[str]] = field(default_factory=dict)  # as it was listed
     _topic_ids: dict[str, str | None] = field(default_factory=dict)
     _waited_for: set[int] = field(default_factory=set)
 
@@ -228,12 +230,8 @@ class ModelReads:
         # Broker 1 leads the offsets topic's partitions: without it nobody knows the groups.
         if not self.world.works(1) or self.rng.random() < self.faults.incomplete:
             incomplete, offsets = ("broker 1 did not answer",), ()
-        listing = GroupListing(
-            tuple(Group(g, "classic", "Empty", 0) for g in sorted(self.world.groups)),
-            offsets,
-            incomplete,
-        )
-        self._listing = (self.world.at, listing)
+        listing = GroupListing(tuple(self.joining.groups()), offsets, incomplete)
+        self._listing, self._reading = (self.world.at, listing), self.joining.reading()
         return listing
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:

@@ -26,6 +26,7 @@ from dashboard.purge.resolve import resolve
 from dashboard.purge.targets import parse_target
 from dashboard.settings import TopicDeclaration
 from tests.simulation.faults import FAULTS_FOR, Misfortune
+from tests.simulation.joining import Joining
 from tests.simulation.past import Past
 from tests.simulation.reads import Faults
 from tests.simulation.seam import ModelCluster
@@ -105,8 +106,9 @@ class Scenario:
         self.mode = self.rng.choice(MODES)
         v3 = frozenset(b for b in self.world.brokers if self.rng.random() < 0.8)
         self.faults = Faults()
+        self.joining = Joining(Random(seed + 4), self.world)
         self.cluster = ModelCluster(
-            self.world, Random(seed + 2), self.faults, self._hook,
+            self.world, Random(seed + 2), self.faults, self.joining, self._hook,
             leader_only_brokers=v3 if self.mode == "leader-only" else frozenset(),
         )  # fmt: skip
         self.crash_share = self.rng.choice((0.0, 0.0, 0.01, 0.05))
@@ -187,7 +189,7 @@ class Scenario:
                 plan, token=plan.sha256, mode=self.mode, who="ann", from_where="sim",
                 typed=plan.confirmation, options=options, connection={}, now=self.world.now(),
             )  # fmt: skip
-        Misfortune(self.rng, self.world, self.faults, self).come()
+        Misfortune(self.rng, self.world, self.faults, self, self.joining).come()
         waits = (60.0,) if self.stale else (0.0, 0.0, 0.0, 20.0, 60.0)
         self.world.advance(self.rng.choice(waits))  # until a worker takes it
         while self.world.at < TOO_LONG and not self._worked():

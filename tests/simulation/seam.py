@@ -28,6 +28,7 @@ class Sent:
     target: int
     listed_at: float
     listed: Mapping[str, int]  # group -> its offset on this partition in the newest listing
+    unplaced: frozenset[str]  # groups that read the topic then, and had no offset on this partition
     complete: bool
     topic_id: str | None  # as last read
 
@@ -174,7 +175,8 @@ class ModelCluster(ModelReads):
             for o in listing.offsets
             if (o.topic, o.partition) == key and o.committed_offset is not None
         }
-        return Sent(self.world.at, key, target, at, listed, not listing.incomplete,
+        unplaced = self._reading.get(key.topic, frozenset()) - set(listed)
+        return Sent(self.world.at, key, target, at, listed, unplaced, not listing.incomplete,
                     self._topic_ids.get(key.topic))  # fmt: skip
 
 
