@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal_rows import Follower
 from dashboard.purge.topic_identity import UNCERTAIN, doubts
 
-_GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named
+GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,10 @@ def read_back(
 
     Leaders are read by EARLIEST with replica id -1 and the current leader epoch, which an
     ex-leader refuses; followers with replica id -2. `topic_ids` are the plan's: a topic that was
-    deleted and created again is another one, of which nothing is told, and each leader is asked
-    for the id itself; not where it starts past the target of what is known to be `done`, since
-    nothing new is claimed there. Raises ClusterError when nothing answers.
+    deleted and created again is another one, of which nothing is told. Each leader, and each
+    follower that is past the target, is asked for the id itself; not where the leader starts past
+    the target of what is known to be `done`, since nothing new is claimed there. Raises
+    ClusterError when nothing answers.
     """
     keys = sorted(targets)
     names = sorted({key.topic for key in keys})
@@ -60,31 +61,33 @@ def read_back(
         for r in dirs.result().replicas
         if r.is_future
     }
-    claimed = {
-        k: before[k].leader_id
+    proofs = {
+        k: _proofs(before[k], replicas.get(k, ()), targets[k])
         for k, answer in leaders.items()
         if (start := answer.log_start_offset) is not None and (k not in done or start < targets[k])
     }
-    doubted = doubts(live, {k: b for k, b in claimed.items() if b is not None}, topic_ids)
+    doubted = doubts(live, proofs, topic_ids)
     after = _partitions(live, names, topic_ids)
     alive = set(live.alive_brokers())  # as of the metadata just read
     found: dict[TopicPartition, Seen] = {}
     for key in keys:
         was, now = before.get(key), after.get(key)
         if was is None or now is None:
-            found[key] = Seen(None, None, None, (), error=_GONE)
+            found[key] = Seen(None, None, None, (), error=GONE)
             continue
         answer = leaders.get(key)
         start, error = (answer.log_start_offset, answer.error) if answer else (None, was.error)
         if now.leader_epoch != was.leader_epoch:
             start, error = None, "LEADER_CHANGED"
-        elif key in doubted:
+        elif was.leader_id in doubted.get(key, ()):
             start, error = None, UNCERTAIN
         found[key] = Seen(
             leader_id=now.leader_id,
             leader_epoch=now.leader_epoch,
             leader_log_start_offset=start,
-            followers=_followers(now, replicas.get(key, ()), alive, targets[key]),
+            followers=_followers(
+                now, replicas.get(key, ()), alive, targets[key], doubted.get(key, ())
+            ),
             leader_moves=(now.leader_id, key) in moving,
             error=None if start is not None else error or "LEADER_NOT_AVAILABLE",
         )
@@ -115,11 +118,27 @@ def _by_partition(
     return found
 
 
+def _proofs(state: PartitionState, rows: Iterable[ReplicaOffsets], target: int) -> set[int]:
+    """The brokers whose own log start is to prove something: the leader, followers past it."""
+    past = {r.broker_id for r in rows if (r.log_start_offset or 0) >= target}
+    leader = set() if state.leader_id is None else {state.leader_id}
+    return (past & set(state.replicas)) | leader
+
+
 def _followers(
-    state: PartitionState, rows: Iterable[ReplicaOffsets], alive: set[int], target: int
+    state: PartitionState,
+    rows: Iterable[ReplicaOffsets],
+    alive: set[int],
+    target: int,
+    doubted: Collection[int],
 ) -> tuple[Follower, ...]:
     by_broker = {row.broker_id: row for row in rows}
     leader = by_broker.get(state.leader_id) if state.leader_id is not None else None
+    for broker_id in doubted:
+        if broker_id in by_broker:
+            by_broker[broker_id] = replace(
+                by_broker[broker_id], log_start_offset=None, log_end_offset=None, error=UNCERTAIN
+            )
     found = []
     for broker_id in sorted(set(state.replicas) - {state.leader_id}):
         row = by_broker.get(broker_id)

@@ -142,10 +142,12 @@ def advance(
     settle: timedelta,
     now: datetime,
     *,
+    all_read: bool = True,
     last: bool = False,
 ) -> dict[str, Any]:
     """The receipt after one more sample of `measure`; final once all assigned replicas rest.
 
+    Not where a leader could not be read in this look (`all_read`): it may start below the target.
     At the `last` look nobody waits any longer for replicas on brokers that are down, nor for
     partitions whose records came back: it is final for those that rest, and the gap names the rest.
     """
@@ -165,7 +167,7 @@ def advance(
     arrived_at = (receipt["arrived_at"] or format_time(now)) if arrived else None
     rested_at = (receipt.get("rested_at") or format_time(now)) if rested else None
     since = arrived_at or (rested_at if last else None)
-    final = since is not None and now >= parse_time(since) + settle
+    rested_long = since is not None and now >= parse_time(since) + settle
     totals = {
         name: sum(r[name] for r in replicas) if replicas else receipt[name]
         for name in ("freed_bytes", "retention_bytes", "produced_bytes")
@@ -177,7 +179,7 @@ def advance(
         "arrived_at": arrived_at,
         "rested_at": rested_at,
         "measured_at": sample["taken_at"],
-        "final": final,
+        "final": rested_long and (all_read or last),
     }
     return {**body, "gap": cause(body, rows)}
 

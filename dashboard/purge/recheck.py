@@ -287,8 +287,8 @@ def _refuse_reused_offsets(
 def _doubt_identity(live: Cluster, plan: Plan, result: Rechecked) -> None:
     """Metadata of a broker that is cut off tells of topics that are gone; leaders know better."""
     seen = {**result.allowed, **result.arrived}
-    leaders = {key: p.leader_id for key, p in seen.items() if p.leader_id is not None}
+    leaders = {key: (p.leader_id,) for key, p in seen.items() if p.leader_id is not None}
     for key, why in doubts(live, leaders, plan.topic_ids).items():
-        result.unreadable[key] = Refusal(UNCERTAIN, why)
+        result.unreadable[key] = Refusal(UNCERTAIN, "; ".join(why.values()))
         result.allowed.pop(key, None)
         result.arrived.pop(key, None)

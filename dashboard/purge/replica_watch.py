@@ -16,7 +16,7 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import PartitionRow, RunRow
 from dashboard.purge.moves import MoveRow, skipped_records
 from dashboard.purge.plan import Plan
-from dashboard.purge.readback import read_back
+from dashboard.purge.readback import GONE, read_back
 from dashboard.purge.states import doubtful, run_state, settled
 
 _WATCHED = ("done", "leader_done", "unknown")
@@ -121,15 +121,18 @@ class ReplicaWatch:
     def _look(
         self, current: dict[str, Any], settle: timedelta, *, last: bool = False
     ) -> dict[str, Any]:
-        rows = self._read()
+        rows, all_read = self._read()
         keys = [row.key for row in rows if row.was_sent]
         sample = receipt.measure(self.live, keys, self.now())
-        found = receipt.advance(current, sample, rows, settle, self.now(), last=last)
+        found = receipt.advance(
+            current, sample, rows, settle, self.now(), all_read=all_read, last=last
+        )
         found = receipt_estimates.with_calibration(found, rows, self.plan)
         self.journal.write_receipt(self.run.run_id, found, self.now())
         return found
 
-    def _read(self) -> tuple[PartitionRow, ...]:
+    def _read(self) -> tuple[tuple[PartitionRow, ...], bool]:
+        """The rows as they stand now, and whether every leader that there is was read."""
         rows = self.journal.partitions(self.run.run_id)
         watched = [row for row in rows if row.state in _WATCHED or doubtful(row)]
         seen = read_back(
@@ -157,7 +160,10 @@ class ReplicaWatch:
         if changed:
             self.journal.record(self.run.run_id, "watched", changed, self.now())
             self._follow_states()
-        return self.journal.partitions(self.run.run_id) if moved or changed else rows
+        if moved or changed:
+            rows = self.journal.partitions(self.run.run_id)
+        unread = [s for s in seen.values() if s.leader_log_start_offset is None]
+        return rows, all(s.error == GONE for s in unread)
 
     def _follow_states(self) -> None:
         """A run that was partial for a follower becomes done with it; a reversal undoes that."""

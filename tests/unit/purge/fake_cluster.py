@@ -62,6 +62,7 @@ class FakeCluster:
         self.topic_id = "id-1"
         self.topic_error: str | None = None
         self.leaders_say: str | None = None  # another id, or the error of asking them
+        self.broker_says: dict[int, str] = {}  # another id, of one broker alone
         self.offsets_of: dict[str, dict[int, int]] = {"a": dict.fromkeys(range(partitions), 60)}
         self.incomplete: tuple[str, ...] = ()
         self.alive = {1, 2, 3}
@@ -92,7 +93,10 @@ class FakeCluster:
     ) -> dict[int, dict[str, str | None] | str]:
         if self.leaders_say is None:
             return {
-                broker: {name: state.topic_id for name, state in self.topics(names).items()}
+                broker: {
+                    name: self.broker_says.get(broker, state.topic_id)
+                    for name, state in self.topics(names).items()
+                }
                 for broker, names in topics.items()
             }
         if self.leaders_say.isupper():

@@ -10,6 +10,7 @@ import pytest
 
 from dashboard.model import TopicPartition
 from dashboard.purge.readback import read_back
+from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.topic_identity import UNCERTAIN, doubts
 from tests.unit.purge.facts_of import KEY, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
@@ -63,6 +64,36 @@ def test_records_of_another_topic_are_not_records_that_came_back(room: Room) -> 
     assert (seen.leader_log_start_offset, seen.error) == (0, None)
 
 
+def test_a_follower_proves_nothing_by_the_log_of_another_topic(room: Room) -> None:
+    """The leader is cut off and knows the planned topic; this follower has the next one already."""
+    room.live.broker_says = {3: "id-of-the-next"}
+    view = room.carry_out()
+    (row,) = view.partitions
+    assert (view.run.state, row.state) == ("partial", "leader_done")
+    follower = next(f for f in row.followers if f.broker_id == 3)
+    assert (follower.log_start_offset, follower.arrived, follower.error) == (None, False, UNCERTAIN)
+    room.live.broker_says = {}
+    assert room.watch(view).partitions[0].state == "done"
+
+
+def test_a_receipt_is_not_final_while_a_leader_may_start_below_the_target(room: Room) -> None:
+    """A worker died; its successor's first look meets a leader that cannot be asked."""
+    view = room.carry_out()
+    replica_watch = ReplicaWatch(
+        room.live, room.journal, view.run, room.journal.plan(view.run.run_id), room.clock,
+        room.clock.sleep,
+    )  # fmt: skip
+    replica_watch.step()
+    room.clock.sleep(600)
+    room.live.parts[KEY].starts = {1: 0, 2: 0, 3: 0}
+    room.live.leaders_say = "ANSWER_LOST"
+    assert replica_watch.step() is not None
+    assert not room.journal.run(view.run.run_id).run.receipt_final
+    room.live.leaders_say = None
+    replica_watch.step()
+    assert room.journal.run(view.run.run_id).partitions[0].state == "reverted"
+
+
 class Counted(FakeCluster):
     """Keeps who was asked for what."""
 
@@ -80,7 +111,7 @@ class Counted(FakeCluster):
 def test_each_leader_is_asked_for_its_own_topics_and_nobody_for_none() -> None:
     live = Counted()
     assert doubts(live, {}, {TOPIC: "id-1"}) == {}
-    leaders = {TopicPartition(TOPIC, 0): 1, TopicPartition(TOPIC, 1): 2}
+    leaders = {TopicPartition(TOPIC, 0): [1], TopicPartition(TOPIC, 1): [2]}
     assert doubts(live, leaders, {TOPIC: "id-1"}) == {}
     assert live.asked == [{1: {TOPIC}, 2: {TOPIC}}]
     assert set(doubts(live, leaders, {TOPIC: "id-0"})) == set(leaders)
