@@ -18,9 +18,8 @@ from dashboard.ui import access, audit_runs, context, formats, markup, states
 from dashboard.ui.header import header
 from dashboard.ui.journal_memory import verify
 from dashboard.ui.runs import left_out, open_journal, past_runs
-from dashboard.ui.timeline import KINDS, Line, keep, lines
+from dashboard.ui.timeline import KINDS, SHOWN, Line, entries_left_out, keep, lines
 
-_SHOWN = 2000
 _ROW_HEIGHT = 30
 
 
@@ -38,7 +37,7 @@ def show() -> None:
         show_switch(journal)
     runs = past_runs()
     # Line by line: with their receipts 2,000 entries are 30 MB.
-    newest = lines(journal.each_entry(max(0, verdict.newest_entry - _SHOWN)), runs)
+    newest = lines(journal.each_entry(max(0, verdict.newest_entry - SHOWN)), runs)
     if not newest:
         states.show(
             "No purge yet",
@@ -47,6 +46,8 @@ def show() -> None:
         )
         return
     show_entries(newest, runs)
+    if cut := entries_left_out(verdict):
+        st.caption(cut)
 
 
 def chain_html(verdict: Verification) -> str:

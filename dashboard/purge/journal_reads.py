@@ -85,6 +85,18 @@ class JournalReads:
         )  # fmt: skip
         return [run_row(row) for row in found]
 
+    def topics_of(self, run_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The topics of some runs, sorted."""
+        marks = ",".join("?" * len(run_ids))
+        found = self.file.rows(
+            f"SELECT run_id, topic FROM run_topics WHERE run_id IN ({marks}) ORDER BY topic",
+            *run_ids,
+        )
+        topics: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
+        for row in found:
+            topics[row["run_id"]].append(row["topic"])
+        return {run_id: tuple(names) for run_id, names in topics.items()}
+
     def earlier(self, run: RunRow, since: datetime) -> list[RunRow]:
         """Runs queued since then, before this one, that share a topic with it; newest first."""
         found = self.file.rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import streamlit as st
@@ -77,8 +78,10 @@ def recent(screen: Screen) -> None:
     for alert in back[:ROWS]:
         _came_back(alert)
     found = open_journal().recent(screen.cluster.cluster_id, screen.now - RECENT, ROWS)
+    topics = open_journal().topics_of([run.run_id for run in found])
     for run in found:
-        routes.link("purge", f"**{RUN_WORDS[run.state]}** {said(run, screen.now)}", run=run.run_id)
+        words = said(run, topics[run.run_id], screen.now)
+        routes.link("purge", f"**{RUN_WORDS[run.state]}** {words}", run=run.run_id)
     if not found:
         st.caption("None. A purge starts with a plan, or by a policy that was switched on.")
 
@@ -97,9 +100,11 @@ def _came_back(alert: Reverted) -> None:
         routes.link("purge", f"See run {alert.run_id}", run=alert.run_id)
 
 
-def said(run: RunRow, now: datetime) -> str:
-    """When it was queued, by whom, and what it freed as far as that is known."""
+def said(run: RunRow, topics: Sequence[str], now: datetime) -> str:
+    """Of what, when it was queued, by whom, and what it freed as far as that is known."""
+    more = f" and {len(topics) - 1} more" if len(topics) > 1 else ""
     freed = (run.receipt or {}).get("freed_bytes")
     yet = "" if run.receipt_final else " so far"
     tail = f", freed {formats.size(freed)}{yet}" if freed is not None else ""
-    return f"{formats.ago(run.queued_at, now)} by {plain(run.who)}{tail}"
+    what = f"{plain(topics[0])}{more}, " if topics else ""
+    return f"{what}{formats.ago(run.queued_at, now)} by {plain(run.who)}{tail}"

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.clock import parse_time
-from dashboard.purge.journal_rows import Entry, RunRow
+from dashboard.purge.journal_rows import Entry, RunRow, Verification
 from dashboard.ui import formats
 
+SHOWN = 2000  # the newest entries that a page reads
 KINDS = {
     "queued": "queued",
     "run": "state of the run",
@@ -204,3 +205,13 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "receipt": _receipt,
     "baseline": _baseline,
 }
+
+
+def entries_left_out(found: Verification) -> str:
+    """How many older entries the timeline leaves out, in words; "" where it has all."""
+    if found.entries <= SHOWN:
+        return ""
+    return (
+        f"Of the newest {formats.number(SHOWN)} of {formats.number(found.entries)} entries; all of "
+        "them: the exports above."
+    )

@@ -25,8 +25,17 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 def test_what_was_freed_is_so_far_until_the_receipt_is_final(journal: Journal) -> None:
     run_id = begin(journal, 0)
-    assert said(journal.head(run_id), NOW + MINUTE) == "1 min ago by ann"
+    assert said(journal.head(run_id), (), NOW + MINUTE) == "1 min ago by ann"
     journal.write_receipt(run_id, {"freed_bytes": 0, "final": False}, NOW)
-    assert said(journal.head(run_id), NOW + MINUTE) == "1 min ago by ann, freed 0 B so far"
+    assert said(journal.head(run_id), (), NOW + MINUTE) == "1 min ago by ann, freed 0 B so far"
     journal.write_receipt(run_id, {"freed_bytes": 2**20, "final": True}, NOW)
-    assert said(journal.head(run_id), NOW + MINUTE) == "1 min ago by ann, freed 1.0 MiB"
+    assert said(journal.head(run_id), (), NOW + MINUTE) == "1 min ago by ann, freed 1.0 MiB"
+
+
+def test_it_says_of_which_topics(journal: Journal) -> None:
+    run_id = begin(journal, 0)
+    topics = journal.topics_of([run_id, "no-run"])
+    assert topics == {run_id: ("orders",), "no-run": ()}
+    assert said(journal.head(run_id), topics[run_id], NOW).startswith("orders, ")
+    assert said(journal.head(run_id), ("a_b", "c", "d"), NOW).startswith(r"a\_b and 2 more, ")
+    assert journal.topics_of([]) == {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.purge.journal_rows import Entry
-from dashboard.ui.timeline import lines
+from dashboard.purge.journal_rows import Entry, Verification
+from dashboard.ui.timeline import SHOWN, entries_left_out, lines
 
 
 def line(kind: str, **body: Any) -> Any:
@@ -71,3 +71,10 @@ def test_what_was_archived_is_told_with_its_folder() -> None:
     found = line("archived", who="ann", through_seq=12, runs=4, folder="/backup")
     assert (found.who, found.run_id) == ("ann", None)
     assert found.said == "entries to 12 with 4 runs moved to /backup"
+
+
+def test_a_timeline_that_is_cut_says_of_how_much() -> None:
+    assert entries_left_out(Verification(SHOWN, ())) == ""
+    assert entries_left_out(Verification(SHOWN, (), first_entry=900)) == ""
+    said = entries_left_out(Verification(2820, (), first_entry=900)).replace("\u202f", "")
+    assert said.startswith("Of the newest 2000 of 2820 entries")
