@@ -29,9 +29,10 @@ _CONFIG = {
 def streams_app(
     jars: KafkaJars, application: str, topics: tuple[str, str], config: Mapping[str, str]
 ) -> Iterator[None]:
-    """Carries records of the first topic to the other by way of APPLICATION-by-key-repartition.
+    """Copies records of the first topic to the other; those with a key are repartitioned too.
 
-    It is running inside, and has written its offsets when it is left.
+    The repartition topic is APPLICATION-by-key-repartition. The application is running inside, and
+    commits what it has read when it is left.
     """
     (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
     port, secret = launch_gateway(
@@ -58,7 +59,9 @@ def _started(jvm: Any, topics: tuple[str, str], config: Mapping[str, str]) -> An
     streams = jvm.org.apache.kafka.streams
     builder = streams.StreamsBuilder()
     named = getattr(streams.kstream.Repartitioned, "as")("by-key")
-    builder.stream(topics[0]).repartition(named).to(topics[1])
+    records = builder.stream(topics[0])
+    records.to(topics[1])
+    records.repartition(named).to(topics[1])
     app = streams.KafkaStreams(builder.build(), properties)
     app.start()
     return app

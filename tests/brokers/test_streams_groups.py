@@ -67,6 +67,7 @@ def test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it(
         assert {key.topic for key in seen.assigned} == {source, f"{app}-by-key-repartition"}
         ((name, reason),) = guards(bench.plan(source))
         assert name == "members-without-commits" and app in reason
+        until(lambda: len(bench.offsets(other, 0)) == 31, 60)  # it has read all of the source
     # Leaving, it commits what it has read.
     plan = bench.plan(source)
     assert (plan.partitions[0].target_offset, guards(plan)) == (30, [])
