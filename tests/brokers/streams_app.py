@@ -14,9 +14,10 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from dashboard import settings
 from dashboard.demo import ivy
-from dashboard.demo.jars import KafkaJars
+from dashboard.demo.jars import KafkaJars, resolve
 from tests.brokers.workload import until
 
+_VERSION = "4.3.1"  # whatever the brokers are: not every Kafka version has published its Streams
 _SERDE = "org.apache.kafka.common.serialization.Serdes$ByteArraySerde"
 _CONFIG = {
     "default.key.serde": _SERDE,
@@ -27,16 +28,18 @@ _CONFIG = {
 
 @contextmanager
 def streams_app(
-    jars: KafkaJars, application: str, topics: tuple[str, str], config: Mapping[str, str]
+    application: str, topics: tuple[str, str], config: Mapping[str, str]
 ) -> Iterator[None]:
     """Copies records of the first topic to the other; those with a key are repartitioned too.
 
     The repartition topic is APPLICATION-by-key-repartition. The application is running inside, and
     commits what it has read when it is left.
     """
+    cache_dir = settings.load().cache_dir
+    jars = resolve(_VERSION, cache_dir)
     (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
     port, secret = launch_gateway(
-        jarpath=str(py4j), classpath=os.pathsep.join([str(_jar(jars)), jars.class_path]),
+        jarpath=str(py4j), classpath=os.pathsep.join([str(_jar(jars, cache_dir)), jars.class_path]),
         java_path=jars.java, javaopts=["-Xmx128m", "-XX:TieredStopAtLevel=1"], die_on_exit=True,
         redirect_stdout=subprocess.DEVNULL, enable_auth=True,
     )[:2]  # fmt: skip
@@ -67,9 +70,9 @@ def _started(jvm: Any, topics: tuple[str, str], config: Mapping[str, str]) -> An
     return app
 
 
-def _jar(jars: KafkaJars) -> Path:
+def _jar(jars: KafkaJars, cache_dir: Path) -> Path:
     """Kafka's Streams, downloaded on first use; without state stores it needs nothing else."""
-    home = settings.load().cache_dir / f"kafka-streams-{jars.version}"
+    home = cache_dir / f"kafka-streams-{jars.version}"
     jar = home / "jars" / f"kafka-streams-{jars.version}.jar"
     if not jar.is_file():
         home.mkdir(parents=True, exist_ok=True)

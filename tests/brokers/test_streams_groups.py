@@ -59,7 +59,7 @@ def test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it(
         "commit.interval.ms": "3600000", "replication.factor": "1",
         **({"group.protocol": protocol} if protocol == "streams" else {}),
     }  # fmt: skip
-    with streams_app(kafka_jars, app, (source, other), config):
+    with streams_app(app, (source, other), config):
         until(lambda: _reads(group_of(bench, app), source), 60)
         seen = group_of(bench, app)
         assert seen is not None
