@@ -60,15 +60,16 @@ def growth(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
 
 
 def _of_both(places: pa.Table, topics: pa.DictionaryArray, rates: _Rates) -> pa.Table:
-    """A row per topic and log dir, over its replicas there."""
+    """A row per topic and log dir, over its replicas there; what no log dir lists is in none."""
     dirs = _dirs(places).dictionary_encode()
     if isinstance(dirs, pa.ChunkedArray):
         dirs = dirs.combine_chunks()
     key = pc.add(pc.multiply(topics.indices.cast(pa.int64()), len(dirs.dictionary)), dirs.indices)
     found = key.dictionary_encode()
-    codes = found.indices.to_numpy(zero_copy_only=False)
+    codes = np.asarray(pc.fill_null(found.indices, -1).to_numpy(zero_copy_only=False))
+    known = np.flatnonzero(codes >= 0)[::-1]
     first = np.zeros(len(found.dictionary), dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    first[codes[known]] = known
     heads = places.select(["topic", "broker_id", "log_dir"]).take(pa.array(first))
     of = {name: column(heads, name) for name in heads.column_names}
     return _table(of | _summed(found.indices, len(first), rates))

@@ -124,7 +124,7 @@ def test_a_follower_that_is_behind_but_fetches_does_not_hold_wait_all_up(
     behind = next(b for b in state.replicas if b != state.leader_id)
     key = TopicPartition(topic, 0)
     with throttled(bench, behind, 1_000_000):
-        left_behind(bench, cluster, behind, topic, 15_000)
+        left_behind(bench, cluster, behind, topic, 60_000)  # six seconds of the quota
         found = eventually(lambda: foresee(bench, plan), lambda seen: seen.waiting == 1)
         with connect({"bootstrap.servers": bench.bootstrap}) as live:
             answer = live.delete_records(

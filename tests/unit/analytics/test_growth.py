@@ -160,3 +160,12 @@ def test_the_window_is_the_running_pane_and_the_one_before(lab: Lab) -> None:
     early, late = found[23], found[36]
     assert early["a"]["growth_per_hour"] > 10**5
     assert (late["a"]["growth_per_hour"], late["a"]["window_seconds"]) == (200, 13 * 3600)
+
+
+def test_a_replica_that_no_log_dir_has_ever_listed_is_in_none(lab: Lab) -> None:
+    """A broker that has never answered, or a topic that was made while the snapshot was taken."""
+    for minute in (0, 5, 12):
+        lab.write(minute, silent(Snapshot().topic("a", end=100, size=1000), 2), 10**9)
+    lab.analyze()
+    both = [r for r in lab.rows("growth") if r["topic"] and r["broker_id"] is not None]
+    assert [(r["topic"], r["broker_id"], r["log_dir"]) for r in both] == [("a", 1, "/d1")]
