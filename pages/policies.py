@@ -21,7 +21,6 @@ from dashboard.ui import (
     policy_texts,
     policy_views,
     repartition_cards,
-    routes,
     runs,
     states,
 )
@@ -101,11 +100,7 @@ def show_now(screen: Screen, policy: Policy) -> None:
 def show_runs(view: PolicyView, now: datetime) -> None:
     """The newest runs, each a link to itself."""
     st.html('<div class="lw"><h3>Last runs <small>of this week</small></h3></div>')
-    newest = policy_views.last_runs(open_journal(), view)
-    topics = open_journal().topics_of([run.run_id for run in newest])
-    for run in newest:
-        words = runs.said(run, topics[run.run_id], now)
-        routes.link("purge", f"**{runs.RUN_WORDS[run.state]}** {words}", run=run.run_id)
+    runs.links(policy_views.last_runs(open_journal(), view), now)
     rest = len(view.runs) - policy_views.LAST_RUNS
     if not view.runs:
         st.caption("None.")

@@ -78,10 +78,7 @@ def recent(screen: Screen) -> None:
     for alert in back[:ROWS]:
         _came_back(alert)
     found = open_journal().recent(screen.cluster.cluster_id, screen.now - RECENT, ROWS)
-    topics = open_journal().topics_of([run.run_id for run in found])
-    for run in found:
-        words = said(run, topics[run.run_id], screen.now)
-        routes.link("purge", f"**{RUN_WORDS[run.state]}** {words}", run=run.run_id)
+    links(found, screen.now)
     if not found:
         st.caption("None. A purge starts with a plan, or by a policy that was switched on.")
 
@@ -98,6 +95,14 @@ def _came_back(alert: Reverted) -> None:
         if st.button("Plan again", key=f"again-{alert.run_id}"):
             routes.plan_purge(sorted(alert.topics))
         routes.link("purge", f"See run {alert.run_id}", run=alert.run_id)
+
+
+def links(found: Sequence[RunRow], now: datetime) -> None:
+    """Each run in one line, a link to itself."""
+    topics = open_journal().topics_of([run.run_id for run in found])
+    for run in found:
+        words = said(run, topics[run.run_id], now)
+        routes.link("purge", f"**{RUN_WORDS[run.state]}** {words}", run=run.run_id)
 
 
 def said(run: RunRow, topics: Sequence[str], now: datetime) -> str:
