@@ -6,7 +6,7 @@ BIN := .venv/bin
 # Broker tests mostly wait, so three processes share the tests, file by file: what a file starts for its
 # tests is started once. Their order stays, since the brokers of a package end with its last test.
 SIDE_BY_SIDE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+INSTALL := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --require-hashes
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url
 SOAK_MINUTES ?= 60
 export PYTHON
@@ -61,7 +61,8 @@ notebooks: ## Run the notebooks on LOWWATER_DATA and PLAN, and store what they s
 	@tools/install.sh java chromium
 	@$(BIN)/python tools/notebooks.py
 
-requirements: tools-installed ## Pin what pyproject.toml asks for, with hashes, and list the licences
+requirements: ## Pin what pyproject.toml asks for, with hashes, and list the licences
+	@tools/install.sh
 	@$(COMPILE) --extra dev -o requirements.txt pyproject.toml
 	@$(COMPILE) -c requirements.txt -o requirements-bench.txt requirements-bench.in
 	@$(COMPILE) -c requirements.txt -o requirements-tools.txt requirements-tools.in
