@@ -29,19 +29,35 @@ class Trend:
     samples: int
     median: float
     growth: float
+    error: float  # of `growth`, one standard deviation
     allowed: float
 
     @property
     def flat(self) -> bool:
-        return self.growth <= self.allowed
+        """Not above what is allowed, nor above what a measure that swings so does by chance."""
+        return self.growth <= max(self.allowed, 2 * self.error)
 
 
-def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Least squares: value a second; 0 of fewer than two moments."""
+def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Least squares: value a second and its standard error; zeros of fewer than three moments.
+
+    A swing lasts for some samples (a client's sockets while a broker is away), so that neighbours
+    tell less than as many independent ones: the error is widened by their correlation, as for a
+    first-order autoregression.
+    """
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    if len(set(xs)) < 2:
-        return 0.0
-    return statistics.linear_regression(xs, ys).slope
+    if len(set(xs)) < 3:
+        return 0.0, 0.0
+    line = statistics.linear_regression(xs, ys)
+    off = [y - line.slope * x - line.intercept for x, y in points]
+    squares = sum(o * o for o in off)
+    if squares == 0:
+        return line.slope, 0.0
+    alike = min(max(sum(a * b for a, b in pairwise(off)) / squares, 0.0), 0.9)
+    around = statistics.mean(xs)
+    spread = sum((x - around) ** 2 for x in xs)
+    alone = (squares / (len(xs) - 2) / spread) ** 0.5
+    return line.slope, alone * ((1 + alike) / (1 - alike)) ** 0.5
 
 
 def trends(samples: Iterable[Sample], since: float, roles: Sequence[str]) -> list[Trend]:
@@ -62,8 +78,9 @@ def _trend(role: str, pid: int, measure: str, life: Sequence[Sample]) -> Trend:
     share, least = ALLOWED[measure]
     points = [(s["at"], float(s[measure])) for s in life if s[measure] is not None]
     median = statistics.median(y for _, y in points) if points else 0.0
-    growth = slope(points) * (life[-1]["at"] - life[0]["at"])
-    return Trend(role, pid, measure, len(points), median, growth, max(share * median, least))
+    growth, error = (a * (life[-1]["at"] - life[0]["at"]) for a in slope(points))
+    allowed = max(share * median, least)
+    return Trend(role, pid, measure, len(points), median, growth, error, allowed)
 
 
 def lasting_zombies(samples: Iterable[Sample]) -> list[str]:

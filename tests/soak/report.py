@@ -49,8 +49,8 @@ def table(checks: Sequence[Check], trends: Sequence[Trend]) -> list[str]:
     return [
         *(line for check in checks for line in _lines(check)),
         "",
-        "| process | measure | samples | median | growth | allowed | flat |",
-        "|---|---|---|---|---|---|---|",
+        "| process | measure | samples | median | growth | its error | allowed | flat |",
+        "|---|---|---|---|---|---|---|---|",
         *map(_row, trends),
     ]
 
@@ -67,10 +67,11 @@ def _lines(check: Check) -> list[str]:
 def _row(trend: Trend) -> str:
     unit = 1024 if trend.measure == "rss_kb" else 1
     name = "RSS, MiB" if trend.measure == "rss_kb" else "file handles"
-    median, growth, allowed = (x / unit for x in (trend.median, trend.growth, trend.allowed))
+    figures = (trend.median, trend.growth, trend.error, trend.allowed)
+    median, growth, error, allowed = (x / unit for x in figures)
     role = f"{trend.role} ({trend.pid})"
     flat = "listed only" if trend.role == "broker" else ("yes" if trend.flat else "NO")
     return (
-        f"| {role} | {name} | {trend.samples} | {median:.1f} | {growth:+.1f} | {allowed:.1f} "
-        f"| {flat} |"
+        f"| {role} | {name} | {trend.samples} | {median:.1f} | {growth:+.1f} | {error:.1f} "
+        f"| {allowed:.1f} | {flat} |"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import statistics
 from typing import Any
 
 import pytest
@@ -21,10 +23,30 @@ def life(
     ]
 
 
+def swings(dice: random.Random, samples: int, alike: float) -> list[float]:
+    """Values around 0 with standard deviation 1 whose neighbours correlate by `alike`."""
+    values = [dice.gauss(0, 1)]
+    for _ in range(samples - 1):
+        values.append(alike * values[-1] + dice.gauss(0, (1 - alike**2) ** 0.5))
+    return values
+
+
 def test_a_slope_is_that_of_least_squares() -> None:
-    assert judge.slope([(0, 1), (10, 21), (20, 41)]) == pytest.approx(2.0)
-    assert judge.slope([(0, 5), (1, 0), (2, 5)]) == pytest.approx(0.0)
-    assert judge.slope([(3, 7)]) == 0.0
+    assert judge.slope([(0, 1), (10, 21), (20, 41)]) == pytest.approx((2.0, 0.0), abs=1e-9)
+    assert judge.slope([(0, 5), (1, 0), (2, 5)])[0] == pytest.approx(0.0)
+    assert judge.slope([(3, 7)]) == (0.0, 0.0)
+
+
+def test_its_error_is_that_of_repeated_measurements() -> None:
+    """A thousand lives of one kind scatter as each of them says, alike neighbours or not."""
+    dice = random.Random(7)
+    for alike in (0.0, 0.65):
+        found = [
+            judge.slope([(float(i), y) for i, y in enumerate(swings(dice, 61, alike))])
+            for _ in range(1_000)
+        ]
+        scatter = statistics.pstdev(s for s, _ in found)
+        assert statistics.median(e for _, e in found) == pytest.approx(scatter, rel=0.25), alike
 
 
 def test_memory_that_creeps_is_not_flat_and_memory_that_swings_is() -> None:
@@ -42,6 +64,32 @@ def test_handles_that_leak_are_not_flat() -> None:
     leaking = [{**s, "fds": 20 + i // 4} for i, s in enumerate(life("dashboard", 1, [9_000] * 60))]
     (trend,) = [t for t in judge.trends(leaking, 0, ("dashboard",)) if t.measure == "fds"]
     assert (trend.flat, trend.growth > 10) == (False, True)
+
+
+def test_handles_that_swing_with_the_brokers_may_rise_by_chance_and_a_leak_among_them_shows() -> (
+    None
+):
+    """As of a client of three brokers that fail in turn: 15 more or less, for some samples each."""
+    told = []
+    for leak in (0, 1):
+        for seed in range(200):
+            swing = swings(random.Random(seed), 61, 0.65)
+            fds = [170 + round(15 * y) + leak * i for i, y in enumerate(swing)]
+            lives = [
+                {**s, "fds": n} for s, n in zip(life("workload", 1, [9_000] * 61), fds, strict=True)
+            ]
+            (trend,) = [t for t in judge.trends(lives, 0, ("workload",)) if t.measure == "fds"]
+            told.append((leak, trend.flat, trend.growth <= trend.allowed))
+    by_chance = sum(not flat for leak, flat, _ in told if not leak)
+    by_slope_alone = sum(not small for leak, _, small in told if not leak)
+    assert by_chance < 10 < by_slope_alone
+    assert sum(not flat for leak, flat, _ in told if leak) > 190
+
+
+def test_a_step_that_is_never_taken_back_is_not_flat() -> None:
+    steps = life("watch", 1, [200_000] * 30 + [250_000] * 31)
+    (trend,) = [t for t in judge.trends(steps, 0, ("watch",)) if t.measure == "rss_kb"]
+    assert not trend.flat
 
 
 def test_only_the_judged_time_counts_and_only_lives_long_enough() -> None:
