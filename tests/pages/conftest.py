@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import streamlit as st
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from dashboard.purge import drafts, queue
@@ -21,6 +23,15 @@ from tests.unit.purge.forecasts import EVEN, reading
 
 REPOSITORY = Path(__file__).parent.parent.parent
 Open = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def components_found_once() -> Iterator[None]:
+    """Each test harness reads all installed packages' metadata anew, half a second of each test."""
+    with pytest.MonkeyPatch.context() as patched:
+        found = functools.cache(manifest_scanner.scan_component_manifests)
+        patched.setattr(manifest_scanner, "scan_component_manifests", found)
+        yield
 
 
 @pytest.fixture

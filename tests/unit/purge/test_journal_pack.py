@@ -47,11 +47,13 @@ def test_a_changed_packed_text_is_an_error(cut: int) -> None:
 @pytest.fixture
 def room(tmp_path: Path) -> Room:
     made = Room(tmp_path, 100)
-    made.watch(made.carry_out(partitions_per_request=500))
+    made.carry_out(partitions_per_request=500)
     return made
 
 
 def test_a_run_of_a_hundred_partitions_is_small(room: Room) -> None:
+    (run,) = room.journal.runs()
+    room.watch(room.journal.run(run.run_id))
     room.journal.close()
     path = room.journal.file.path
     with sqlite3.connect(path) as db:
