@@ -10,6 +10,8 @@ INSTALL := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --require-h
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url
 SOAK_MINUTES ?= 60
 export PYTHON
+# Images like to set it; without compiled modules each process of thousands compiles what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all lint bench bench-large soak notebooks requirements wheel sbom audit tools-installed \

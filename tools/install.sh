@@ -57,7 +57,7 @@ install_pins() {
   index=${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-$(.venv/bin/python -m pip config get global.index-url 2>/dev/null || true)}}
   [ -z "$index" ] || export UV_DEFAULT_INDEX="$index"
   export VIRTUAL_ENV="$PWD/.venv"
-  if .venv/bin/uv pip install --quiet --no-deps --require-hashes -r requirements.txt; then
+  if .venv/bin/uv pip install --quiet --compile-bytecode --no-deps --require-hashes -r requirements.txt; then
     quietly .venv/bin/uv pip check
   else
     say "uv cannot install them (see above); pip does, in some minutes"
