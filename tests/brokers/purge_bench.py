@@ -7,8 +7,8 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
+from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
+from dashboard.demo.jars import KafkaJars
 from dashboard.model import PartitionState
 from dashboard.model import TopicPartition as Key
 from dashboard.purge import queue
@@ -38,6 +40,17 @@ CLOSES_WITHIN = timedelta(seconds=60)
 PATIENCE = timedelta(seconds=20)
 SETTINGS = f'broker_timeout = "{PATIENCE.seconds}s"\n'
 WATCHED = PurgeSettings(watch_for=timedelta(seconds=90))
+
+
+@contextmanager
+def lone_bench(
+    jars: KafkaJars, folder: Path, properties: Mapping[str, str] | None = None
+) -> Iterator[Bench]:
+    """A bench on one broker of its own, both below `folder`; the broker ends with the block."""
+    with LocalCluster(folder / "kafka", jars, brokers=1, properties=properties) as running:
+        made = Bench(running.bootstrap, running.cluster_id, folder / "bench", replicas=1)
+        yield made
+        made.close()
 
 
 class Bench:

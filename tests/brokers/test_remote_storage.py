@@ -10,9 +10,8 @@ import pytest
 
 from dashboard import settings
 from dashboard.demo import ivy
-from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import Bench, lone_bench
 from tests.brokers.workload import until
 
 _STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
@@ -50,10 +49,8 @@ def bench(kafka_jars: KafkaJars, folder: Path) -> Iterator[Bench]:
         "rsm.config.dir": str(folder / "remote"),
         "remote.log.manager.task.interval.ms": "1000",
     }
-    with LocalCluster(folder, kafka_jars, brokers=1, properties=properties) as running:
-        made = Bench(running.bootstrap, running.cluster_id, folder / "bench", replicas=1)
+    with lone_bench(kafka_jars, folder, properties) as made:
         yield made
-        made.close()
 
 
 def storage_jar(jars: KafkaJars, cache_dir: Path) -> Path:

@@ -15,12 +15,11 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
 from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
 from dashboard.demo.jars import KafkaJars
 from dashboard.errors import RefusedError
 from dashboard.purge.plan import Plan
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import Bench, lone_bench
 from tests.brokers.workload import ANSWERS_WITHIN, until
 
 COMMITTED = "share-committed"
@@ -31,12 +30,11 @@ def bench(kafka_jars: KafkaJars) -> Iterator[Bench]:
     """One broker of its own: a share group that nobody can see into blocks every topic."""
     if tuple(map(int, kafka_jars.version.split(".")[:2])) < (4, 2):
         pytest.skip("share groups are a matter of Kafka 4.2 and newer")
-    with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
-        folder = Path(text)
-        with LocalCluster(folder / "kafka", kafka_jars, brokers=1) as running:
-            made = Bench(running.bootstrap, running.cluster_id, folder / "bench", replicas=1)
-            yield made
-            made.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="lowwater-test-") as folder,
+        lone_bench(kafka_jars, Path(folder)) as made,
+    ):
+        yield made
 
 
 @contextmanager

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
 from dashboard.model import Group
 from dashboard.purge.plan import Plan
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import Bench, lone_bench
 from tests.brokers.streams_app import streams_app
 from tests.brokers.workload import until
 
@@ -24,12 +23,11 @@ READER = "has-read-all"
 @pytest.fixture(scope="module")
 def bench(kafka_jars: KafkaJars) -> Iterator[Bench]:
     """One broker of its own, with a folder for the application's state."""
-    with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
-        folder = Path(text)
-        with LocalCluster(folder / "kafka", kafka_jars, brokers=1) as running:
-            made = Bench(running.bootstrap, running.cluster_id, folder / "bench", replicas=1)
-            yield made
-            made.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="lowwater-test-") as folder,
+        lone_bench(kafka_jars, Path(folder)) as made,
+    ):
+        yield made
 
 
 def group_of(bench: Bench, name: str) -> Group | None:
