@@ -3,8 +3,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Broker tests mostly wait, so three processes share the tests, file by file: what a file starts for its
-# tests is started once. Their order stays, since the brokers of a package end with its last test.
+# Broker tests mostly wait, so three processes share the tests: what needs the same brokers or Spark stays
+# together (tests/sharing.py), in its order, since the brokers of a package end with its last test.
 SIDE_BY_SIDE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 INSTALL := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --require-hashes
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url

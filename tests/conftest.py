@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck
@@ -12,6 +13,7 @@ from hypothesis.internal.conjecture import providers
 
 from dashboard import settings
 from dashboard.demo import jars, server_properties
+from tests import sharing
 
 # A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
 # the tests start and interrupt.
@@ -41,6 +43,15 @@ def pytest_configure(config: pytest.Config) -> None:
         assert callable(providers._get_local_constants)
         none = providers._local_constants
         providers._get_local_constants = lambda: none
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: sharing.rank(item.path.relative_to(config.rootpath).as_posix()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> sharing.Together | None:
+    return sharing.Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
