@@ -25,8 +25,10 @@ _ROW_HEIGHT = 30
 
 def show() -> None:
     """The chain's verdict, exports, the switch that stops every purge; the runs and entries."""
-    screen = context.load()
-    header(screen)
+    try:
+        header(context.load())
+    except LowwaterError as error:  # neither the journal nor its switch needs a snapshot
+        states.show_error(error)
     journal = open_journal()
     verdict = verify(journal)
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")

@@ -108,6 +108,23 @@ def test_the_journal_can_be_exported(open_page: Open, tmp_path: Path) -> None:
     assert labels == ["Export CSV", "Export JSON"]
 
 
+@pytest.mark.parametrize("store", ["without snapshots", "that cannot be read"])
+def test_without_a_snapshot_the_journal_is_shown_and_its_switch_works(
+    open_page: Open, tmp_path: Path, store: str
+) -> None:
+    """When the store is gone, purges must be stopped no less than before."""
+    if store == "that cannot be read":
+        (tmp_path / "data").write_text("no folder")
+    switches(tmp_path).close()
+    app = open_page("audit", None)
+
+    assert ("NO_SNAPSHOT" if store == "without snapshots" else "STORE_") in said(app)
+    assert "chain verified to entry <b>2</b>" in said(app)
+    assert list(app.dataframe[0].value["Who"]) == ["grace", "ada"]
+    app.button(key="read-only-switch").click().run()
+    assert "Every purge is switched off" in said(app)
+
+
 def test_of_a_long_journal_it_says_which_runs_are_shown(
     open_page: Open, requests: Requests, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
