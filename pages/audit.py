@@ -47,9 +47,7 @@ def show() -> None:
             "A purge starts on the page Purge, or with lowwater plan and apply.",
         )
         return
-    show_entries(newest, runs)
-    if cut := entries_left_out(verdict):
-        st.caption(cut)
+    show_entries(newest, runs, entries_left_out(verdict))
 
 
 def chain_html(verdict: Verification) -> str:
@@ -122,8 +120,8 @@ def show_exports(journal: Journal) -> None:
         )
 
 
-def show_entries(found: Sequence[Line], runs: Sequence[RunRow]) -> None:
-    """Runs and the newest entries, both by the same filters."""
+def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> None:
+    """Runs and the newest entries, both by the same filters; `cut` says what is left out."""
     columns = st.columns(5)
     who = _one(columns[0], "Person", {line.who for line in found}, "who")
     topic = _one(columns[1], "Topic", {t for line in found for t in line.topics}, "topic")
@@ -155,14 +153,18 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow]) -> None:
             for line in found
             if keep(line, who=who, topic=topic, run_id=run_id, kind=kind)
             and (state is None or line.run_id in in_state)
-        ]
+        ],
+        cut,
     )
 
 
-def show_timeline(rows: Sequence[Line]) -> None:
+def show_timeline(rows: Sequence[Line], cut: str) -> None:
     """The entries, newest first."""
     noun = "entry" if len(rows) == 1 else "entries"
-    st.html(f'<div class="lw"><h2>{formats.number(len(rows))} {noun}</h2></div>')
+    st.html(
+        f'<div class="lw"><h2>{formats.number(len(rows))} {noun} '
+        f"<small>{markup.text(cut)}</small></h2></div>"
+    )
     now = utc_now()
     shown = pd.DataFrame(
         {

@@ -24,6 +24,8 @@ _LAYOUT = """
 [data-testid=stMultiSelect] [data-baseweb=select]>div:first-child{max-height:110px;
  overflow-y:auto}
 [data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p{color:var(--lw-ink)}
+.stMainBlockContainer [data-testid=stPageLink-NavLink]:not(:hover){background:transparent}
+.stMainBlockContainer [data-testid=stPageLink-NavLink] p{font-weight:400}
 .lw{font-size:15px;line-height:1.45;font-variant-numeric:tabular-nums}
 .lw abbr{text-decoration:none;border-bottom:1px dotted currentColor;cursor:help;white-space:nowrap}
 .lw a{color:inherit}

@@ -212,6 +212,6 @@ def entries_left_out(found: Verification) -> str:
     if found.entries <= SHOWN:
         return ""
     return (
-        f"Of the newest {formats.number(SHOWN)} of {formats.number(found.entries)} entries; all of "
-        "them: the exports above."
+        f"of the newest {formats.number(SHOWN)} of {formats.number(found.entries)} entries; all of "
+        "them: the exports above"
     )

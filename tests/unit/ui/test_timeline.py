@@ -77,4 +77,4 @@ def test_a_timeline_that_is_cut_says_of_how_much() -> None:
     assert entries_left_out(Verification(SHOWN, ())) == ""
     assert entries_left_out(Verification(SHOWN, (), first_entry=900)) == ""
     said = entries_left_out(Verification(2820, (), first_entry=900)).replace("\u202f", "")
-    assert said.startswith("Of the newest 2000 of 2820 entries")
+    assert said.startswith("of the newest 2000 of 2820 entries")
