@@ -32,6 +32,7 @@ class Misfortune:
     calls: Faults
     host: Host
     joining: Joining
+    fate: Random
 
     def come(self) -> None:
         """Set them off: most come early, while requests are under way."""
@@ -41,6 +42,8 @@ class Misfortune:
             ("worst_moment", 0.9),
         ):  # fmt: skip
             setattr(self.calls, name, rng.choice((0.0, most)) * rng.random())
+        if self.fate.random() < 0.08:
+            self.calls.outage = 0.5
         if self.world.unclean and rng.random() < 0.5:
             self.world.later(rng.random() * 10, lambda: self.world.lose(min(self.world.parts)))
         if rng.random() < 0.08:  # between the plan and the last look before sending

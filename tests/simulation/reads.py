@@ -46,6 +46,7 @@ class Faults:
     unread: float = 0.0
     incomplete: float = 0.0
     worst_moment: float = 0.0  # the leader is struck just before or after it truncates
+    outage: float = 0.0  # all brokers stall once it has, for longer than a run waits
 
 
 @dataclass

@@ -189,7 +189,8 @@ class Scenario:
                 plan, token=plan.sha256, mode=self.mode, who="ann", from_where="sim",
                 typed=plan.confirmation, options=options, connection={}, now=self.world.now(),
             )  # fmt: skip
-        Misfortune(self.rng, self.world, self.faults, self, self.joining).come()
+        fate = Random(self.seed + 5)
+        Misfortune(self.rng, self.world, self.faults, self, self.joining, fate).come()
         waits = (60.0,) if self.stale else (0.0, 0.0, 0.0, 20.0, 60.0)
         self.world.advance(self.rng.choice(waits))  # until a worker takes it
         while self.world.at < TOO_LONG and not self._worked():

@@ -93,6 +93,9 @@ class ModelCluster(ModelReads):
             raise lost
         codes = self._truncate(leader_id, sent)
         self._struck(leader_id)
+        if self.faults.outage and self.rng.random() < self.faults.outage:
+            for each in sorted(self.world.brokers):
+                self.world.hang(each, 100.0)
         self.hook("carried out")
         until = self.world.at + timeout
         waiting = [s for s in sent if codes[s.key] == 0 and not leader_only]
