@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,11 +23,19 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
 from dashboard.purge.move_waived import Mover
 from dashboard.purge.plan import Plan
-from dashboard.purge.readback import read_back
+from dashboard.purge.readback import Seen, read_back
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.run_waits import expected, long_polls
 from dashboard.purge.send import Sender
-from dashboard.purge.states import not_sent, run_state, settled, unproved_canary
+from dashboard.purge.states import (
+    held_back,
+    not_sent,
+    run_state,
+    settled,
+    unasked,
+    unproved_canary,
+    without_canary,
+)
 from dashboard.purge.stop_rules import StopRules, stop_error
 
 _PAUSE = timedelta(milliseconds=300)
@@ -112,7 +121,7 @@ class Execution:
         """Fail the rest with the canary; whether anything moved: it may be unread as yet."""
         if canary.state in ("sent", "unknown"):
             return False
-        self._record("cancelled", [_without_canary(row, canary) for row in pending])
+        self._hold_back("cancelled", pending, lambda row: without_canary(row, canary))
         return True
 
     def _held(self, pending: list[PartitionRow]) -> bool:
@@ -122,7 +131,7 @@ class Execution:
             self._moved_at = self.now()  # a pause is nobody's fault
         elif held:
             why = self.read_only() if held == READ_ONLY else None
-            self._record("cancelled", [not_sent(row, held, why) for row in pending])
+            self._hold_back("cancelled", pending, lambda row: not_sent(row, held, why))
             self.cancelled = True
         return held is not None
 
@@ -132,11 +141,41 @@ class Execution:
         if stop is None:
             return False
         held = [row for row in self._rows(("pending",)) if stop.holds(row)]
-        rows = [not_sent(row, stop.code, stop.message) for row in held]
-        if rows:
-            self._record("stopped", rows, code=stop.code, message=stop.message)
+        if held:
+            self._hold_back(
+                "stopped", held, lambda row: not_sent(row, stop.code, stop.message),
+                code=stop.code, message=stop.message,
+            )  # fmt: skip
         self.rules.applied(stop)
-        return bool(rows)
+        return bool(held)
+
+    def _hold_back(
+        self,
+        kind: str,
+        rows: Sequence[PartitionRow],
+        closed: Callable[[PartitionRow], PartitionRow],
+        **details: str,
+    ) -> None:
+        """Close what will not be sent, or not again, by `closed`.
+
+        What was sent before is read once more: since its leader was seen below the target, a
+        broker that holds the truncation may lead again. Unread it stays `unknown`.
+        """
+        sent = [row for row in rows if row.was_sent]
+        seen: Mapping[TopicPartition, Seen] = {}
+        if sent:
+            with suppress(ClusterError):
+                targets = {row.key: row.target_offset for row in sent}
+                seen = read_back(self.live, targets, self.plan.topic_ids)
+        wait_all = self.run.mode == "wait-all"
+        after = [
+            held_back(row, seen.get(row.key), closed, wait_all=wait_all)
+            if row.was_sent
+            else closed(row)
+            for row in rows
+        ]
+        self._record(kind, after, **details)
+        self.rules.saw([row for row in after if row.was_sent])
 
     def _send(self, pending: list[PartitionRow]) -> bool:
         tried = max(row.attempts for row in pending)
@@ -149,10 +188,11 @@ class Execution:
             self._unreadable(error)
             return False
         by_key = {row.key: row for row in pending}
-        self._record(
-            "refused",
-            [not_sent(by_key[k], r.name, r.reason) for k, r in checked.refused.items()],
-        )
+        if why := checked.refused:
+            self._hold_back(
+                "refused", [by_key[k] for k in why],
+                lambda row: not_sent(row, why[row.key].name, why[row.key].reason),
+            )  # fmt: skip
         self._note_unreadable(by_key, checked)
         arrived = self._read_and_settle("arrived", [by_key[k] for k in sorted(checked.arrived)])
         sent = False
@@ -246,13 +286,10 @@ class Execution:
     def _give_up(self) -> None:
         """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""
         canary = unproved_canary(self._rows(), self.run.mode) if self.run.options.canary else None
-        self._record(
-            "gave-up",
-            [
-                _without_canary(row, canary) if canary else _unasked(row)
-                for row in self._rows(("pending",))
-            ],
-        )
+        self._hold_back(
+            "gave-up", self._rows(("pending",)),
+            lambda row: without_canary(row, canary) if canary else unasked(row),
+        )  # fmt: skip
 
     def _close(self) -> str:
         rows = self._rows()
@@ -275,17 +312,6 @@ class Execution:
     def _record(self, kind: str, rows: list[PartitionRow], **details: str) -> None:
         if rows or details:
             self.journal.record(self.run.run_id, kind, rows, self.now(), **details)
-
-
-def _without_canary(row: PartitionRow, canary: PartitionRow) -> PartitionRow:
-    why = f": {canary.error}" if canary.error else ""
-    text = f"the canary {canary.topic}-{canary.partition} ended {canary.state}{why}"
-    return not_sent(row, "CANARY_FAILED", text)
-
-
-def _unasked(row: PartitionRow) -> PartitionRow:
-    text = "no leader could be asked in time; nothing was sent"
-    return not_sent(row, row.error or "LEADER_NOT_AVAILABLE", row.message or text)
 
 
 def _refused(rows: list[PartitionRow]) -> Mapping[str, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from dashboard.model import DeleteRecordsPartitionResult
 from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.readback import Seen
+from dashboard.purge.readback import GONE, Seen
 
 # Kafka refuses these before it truncates: OFFSET_OUT_OF_RANGE, INVALID_TOPIC,
 # TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (nothing was sent), POLICY_VIOLATION.
@@ -41,6 +41,37 @@ def unanswered(row: PartitionRow, error: str) -> PartitionRow:
 def not_sent(row: PartitionRow, error: str, message: str | None = None) -> PartitionRow:
     """A refusal before sending: nothing moved since the leader was last read below the target."""
     return replace(row, state="not_done", error=error, message=message)
+
+
+def without_canary(row: PartitionRow, canary: PartitionRow) -> PartitionRow:
+    """Not sent, since the partition that was sent first did not end as it should."""
+    why = f": {canary.error}" if canary.error else ""
+    text = f"the canary {canary.topic}-{canary.partition} ended {canary.state}{why}"
+    return not_sent(row, "CANARY_FAILED", text)
+
+
+def unasked(row: PartitionRow) -> PartitionRow:
+    """Not sent, or not again, since no leader answered; the error that was noted stays."""
+    text = f"no leader could be asked in time{'' if row.was_sent else '; nothing was sent'}"
+    return not_sent(row, row.error or "LEADER_NOT_AVAILABLE", row.message or text)
+
+
+def held_back(
+    row: PartitionRow,
+    seen: Seen | None,
+    closed: Callable[[PartitionRow], PartitionRow],
+    *,
+    wait_all: bool,
+) -> PartitionRow:
+    """A row that was sent, and will not be again: `closed` if its leader was just `seen` below.
+
+    None: nothing answered. Unread it is `unknown`, but of a topic that is gone nothing is left.
+    """
+    if seen is None or seen.leader_log_start_offset is None:
+        gone = seen is not None and seen.error == GONE
+        return closed(row) if gone else replace(closed(row), state="unknown")
+    after = settled(row, seen, wait_all=wait_all, may_resend=True)
+    return closed(after) if after.state == "pending" else after
 
 
 def doubtful(row: PartitionRow) -> bool:

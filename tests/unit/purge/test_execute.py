@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.errors import ClusterError, JournalError
+from dashboard.purge.holding import Holding
 from dashboard.purge.journal_rows import RunView
 from dashboard.purge.lifting import Override
 from tests.unit.purge.facts_of import KEY, NOW
@@ -269,6 +270,32 @@ def test_what_is_not_sent_is_cancelled(room: Room, stop: str) -> None:
     assert view.run.state == "cancelled"
     assert row(view) == ("not_done", "CANCELLED" if stop == "cancel" else "READ_ONLY")
     assert room.live.sent == []
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_request_that_took_effect_since_it_was_read_is_not_called_not_done(
+    room: Room, monkeypatch: pytest.MonkeyPatch, readable: bool
+) -> None:
+    """The leader was below the target; by the time of the cancel the one that truncated leads."""
+    room.live.answers = ["lost-before"]
+    run_id = room.queue(room.plan())
+    asked = Holding.asked
+
+    def ask(holding: Holding) -> str | None:
+        if room.live.sent:
+            room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}
+            room.journal.set_wish(run_id, "cancel", "ann", NOW)
+            if not readable:
+                room.live.elect(None)
+        return asked(holding)
+
+    monkeypatch.setattr(Holding, "asked", ask)
+    room.execution(run_id).execute()
+    view = room.journal.run(run_id)
+    assert row(view) == (("done", None) if readable else ("unknown", "CANCELLED"))
+    room.live.elect(1)
+    assert row(room.watch(view))[0] == "done"
+    assert "not_done" not in str([entry.body for entry in room.journal.entries()])
 
 
 def test_a_paused_run_sends_nothing_until_it_is_resumed(room: Room) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from dashboard.model import DeleteRecordsPartitionResult
 from dashboard.purge.journal_rows import Follower, PartitionRow
-from dashboard.purge.readback import Seen
+from dashboard.purge.readback import GONE, Seen
 from dashboard.purge.states import (
     MOST_ATTEMPTS,
     answered,
     doubtful,
+    held_back,
     not_sent,
     run_state,
     settled,
@@ -121,6 +122,23 @@ def test_a_refusal_before_sending_clears_no_doubt_either() -> None:
     once = after(unanswered(SENT, "ANSWER_LOST"), seen(0, 0))
     assert doubtful(not_sent(once, "unread-by-group"))
     assert not doubtful(not_sent(PartitionRow("t", 0, 60, "pending"), "unread-by-group"))
+
+
+def test_what_is_not_sent_again_is_not_done_only_while_its_leader_is_below() -> None:
+    """Since it was read below, who holds the truncation may lead again (seeds 1884 and 6950)."""
+    again = after(unanswered(SENT, "ANSWER_LOST"), seen(0, 0))
+    assert again.state == "pending"
+
+    def found(now: Seen | None) -> tuple[str, str | None]:
+        row = held_back(again, now, lambda r: not_sent(r, "CANCELLED"), wait_all=True)
+        return row.state, row.error
+
+    assert found(seen(0, 0)) == ("not_done", "CANCELLED")
+    assert found(seen(60, 60)) == ("done", None)
+    assert found(seen(60, 0))[0] == "leader_done"
+    assert found(seen(None)) == ("unknown", "CANCELLED")
+    assert found(None) == ("unknown", "CANCELLED")
+    assert found(seen(None, error=GONE)) == ("not_done", "CANCELLED")
 
 
 @pytest.mark.parametrize("code", [0, 7])
