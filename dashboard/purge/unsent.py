@@ -12,10 +12,15 @@ from dashboard.purge.states import not_sent, run_state, unanswered
 
 
 def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: datetime) -> None:
-    """Close the run for this error, with one entry of `kind`; what was sent stays unknown."""
-    rows = journal.partitions(run.run_id)
-    changed = [not_sent(r, error.code, error.message) for r in rows if r.state == "pending"]
-    changed += [unanswered(r, error.code) for r in rows if r.state == "sent"]
+    """Close the run for this error, with one entry of `kind`; what was sent stays unknown.
+
+    Also what waited to be sent again: nobody has read since whether the first request took effect.
+    """
+    rows = [r for r in journal.partitions(run.run_id) if r.state in ("pending", "sent")]
+    changed = [
+        unanswered(r, error.code) if r.was_sent else not_sent(r, error.code, error.message)
+        for r in rows
+    ]
     journal.record(run.run_id, kind, changed, now, code=error.code)
     moves = [m for m in journal.moves(run.run_id) if m.state == "pending"]
     if moves:

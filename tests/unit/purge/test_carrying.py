@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.errors import ClusterError
+from dashboard.purge import unsent
 from dashboard.purge.carrying import carry_out, held
 from dashboard.purge.replica_watch import ReplicaWatch
 from tests.unit.purge.facts_of import NOW
@@ -118,3 +119,25 @@ def _watch(room: Room, run_id: str) -> ReplicaWatch:
 
 def _unreachable(*_: object) -> None:
     raise ClusterError("no broker answers", "Start it.")
+
+
+@pytest.mark.parametrize(
+    ("state", "sent", "after"),
+    [
+        ("pending", False, "not_done"),
+        ("pending", True, "unknown"),  # read below once, and waiting to be sent again
+        ("sent", True, "unknown"),
+        ("unknown", True, "unknown"),
+    ],
+)
+def test_of_a_run_that_reaches_nobody_any_more_only_what_never_left_is_not_done(
+    room: Room, state: str, sent: bool, after: str
+) -> None:
+    run_id = room.queue(room.plan())
+    row = room.journal.partitions(run_id)[0]
+    if sent:
+        row = replace(row, attempts=1, sent_at=NOW, sent_leader_id=1)
+    room.journal.record(run_id, "read", [replace(row, state=state)], NOW)
+    error = ClusterError("no broker answers", "wait")
+    unsent.close(room.journal, room.journal.head(run_id), "unreached", error, NOW)
+    assert room.journal.partitions(run_id)[0].state == after
