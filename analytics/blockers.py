@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import known_true
+from dashboard.safety.arrow import known_true
 
 _KEY = ["group_id", "topic"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column
+from dashboard.safety.arrow import column
 
 SEGMENTS = ["broker_id", "log_dir", "directory", "kind", "log_bytes", "allocated_bytes"]
 _MINUTE = timedelta(minutes=1)  # the broker's default of each of its intervals below

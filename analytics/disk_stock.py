@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column
 from dashboard.orphans.words import CHECKPOINT_ENTRY
+from dashboard.safety.arrow import column
 
 Row = dict[str, Any]
 Stock = dict[tuple[int, str], dict[str, int]]

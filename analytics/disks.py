@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, field, unfolded
+from dashboard.safety.arrow import column, field, unfolded
 from dashboard.tables import FINDING_TABLES
 
 _LOG_DIR = ["broker_id", "log_dir"]

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics import causes, panes
-from analytics.arrow import column, looked_up
 from analytics.panes import SECOND, Floats
 from analytics.points import matched
 from analytics.trends import FETCH_SECONDS, LAG, Trends, leaders, reading
 from dashboard.curve_tables import ReplicaCurves, integers
 from dashboard.curves import Flags, Ints
+from dashboard.safety.arrow import column, looked_up
 from dashboard.tables import FINDING_TABLES
 
 # Of an in-sync follower that answers: one sample may fall into a burst, three in a row do not.

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, places
 from analytics.points import matched
 from dashboard.curve_tables import ReplicaCurves, integers
 from dashboard.curves import METHODS, PROPORTIONAL, Flags, Freed, Ints
+from dashboard.safety.arrow import column, places
 
 TARGETS = ("committed", "end", "without")
 

@@ -1,79 +1,75 @@
-"""What the members of every group read at this moment, from the snapshot's `groups` table."""
+"""The groups of a snapshot and their offsets, in the shape that `dashboard.safety` judges."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, field, looked_up, unfolded
-from dashboard.guard_texts import share_why
+from dashboard.safety.arrow import column, looked_up, places
+from dashboard.safety.readers import GROUPS, Readers, is_telling, readers
+from dashboard.safety.standing import COMMITS
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
 
-SHARES = pa.list_(
-    pa.struct([("group_id", pa.string()), ("why", pa.string()), ("known", pa.bool_())])
-)
-_MEMBERS = pa.schema(
-    [
-        ("topic_no", pa.int32()),
-        ("partition", pa.int32()),
-        ("members_here", pa.list_(pa.string())),
-    ]
-)
+_OFFSETS = ["topic_no", "partition", "group_id", "committed_offset", "error"]
 
 
-def assigned(groups: pa.Table) -> pa.Table:
-    """topic, partition, group_id: what the members of every group but share groups read."""
-    reading = groups.filter(pc.not_equal(pc.fill_null(groups["type"], ""), "share"))
-    parents, at = unfolded(column(reading, "assigned"))
-    names = column(reading, "group_id").take(parents)
-    return pa.table(
-        {"topic": field(at, "topic"), "partition": field(at, "partition"), "group_id": names}
-    )
+def who_reads(
+    cluster: ClusterStore, snapshot: Manifest, read: Mapping[str, pa.Table], topics: pa.Table
+) -> Readers:
+    """Who may read which topic, by the snapshot's groups and their offsets."""
+    groups = read["groups"].select(GROUPS.names)
+    return readers(groups, _telling(cluster, snapshot, groups), topics)
 
 
-def members(reading: pa.Table, topics: pa.Table) -> pa.Table:
-    """topic_no, partition, members_here: the groups of `assigned`, by partition."""
-    numbers = looked_up(
-        column(reading, "topic"), column(topics, "topic"), column(topics, "topic_no")
-    )
-    found = (
-        reading.append_column("topic_no", numbers)
-        .filter(numbers.is_valid())
-        .group_by(["topic_no", "partition"])
-        .aggregate([("group_id", "distinct")])
-    )
-    return found.rename_columns(_MEMBERS.names).cast(_MEMBERS)
-
-
-def share_groups(share: pa.Table, starts: pa.Table, topics: pa.Table) -> pa.Array:
-    """Per row of `topics` the share groups that may want its records, as SHARES.
-
-    `share` are those of `share_only`. `starts` (topic_no, group_id) names where they have a start
-    offset or are about to get one: a `known` group blocks where it has none yet. One whose topics
-    cannot be read counts for every topic.
+def _telling(cluster: ClusterStore, snapshot: Manifest, groups: pa.Table) -> pa.Table:
+    """Offsets of the groups whose reach they tell: of share groups, Kafka Streams applications,
+    and those whose members are unknown. The long table is read only where there are such groups.
     """
-    names = dict(zip(topics["topic_no"].to_pylist(), topics["topic"].to_pylist(), strict=True))
-    shared: dict[str, set[str]] = {}
-    for row in starts.group_by(["group_id", "topic_no"]).aggregate([]).to_pylist():
-        if row["topic_no"] in names:
-            shared.setdefault(row["group_id"], set()).add(names[row["topic_no"]])
-    by_topic: dict[str, list[dict[str, object]]] = {}
-    anywhere = []
-    for group in share.sort_by("group_id").to_pylist():
-        reads = shared.get(group["group_id"], set()) | {
-            at["topic"] for at in group["assigned"] or ()
-        }
-        known = bool(reads) and not group["error"]
-        why = share_why(reads_topic=known, error=group["error"])
-        found = {"group_id": group["group_id"], "why": why, "known": known}
-        if not known:
-            anywhere.append(found)
-        for name in reads if known else ():
-            by_topic.setdefault(name, []).append(found)
-    return pa.array(
-        [[*by_topic.get(name, ()), *anywhere] for name in topics["topic"].to_pylist()], type=SHARES
-    )
+    facts = groups.select(["type", "state", "members", "is_streams"]).to_pylist()
+    telling = [
+        is_telling(g["type"], g["state"], g["members"], bool(g["is_streams"])) for g in facts
+    ]
+    names = groups["group_id"].filter(pa.array(telling, pa.bool_()))
+    if not len(names):
+        return _NO_OFFSETS.empty_table()
+    share = groups["group_id"].filter(pc.fill_null(pc.equal(groups["type"], "share"), False))
+    rows = cluster.read("snapshots", snapshot.id, "group_offsets", _OFFSETS)
+    begins = pc.is_in(rows["group_id"], value_set=share)
+    there = pc.or_(begins, rows["committed_offset"].is_valid())
+    return rows.filter(pc.and_(there, pc.is_in(rows["group_id"], value_set=names)))
 
 
-def share_only(groups: pa.Table) -> pa.Table:
-    """The share groups: a start offset per partition stands for their commits."""
-    return groups.filter(pc.equal(groups["type"], "share"))
+_NO_OFFSETS = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string())])
+
+
+def commits(holds: pa.Table, topics: pa.Table, snapshot: Manifest) -> pa.Table:
+    """COMMITS of the `holds` on these topics; what the snapshot did not show is remembered."""
+    number = looked_up(column(holds, "topic"), column(topics, "topic"), column(topics, "topic_no"))
+    taken_at = pa.scalar(snapshot.taken_at, holds.schema.field("last_seen_at").type)
+    found = {
+        "topic_no": number,
+        "partition": holds["partition"],
+        "group_id": holds["group_id"],
+        "topic_id": holds["topic_id"],
+        "committed_offset": holds["committed_offset"],
+        "remembered": pc.fill_null(pc.less(holds["last_seen_at"], taken_at), True),
+    }
+    return pa.table([found[n] for n in COMMITS.names], schema=COMMITS).filter(number.is_valid())
+
+
+def offset_errors(
+    cluster: ClusterStore, snapshot: Manifest, read: Mapping[str, pa.Table], partitions: pa.Table
+) -> pa.Table | None:
+    """row, why: partitions where some group's offset could not be read; None: all were."""
+    errors = read["group_offsets"]["error"]
+    if errors.null_count == len(errors):
+        return None
+    rows = cluster.read("snapshots", snapshot.id, "group_offsets", _OFFSETS)
+    rows = rows.filter(rows["error"].is_valid())
+    where = places(column(partitions, "topic_no"), column(partitions, "partition"))
+    at = pc.index_in(places(column(rows, "topic_no"), column(rows, "partition")), value_set=where)
+    why = pc.binary_join_element_wise("group ", rows["group_id"], ": ", rows["error"], "")
+    return pa.table({"row": at.cast(pa.int64()), "why": why}).filter(at.is_valid())

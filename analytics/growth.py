@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics import panes, slopes
-from analytics.arrow import column
 from analytics.panes import SECOND, Floats, Panes
 from analytics.trends import DISK, SIZE, Trends
 from dashboard.curves import Flags, Ints
+from dashboard.safety.arrow import column
 from dashboard.tables import FINDING_TABLES
 
 LEAST_SAMPLES = 3

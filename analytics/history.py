@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics import rolls
-from analytics.arrow import column
 from analytics.points import Offsets, Points, matched
 from analytics.rolls import Rolls
 from dashboard.curve_tables import ReplicaCurves
@@ -35,6 +34,7 @@ from dashboard.curves import (
     Ints,
     curves_of,
 )
+from dashboard.safety.arrow import column
 
 KNOTS = 16  # per replica: 300,000 replicas are 5 million rows
 _RATE_OFF = 0.25  # how far the newest interval's bytes per offset may be off in the next one

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, in_order, looked_up
 from analytics.earlier import commit_order
 from analytics.memory import oldest_kept, with_memory
 from analytics.offset_fold import folded
 from analytics.tables import Tables
+from dashboard.safety.arrow import column, in_order, looked_up
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 

@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -35,13 +34,14 @@ from analytics import (
     trend_tables,
     windows,
 )
-from analytics.arrow import column
 from analytics.session import is_local
 from analytics.tables import Tables, stamped, write_all
 from analytics.trend_tables import microseconds
 from dashboard.curve_tables import to_table
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.pruning import prune_findings
+from dashboard.safety.arrow import column
+from dashboard.safety.standing import standing as stand
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -173,25 +173,33 @@ def _findings(
         moved = trend_tables.Carried(cluster, base)
         drawn = curves.fold(cluster, snapshot, base, told, named, each=moved.add)
         held, sizes = in_spark.result()
-    reading = groups.assigned(read["groups"])
-    share = groups.share_only(read["groups"])
-    named = topics.with_groups(named, held, reading, share["group_id"])
+    rows = partitions.of_topics(read["partitions"], named)
+    standing = stand(
+        rows,
+        groups.commits(held, named, snapshot),
+        named,
+        groups.who_reads(cluster, snapshot, read, named),
+    )
     found = partitions.partitions(
-        read["partitions"],
+        rows,
         read["replicas"],
         sizes,
         topics=named,
-        holds=held,
-        members=groups.members(reading, named),
+        groups=standing,
         windows=windows.window_starts(cluster, snapshot, named),
     )
-    starts = _share_starts(cluster, snapshot, share)
-    named = named.append_column("share_groups", groups.share_groups(share, starts, named))
     found, replicas = freed.with_bytes(found, points.measured(told), drawn)
     known = reclaimable.described(found, named, read["reassignments"])
     alone = orphans.find(tables, snapshot, base, read, settings)
+    errors = groups.offset_errors(cluster, snapshot, read, rows)
     incomplete = list(snapshot.details.get("groups_incomplete", ()))
-    return _told(known, held, read, incomplete, replicas, alone=alone) | {
+    told_of = [
+        reclaimable.reclaimable(
+            known, target, sums, groups=standing, incomplete=incomplete, offset_errors=errors
+        )
+        for target, sums in (("committed", "committed"), ("high-watermark", "end"))
+    ]
+    return _told(known, told_of, held, read, incomplete, replicas=replicas, alone=alone) | {
         "curves": to_table(drawn),
         "trends": trend_tables.to_table(moved.trends),
         "slow_followers": followers.slow_followers(
@@ -213,37 +221,20 @@ def _in_spark(
     return held, partitions.sums(tables, snapshot)
 
 
-def _share_starts(cluster: ClusterStore, snapshot: Manifest, share: pa.Table) -> pa.Table:
-    """topic_no, group_id of each partition that a share group has, or will get, a start offset on.
-
-    The long table is read only where there are share groups.
-    """
-    places = ["topic_no", "group_id"]
-    if not share.num_rows:
-        return pa.table(
-            {"topic_no": pa.array([], pa.int32()), "group_id": pa.array([], pa.string())}
-        )
-    rows = cluster.read("snapshots", snapshot.id, "group_offsets", places)
-    return rows.filter(pc.is_in(rows["group_id"], value_set=share["group_id"]))
-
-
 def _told(
     known: pa.Table,
+    by_target: Sequence[pa.Table],
     held: pa.Table,
     read: Mapping[str, pa.Table],
     incomplete: Sequence[str],
-    replicas: pa.Table,
     *,
+    replicas: pa.Table,
     alone: orphans.Found,
 ) -> dict[str, pa.Table]:
     """Findings from described partitions, holds, replicas, orphans and the small tables."""
-    committed, end = (
-        reclaimable.reclaimable(known, target, sums, incomplete)
-        for target, sums in (("committed", "committed"), ("high-watermark", "end"))
-    )
-    free = replicas.filter(disks.free(committed).take(column(replicas, "at")))
+    free = replicas.filter(disks.free(by_target[0]).take(column(replicas, "at")))
     return {
-        "reclaimable": pa.concat_tables([committed, end]),
+        "reclaimable": pa.concat_tables(by_target),
         "holds": held,
         "blockers": blockers.blockers(held, read["groups"], known),
         "disks": disks.disks(read["log_dirs"], read["replicas"], free, alone.stock, alone.scans),

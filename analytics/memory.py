@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, looked_up
 from analytics.earlier import newest_base
 from dashboard.curve_tables import changes
+from dashboard.safety.arrow import column, looked_up
 from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 

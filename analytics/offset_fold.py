@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, looked_up
 from dashboard.curve_tables import integers
 from dashboard.curves import Ints
+from dashboard.safety.arrow import column, looked_up
 from dashboard.snapshots import ClusterStore
 
 # Of a key's 63: a million partitions of each of 4 million topics, 2 million groups.

@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, looked_up, places, without
-from analytics.positions import Positions, positions, silent
 from analytics.tables import Tables
+from dashboard.safety import targets
+from dashboard.safety.arrow import column, looked_up, places, without
+from dashboard.safety.standing import Standing
+from dashboard.safety.targets import Bounds
 from dashboard.snapshot_files import Manifest
 
 # Whose is_future is not known counts as a replica.
@@ -31,54 +33,49 @@ def sums(tables: Tables, snapshot: Manifest) -> pa.Table:
 
 
 def partitions(
-    read: pa.Table,
+    rows: pa.Table,
     replicas: pa.Table,
     sizes: pa.Table,
     *,
     topics: pa.Table,
-    holds: pa.Table,
-    members: pa.Table,
+    groups: Standing,
     windows: pa.Table,
 ) -> pa.Table:
     """Every partition of the snapshot with its facts, targets and size over its replicas.
 
-    `read`: COLUMNS of the snapshot's table, `replicas` MOVES of its own, `sizes`: `sums`;
-    `topics`: `topics.known`; `holds`: the findings table; `members`: topic_no, partition,
-    members_here; `windows`: topic_no, partition, window_offset, the log end at a time at least
-    the replay window ago (later records lie inside the window).
+    `rows`: COLUMNS of the snapshot's table (`of_topics`), `replicas` MOVES of its own, `sizes`:
+    `sums`; `topics`: `topics.known`; `groups` stand on `rows`; `windows`: topic_no, partition,
+    window_offset, the log end at a time at least the replay window ago (later records lie inside
+    the window).
 
     Columns: topic_no, partition, leader_id, log_start_offset, last_stable_offset,
     high_watermark, assigned (number of replicas), behind_brokers (not in sync); positions
-    [{committed_offset, group_id}] lowest first, first_group; silent_members (groups whose members
-    read the partition but never committed there), silent_groups (other groups of the topic
-    without a commit there), leader_moves_to (a log dir). Targets are null where unknown:
-    committed_target is the lowest offset over all groups, at most the last stable offset and
-    window_offset; end_target the high watermark; without_target the committed target if the group
-    furthest behind did not count (where it is the only one, as far as the last stable offset and
-    the window allow). size_bytes is summed over the `replicas` that were measured.
+    [{committed_offset, group_id}] lowest first, first_group; leader_moves_to (a log dir);
+    limit_offset: how far any waiver could bring the committed target. Targets are null where
+    unknown, `targets` has their rules: committed_target, end_target (to the high watermark);
+    without_target is the committed target if the group furthest behind did not count (where it is
+    the only one, as far as the last stable offset and the window allow); committed_problem and
+    end_problem say why one is unknown. size_bytes is summed over the `replicas` that were measured.
     """
-    rows = read.filter(pc.is_in(read["topic_no"], value_set=column(topics, "topic_no")))
     where = places(column(rows, "topic_no"), column(rows, "partition"))
-    numbers = looked_up(column(holds, "topic"), column(topics, "topic"), column(topics, "topic_no"))
-    held = holds.select(["partition", "group_id", "committed_offset"])
-    held = held.append_column("topic_no", numbers).filter(numbers.is_valid())
-    got = positions(rows, held)
-    silent_members, silent_groups = silent(rows, held, members, topics)
     there = places(column(sizes, "topic_no"), column(sizes, "partition"))
     answered = looked_up(where, there, column(sizes, "replicas"))
     found = {name: rows[name] for name in _FACTS} | {
         "assigned": pc.fill_null(pc.list_value_length(rows["replicas"]), 0),
         "behind_brokers": _behind(column(rows, "replicas"), column(rows, "isr")),
-        "positions": got.lists,
-        "first_group": got.first_group,
-        **_targets(rows, got, _limits(rows, where, topics, windows)),
-        "silent_members": silent_members,
-        "silent_groups": silent_groups,
+        "positions": groups.positions,
+        "first_group": groups.first_group,
+        **_targets(groups, _bounds(rows, where, topics, windows)),
         "size_bytes": looked_up(where, there, column(sizes, "size_bytes")),
         "replicas": pc.fill_null(answered, 0),
         "leader_moves_to": _leader_moves(where, column(rows, "leader_id"), replicas),
     }
     return pa.table(found)
+
+
+def of_topics(read: pa.Table, topics: pa.Table) -> pa.Table:
+    """The rows of a snapshot's partitions whose topic its dictionary knows."""
+    return read.filter(pc.is_in(read["topic_no"], value_set=column(topics, "topic_no")))
 
 
 _FACTS = (
@@ -89,30 +86,34 @@ COLUMNS = [*_FACTS, "replicas", "isr"]
 MOVES = ["topic_no", "partition", "broker_id", "log_dir", "is_future"]
 
 
-def _limits(rows: pa.Table, where: pa.Array, topics: pa.Table, windows: pa.Table) -> pa.Array:
-    """How far a purge may go whatever the groups did; null: not known."""
+def _bounds(rows: pa.Table, where: pa.Array, topics: pa.Table, windows: pa.Table) -> Bounds:
     there = places(column(windows, "topic_no"), column(windows, "partition"))
-    window = looked_up(where, there, column(windows, "window_offset"))
     length = looked_up(
         column(rows, "topic_no"), column(topics, "topic_no"), column(topics, "replay_window_ms")
     )
-    end = column(rows, "high_watermark")
-    known = pc.and_(end.is_valid(), pc.or_(pc.equal(length, 0), window.is_valid()))
-    limit = pc.min_element_wise(end, column(rows, "last_stable_offset"), window)
-    return pc.if_else(known, limit, None)
+    return Bounds(
+        column(rows, "log_start_offset"),
+        column(rows, "last_stable_offset"),
+        column(rows, "high_watermark"),
+        looked_up(where, there, column(windows, "window_offset")),
+        pc.fill_null(pc.greater(length, 0), False),
+        pa.repeat(targets.NO_SNAPSHOT, rows.num_rows),
+    )
 
 
-def _targets(rows: pa.Table, got: Positions, limit: pa.Array) -> dict[str, pa.Array]:
-    # The least of two skips nulls: hence conditions where unknown is the answer.
-    known = pc.and_(got.first_offset.is_valid(), limit.is_valid())
-
-    def least(offset: pa.Array) -> pa.Array:
-        return pc.if_else(known, pc.min_element_wise(offset, limit), None)
-
+def _targets(groups: Standing, bounds: Bounds) -> dict[str, pa.Array]:
+    end = bounds.high_watermark
+    committed, to_end = targets.committed(groups.first_offset, bounds), targets.capped(end, bounds)
+    # Where the last group is waived, the log end stands for the next one's offset.
+    next_one = pc.coalesce(groups.second_offset, end)
+    second = pc.if_else(groups.first_offset.is_valid(), next_one, None)
     return {
-        "committed_target": least(got.first_offset),
-        "end_target": rows["high_watermark"],
-        "without_target": least(got.second_offset),
+        "committed_target": committed.offset,
+        "committed_problem": committed.problem,
+        "end_target": to_end.offset,
+        "end_problem": to_end.problem,
+        "without_target": targets.committed(second, bounds).offset,
+        "limit_offset": targets.committed(end, bounds).offset,
     }
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, in_order, looked_up, places
 from dashboard.curve_tables import PLACE, integers
 from dashboard.curves import Ints
+from dashboard.safety.arrow import column, in_order, looked_up, places
 from dashboard.snapshots import ClusterStore
 
 _KEPT = [

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, looked_up, places
-from analytics.guards import guards
+from dashboard.safety.arrow import column, looked_up, places
+from dashboard.safety.guards import as_lists, findings
+from dashboard.safety.standing import Standing
 from dashboard.tables import FINDING_TABLES
 
 _BYTES = ("low", "likely", "high", "at_once", "at_once_low", "at_once_high")
@@ -37,15 +38,23 @@ def described(partitions: pa.Table, topics: pa.Table, reassignments: pa.Table) -
 
 
 def reclaimable(
-    partitions: pa.Table, target: str, sums: str, incomplete: Sequence[str]
+    partitions: pa.Table,
+    target: str,
+    sums: str,
+    *,
+    groups: Standing,
+    incomplete: Sequence[str],
+    offset_errors: pa.Table | None,
 ) -> pa.Table:
-    """The rows of the `reclaimable` table for one target, in the order of `described` partitions.
+    """The rows of the `reclaimable` table for one target, in the order of `described` partitions,
+    on which `groups` stand and `offset_errors` (row, why) are.
 
     `sums` is that target's prefix in `partitions`. Bytes are null where the target or every
     replica's size is unknown. `held_bytes` lie above the committed target and are held by
     `held_by`, the group that is furthest behind; the same on every target's rows.
     """
-    named = {f"{sums}_target": "target_offset"} | {f"{sums}_{b}": f"bytes_{b}" for b in _BYTES}
+    named = {f"{sums}_target": "target_offset", f"{sums}_problem": "target_problem"}
+    named |= {f"{sums}_{b}": f"bytes_{b}" for b in _BYTES}
     rows = partitions.rename_columns([named.get(c, c) for c in partitions.column_names])
     span = pc.subtract(rows["target_offset"], rows["log_start_offset"])
     added = {
@@ -53,7 +62,7 @@ def reclaimable(
         "records": pc.max_element_wise(span, 0, skip_nulls=False),
         "held_by": pc.if_else(pc.greater(rows["held_bytes"], 0), rows["first_group"], None),
         "method": _method(rows, rows[f"{sums}_method"]),
-        "guards": guards(rows, incomplete),
+        "guards": as_lists(findings(rows, groups, incomplete, offset_errors), rows.num_rows),
     }
     for name, values in added.items():
         rows = rows.append_column(name, values)

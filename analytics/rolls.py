@@ -12,9 +12,9 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 
-from analytics.arrow import column, looked_up
 from dashboard.curve_tables import integers
 from dashboard.curves import DEFAULT_SEGMENT_BYTES, UNKNOWN, Ints
+from dashboard.safety.arrow import column, looked_up
 from dashboard.snapshot_files import time_of
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column
 from analytics.points import Points, matched
 from dashboard.curve_tables import PLACE, changes, integers
 from dashboard.curves import SEGMENTS, Curves, Flags, Ints
+from dashboard.safety.arrow import column
 
 COLUMNS = [
     "broker_id", "log_dir", "base_offset", "topic", "partition", "topic_id", "kind", "log_bytes",

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column, places
 from dashboard.orphans.words import (
     ABANDONED_FUTURE,
     CHECKPOINT_ENTRY,
@@ -19,6 +18,7 @@ from dashboard.orphans.words import (
     STRAY,
     TWO_LOG_DIRS,
 )
+from dashboard.safety.arrow import column, places
 from dashboard.snapshots import ClusterStore
 
 Row = dict[str, Any]

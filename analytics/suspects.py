@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import column
 from analytics.suspect_facts import told_of
 from analytics.tables import Tables
 from dashboard.clock import parse_time
+from dashboard.safety.arrow import column
 from dashboard.snapshot_files import Manifest
 
 UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment names

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from analytics.arrow import in_order
-from dashboard.errors import StoreError
+from dashboard.safety.arrow import in_order
 from dashboard.snapshot_files import Kind, Manifest, Writer, spec_of
 from dashboard.snapshots import ClusterStore
 from dashboard.table_files import WrongTable, check
@@ -84,21 +82,3 @@ def write_all(writer: Writer, findings: Iterable[tuple[str, pa.Table]]) -> dict[
     for table, data in findings:
         writer.write(table, data)
     return dict(writer.rows)
-
-
-def older_than(cluster: ClusterStore, snapshot: Manifest, age: timedelta) -> Iterator[str]:
-    """The kept snapshots taken at least `age` before `snapshot`, newest first.
-
-    One that was taken while the clock stood back is left out: nobody knows how old it is.
-    """
-    limit = snapshot.taken_at - age
-    for snapshot_id in reversed(cluster.ids("snapshots")):
-        # Ids begin with the time: only those that can qualify are opened.
-        if snapshot_id[:15] <= f"{limit:%Y%m%dT%H%M%S}":
-            try:
-                taken_at = cluster.manifest("snapshots", snapshot_id).taken_at
-            except StoreError:  # damaged, or pruned meanwhile: an older one bounds it too
-                continue
-            in_step = f"{taken_at:%Y%m%dT%H%M%S}" == snapshot_id[:15]
-            if in_step and taken_at <= limit:
-                yield snapshot_id

@@ -11,9 +11,9 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.arrow import STRINGS, column, known_true, looked_up
-from dashboard.guard_texts import is_system_topic
+from dashboard.safety.arrow import column, known_true, looked_up
 from dashboard.settings import Settings, TopicDeclaration, declaration
+from dashboard.system_topics import is_system_topic
 
 DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
 
@@ -24,6 +24,7 @@ _SCHEMA = pa.schema(
         ("topic_id", pa.string()),
         ("is_system", pa.bool_()),
         ("readers_declared", pa.bool_()),
+        ("restore_declared", pa.bool_()),
         ("owner", pa.string()),
         ("replay_window_ms", pa.int64()),
     ]
@@ -47,7 +48,8 @@ def all_declarations(
 
 def describe(topics: pa.Table, declarations: Sequence[TopicDeclaration]) -> pa.Table:
     """One row per topic of the snapshot's `topics` table: topic_no, topic, topic_id, is_system,
-    readers_declared, owner (null: undeclared), replay_window_ms (0: none).
+    readers_declared, restore_declared (no table is built from it), owner (null: undeclared),
+    replay_window_ms (0: none).
     """
     rows = [
         _row(topic, next((d for d in declarations if d.matches(topic["topic"])), None))
@@ -66,6 +68,7 @@ def _row(topic: Mapping[str, object], found: TopicDeclaration | None) -> dict[st
         "topic_id": topic["topic_id"],
         "is_system": bool(topic["is_internal"]) or is_system_topic(name),
         "readers_declared": declared,
+        "restore_declared": found is not None and found.state_restore == "none",
         "owner": found.owner or None if found is not None else None,
         "replay_window_ms": window // timedelta(milliseconds=1),
     }
@@ -95,21 +98,3 @@ def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
         .append_column("remote_storage", is_true("remote.storage.enable"))
         .append_column("unclean_election", is_true("unclean.leader.election.enable"))
     )
-
-
-def with_groups(
-    topics: pa.Table, holds: pa.Table, assigned: pa.Table, share: pa.ChunkedArray
-) -> pa.Table:
-    """`topics` with topic_groups: every group that holds an offset anywhere on the topic, and
-    those whose members read it now (`groups.assigned`), so that one which skipped a partition
-    can be named. Those in `share` are left out: they have a guard of their own.
-    """
-    pairs = ["topic", "group_id"]
-    both = pa.concat_tables([holds.select(pairs), assigned.select(pairs)])
-    both = both.filter(pc.invert(pc.is_in(both["group_id"], value_set=share)))
-    found = both.group_by("topic").aggregate([("group_id", "distinct")])
-    groups = looked_up(
-        column(topics, "topic"), column(found, "topic"), column(found, "group_id_distinct")
-    )
-    none = pa.scalar([], STRINGS)
-    return topics.append_column("topic_groups", pc.coalesce(groups, none))

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics import panes
-from analytics.arrow import column, places
 from analytics.history import Step
 from analytics.panes import SECOND, Kind, Pane, Panes, Samples
 from analytics.points import matched
 from dashboard.curve_tables import PLACE, integers
 from dashboard.curves import Flags, Ints
+from dashboard.safety.arrow import column, places
 
 # Not settings: sums that were carried in panes of one length cannot go on in panes of another.
 SIZE = Kind(12 * 3600 * SECOND, ("size",), ("bytes_in", "bytes_out"))

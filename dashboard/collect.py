@@ -15,6 +15,7 @@ from dashboard.clock import format_time
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect_absent import doubtful_topics
+from dashboard.collect_ends import later_ends
 from dashboard.collect_tables import Answers, build_tables, to_arrow
 from dashboard.columns import Names, Sizes, place
 from dashboard.errors import ClusterError, LowwaterError
@@ -96,7 +97,7 @@ def collect(
     reading = _Reading()
     _same_cluster(live, cluster)
     check_cluster(inventories, cluster.cluster_id)
-    answers = _read(live, reading, progress, metrics)
+    answers = _read(live, reading, progress, metrics, now)
     doubtful = doubtful_topics(live, answers.topics, answers.sizes, inventories)
     for subject, error in shortfalls(inventories, answers.sizes.log_dirs):
         reading.fail("inventory", subject, error)
@@ -109,6 +110,7 @@ def collect(
         "brokers": brokers,
         "groups_incomplete": list(answers.groups.incomplete),
         "doubtful_topics": doubtful,
+        "clock_ahead_seconds": answers.clock_ahead_seconds,
         "errors": reading.errors,
         "metrics": counted,
         "inventories": seen,
@@ -156,6 +158,7 @@ def _read(
     reading: _Reading,
     progress: Callable[[str], None],
     metrics: Sources | None,
+    now: Callable[[], datetime],
 ) -> Answers:
     begun = time.monotonic()
     listed = live.topics(None)
@@ -169,6 +172,7 @@ def _read(
     progress(f"{len(topics)} topics, {len(placement.partition)} partitions")
     parts: dict[str, Callable[[], Any]] = {
         "brokers": lambda: live.brokers(assigned),
+        "clock": lambda: _ahead(live, now),
         "offsets": lambda: live.leader_offsets(placement),
         "replicas": lambda: live.own_offsets(placement),
         "log_dirs": live.sizes,
@@ -179,6 +183,8 @@ def _read(
     if metrics is not None:
         parts["metrics"] = metrics.read
     found = _side_by_side(parts, reading, progress)
+    if found["offsets"] is not None and found["groups"] is not None:
+        found["offsets"] = later_ends(live, topics, placement, found["offsets"], found["groups"])
     brokers = _mark_unreached(found["brokers"] or (), found["log_dirs"])
     configs: ConfigsAnswer = found["configs"] or ConfigsAnswer((), {})
     answers = Answers(
@@ -192,9 +198,16 @@ def _read(
         configs=configs.entries,
         reassignments=found["reassignments"] or (),
         metrics=found.get("metrics"),
+        clock_ahead_seconds=found["clock"],
     )
     _note_errors(answers, configs, reading)
     return answers
+
+
+def _ahead(live: LiveCluster, now: Callable[[], datetime]) -> float | None:
+    """By how many seconds this host's clock is ahead of the cluster's; None: it tells no time."""
+    at = live.controller_time()
+    return None if at is None else round((now() - at).total_seconds(), 3)
 
 
 def _side_by_side(

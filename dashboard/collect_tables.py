@@ -36,6 +36,7 @@ class Answers:
     configs: Sequence[ConfigEntry]
     reassignments: Sequence[Reassignment]
     metrics: BrokerMetrics | None = None  # None: nobody named a source
+    clock_ahead_seconds: float | None = None  # of the cluster's controller; None: it tells no time
 
 
 class Numbers:
@@ -165,7 +166,9 @@ def groups(listing: GroupListing) -> dict[str, Any]:
     ends = np.cumsum([0, *(len(group.assigned) for group in listing.groups)])
     return {
         **columns(
-            listing.groups, "group_id", "type", "state", "members", "coordinator_answered", "error"
+            listing.groups,
+            *("group_id", "type", "state", "members", "coordinator_answered", "error"),
+            *("subscribed", "patterns", "is_streams"),
         ),
         "assigned": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), structs),
     }

@@ -6,7 +6,6 @@ the findings, on the pages and in a plan. Whether a guard applies is decided els
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +71,7 @@ _TEXTS: dict[str, _Text] = {
         'or --override "unread-by-group:{group_id}=WHY" when its loss is accepted.',
     ),
     "no-committed-offset": _Text(
-        "{who} committed no offset on this partition: what was read here is unknown.",
+        "{who}: what was read here is unknown.",
         _override("Commit an offset, or waive the group", "no-committed-offset"),
     ),
     "readers-undeclared": _Text(
@@ -96,7 +95,10 @@ _TEXTS: dict[str, _Text] = {
     "changelog-source": _Text(
         "{topic} may be the source of a state store ({why}): Kafka Streams restores from it "
         "whatever its groups committed.",
-        _override("Stop and reset that application", "changelog-source"),
+        _override(
+            'Declare state_restore = "none" for it where no table is built from it',
+            "changelog-source",
+        ),
     ),
     "remote-storage": _Text(
         "{topic} has remote storage: a purge moves its local start too, and the bytes that "
@@ -128,14 +130,6 @@ _TEXTS: dict[str, _Text] = {
     ),
 }
 
-# Connect's three topics carry any prefix; Debezium's history is named by its connectors.
-_SYSTEM_TOPIC = re.compile(
-    r"__.*|_schemas|_confluent.*|mm2-.*|.*\.checkpoints\.internal|heartbeats"
-    r"|(?:.*[-_.])?connect[-_.](?:.*[-_.])?(?:configs?|offsets?|status(?:es)?)"
-    r"|(?:.*[-_.])?(?:db-?history|schema-?history|schema-?changes)(?:[-_.].*)?",
-    re.IGNORECASE,
-)
-
 
 def guard(name: str, **facts: Any) -> Guard:
     """The guard `name` with its reason and lift filled from `facts`.
@@ -165,12 +159,3 @@ def share_why(*, reads_topic: bool, error: str | None) -> str:
 def names() -> tuple[str, ...]:
     """Every guard's name: the never liftable ones first, then the liftable ones."""
     return NEVER_LIFTABLE + LIFTABLE_GUARDS
-
-
-def is_system_topic(topic: str) -> bool:
-    """Whether a topic belongs to Kafka or to a tool beside it (Connect, MirrorMaker, Debezium).
-
-    Brokers themselves protect only `__consumer_offsets`, `__transaction_state` and
-    `__share_group_state`; the others are ordinary topics to them.
-    """
-    return _SYSTEM_TOPIC.fullmatch(topic) is not None

@@ -186,7 +186,7 @@ class ConfigEntry:
 
 # ClassicGroupState, ConsumerGroupState and StreamsGroupState: no member has its partitions yet,
 # or some have not.
-_REBALANCING = frozenset(
+REBALANCING = frozenset(
     {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"}
 )
 
@@ -207,6 +207,8 @@ class Group:
     coordinator_answered: bool = True
     error: str | None = None
     subscribed: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    is_streams: bool = False
 
     @property
     def topics(self) -> frozenset[str]:
@@ -216,7 +218,7 @@ class Group:
     @property
     def rebalancing(self) -> bool:
         """Whether members wait to be told what they read."""
-        return self.state in _REBALANCING
+        return self.state in REBALANCING
 
 
 @dataclass(frozen=True, slots=True)

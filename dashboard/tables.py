@@ -88,7 +88,8 @@ SNAPSHOT_TABLES: dict[str, TableSpec] = {
         _spec(
             "groups", "group_id", group_id=_TEXT, type=_TEXT, state=_TEXT, members=_I32,
             assigned=pa.list_(pa.struct([("topic", _TEXT), ("partition", _I32)])),
-            coordinator_answered=_FLAG, error=_TEXT,
+            coordinator_answered=_FLAG, error=_TEXT, subscribed=pa.list_(_TEXT),
+            patterns=pa.list_(_TEXT), is_streams=_FLAG,
         ),
         _spec(
             "group_offsets", "group_id topic_no partition", group_id=_TEXT, **_PARTITION,
@@ -121,7 +122,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             bytes_low=_I64, bytes_likely=_I64, bytes_high=_I64, bytes_at_once=_I64,
             bytes_at_once_low=_I64, bytes_at_once_high=_I64, size_bytes=_I64, held_bytes=_I64,
             held_by=_TEXT, method=_TEXT, replicas=_I32,
-            readers_declared=_FLAG, owner=_TEXT, guards=_GUARDS,
+            readers_declared=_FLAG, owner=_TEXT, guards=_GUARDS, limit_offset=_I64,
         ),
         # Every group's last known committed offset, from this snapshot or an earlier one.
         _spec(

@@ -11,7 +11,9 @@ from typing import Any
 from dashboard.errors import SettingsError
 from dashboard.setting_values import check_keys, duration, tables, text
 
-TOPIC_KEYS = ("owner", "readers", "replay_window", "declared_by", "declared_at", "reason")
+TOPIC_KEYS = (
+    "owner", "readers", "replay_window", "declared_by", "declared_at", "reason", "state_restore",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class TopicDeclaration:
     declared_by: str
     declared_at: str
     reason: str = ""  # why the one who declared it is sure
+    state_restore: str = "unknown"  # "none": no Kafka Streams table is built from it
 
     def matches(self, topic: str) -> bool:
         return fnmatch.fnmatchcase(topic, self.glob)
@@ -47,6 +50,13 @@ def declaration(glob: str, entry: Mapping[str, Any], where: str) -> TopicDeclara
             f"{where}: readers = '{readers}'",
             "Write 'groups' when its groups are all its readers, else 'unknown'.",
         )
+    restore = text(entry.get("state_restore", "unknown"), "state_restore", where)
+    if restore not in ("none", "unknown"):
+        raise SettingsError(
+            f"{where}: state_restore = '{restore}'",
+            "Write 'none' when no table or global table of Kafka Streams is built from it, "
+            "else 'unknown'.",
+        )
     at = entry.get("declared_at", "")
     return TopicDeclaration(
         glob=glob,
@@ -56,4 +66,5 @@ def declaration(glob: str, entry: Mapping[str, Any], where: str) -> TopicDeclara
         declared_by=text(entry.get("declared_by", ""), "declared_by", where),
         declared_at=at.isoformat() if isinstance(at, date | datetime) else str(at),
         reason=text(entry.get("reason", ""), "reason", where),
+        state_restore=restore,
     )

@@ -12,6 +12,7 @@ from dashboard.cluster.batches import read_batches
 from dashboard.cluster.commit_offsets import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
 from dashboard.cluster.connection import Connection, open_connection, read_cluster_id
+from dashboard.cluster.controller_clock import read_controller_time
 from dashboard.cluster.delete_records import delete_records
 from dashboard.cluster.epochs import read_epoch_ends
 from dashboard.cluster.groups import read_groups
@@ -82,6 +83,10 @@ class LiveCluster:
     def alive_brokers(self) -> tuple[int, ...]:
         """Ids of the brokers that the newest metadata lists as alive; a fenced one is not."""
         return tuple(self._connection.broker_ids())
+
+    def controller_time(self) -> datetime | None:
+        """The active controller's clock, now; None where it does not tell (KIP-836)."""
+        return read_controller_time(self._connection)
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         """Topics by name; None asks for all; one that is not there carries its error."""

@@ -70,6 +70,14 @@ class DescribeClusterResponse(ApiMessage):  # type: ignore[misc]
     """Brokers, fenced ones from v2 on, and rights as bits of an int32 (KIP-430)."""
 
 
+class DescribeQuorumRequest(ApiMessage):  # type: ignore[misc]
+    """The state of the metadata quorum (KIP-595), asked for its clock (KIP-836)."""
+
+
+class DescribeQuorumResponse(ApiMessage):  # type: ignore[misc]
+    """Leader, voters and observers; from v1 on when each was caught up last, in ms."""
+
+
 class DescribeConfigsRequest(ApiMessage):  # type: ignore[misc]
     """Effective configs of topics and brokers (KIP-133)."""
 
@@ -236,6 +244,7 @@ _RESPONSES: dict[int, Any] = {
         SaslHandshakeResponse,
         SaslAuthenticateResponse,
         DescribeClusterResponse,
+        DescribeQuorumResponse,
         DescribeConfigsResponse,
         DescribeLogDirsResponse,
         ListPartitionReassignmentsResponse,

@@ -17,6 +17,7 @@ from dashboard.purge.journal_policies import PolicyClaim
 from dashboard.purge.journal_rows import PartitionRow, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.queue import enqueue_policy
+from dashboard.purge.standards import standards
 from dashboard.read_only import each_second
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore
@@ -74,6 +75,7 @@ def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
         return carry_out(
             live, site.journal, run_id, now=site.now, sleep=site.sleep,
             read_only=each_second(site.settings), policies=site.settings.policies,
+            standards=lambda plan: standards(site.settings, site.store, plan.topic_ids, site.now()),
         )  # fmt: skip
 
 

@@ -22,7 +22,9 @@ from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.plan import Plan
 from dashboard.purge.queue_refusals import switched_off
+from dashboard.purge.standards import Standards
 
 _BEAT_SECONDS = 2.0
 
@@ -51,14 +53,16 @@ def carry_out(
     now: Callable[[], datetime],
     sleep: Callable[[float], None],
     read_only: Callable[[], str | None],
+    standards: Callable[[Plan], Standards],
     policies: Sequence[Policy] = (),
 ) -> RunRow:
     """Work until the run is closed, inside `held`; its head then. One that is closed is left.
 
     `read_only` says why the settings switch every purge off, None: they do not; the journal's is
-    asked besides. `policies` are those that the settings define: a run of another one that was
-    never sent is refused, as is any that may no longer begin, at once or after a pause. Raises
-    JournalError: then nothing more is sent.
+    asked besides. `standards` are those of now for the plan, asked before each request. `policies`
+    are those that the settings define: a run of another one that was never sent is refused, as is
+    any that may no longer begin, at once or after a pause. Raises JournalError: then nothing more
+    is sent.
     """
     run = journal.head(run_id)
     if run.open:
@@ -77,6 +81,7 @@ def carry_out(
                 now=now,
                 sleep=sleep,
                 read_only=lambda: read_only() or switched_off(journal),
+                standards=lambda: standards(plan),
                 may_begin=may_begin,
             ).execute()
         except RefusedError as error:

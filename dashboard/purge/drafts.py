@@ -9,7 +9,7 @@ from datetime import datetime
 from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
 from dashboard.connections import client_for
-from dashboard.errors import RefusedError, StoreError, UsageError
+from dashboard.errors import RefusedError, UsageError
 from dashboard.guard_texts import guard
 from dashboard.model import TopicPartition
 from dashboard.purge import memory, sampled
@@ -18,9 +18,9 @@ from dashboard.purge.facts import PlanFacts, read_facts
 from dashboard.purge.lifting import Override, Waiver, parse_override, parse_waiver
 from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Estimate, Plan, build
-from dashboard.purge.resolve import ResolvedTarget, resolve
+from dashboard.purge.resolve import History, ResolvedTarget, resolve
+from dashboard.purge.standards import readings
 from dashboard.purge.targets import Target
-from dashboard.purge.unseen_readers import TopicReading
 from dashboard.settings import Settings, TopicDeclaration
 from dashboard.snapshots import ClusterStore, Store
 
@@ -102,6 +102,7 @@ class Read:
     resolved: Mapping[TopicPartition, ResolvedTarget]
     analysis_id: str | None
     estimates: Mapping[TopicPartition, Estimate]
+    history: History
 
     def only(self, keys: Collection[TopicPartition]) -> Read:
         """What was read, for these partitions alone: a plan of it holds no other.
@@ -159,13 +160,14 @@ def read_live(
         cluster_name=store.name,
         remembered=memory.remembered(store, topics),
         now=now,
-        readings=_readings(store, topics, now),
+        readings=readings(store, topics, now),
     )
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})
     if request.move_waived:
         refuse_alive(facts.groups, waived)
     declared = memory.declarations(settings, store, topics)
+    history = memory.history(store, facts)
     resolved = resolve(
         live,
         facts,
@@ -174,29 +176,14 @@ def read_live(
         waived=waived,
         declarations=declared,
         now=now,
-        keeping=lambda sizes: memory.offsets_keeping(store, facts, sizes),
+        history=history,
     )
     analysis_id, estimates = memory.estimates(store, facts, resolved)
     if request.sample:
         estimates |= sampled.estimates(live, facts, _not_exact(resolved, estimates))
-    return Read(settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates)
-
-
-def _readings(
-    store: ClusterStore, topics: Collection[str], now: datetime
-) -> dict[str, TopicReading]:
-    if not any(_has_metrics(store, name) for name in reversed(store.ids("snapshots"))):
-        return {}
-    from dashboard.purge.readings import topic_readings  # loads pandas: half a second
-
-    return topic_readings(store, topics, now)
-
-
-def _has_metrics(store: ClusterStore, snapshot: str) -> bool:
-    try:
-        return bool(store.manifest("snapshots", snapshot).tables.get("broker_metrics"))
-    except StoreError:  # damaged or pruned meanwhile: others tell
-        return False
+    return Read(
+        settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates, history
+    )
 
 
 def _not_exact(

@@ -27,6 +27,7 @@ from dashboard.purge.readback import Seen, read_back
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.run_waits import expected, long_polls
 from dashboard.purge.send import Sender
+from dashboard.purge.standards import Standards
 from dashboard.purge.states import (
     held_back,
     not_sent,
@@ -54,7 +55,8 @@ class _Baseline:
 class Execution:
     """One run being carried out. `now` and `sleep` are the clock.
 
-    `read_only` says why every purge is switched off, None: it is not. `may_begin` raises
+    `read_only` says why every purge is switched off, None: it is not. `standards` are asked anew
+    before each request. `may_begin` raises
     RefusedError where a run that sent nothing may no longer begin.
     """
 
@@ -65,6 +67,7 @@ class Execution:
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
     read_only: Callable[[], str | None]
+    standards: Callable[[], Standards]
     may_begin: Callable[[], None] = lambda: None
     cancelled: bool = False
     rules: StopRules = field(init=False)
@@ -217,12 +220,12 @@ class Execution:
     ) -> tuple[Rechecked, _Baseline | None]:
         """The recheck and, until they are kept, all replicas' sizes: read side by side."""
         if self.journal.baseline(self.run.run_id) is not None:
-            return recheck(self.live, self.plan, pending, at), None
+            return recheck(self.live, self.plan, pending, at, self.standards()), None
         keys = [row.key for row in self._rows()]
         with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
             sizes = pool.submit(receipt.measure, self.live, keys, at)
             polls = pool.submit(long_polls, self.live)
-            found = recheck(self.live, self.plan, pending, at)
+            found = recheck(self.live, self.plan, pending, at, self.standards())
             return found, _Baseline(sizes.result(), polls.result())
 
     def _foresee(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dashboard.errors import ClusterError, RefusedError
 from dashboard.model import (
@@ -20,6 +23,8 @@ from dashboard.model import (
 )
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.unseen_readers import TopicReading
+from dashboard.safety.readers import is_telling
+from dashboard.safety.standing import tells
 
 # What targets, guards, forecasts and the receipt need of a topic's configs.
 TOPIC_CONFIGS = (
@@ -99,8 +104,8 @@ class PlanFacts:
     incomplete: tuple[str, ...] = ()
     offset_errors: Mapping[TopicPartition, str] = field(default_factory=dict)
     readings: Mapping[str, TopicReading] = field(default_factory=dict)  # of kept broker metrics
-    share_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by share group
-    without_offsets: frozenset[str] = frozenset()  # groups of unknown members
+    # Topics where the groups have offsets that tell what they may read (`readers.is_telling`).
+    offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def read_facts(
@@ -128,12 +133,13 @@ def read_facts(
         entries = pool.submit(live.configs, names)
         offsets = pool.submit(live.offsets, wanted, states)
         groups = pool.submit(live.groups, with_offsets=True)
-        moving = pool.submit(_reassignments, live)
+        moving = pool.submit(reassignments, live)
         log_dirs = pool.submit(live.log_dirs, wanted)
     configs = config_values(entries.result())
     _configs_known(configs, names)
     listing = groups.result()
-    partitions = partition_facts(states, offsets.result(), moving.result(), log_dirs.result())
+    ends = with_later_ends(live, states, offsets.result(), listing)
+    partitions = partition_facts(states, ends, moving.result(), log_dirs.result())
     return PlanFacts(
         cluster_id=cluster_id.result(),
         cluster_name=cluster_name,
@@ -144,10 +150,33 @@ def read_facts(
         claims=claims_of(listing, remembered, partitions),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
-        share_topics=share_topics(listing),
-        without_offsets=without_offsets(listing),
+        offset_topics=offset_topics(listing),
         readings=readings or {},
     )
+
+
+def with_later_ends(
+    live: Cluster,
+    states: Mapping[str, TopicState],
+    offsets: Mapping[TopicPartition, PartitionOffsets],
+    listing: GroupListing,
+) -> Mapping[TopicPartition, PartitionOffsets]:
+    """`offsets`, read again where a group has committed past the end that they show.
+
+    Groups go on while a cluster is read, so a commit may lie past an end that was read before it.
+    One that is past an end read after it tells nothing of what was read (`standing.tells`).
+    """
+    late = sorted(
+        {
+            key
+            for o in listing.offsets
+            if o.committed_offset is not None
+            and (seen := offsets.get(key := TopicPartition(o.topic, o.partition))) is not None
+            and seen.high_watermark is not None
+            and o.committed_offset > seen.high_watermark
+        }
+    )
+    return {**offsets, **live.offsets(late, states)} if late else offsets
 
 
 def partition_facts(
@@ -201,13 +230,12 @@ def claims_of(
     """
     share = {g.group_id for g in listing.groups if g.type == "share"}
     topics = {key.topic for key in partitions}
+    here = [kept for kept in remembered if kept.topic in topics]
     found: dict[TopicPartition, dict[str, GroupClaim]] = {}
-    for kept in remembered:
-        if kept.topic in topics:
-            key = TopicPartition(kept.topic, kept.partition)
-            offset = kept.committed_offset if _of_this_log(kept, partitions.get(key)) else None
-            claim = GroupClaim(kept.group_id, offset, remembered=True)
-            found.setdefault(key, {})[kept.group_id] = claim
+    for kept, counts in zip(here, _of_this_log(here, partitions), strict=True):
+        offset = kept.committed_offset if counts else None
+        claim = GroupClaim(kept.group_id, offset, remembered=True)
+        found.setdefault(TopicPartition(kept.topic, kept.partition), {})[kept.group_id] = claim
     for live in listing.offsets:
         if live.topic not in topics or live.error:
             continue
@@ -219,41 +247,38 @@ def claims_of(
     return {key: tuple(by[g] for g in sorted(by)) for key, by in found.items()}
 
 
-def _of_this_log(kept: RememberedOffset, seen: PartitionFacts | None) -> bool:
-    """Whether an offset can have been committed on the partition as it is now (KIP-516 ids).
+def _of_this_log(
+    remembered: Sequence[RememberedOffset], partitions: Mapping[TopicPartition, PartitionFacts]
+) -> list[bool]:
+    """Whether each offset can have been committed on its partition as it is now."""
+    seen = [partitions.get(TopicPartition(kept.topic, kept.partition)) for kept in remembered]
+    then, now = [k.topic_id or None for k in remembered], [s.topic_id if s else None for s in seen]
+    found = tells(
+        pa.array([k.committed_offset if s else None for k, s in zip(remembered, seen, strict=True)],
+                 pa.int64()),
+        pc.equal(pa.array(then, pa.string()), pa.array(now, pa.string())),
+        pa.array([s.high_watermark if s else None for s in seen], pa.int64()),
+    )  # fmt: skip
+    return [bool(counts) for counts in found.to_pylist()]
 
-    Nobody has read past the high watermark, so an offset above it is of another log.
+
+def offset_topics(listing: GroupListing) -> dict[str, frozenset[str]]:
+    """Topics where groups have an offset, or a share group will get one, planned or not.
+
+    Only of groups whose offsets tell what they may read.
     """
-    if seen is None or kept.committed_offset is None:
-        return False
-    if kept.topic_id and seen.topic_id and kept.topic_id != seen.topic_id:
-        return False
-    return seen.high_watermark is None or kept.committed_offset <= seen.high_watermark
-
-
-def share_topics(listing: GroupListing) -> dict[str, frozenset[str]]:
-    """Every topic where a share group has, or will get, a start offset, planned or not."""
-    found: dict[str, set[str]] = {g.group_id: set() for g in listing.groups if g.type == "share"}
+    found: dict[str, set[str]] = {
+        g.group_id: set()
+        for g in listing.groups
+        if is_telling(g.type, g.state, g.members, g.is_streams)
+    }
+    share = {g.group_id for g in listing.groups if g.type == "share"}
     for offset in listing.offsets if found else ():
-        if offset.group_id in found:
+        if offset.group_id in found and (
+            offset.committed_offset is not None or offset.group_id in share
+        ):
             found[offset.group_id].add(offset.topic)
     return {group_id: frozenset(topics) for group_id, topics in found.items()}
-
-
-def without_offsets(listing: GroupListing) -> frozenset[str]:
-    """Groups that may read any topic: nobody can tell what, and they committed on none.
-
-    Their members are unknown, or wait for partitions and do not say of which topics.
-    """
-    found = {
-        g.group_id
-        for g in listing.groups
-        if g.type != "share" and (g.members is None or (g.rebalancing and not g.topics))
-    }
-    for offset in listing.offsets if found else ():
-        if offset.committed_offset is not None:
-            found.discard(offset.group_id)
-    return frozenset(found)
 
 
 def config_values(entries: Iterable[ConfigEntry]) -> dict[str, dict[str, str | None]]:
@@ -274,7 +299,8 @@ def offset_errors(listing: GroupListing) -> dict[TopicPartition, str]:
     }
 
 
-def _reassignments(live: Cluster) -> tuple[Reassignment, ...]:
+def reassignments(live: Cluster) -> tuple[Reassignment, ...]:
+    """The reassignments under way, none where they may not be seen."""
     try:
         return live.reassignments()
     except ClusterError:

@@ -18,6 +18,7 @@ class Waiver:
     """A group whose offsets no longer count, because `by` said why at `at`.
 
     `move`: once the records below a target are gone, its offset there follows to the target.
+    `alive`: it had members when the plan was made, or nobody could tell; the plan says so.
     """
 
     group_id: str
@@ -25,6 +26,7 @@ class Waiver:
     by: str
     at: datetime
     move: bool = False
+    alive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from dashboard.errors import StoreError
+from dashboard.log_ends import log_ends
 from dashboard.model import TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan import Estimate
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.resolve import History, ResolvedTarget
 from dashboard.settings import Settings, TopicDeclaration, declaration
 from dashboard.snapshots import ClusterStore
 
@@ -84,6 +86,46 @@ def offsets_keeping(
     topics = sorted({key.topic for key in sizes})
     table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
     return leaders_keeping(from_table(table), facts, sizes)
+
+
+def ends_before(
+    store: ClusterStore, facts: PlanFacts, times: Mapping[TopicPartition, datetime]
+) -> dict[TopicPartition, int]:
+    """Each partition's log end in a kept snapshot taken at its time or before.
+
+    A partition is missing where none is that old, its topic was recreated since, or its log ends
+    below today: then its records are others (a lost disk, an unclean election).
+    """
+    import pyarrow as pa
+
+    found: dict[TopicPartition, int] = {}
+    for at in sorted(set(times.values())):
+        keys = [key for key, its in times.items() if its == at]
+        names = sorted({key.topic for key in keys})
+        ids = {key.topic: facts.partitions[key].topic_id for key in keys}
+        topics = pa.table(
+            {
+                "topic_no": pa.array(range(len(names)), pa.int32()),
+                "topic": names,
+                "topic_id": pa.array([ids[name] for name in names], pa.string()),
+            }
+        )
+        for row in log_ends(store, at, topics).to_pylist():
+            key = TopicPartition(names[row["topic_no"]], row["partition"])
+            end, now = row["high_watermark"], facts.partitions.get(key)
+            if end is None or times.get(key) != at or now is None:
+                continue
+            if now.high_watermark is None or end <= now.high_watermark:
+                found[key] = end
+    return found
+
+
+def history(store: ClusterStore, facts: PlanFacts) -> History:
+    """What `resolve` asks of this store."""
+    return History(
+        keeping=lambda sizes: offsets_keeping(store, facts, sizes),
+        ends_before=lambda times: ends_before(store, facts, times),
+    )
 
 
 def declarations(

@@ -11,12 +11,14 @@ from dashboard.canonical import seal
 from dashboard.model import Guard, TopicPartition
 from dashboard.purge import plan_json
 from dashboard.purge.facts import GroupClaim, PlanFacts
-from dashboard.purge.guards import Judge, judge
+from dashboard.purge.guards import Finding, findings
 from dashboard.purge.lifting import Lifted, Override, Waiver, lift
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.targets import write_offsets_json
 from dashboard.purge.unseen_readers import TopicReading, reading_of
 from dashboard.settings import TopicDeclaration
+
+_MOST_NAMED = 3  # topics that stand by name in the confirmation
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Declared:
     declared_by: str
     declared_at: str
     reason: str = ""
+    state_restore: str = "unknown"
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,18 @@ class Plan:
 
     @property
     def confirmation(self) -> str:
-        """The sentence an operator must repeat; N counts topics with a free partition."""
+        """The sentence an operator must repeat: it names the topics with a free partition.
+
+        Up to three by name, more by their number: nobody types 600 names, and "1 topics" would
+        confirm any one of them.
+        """
+        topics = sorted({p.topic for p in self.free_partitions})
+        named = ", ".join(topics) if 0 < len(topics) <= _MOST_NAMED else f"{len(topics)} topics"
+        return f"purge {named} on {self.cluster_name}"
+
+    @property
+    def counted_confirmation(self) -> str:
+        """The sentence of plans before topics were named, which programs may still repeat."""
         topics = {p.topic for p in self.free_partitions}
         return f"purge {len(topics)} topics on {self.cluster_name}"
 
@@ -177,11 +191,13 @@ def build(
 ) -> Plan:
     """The plan for frozen targets: pure, the same input gives the same bytes."""
     waived = tuple(
-        replace(w, at=_to_millisecond(w.at)) for w in sorted(waivers, key=lambda w: w.group_id)
+        replace(w, at=_to_millisecond(w.at), alive=_alive(facts, w.group_id))
+        for w in sorted(waivers, key=lambda w: w.group_id)
     )
     asked = [replace(o, at=_to_millisecond(o.at)) for o in overrides]
-    over = judge(
+    found = findings(
         facts,
+        resolved,
         waived={w.group_id for w in waived},
         declarations=declarations,
         most_partitions=most_partitions,
@@ -189,7 +205,7 @@ def build(
     )
     lifted: dict[tuple[str, str], Override] = {}
     partitions = tuple(
-        _partition(over, key, resolved[key], overrides=asked, lifted=lifted,
+        _partition(facts, key, resolved[key], found[key], overrides=asked, lifted=lifted,
                    estimate=estimates.get(key))
         for key in sorted(resolved)
     )  # fmt: skip
@@ -213,16 +229,16 @@ def build(
 
 
 def _partition(
-    over: Judge,
+    facts: PlanFacts,
     key: TopicPartition,
     target: ResolvedTarget,
+    found: list[Finding],
     *,
     overrides: list[Override],
     lifted: dict[tuple[str, str], Override],
     estimate: Estimate | None,
 ) -> PlannedPartition:
-    seen = over.facts.partitions[key]
-    found = over.findings(key, target)
+    seen = facts.partitions[key]
     blocking, used = lift(found, overrides, has_target=target.offset is not None)
     for override in used:
         lifted[(override.name, override.group_id or "")] = override
@@ -238,7 +254,7 @@ def _partition(
         target_offset=target.offset,
         capped_by=target.capped_by,
         guards=blocking,
-        groups=over.facts.claims.get(key, ()),
+        groups=facts.claims.get(key, ()),
         estimate=estimate,
         lifted=tuple(dict.fromkeys(Lifted(o.name, o.group_id) for o in used)),
     )
@@ -256,10 +272,16 @@ def _declared(
             declared_by=d.declared_by,
             declared_at=d.declared_at,
             reason=d.reason,
+            state_restore=d.state_restore,
         )
         for topic in sorted(topics)
         if (d := declarations.get(topic)) is not None
     )
+
+
+def _alive(facts: PlanFacts, group_id: str) -> bool:
+    group = facts.groups.get(group_id)
+    return group is not None and group.members != 0
 
 
 def _to_millisecond(moment: datetime) -> datetime:

@@ -94,21 +94,26 @@ def _time(row: dict[str, Any], name: str) -> datetime:
         raise ValueError(f"{name} is {row[name]!r}") from error
 
 
+_FLAGS = ("move", "alive")  # of a waiver
+
+
 def _encode_waiver(w: Waiver) -> dict[str, Any]:
     row = {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at)}
-    # Only where it is asked for: plans that older journals keep have no such key.
-    return {**row, "move": True} if w.move else row
+    # Only where they hold: plans that older journals keep have no such keys.
+    return {**row, **{name: True for name in _FLAGS if getattr(w, name)}}
 
 
 def _decode_waiver(row: dict[str, Any]) -> Waiver:
-    if row.get("move", True) is not True:
-        raise TypeError(f"move is {row['move']!r}")
+    for name in _FLAGS:
+        if row.get(name, True) is not True:
+            raise TypeError(f"{name} is {row[name]!r}")
     return Waiver(**{**row, "at": _time(row, "at")})
 
 
 def _encode_declared(declared: Declared) -> dict[str, Any]:
-    # As with a waiver's move: older plans have no reason here.
-    return {name: value for name, value in asdict(declared).items() if value or name != "reason"}
+    # As with a waiver's flags: older plans have neither a reason here nor state_restore.
+    optional = {"reason": "", "state_restore": "unknown"}
+    return {n: v for n, v in asdict(declared).items() if n not in optional or v != optional[n]}
 
 
 def _encode_partition(p: PlannedPartition) -> dict[str, Any]:

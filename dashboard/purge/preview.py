@@ -34,7 +34,7 @@ def preview(plan: Plan, now: datetime) -> dict[str, Any]:
         "totals": _totals(plan),
         "waivers": [
             {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at),
-             "move": w.move}
+             "move": w.move, "alive": w.alive}
             for w in plan.waivers
         ],
         "moves": [

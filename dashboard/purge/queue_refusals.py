@@ -39,7 +39,7 @@ def other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
             code="PLAN_EDITED",
         )
     nothing_free(plan)
-    if confirm != plan.confirmation:
+    if confirm not in (plan.confirmation, plan.counted_confirmation):
         raise RefusedError(
             f"'{confirm}' is not the confirmation of this plan",
             f"Repeat exactly: {plan.confirmation}",

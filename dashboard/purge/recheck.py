@@ -1,10 +1,10 @@
-"""The last look before sending: what the plan saw is read again, and refused where it changed."""
+"""The last look before sending: a plan is judged again, on live reads and by today's standards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dashboard.guard_texts import guard
@@ -13,6 +13,7 @@ from dashboard.model import (
     Guard,
     LogDirsAnswer,
     PartitionOffsets,
+    Reassignment,
     TopicPartition,
     TopicState,
 )
@@ -25,17 +26,24 @@ from dashboard.purge.facts import (
     claims_of,
     config_values,
     offset_errors,
+    offset_topics,
     partition_facts,
-    share_topics,
-    without_offsets,
+    reassignments,
+    with_later_ends,
 )
-from dashboard.purge.guards import Judge, judge
+from dashboard.purge.guards import Finding, findings
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.lifting import accepted, lift
 from dashboard.purge.plan import Plan, PlannedPartition
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.resolve import ResolvedTarget, Window, replay_windows
+from dashboard.purge.revived import revived
+from dashboard.purge.standards import Standards
 from dashboard.purge.topic_identity import UNCERTAIN, doubts
 
+# A bad moment to begin with a partition passes: it is asked again until the run gives up. One
+# whose request was sent already is followed to its end, whoever of its replicas has died of it.
+_MOMENT = ("under-replicated", "reassigning", "leader-log-dir-move")
+_PASSING = ("groups-incomplete", *_MOMENT)
 _GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 
@@ -61,34 +69,51 @@ class Rechecked:
     unreadable: dict[TopicPartition, Refusal] = field(default_factory=dict)
 
 
-def recheck(live: Cluster, plan: Plan, rows: Iterable[PartitionRow], now: datetime) -> Rechecked:
+def recheck(
+    live: Cluster,
+    plan: Plan,
+    rows: Iterable[PartitionRow],
+    now: datetime,
+    standards: Standards,
+) -> Rechecked:
     """Judge pending rows on live reads. Raises ClusterError when nothing could be read.
 
-    Cluster id, topic ids, every group's offset (a group born after the plan counts), log start,
-    last stable offset; and where the leader epoch changed, that the planned epoch did not end
-    below the target (OffsetForLeaderEpoch): then its offsets mean other records. At last each
-    leader is asked whether it takes the topic for the planned one, too.
+    Cluster id, topic ids, every guard that planning asks, by the declarations, limits and replay
+    windows of `standards`: every group's offset (a group born after the plan counts), log start,
+    last stable offset, the moment; and where the leader epoch changed, that the planned epoch did
+    not end below the target (OffsetForLeaderEpoch): then its offsets mean other records. A waived
+    group must be as the plan saw it. At last each leader is asked whether it takes the topic for
+    the planned one, too.
     """
-    pending = {row.key: row.target_offset for row in rows}
+    asked = list(rows)
+    pending = {row.key: row.target_offset for row in asked}
+    sent = {row.key for row in asked if row.was_sent}
     result = Rechecked()
     planned = _as_planned(plan, pending, result)
-    found = live.cluster_id()
-    if found != plan.cluster_id:
-        reason = guard("cluster-mismatch", planned=plan.cluster_id, found=found).reason
+    answering = live.cluster_id()
+    if answering != plan.cluster_id:
+        reason = guard("cluster-mismatch", planned=plan.cluster_id, found=answering).reason
         result.refused.update({k: Refusal("cluster-mismatch", reason) for k in pending})
         return result
     names = sorted({key.topic for key in pending})
     states = live.topics(names)
-    facts = _facts(live, plan, states, _same_topics(states, planned, result), now)
-    over = judge(
+    same = _same_topics(states, planned, result)
+    facts = replace(_facts(live, plan, states, same, now), readings=standards.readings)
+    targets = {key: ResolvedTarget(planned[key].target_offset) for key in facts.partitions}
+    found = findings(
         facts,
+        targets,
         waived=plan.waived_groups,
-        declarations={},
-        most_partitions=len(pending),
-        planned_partitions=len(pending),
+        declarations=standards.declarations,
+        most_partitions=standards.most_partitions,
+        planned_partitions=len(plan.partitions),
+    )
+    windows = replay_windows(
+        live, facts, targets, standards.declarations, now=now, history=standards.history(facts)
     )
     for key, seen in facts.partitions.items():
-        _place(over, plan, planned[key], seen, result)
+        judged = _Judged(planned[key], seen, found[key], windows.get(key), key in sent)
+        _place(judged, plan, facts, standards, result)
     _refuse_reused_offsets(live, planned, result)
     _doubt_identity(live, plan, result)
     return result
@@ -150,24 +175,36 @@ def _facts(
     now: datetime,
 ) -> PlanFacts:
     names = {key.topic for key in keys}
-    offsets, listing, configs = _read(live, states, keys, sorted(names))
+    read = _read(live, states, keys, sorted(names))
     partitions = partition_facts(
-        {n: s for n, s in states.items() if n in names}, offsets, (), LogDirsAnswer((), (), {})
+        {n: s for n, s in states.items() if n in names},
+        with_later_ends(live, states, read.offsets, read.listing),
+        read.moving,
+        read.log_dirs,
     )
+    listing = read.listing
     wanted = set(keys)
     return PlanFacts(
         cluster_id=plan.cluster_id,
         cluster_name=plan.cluster_name,
         read_at=now,
         partitions={k: p for k, p in partitions.items() if k in wanted},
-        configs=configs,
+        configs=read.configs,
         groups={g.group_id: g for g in listing.groups},
         claims=claims_of(listing, _remembered(plan), partitions),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
-        share_topics=share_topics(listing),
-        without_offsets=without_offsets(listing),
+        offset_topics=offset_topics(listing),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    offsets: Mapping[TopicPartition, PartitionOffsets]
+    listing: GroupListing
+    configs: Mapping[str, Mapping[str, str | None]]
+    moving: Iterable[Reassignment]
+    log_dirs: LogDirsAnswer
 
 
 def _read(
@@ -175,19 +212,23 @@ def _read(
     states: Mapping[str, TopicState],
     keys: list[TopicPartition],
     names: list[str],
-) -> tuple[
-    Mapping[TopicPartition, PartitionOffsets],
-    GroupListing,
-    Mapping[str, Mapping[str, str | None]],
-]:
-    """Offsets, groups and configs, side by side; nothing is asked for no partition."""
+) -> _Read:
+    """What guards are judged on, side by side; nothing is asked for no partition."""
     if not keys:
-        return {}, GroupListing((), ()), {}
-    with ThreadPoolExecutor(3, thread_name_prefix="recheck") as pool:
+        return _Read({}, GroupListing((), ()), {}, (), LogDirsAnswer((), (), {}))
+    with ThreadPoolExecutor(5, thread_name_prefix="recheck") as pool:
         offsets = pool.submit(live.offsets, keys, states)
         groups = pool.submit(live.groups, with_offsets=True)
         configs = pool.submit(live.configs, names)
-    return offsets.result(), groups.result(), config_values(configs.result())
+        moving = pool.submit(reassignments, live)
+        log_dirs = pool.submit(live.log_dirs, keys)
+    return _Read(
+        offsets.result(),
+        groups.result(),
+        config_values(configs.result()),
+        moving.result(),
+        log_dirs.result(),
+    )
 
 
 def _remembered(plan: Plan) -> list[RememberedOffset]:
@@ -200,9 +241,19 @@ def _remembered(plan: Plan) -> list[RememberedOffset]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    planned: PlannedPartition
+    seen: PartitionFacts
+    found: list[Finding]
+    window: Window | None
+    was_sent: bool
+
+
 def _place(
-    over: Judge, plan: Plan, planned: PlannedPartition, seen: PartitionFacts, result: Rechecked
+    judged: _Judged, plan: Plan, facts: PlanFacts, standards: Standards, result: Rechecked
 ) -> None:
+    planned, seen = judged.planned, judged.seen
     key, target = planned.key, planned.target_offset
     if target is None or planned.guards:
         result.refused[key] = Refusal("not-planned", "the plan does not free this partition")
@@ -214,33 +265,48 @@ def _place(
     if seen.log_start_offset >= target:
         result.arrived[key] = seen
         return
-    blocking, elsewhere = _blocking(over, plan, planned, seen)
-    moved_back = _moved_back(planned, target, over.facts.claims.get(key, ()))
-    if blocking and blocking[0].name == "groups-incomplete":
-        # A coordinator that is gone for a moment: it may be back before the run gives up.
+    blocking, elsewhere = _blocking(judged, plan, standards)
+    lost = _moved_back(planned, target, facts.claims.get(key, ())) or revived(plan, planned, facts)
+    inside = _inside_window(judged.window, target)
+    if blocking and blocking[0].name in _PASSING:
         result.unreadable[key] = Refusal(blocking[0].name, blocking[0].reason)
     elif blocking:
         result.refused[key] = Refusal(blocking[0].name, blocking[0].reason + elsewhere)
-    elif moved_back:
-        result.refused[key] = Refusal("unread-by-group", moved_back)
+    elif lost:
+        result.refused[key] = Refusal("unread-by-group", lost)
+    elif inside:
+        result.refused[key] = Refusal("replay-window", inside)
     else:
         result.allowed[key] = seen
 
 
-def _blocking(
-    over: Judge, plan: Plan, planned: PlannedPartition, seen: PartitionFacts
-) -> tuple[tuple[Guard, ...], str]:
-    """The guards that stand now; in words, that the first was lifted, but on other partitions."""
-    target = ResolvedTarget(planned.target_offset)
-    findings = over.data_findings(seen, target)
-    here = accepted(plan.overrides, planned.lifted)
-    blocking, _ = lift(findings, here, has_target=True, every_group=False)
+def _blocking(judged: _Judged, plan: Plan, standards: Standards) -> tuple[tuple[Guard, ...], str]:
+    """The guards that stand now, those that do not pass by themselves first; in words, that the
+    first was lifted, but on other partitions.
+    """
+    liftable = [o for o in plan.overrides if o.name in standards.liftable]
+    here = accepted(liftable, judged.planned.lifted)
+    found = [f for f in judged.found if not (judged.was_sent and f.guard.name in _MOMENT)]
+    blocking, _ = lift(found, here, has_target=True, every_group=False)
+    blocking = tuple(sorted(blocking, key=lambda found: found.name in _PASSING))
     if not blocking:
         return (), ""
-    anywhere, _ = lift(findings, plan.overrides, has_target=True, every_group=False)
+    anywhere, _ = lift(found, liftable, has_target=True, every_group=False)
     if blocking[0] in anywhere:
         return blocking, ""
-    return blocking, f" The plan lifted it elsewhere, not on {seen.topic}-{seen.partition}."
+    topic, partition = judged.seen.key
+    return blocking, f" The plan lifted it elsewhere, not on {topic}-{partition}."
+
+
+def _inside_window(window: Window | None, target: int) -> str | None:
+    """Why the target lies inside a replay window: the plan was edited, or the window is longer."""
+    if window is None:
+        return None
+    if window.offset is None:
+        return f"the start of its replay window is not known: {window.problem}"
+    if window.offset < target:
+        return f"its replay window begins at {window.offset}, below the target {target}; plan again"
+    return None
 
 
 def _moved_back(planned: PlannedPartition, target: int, claims: Iterable[GroupClaim]) -> str | None:

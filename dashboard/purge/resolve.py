@@ -6,12 +6,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import pyarrow as pa
+
 from dashboard.errors import PlanError
 from dashboard.model import OffsetAtTime, TopicPartition
+from dashboard.purge import clocks
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts, PlanFacts
 from dashboard.purge.retained import Kept, kept
+from dashboard.purge.standing import stand
 from dashboard.purge.targets import HIGH_WATERMARK, Target
+from dashboard.safety import targets
 from dashboard.settings import TopicDeclaration
 
 
@@ -31,6 +36,25 @@ def _no_curves(_: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
     return {}
 
 
+def _nothing_kept(_: Mapping[TopicPartition, datetime]) -> Mapping[TopicPartition, int]:
+    return {}
+
+
+@dataclass(frozen=True)
+class History:
+    """What the store adds to live reads; without one nothing older than now is known.
+
+    `keeping` is `memory.offsets_keeping`, asked where a target keeps bytes. `ends_before` is
+    `memory.ends_before`: each partition's log end in a kept snapshot taken at its time or before,
+    asked where records must stay for a time.
+    """
+
+    keeping: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = _no_curves
+    ends_before: Callable[[Mapping[TopicPartition, datetime]], Mapping[TopicPartition, int]] = (
+        _nothing_kept
+    )
+
+
 def resolve(
     live: Cluster,
     facts: PlanFacts,
@@ -40,32 +64,109 @@ def resolve(
     waived: Collection[str],
     declarations: Mapping[str, TopicDeclaration],
     now: datetime,
-    keeping: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = _no_curves,
+    history: History | None = None,
 ) -> dict[TopicPartition, ResolvedTarget]:
     """The target offset of each partition, sorted; a partition that has none says why.
 
     `chosen_groups` empty means all groups but the waived ones. `declarations` maps a topic to
-    its declaration; each replay window caps the target at the first offset inside it. `keeping`
-    is `memory.offsets_keeping`, asked where a target keeps bytes. Raises PlanError
-    PARTITION_NOT_FOUND for an offsets file that names one the cluster has not.
+    its declaration; each replay window caps the target at the first offset that may lie inside
+    it. Raises PlanError PARTITION_NOT_FOUND for an offsets file that names one the cluster has
+    not.
     """
+    known = history or History()
     keys = _keys(facts, target)
+    if target.kind == "committed":
+        wanted = _lowest(facts, keys, chosen_groups, waived)
+    else:
+        wanted = _asked(live, facts, target, keys, now=now, history=known)
+    windows = replay_windows(live, facts, keys, declarations, now=now, history=known)
+    bounds = _bounds(facts, keys, windows)
+    if target.kind == "committed":
+        lowest = [wanted[key].offset for key in keys]
+        found = targets.committed(pa.array(lowest, pa.int64()), bounds)
+    else:
+        found = targets.capped(pa.array([wanted[k].offset for k in keys], pa.int64()), bounds)
+    rows = zip(
+        keys, found.offset.to_pylist(), found.capped_by.to_pylist(), found.problem.to_pylist(),
+        strict=True,
+    )  # fmt: skip
+    return {
+        key: ResolvedTarget(offset, capped_by)
+        if offset is not None
+        else ResolvedTarget(None, problem=_problem(facts.partitions[key], wanted[key], problem))
+        for key, offset, capped_by, problem in rows
+    }
+
+
+def _problem(seen: PartitionFacts, wanted: ResolvedTarget, problem: str | None) -> str | None:
+    """Why there is no target; None: no group's offset tells one."""
+    if problem == targets.UNREAD and seen.error:
+        return f"{problem} ({seen.error})"
+    return problem or wanted.problem
+
+
+def _asked(
+    live: Cluster,
+    facts: PlanFacts,
+    target: Target,
+    keys: list[TopicPartition],
+    *,
+    now: datetime,
+    history: History,
+) -> dict[TopicPartition, ResolvedTarget]:
+    """What was asked for by offset, time or size, before any cap."""
     stays = kept(facts, keys, target, now)
-    at_time = _each_at(live, facts, {k: s.since for k, s in stays.items() if s.since is not None})
+    since = {k: s.since for k, s in stays.items() if s.since is not None}
+    wrong = clocks.problem(live, now) if since and target.kind in ("keep", "retention") else None
+    if wrong:
+        return dict.fromkeys(keys, ResolvedTarget(None, problem=wrong))
+    at_time = _each_at(live, facts, since)
+    # What is kept is kept by the time of its writing: records may bear much older times.
+    ends = history.ends_before(since) if target.kind == "keep" and since else None
     sizes = {k: s.size_bytes for k, s in stays.items() if s.size_bytes is not None}
-    by_size = keeping(sizes) if sizes else {}
-    windows = _window_starts(live, facts, keys, declarations, now)
-    found: dict[TopicPartition, ResolvedTarget] = {}
+    by_size = history.keeping(sizes) if sizes else {}
+    found = {}
     for key in keys:
         seen = facts.partitions[key]
-        if target.kind == "committed":
-            wanted = _committed(facts, seen, chosen_groups, waived)
-        elif key in stays:
-            wanted = _before(seen, stays[key], at_time.get(key), by_size.get(key))
-        else:
-            wanted = _typed(target, seen)
-        found[key] = _capped(seen, wanted, windows.get(key))
+        if key not in stays:
+            found[key] = _typed(target, seen)
+            continue
+        aged = _at_time(seen, at_time.get(key))
+        if ends is not None and key in since:
+            aged = _written_before(seen, at_time.get(key), ends.get(key), target.keep)
+        found[key] = _before(seen, stays[key], aged, by_size.get(key))
     return found
+
+
+def _lowest(
+    facts: PlanFacts,
+    keys: list[TopicPartition],
+    chosen: Collection[str],
+    waived: Collection[str],
+) -> dict[TopicPartition, ResolvedTarget]:
+    """The lowest offset of the groups that count, where one tells how far it read."""
+    names = sorted({key.topic for key in facts.partitions})
+    positions = stand(facts, keys, names, waived).positions.to_pylist()
+    found = {}
+    for key, groups in zip(keys, positions, strict=True):
+        offsets = [g["committed_offset"] for g in groups if not chosen or g["group_id"] in chosen]
+        found[key] = ResolvedTarget(min(offsets, default=None))
+    return found
+
+
+def _bounds(
+    facts: PlanFacts, keys: list[TopicPartition], windows: Mapping[TopicPartition, Window]
+) -> targets.Bounds:
+    seen = [facts.partitions[key] for key in keys]
+    found = [windows.get(key) for key in keys]
+    return targets.Bounds(
+        pa.array([p.log_start_offset for p in seen], pa.int64()),
+        pa.array([p.last_stable_offset for p in seen], pa.int64()),
+        pa.array([p.high_watermark for p in seen], pa.int64()),
+        pa.array([w.offset if w else None for w in found], pa.int64()),
+        pa.array([w is not None for w in found], pa.bool_()),
+        pa.array([w.problem if w else None for w in found], pa.string()),
+    )
 
 
 def _keys(facts: PlanFacts, target: Target) -> list[TopicPartition]:
@@ -81,36 +182,15 @@ def _keys(facts: PlanFacts, target: Target) -> list[TopicPartition]:
     return sorted(target.offsets)
 
 
-def _committed(
-    facts: PlanFacts, seen: PartitionFacts, chosen: Collection[str], waived: Collection[str]
-) -> ResolvedTarget:
-    offsets = [
-        claim.committed_offset
-        for claim in facts.claims.get(seen.key, ())
-        if claim.committed_offset is not None
-        and claim.group_id not in waived
-        and (not chosen or claim.group_id in chosen)
-    ]
-    if offsets:
-        lowest = min(offsets)
-        # Consumers that read uncommitted records commit past an open transaction.
-        if seen.last_stable_offset is not None and lowest > seen.last_stable_offset:
-            return ResolvedTarget(seen.last_stable_offset, capped_by="last-stable-offset")
-        return ResolvedTarget(lowest)
-    if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
-        return ResolvedTarget(seen.log_start_offset)
-    return ResolvedTarget(None)
-
-
 def _before(
-    seen: PartitionFacts, stays: Kept, at_time: OffsetAtTime | None, by_size: int | None
+    seen: PartitionFacts, stays: Kept, aged: ResolvedTarget, by_size: int | None
 ) -> ResolvedTarget:
     """All that is too old, and all that is too much: the higher of the two, if both are known."""
     found = []
     if stays.problem:
         found.append(ResolvedTarget(None, problem=stays.problem))
     if stays.since is not None:
-        found.append(_at_time(seen, at_time))
+        found.append(aged)
     if stays.size_bytes is not None:
         found.append(_by_size(seen, by_size))
     unknown = next((f for f in found if f.problem), None)
@@ -145,38 +225,69 @@ def _typed(target: Target, seen: PartitionFacts) -> ResolvedTarget:
     return ResolvedTarget(typed)
 
 
-def _capped(
-    seen: PartitionFacts, wanted: ResolvedTarget, window: OffsetAtTime | None
+def _written_before(
+    seen: PartitionFacts, answer: OffsetAtTime | None, end: int | None, keep: str
 ) -> ResolvedTarget:
-    if seen.log_start_offset is None or seen.high_watermark is None:
-        return ResolvedTarget(None, problem=f"its offsets cannot be read ({seen.error})")
-    if wanted.offset is None:
-        return wanted
-    if window is not None and window.error:
-        return ResolvedTarget(
-            None, problem=f"the start of its replay window cannot be read ({window.error})"
-        )
-    offset, capped_by = wanted.offset, wanted.capped_by
-    if window is not None and window.offset is not None and 0 <= window.offset < offset:
-        offset, capped_by = window.offset, "replay-window"
-    # Below the log start nothing is left to delete: raising it there deletes nothing more.
-    return ResolvedTarget(max(offset, seen.log_start_offset), capped_by)
+    """What was written before a time: below the log end of then and the first younger record.
+
+    With CreateTime a record's time is its producer's word: a look-up by time finds the first
+    record that bears a younger one, and records before it may have been written a minute ago.
+    """
+    if answer is None or answer.error:
+        return _at_time(seen, answer)
+    if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
+        return ResolvedTarget(seen.log_start_offset)
+    if end is None:
+        return ResolvedTarget(None, problem=f"no kept snapshot is {keep} old")
+    young = answer.offset if answer.offset is not None and answer.offset >= 0 else end
+    return ResolvedTarget(min(end, young))
 
 
-def _window_starts(
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where a partition's replay window begins: the first offset inside it, or why nobody knows."""
+
+    offset: int | None
+    problem: str | None = None
+
+
+def replay_windows(
     live: Cluster,
     facts: PlanFacts,
     keys: Iterable[TopicPartition],
     declarations: Mapping[str, TopicDeclaration],
+    *,
     now: datetime,
-) -> dict[TopicPartition, OffsetAtTime]:
-    starts = {
+    history: History,
+) -> dict[TopicPartition, Window]:
+    """The replay window of each partition whose topic has one.
+
+    The lower of two bounds: the log end of a kept snapshot at least that old, as the analysis
+    takes it, and the first record that bears a time inside the window.
+    """
+    since = {
         key: now - declared.replay_window
         for key in keys
         if (declared := declarations.get(key.topic)) is not None
         and declared.replay_window > timedelta(0)
     }
-    return _each_at(live, facts, starts)
+    if not since:
+        return {}
+    wrong = clocks.problem(live, now)
+    if wrong:
+        return dict.fromkeys(since, Window(None, wrong))
+    found, ends = _each_at(live, facts, since), history.ends_before(since)
+    return {key: _window(found[key], ends.get(key)) for key in since}
+
+
+def _window(answer: OffsetAtTime, end: int | None) -> Window:
+    if answer.error:
+        return Window(None, f"the start of its replay window cannot be read ({answer.error})")
+    if end is None:
+        return Window(None, targets.NO_SNAPSHOT)
+    if answer.offset is None or answer.offset < 0:
+        return Window(end)
+    return Window(min(end, answer.offset))
 
 
 def _each_at(

@@ -24,6 +24,7 @@ from dashboard.purge.carrying import carry_out, held, say
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.replica_watch import ReplicaWatch
+from dashboard.purge.standards import standards
 from dashboard.purge.worker_process import told_run
 from dashboard.read_only import each_second
 from dashboard.settings import Settings
@@ -65,6 +66,9 @@ def _work(journal: Journal, run_id: str) -> None:
         closed = carry_out(
             live, journal, run_id, now=utc_now, sleep=time.sleep,
             read_only=each_second(chosen), policies=chosen.policies,
+            standards=lambda plan: standards(
+                _settings(run), _store(run), plan.topic_ids, utc_now()
+            ),
         )  # fmt: skip
         plan = journal.plan(run_id)
         ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()
@@ -74,9 +78,13 @@ def _settings(run: RunRow) -> Settings:
     return settings_file.load(run.connection.get("settings"))
 
 
+def _store(run: RunRow) -> ClusterStore:
+    return ClusterStore(Store(str(run.connection["data"])), run.cluster_id)
+
+
 def _connect(chosen: Settings, run: RunRow, now: Callable[[], datetime]) -> LiveCluster:
     """Connect, trying again for as long as the run's requests may take."""
-    store = ClusterStore(Store(str(run.connection["data"])), run.cluster_id)
+    store = _store(run)
     overrides: dict[str, str] = {}
     config, servers = run.connection.get("client_config"), run.connection.get("bootstrap_servers")
     if config:

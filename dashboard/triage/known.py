@@ -8,9 +8,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dashboard.guard_texts import is_system_topic
 from dashboard.model import TopicPartition
 from dashboard.snapshots import ClusterStore
+from dashboard.system_topics import is_system_topic
 from dashboard.triage.disk import Disk
 
 if TYPE_CHECKING:  # pyarrow and numpy are slow to import

@@ -43,6 +43,7 @@ def waived(live: Cluster, read: Read, waivers: Collection[Waiver]) -> Read:
         waived={w.group_id for w in waivers},
         declarations=read.declared,
         now=read.now,
+        history=read.history,
     )
     resolved = {key: target for key, target in targets.items() if key in read.resolved}
     return replace(read, waivers=list(waivers), resolved=resolved)

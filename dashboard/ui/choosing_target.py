@@ -11,8 +11,8 @@ import streamlit as st
 
 from dashboard.clock import parse_time
 from dashboard.errors import LowwaterError, UsageError
-from dashboard.guard_texts import is_system_topic
 from dashboard.purge.targets import Target, parse_keep, read_offsets_json
+from dashboard.system_topics import is_system_topic
 from dashboard.ui import access, routes
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Request

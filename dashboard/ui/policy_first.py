@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from dashboard.guard_texts import is_system_topic
 from dashboard.policies.matching import applications
 from dashboard.policy import REPARTITION, Policy
+from dashboard.system_topics import is_system_topic
 from dashboard.ui import formats, states
 from dashboard.ui.context import Screen
 

@@ -62,6 +62,9 @@ class LargeCluster:
         groups = tuple(Group(f"group-{n:03d}", "classic", "Empty", 0, ()) for n in range(GROUPS))
         return GroupListing(groups, tuple(sorted(offsets, key=lambda o: o.group_id)))
 
+    def controller_time(self) -> datetime | None:
+        return None
+
     def cluster_id(self) -> str:
         return CLUSTER_ID
 

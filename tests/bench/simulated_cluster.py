@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -37,6 +38,9 @@ class SimulatedCluster:
     seed: int = 1
 
     @property
+    def controller_time(self) -> datetime | None:
+        return None
+
     def cluster_id(self) -> str:
         return f"simulated-{self.partitions}-{self.brokers}-{self.groups}-{self.seed}"
 

@@ -20,6 +20,7 @@ from dashboard.orphans.verdicts import Verdict
 from dashboard.purge import carrying
 from dashboard.purge.journal_rows import RunView
 from dashboard.purge.plan import Plan
+from dashboard.purge.standards import standards
 from tests.brokers import principals
 from tests.brokers.purge_bench import Bench
 from tests.brokers.secured import SecuredCluster
@@ -112,6 +113,9 @@ class Probes:
             carrying.carry_out(
                 live, self.bench.journal, run_id,
                 now=utc_now, sleep=time.sleep, read_only=lambda: None,
+                standards=lambda plan: standards(
+                    settings, self.bench.store, plan.topic_ids, utc_now()
+                ),
             )  # fmt: skip
         return self.bench.journal.run(run_id)
 

@@ -19,7 +19,7 @@ from tests.pages.conftest import Open
 from tests.support import sample_store
 from tests.unit.purge.facts_of import TOPIC, declared, facts, partition
 
-SENTENCE = "purge 1 topics on prod"
+SENTENCE = "purge orders on prod"
 Requests = list[PlanRequest]
 
 

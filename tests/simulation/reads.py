@@ -69,6 +69,9 @@ class ModelReads:
 
     # -- reads
 
+    def controller_time(self) -> datetime | None:
+        return None
+
     def cluster_id(self) -> str:
         self._pass("cluster_id")
         return self.cluster

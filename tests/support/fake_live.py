@@ -50,6 +50,9 @@ class FakeLive:
     def close(self) -> None:
         self.closed += 1
 
+    def controller_time(self) -> datetime | None:
+        return None
+
     def cluster_id(self) -> str:
         self._fail("cluster_id")
         return self.id

@@ -19,7 +19,7 @@ from dashboard.settings import Settings, load
 from tests.unit.cli.plans import a_plan, known_cluster
 from tests.unit.cli.workers import start_with
 
-CONFIRM = "purge 1 topics on prod"
+CONFIRM = "purge orders on prod"
 Worker = Callable[[Journal, str], None]
 
 

@@ -20,7 +20,7 @@ operators = ["bob"]
 approvers = ["ann", "carl"]
 second_person = true
 """
-CONFIRM = "purge 1 topics on prod"
+CONFIRM = "purge orders on prod"
 Cli = Callable[..., tuple[int, dict[str, Any]]]
 
 

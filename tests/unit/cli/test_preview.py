@@ -26,7 +26,7 @@ def test_the_preview_has_the_keys_of_the_contract(
     assert main(["preview", "plan.json", "--json"]) == 0
     view = json.loads(capsys.readouterr().out)
     assert (view["plan_id"], view["sha256"]) == (plan.plan_id, plan.sha256)
-    assert view["confirmation"] == "purge 1 topics on prod"
+    assert view["confirmation"] == "purge orders on prod"
     first = view["partitions"][0]
     contract = (
         "topic partition log_start_offset target_offset high_watermark records bytes_at_once guards"
@@ -47,7 +47,7 @@ def test_people_read_totals_guards_losses_and_the_sentence(
     assert "guard under-replicated (1 partitions): one of three is gone" in out
     assert "group billing would lose 200 records if it resets to earliest" in out
     assert "waived old by alice: gone since May" in out
-    assert out.splitlines()[-1] == 'confirm with: --confirm "purge 1 topics on prod"'
+    assert out.splitlines()[-1] == 'confirm with: --confirm "purge orders on prod"'
 
 
 def test_people_read_who_declared_readers_and_where_unseen_ones_were_not_looked_for(

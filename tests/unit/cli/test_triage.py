@@ -66,7 +66,7 @@ def test_flags_become_the_question_and_the_plan_is_an_ordinary_one(
     assert view["plan"]["sha256"] == written.sha256
     assert [p["topic"] for p in view["partitions"]] == ["safe"]
     assert (view["met"], view["sure"], view["bytes_low"]) == (True, "sure", 4 * SEGMENT)
-    assert view["plan"]["confirmation"] == "purge 1 topics on prod"
+    assert view["plan"]["confirmation"] == "purge safe on prod"
 
 
 def test_a_part_is_written_and_the_exit_code_says_that_it_is_one(
@@ -122,7 +122,7 @@ def test_people_read_the_next_two_commands(
     text = capsys.readouterr().out
     assert "Surely enough: 1 partition of 1 topic frees 400.0 MiB on this disk" in text
     assert "lowwater preview plan.json" in text
-    assert 'lowwater apply plan.json --mode wait-all --confirm "purge 1 topics on prod"' in text
+    assert 'lowwater apply plan.json --mode wait-all --confirm "purge safe on prod"' in text
 
 
 @pytest.mark.parametrize(

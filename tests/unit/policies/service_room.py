@@ -72,6 +72,9 @@ class Streams(FakeCluster):
     def close(self) -> None:
         self.closed += 1
 
+    def controller_time(self) -> datetime | None:
+        return None
+
     def cluster_id(self) -> str:
         self._answers()
         return self.id

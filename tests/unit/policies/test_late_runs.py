@@ -13,6 +13,7 @@ from dashboard.policies.switching import switch_off
 from dashboard.policy_settings import Policy
 from dashboard.purge.carrying import carry_out
 from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.standards import standards
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 
@@ -112,6 +113,7 @@ def resumed(room: ServiceRoom, minutes: float) -> RunRow:
 
     run = carry_out(
         room.live, room.journal, run_id, now=room.clock, sleep=sleep, read_only=lambda: None,
+        standards=lambda plan: standards(room.settings, room.store, plan.topic_ids, room.clock()),
         policies=room.settings.policies,
     )  # fmt: skip
     assert set(states) == {"paused"}

@@ -14,6 +14,7 @@ import pytest
 from dashboard.purge.carrying import carry_out, held
 from dashboard.purge.drafts import PlanRequest, read_live
 from dashboard.purge.queue import enqueue
+from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
 from dashboard.settings import PurgeSettings
 from tests.unit.policies.examples import policy
@@ -406,6 +407,7 @@ def manual(room: ServiceRoom, topic: str, *, records: int = 0) -> None:
     carry_out(
         room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
         read_only=lambda: None,
+        standards=lambda plan: standards(room.settings, room.store, plan.topic_ids, room.clock()),
     )  # fmt: skip
 
 

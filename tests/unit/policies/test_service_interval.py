@@ -22,6 +22,7 @@ from dashboard.purge.carrying import carry_out
 from dashboard.purge.drafts import PlanRequest, read_live
 from dashboard.purge.journal_file import JournalFile
 from dashboard.purge.queue import enqueue
+from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
 from tests.unit.policies.service_room import ServiceRoom
 
@@ -105,6 +106,7 @@ class World:
             carry_out(
                 room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
                 read_only=lambda: None,
+        standards=lambda plan: standards(room.settings, room.store, plan.topic_ids, room.clock()),
             )  # fmt: skip
 
 

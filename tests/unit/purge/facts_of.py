@@ -35,8 +35,12 @@ def facts(
     configs: Mapping[str, str] | None = None,
     remembered: frozenset[str] = frozenset(),
     readings: Mapping[str, TopicReading] | None = None,
+    nowhere: frozenset[str] = frozenset(),
 ) -> PlanFacts:
-    """`claims` maps a partition to each group's committed offset, a share group's start offset."""
+    """`claims` maps a partition to each group's committed offset, a share group's start offset.
+
+    Groups that are not share groups have committed on other topics, except those in `nowhere`.
+    """
     found = partitions or (partition(),)
     return PlanFacts(
         cluster_id="cluster-1",
@@ -53,10 +57,11 @@ def facts(
         },
         incomplete=incomplete,
         readings=readings or {},
-        share_topics={
+        offset_topics={
             g.group_id: frozenset(TOPIC for by in (claims or {}).values() if g.group_id in by)
+            if g.type == "share" or g.group_id in nowhere
+            else frozenset({"elsewhere"})
             for g in groups
-            if g.type == "share"
         },
     )
 

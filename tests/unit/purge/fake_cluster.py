@@ -70,11 +70,15 @@ class FakeCluster:
         self.sent: list[tuple[int, dict[TopicPartition, int], int]] = []
         self.on_send: list[Any] = []
         self.members: dict[str, int] = {}
+        self.controller_at: datetime | None = None
         self.commit_answers: list[str | None] = []
         self.commits: list[tuple[str, dict[TopicPartition, int]]] = []
 
     def cluster_id(self) -> str:
         return self.id
+
+    def controller_time(self) -> datetime | None:
+        return self.controller_at
 
     def alive_brokers(self) -> tuple[int, ...]:
         return tuple(sorted(self.alive))

@@ -14,7 +14,9 @@ from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.resolve import resolve
+from dashboard.purge.standards import Standards
 from dashboard.purge.targets import parse_target
+from dashboard.settings import LIFTABLE_GUARDS
 from tests.unit.purge.facts_of import NOW, TOPIC, declared
 from tests.unit.purge.fake_cluster import FakeCluster
 
@@ -41,6 +43,7 @@ class Room:
         self.clock = Clock()
         self.read_only = False
         self.remembered: tuple[RememberedOffset, ...] = ()
+        self.standards = Standards({TOPIC: declared()}, LIFTABLE_GUARDS, most_partitions=100)
 
     def plan(
         self,
@@ -82,6 +85,7 @@ class Room:
             now=self.clock,
             sleep=self.clock.sleep,
             read_only=lambda: "read_only is on" if self.read_only else None,
+            standards=lambda: self.standards,
         )
 
     def carry_out(self, plan: Plan | None = None, **change: Any) -> RunView:

@@ -25,7 +25,7 @@ from tests.unit.purge.test_queue import overriding_plan
 
 PEOPLE = PeopleSettings(operators=("bob",), approvers=("ann", "carl"), second_person=True)
 BOB, ANN, CARL, EVE = (Actor(name, None, "local") for name in ("bob", "ann", "carl", "eve"))
-SENTENCE = "purge 1 topics on prod"
+SENTENCE = "purge orders on prod"
 
 
 @pytest.fixture

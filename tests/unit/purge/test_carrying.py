@@ -27,6 +27,7 @@ def carry(room: Room, run_id: str, *, read_only: bool = False) -> str:
     return carry_out(
         room.live, room.journal, run_id, now=room.clock, sleep=room.clock.sleep,
         read_only=lambda: "read_only is on" if read_only else None,
+        standards=lambda _: room.standards,
     ).state  # fmt: skip
 
 

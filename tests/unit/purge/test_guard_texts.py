@@ -1,4 +1,4 @@
-"""Every guard has words, and system topics are recognised."""
+"""Every guard has words, and the documentation names every guard."""
 
 from __future__ import annotations
 
@@ -38,23 +38,3 @@ def test_the_table_of_guards_names_every_guard_and_tests_that_exist() -> None:
 def test_lift_of_an_unread_group_spells_the_override_for_that_group() -> None:
     lift = guard_texts.guard("unread-by-group", **_FACTS).lift
     assert '--override "unread-by-group:billing=WHY"' in lift
-
-
-@pytest.mark.parametrize(
-    "topic",
-    [
-        "__consumer_offsets", "__anything", "_schemas", "connect-configs", "connect-offsets",
-        "connect-status", "eu-connect-cluster-status", "_connect_configs", "mm2-offsets.a.internal",
-        "mm2-configs.b.internal", "west.checkpoints.internal", "heartbeats", "dbhistory.inventory",
-        "shop.schema-history", "schema-changes.inventory", "_confluent-metrics",
-    ],
-)  # fmt: skip
-def test_topics_of_kafka_and_its_tools_are_system_topics(topic: str) -> None:
-    assert guard_texts.is_system_topic(topic)
-
-
-@pytest.mark.parametrize(
-    "topic", ["orders", "connections", "connect-orders", "_orders", "heartbeats-eu", "schemas"]
-)
-def test_ordinary_topics_are_not(topic: str) -> None:
-    assert not guard_texts.is_system_topic(topic)

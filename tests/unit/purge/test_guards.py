@@ -13,10 +13,9 @@ from dashboard.purge.facts import (
     GroupClaim,
     RememberedOffset,
     claims_of,
-    share_topics,
-    without_offsets,
+    offset_topics,
 )
-from dashboard.purge.guards import changelog_reason, judge
+from dashboard.purge.guards import Finding, findings
 from dashboard.purge.lifting import Override, lift, parse_override, parse_waiver
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import LIFTABLE_GUARDS
@@ -25,13 +24,16 @@ from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partitio
 CLAIMS = {0: {"a": 80}}
 
 
-def names(found: Any, target: int | None = 50, **change: Any) -> list[str]:
+def judged(found: Any, target: int | None = 50, **change: Any) -> list[Finding]:
     given = {
         "waived": (), "declarations": {TOPIC: declared()}, "most_partitions": 10,
         "planned_partitions": 1, **change,
     }  # fmt: skip
-    findings = judge(found, **given).findings(KEY, ResolvedTarget(target))
-    return [f.guard.name for f in findings]
+    return findings(found, {KEY: ResolvedTarget(target)}, **given)[KEY]
+
+
+def names(found: Any, target: int | None = 50, **change: Any) -> list[str]:
+    return [f.guard.name for f in judged(found, target, **change)]
 
 
 def test_a_healthy_partition_below_every_commit_is_free() -> None:
@@ -138,7 +140,7 @@ def test_a_share_group_that_has_begun_elsewhere_on_the_topic_is_unknown_here() -
 def test_a_share_group_that_reads_other_topics_alone_blocks_nothing_here() -> None:
     found = facts(claims=CLAIMS, groups=(SHARE,))
     assert names(found) == ["share-group"], "it may read any topic"
-    elsewhere = replace(found, share_topics={"share": frozenset({"other"})})
+    elsewhere = replace(found, offset_topics={"share": frozenset({"other"})})
     assert names(elsewhere) == []
     reader = replace(SHARE, assigned=(KEY,))
     assert names(replace(elsewhere, groups={"share": reader})) == ["share-group"]
@@ -152,10 +154,7 @@ def test_a_share_group_whose_start_offsets_cannot_be_read_blocks_whatever_is_rem
 
 def lines(found: Any) -> list[str]:
     """Each guard and the words about its group, without what they share."""
-    findings = judge(
-        found, waived=(), declarations={TOPIC: declared()}, most_partitions=9, planned_partitions=1
-    ).findings(KEY, ResolvedTarget(50))
-    return [f"{f.guard.name}:{f.group_id}: {f.guard.reason}" for f in findings]
+    return [f"{f.guard.name}:{f.group_id}: {f.guard.reason}" for f in judged(found)]
 
 
 REREADING = Group("g", "consumer", "Stable", 1, (KEY,))
@@ -192,8 +191,8 @@ def test_the_reason_says_what_is_known_of_such_a_group() -> None:
     ]
     moving = replace(REREADING, assigned=())
     assert lines(facts(claims=claims, groups=(moving,), remembered=remembered)) == [
-        "no-committed-offset:g: Group g, whose last known offset is gone, committed no offset on "
-        "this partition: what was read here is unknown."
+        "no-committed-offset:g: The last known offset of group g is gone: what was read here is "
+        "unknown."
     ]
 
 
@@ -210,8 +209,8 @@ def test_a_group_of_unknown_members_counts_by_its_commits() -> None:
 
 def test_a_group_reads_the_topics_that_it_asks_for_before_it_is_assigned_any() -> None:
     assert lines(facts(claims=CLAIMS, groups=(STREAMS,))) == [
-        "no-committed-offset:app: Group app committed no offset on this partition: what was read "
-        "here is unknown."
+        "no-committed-offset:app: Group app has committed no offset on this partition: what was "
+        "read here is unknown."
     ]
     assert names(facts(claims={0: {"a": 80, "app": 50}}, groups=(STREAMS,))) == []
     elsewhere = replace(STREAMS, subscribed=("other",))
@@ -219,20 +218,19 @@ def test_a_group_reads_the_topics_that_it_asks_for_before_it_is_assigned_any() -
 
 
 def test_a_group_of_unknown_members_that_committed_nowhere_may_read_any_topic() -> None:
-    found = replace(facts(claims=CLAIMS, groups=(UNSEEN,)), without_offsets=frozenset({"app"}))
+    found = facts(claims=CLAIMS, groups=(UNSEEN,), nowhere=frozenset({"app"}))
     assert lines(found) == [
-        "no-committed-offset:app: Group app, whose members may read any topic, committed no "
-        "offset on this partition: what was read here is unknown."
+        "no-committed-offset:app: Members of group app may read any topic: what was read here is "
+        "unknown."
     ]
     assert names(found, waived={"app"}) == []
 
 
 def test_a_group_that_may_read_any_topic_does_not_stand_for_a_reader_of_this_one() -> None:
-    found = replace(facts(groups=(UNSEEN,)), without_offsets=frozenset({"app"}))
-    reasons = [line.partition(",")[0] for line in lines(found)]
-    assert [r[:34] for r in reasons] == [
-        "no-committed-offset:None: No group",
-        "no-committed-offset:app: Group app",
+    found = facts(groups=(UNSEEN,), nowhere=frozenset({"app"}))
+    assert [line[:44] for line in lines(found)] == [
+        "no-committed-offset:None: No group has commi",
+        "no-committed-offset:app: Members of group ap",
     ]
 
 
@@ -240,8 +238,13 @@ def test_only_groups_without_any_offset_are_without_offsets() -> None:
     groups = (UNSEEN, replace(UNSEEN, group_id="busy"), replace(UNSEEN, group_id="reset"))
     share = Group("share", "share", "Stable", None)
     offsets = (GroupOffset("busy", "other", 3, 0), GroupOffset("reset", TOPIC, 0, None))
-    listing = GroupListing((*groups, share, Group("seen", "classic", "Stable", 1)), offsets)
-    assert without_offsets(listing) == {"app", "reset"}
+    seen = Group("seen", "classic", "Stable", 1)
+    listing = GroupListing((*groups, share, seen), offsets)
+    found = replace(
+        facts(claims=CLAIMS, groups=listing.groups), offset_topics=offset_topics(listing)
+    )
+    spoken_of = {f.group_id for f in judged(found) if f.guard.name == "no-committed-offset"}
+    assert spoken_of == {"app", "reset"}
 
 
 @pytest.mark.parametrize(
@@ -253,9 +256,11 @@ def test_members_that_wait_for_partitions_may_read_any_topic_until_they_say_whic
     state: str, read: tuple[str, ...], found: set[str]
 ) -> None:
     group = Group("g", "consumer", state, 1, subscribed=read)
-    assert without_offsets(GroupListing((group,), ())) == found
-    committed = GroupOffset("g", "other", 0, 7)
-    assert without_offsets(GroupListing((group,), (committed,))) == set()
+    committed = (GroupOffset("g", "other", 0, 7),)
+    for offsets, expected in ((), found), (committed, set()):
+        listing = GroupListing((group,), offsets)
+        known = replace(facts(claims=CLAIMS, groups=(group,)), offset_topics=offset_topics(listing))
+        assert {f.group_id for f in judged(known)} == expected
 
 
 def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
@@ -267,7 +272,7 @@ def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
             GroupOffset("a", TOPIC, 1, None),
         ),
     )
-    assert share_topics(listing) == {"share": frozenset({TOPIC})}
+    assert offset_topics(listing) == {"share": frozenset({TOPIC})}
     remembered = [RememberedOffset(group, TOPIC, 1, 4) for group in ("share", "a")]
     two = (partition(), partition(number=1))
     assert claims_of(listing, remembered, {p.key: p for p in two}) == {
@@ -280,29 +285,87 @@ def test_where_nothing_is_left_to_delete_nobody_loses_anything() -> None:
     assert names(facts(partition(50), claims={0: {"a": 10}}), declarations={}) == []
 
 
-def test_changelogs_and_tables_are_restored_from_but_repartition_topics_are_not() -> None:
-    assert changelog_reason("app-store-changelog", "compact")
-    assert changelog_reason("prices", "compact,delete")
-    assert changelog_reason("app-join-repartition", "delete") is None
+def reads_of(application: Group, topic: str, **change: Any) -> list[str]:
+    key = TopicPartition(topic, 0)
+    found = facts(partition(topic=topic), groups=(application,))
+    claims = {key: (GroupClaim("app", 80), GroupClaim("other", 80))}
+    found = replace(found, claims=claims, offset_topics={"app": frozenset({topic})})
+    given = {
+        "waived": (), "declarations": {topic: replace(declared(), **change)},
+        "most_partitions": 10, "planned_partitions": 1,
+    }  # fmt: skip
+    return [f.guard.reason for f in findings(found, {key: ResolvedTarget(50)}, **given)[key]]
+
+
+APP = Group("app", "classic", "Empty", 0, is_streams=True)
+
+
+def test_what_a_streams_application_reads_may_be_its_own_changelog() -> None:
+    """reuse.ktable.source.topics: whatever the policy, a table is restored from its source."""
+    assert reads_of(APP, TOPIC) == [
+        "orders may be the source of a state store (Kafka Streams application app reads it): "
+        "Kafka Streams restores from it whatever its groups committed."
+    ]
+    assert reads_of(APP, TOPIC, state_restore="none") == [], "somebody vouched for it"
+    assert reads_of(replace(APP, is_streams=False), TOPIC) == []
+
+
+def test_repartition_topics_of_the_application_are_read_once_and_never_restored_from() -> None:
+    assert reads_of(APP, "app-join-repartition") == []
+    assert len(reads_of(APP, "other-join-repartition")) == 1, "another's is its source"
+
+
+def test_a_changelog_is_one_whatever_is_declared() -> None:
+    (reason,) = reads_of(
+        replace(APP, is_streams=False), "app-store-changelog", state_restore="none"
+    )
+    assert "its name ends with -changelog" in reason
+
+
+def test_a_live_offset_past_the_end_of_the_log_tells_nothing_of_what_was_read() -> None:
+    """A lost disk, an unclean election or a hand left it there: 500 records are unread by it."""
+    found = facts(claims={0: {"a": 80, "reset": 1_000_000}})
+    assert lines(found) == [
+        "no-committed-offset:reset: Group reset committed 1000000, past the end of the log (100): "
+        "what was read here is unknown."
+    ]
+    assert names(found, waived={"reset"}) == []
+    assert names(facts(claims={0: {"a": 80, "end": 100}})) == [], "at the end all was read"
+
+
+def test_where_the_only_offset_lies_past_the_end_its_group_is_named_though_no_target_is() -> None:
+    found = facts(claims={0: {"reset": 1_000_000}})
+    assert [(f.guard.name, f.group_id) for f in judged(found, None)] == [
+        ("no-committed-offset", None), ("no-committed-offset", "reset"),
+    ]  # fmt: skip
+
+
+def test_a_pattern_that_takes_the_topic_in_makes_its_group_a_reader() -> None:
+    group = Group("p", "consumer", "Stable", 1, patterns=("ord.*",))
+    assert lines(facts(claims=CLAIMS, groups=(group,))) == [
+        "no-committed-offset:p: Group p subscribes by a pattern that takes this topic in, and has "
+        "committed no offset here: what was read here is unknown."
+    ]
+    assert names(facts(claims={0: {"a": 80, "p": 60}}, groups=(group,))) == []
+    assert names(facts(claims={0: {"p": 90}}, groups=(group,))) == [], "its own offset counts"
+    other = replace(group, patterns=("order",))
+    assert names(facts(claims=CLAIMS, groups=(other,))) == [], "a pattern takes in whole names"
+    unread = replace(group, patterns=("(?P<",))
+    assert names(facts(claims=CLAIMS, groups=(unread,))) == ["no-committed-offset"]
 
 
 def test_the_never_liftable_stand_whatever_is_overridden() -> None:
     found = facts(claims=CLAIMS, incomplete=("why",))
-    findings = judge(
-        found, waived=(), declarations={}, most_partitions=1, planned_partitions=1
-    ).findings(KEY, ResolvedTarget(50))
-    forged = [Override(f.guard.name, None, "why", "eve", NOW) for f in findings]
-    blocking, lifted = lift(findings, forged, has_target=True)
+    stands = judged(found, declarations={})
+    forged = [Override(f.guard.name, None, "why", "eve", NOW) for f in stands]
+    blocking, lifted = lift(stands, forged, has_target=True)
     assert [g.name for g in blocking] == ["groups-incomplete"]
     assert [o.name for o in lifted] == ["readers-undeclared"]
 
 
 def test_without_a_target_nothing_is_lifted() -> None:
-    findings = judge(
-        facts(), waived=(), declarations={}, most_partitions=1, planned_partitions=1
-    ).findings(KEY, ResolvedTarget(None))
     asked = [Override("no-committed-offset", None, "why", "eve", NOW)]
-    assert lift(findings, asked, has_target=False)[1] == []
+    assert lift(judged(facts(), None), asked, has_target=False)[1] == []
 
 
 def test_overrides_are_spelt_with_a_reason() -> None:

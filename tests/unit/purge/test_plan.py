@@ -195,7 +195,7 @@ def test_a_declaration_travels_with_its_reason_and_older_plans_have_none() -> No
 
 
 def test_the_confirmation_counts_topics_with_a_free_partition() -> None:
-    assert free_plan().confirmation == "purge 1 topics on prod"
+    assert free_plan().confirmation == "purge orders on prod"
     guarded = plan_of(facts(), {KEY: ResolvedTarget(None)})
     assert guarded.confirmation == "purge 0 topics on prod"
 

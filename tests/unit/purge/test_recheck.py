@@ -28,7 +28,9 @@ from dashboard.purge.lifting import Lifted, Override
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.resolve import ResolvedTarget
-from tests.unit.purge.facts_of import NOW
+from dashboard.purge.standards import Standards
+from dashboard.settings import LIFTABLE_GUARDS
+from tests.unit.purge.facts_of import NOW, declared
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Room
 
@@ -95,10 +97,14 @@ def planned(live: TwoTopics, *overrides: str) -> Plan:
     )  # fmt: skip
 
 
+DECLARED = {key.topic: replace(declared(), glob=key.topic) for key in (A, B)}
+STANDARDS = Standards(DECLARED, LIFTABLE_GUARDS, most_partitions=100)
+
+
 def looked(live: TwoTopics, plan: Plan) -> Rechecked:
     assert all(p.free for p in plan.partitions)
     rows = [PartitionRow(*key, TARGET, "pending") for key in sorted(live.parts)]
-    return recheck(live, plan, rows, NOW)
+    return recheck(live, plan, rows, NOW, STANDARDS)
 
 
 @pytest.mark.parametrize("override", ["unread-by-group:g", "unread-by-group"])

@@ -14,7 +14,7 @@ from dashboard.clock import parse_duration
 from dashboard.errors import PlanError
 from dashboard.model import OffsetAtTime, TopicPartition
 from dashboard.purge.facts import PlanFacts
-from dashboard.purge.resolve import ResolvedTarget, resolve
+from dashboard.purge.resolve import History, ResolvedTarget, resolve
 from dashboard.purge.targets import Target, parse_target, read_offsets_json
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
@@ -22,11 +22,17 @@ CLAIMS = {0: {"fast": 80, "slow": 30}}
 
 
 class Times:
-    """Answers look-ups by time, and remembers what was asked."""
+    """Answers look-ups by time, and remembers what was asked; `ahead` the host's clock stands."""
 
-    def __init__(self, offset: int | None = None, error: str | None = None) -> None:
+    def __init__(
+        self, offset: int | None = None, error: str | None = None, ahead: float = 0.0
+    ) -> None:
         self.answer = OffsetAtTime(TOPIC, 0, offset, error)
         self.asked: list[datetime] = []
+        self.ahead = timedelta(seconds=ahead)
+
+    def controller_time(self) -> datetime:
+        return NOW - self.ahead
 
     def offsets_at(self, partitions: Any, at: datetime) -> dict[TopicPartition, OffsetAtTime]:
         self.asked.append(at)
@@ -35,7 +41,12 @@ class Times:
 
 def one(found: PlanFacts, target: str | Target, times: Times | None = None, **given: Any) -> Any:
     wanted = parse_target(target) if isinstance(target, str) else target
+    keeping, end = given.pop("keeping", None), given.pop("end", None)
+    history = History(
+        keeping or (lambda _: {}), lambda times: {} if end is None else dict.fromkeys(times, end)
+    )
     choices = {"chosen_groups": (), "waived": (), "declarations": {}, "now": NOW, **given}
+    choices["history"] = history
     return resolve(times or Times(), found, wanted, **choices)[KEY]  # type: ignore[arg-type]
 
 
@@ -69,19 +80,46 @@ def test_a_commit_below_the_log_start_leaves_nothing_to_delete() -> None:
 def test_the_replay_window_caps_every_kind_of_target(kind: str) -> None:
     window = {"declarations": {TOPIC: declared(timedelta(hours=6))}}
     times = Times(12)
-    found = one(facts(claims=CLAIMS), kind, times, **window)
+    found = one(facts(claims=CLAIMS), kind, times, end=100, **window)
     assert found == ResolvedTarget(12, "replay-window")
     assert times.asked == [NOW - timedelta(hours=6)]
+    older = one(facts(claims=CLAIMS), kind, Times(90), end=12, **window)
+    assert older == ResolvedTarget(12, "replay-window"), "the lower of the two"
 
 
-def test_a_window_without_records_caps_nothing() -> None:
-    window = {"declarations": {TOPIC: declared(timedelta(hours=6))}}
-    assert one(facts(claims=CLAIMS), "committed", Times(None), **window).offset == 30
+WINDOW = {"declarations": {TOPIC: declared(timedelta(hours=6))}}
+
+
+@pytest.mark.parametrize("times", [Times(None), Times(-1)])
+def test_records_that_all_bear_old_times_are_kept_by_when_they_were_written(times: Times) -> None:
+    """CreateTime: a look-up by time finds nothing, though all was written a minute ago."""
+    found = one(facts(claims=CLAIMS), "committed", times, end=20, **WINDOW)
+    assert found == ResolvedTarget(20, "replay-window")
+    assert one(facts(claims=CLAIMS), "keep:6h", times, end=20) == ResolvedTarget(20)
+
+
+def test_without_a_snapshot_as_old_as_the_window_its_start_is_not_known() -> None:
+    for kind in ("committed", "offset:90", "high-watermark"):
+        found = one(facts(claims=CLAIMS), kind, Times(90), **WINDOW)
+        assert found == ResolvedTarget(
+            None, problem="no kept snapshot is as old as the replay window"
+        )
+    assert one(facts(claims=CLAIMS), "keep:6h", Times(90)).problem == "no kept snapshot is 6h old"
+    assert one(facts(partition(7, 7, 7)), "committed", **WINDOW).offset == 7, "nothing to keep"
+
+
+@pytest.mark.parametrize(("ahead", "believed"), [(9, True), (11, False), (-3600, True)])
+def test_a_clock_that_runs_ahead_of_the_clusters_tells_no_age(ahead: float, believed: bool) -> None:
+    """It would take records for older than they are; one that stands behind only keeps more."""
+    for target, windows in (("committed", WINDOW), ("keep:6h", {}), ("retention", {})):
+        found = one(facts(claims=CLAIMS, configs=RETENTION), target, Times(20, ahead=ahead),
+                    end=20, keeping=Keeping(10), **windows)  # fmt: skip
+        assert (found.offset == 20) is believed
+        assert believed or "11 s ahead of the cluster's controller" in found.problem
 
 
 def test_a_window_that_cannot_be_read_gives_no_target() -> None:
-    window = {"declarations": {TOPIC: declared(timedelta(hours=6))}}
-    found = one(facts(claims=CLAIMS), "committed", Times(None, "NOT_LEADER"), **window)
+    found = one(facts(claims=CLAIMS), "committed", Times(None, "NOT_LEADER"), end=90, **WINDOW)
     assert found.offset is None
     assert "NOT_LEADER" in found.problem
 
@@ -121,7 +159,7 @@ def test_unreadable_offsets_give_no_target() -> None:
 @pytest.mark.parametrize("age", ["24h", "500ms"])
 def test_the_last_hours_are_kept_by_a_look_up_by_time(age: str) -> None:
     times = Times(70)
-    assert one(facts(claims=CLAIMS), f"keep:{age}", times) == ResolvedTarget(70)
+    assert one(facts(claims=CLAIMS), f"keep:{age}", times, end=90) == ResolvedTarget(70)
     assert times.asked == [NOW - parse_duration(age)]
 
 
@@ -207,14 +245,15 @@ def test_retention_needs_both_answers_where_both_limit() -> None:
 @given(
     st.sampled_from(["committed", "keep:24h", "keep:1KiB", "retention", "high-watermark"]),
     st.integers(-1, 120), st.one_of(st.none(), st.integers(0, 120)), st.integers(0, 100),
+    st.one_of(st.none(), st.integers(0, 120)),
 )  # fmt: skip
 def test_a_target_is_an_offset_at_or_past_the_log_start_or_a_reason(
-    target: str, by_time: int, by_size: int | None, start: int
+    target: str, by_time: int, by_size: int | None, start: int, end: int | None
 ) -> None:
     """-1 never leaks, whatever a look-up answers."""
     found = one(
         facts(partition(start), claims=CLAIMS, configs=RETENTION), target, Times(by_time),
-        keeping=Keeping(by_size),
+        keeping=Keeping(by_size), end=end,
     )  # fmt: skip
     assert (found.offset is None) == bool(found.problem)
     assert found.offset is None or found.offset >= start

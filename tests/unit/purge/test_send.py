@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.model import ReplicaOffsets, TopicPartition
+from dashboard.purge.lifting import Override
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 
@@ -81,8 +82,8 @@ def test_partitions_that_would_stall_a_wait_all_travel_apart_and_last(
 ) -> None:
     for part in room.live.parts.values():
         part.leader_id = 1
-    plan = room.plan()
-    room.live.parts[TopicPartition(TOPIC, 2)].isr = (1, 2)  # a follower behind
+    room.live.parts[TopicPartition(TOPIC, 2)].isr = (1, 2)  # a follower behind, and accepted so
+    plan = room.plan(overrides=(Override("under-replicated", None, "known", "ann", NOW),))
     replica_offsets = room.live.replica_offsets
 
     def one_hangs(partitions: Any, brokers: Any = None) -> Any:

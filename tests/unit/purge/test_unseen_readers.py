@@ -14,7 +14,7 @@ import pytest
 
 from dashboard.collect_tables import to_arrow
 from dashboard.metrics.topic_bytes import BYTES_OUT
-from dashboard.purge.guards import judge
+from dashboard.purge.guards import findings
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.preview import preview
 from dashboard.purge.readings import Sample, readings, topic_readings
@@ -148,14 +148,12 @@ def test_a_declaration_does_not_silence_the_suspicion() -> None:
     assert row["bytes_out_an_hour"] == 16 * MIB
 
 
-def test_before_sending_it_is_not_asked_again_and_without_target_not_at_all() -> None:
-    over = judge(
-        facts(claims={0: {"a": 80}}, readings={TOPIC: SUSPECT}),
+def test_where_nothing_is_deleted_no_reader_is_suspected() -> None:
+    found = findings(
+        facts(claims={0: {"a": 80}}, readings={TOPIC: SUSPECT}), {KEY: ResolvedTarget(0)},
         waived=(), declarations={TOPIC: declared()}, most_partitions=9, planned_partitions=1,
     )  # fmt: skip
-    seen = over.facts.partitions[KEY]
-    assert over.data_findings(seen, ResolvedTarget(50)) == []
-    assert over.findings(KEY, ResolvedTarget(0)) == []
+    assert found == {KEY: []}
 
 
 def test_what_nobody_measured_is_told_and_guards_nothing() -> None:

@@ -16,6 +16,7 @@ from dashboard.purge import receipt as receipts
 from dashboard.purge import wait_outcomes
 from dashboard.purge.journal_pack import unpack
 from dashboard.purge.journal_rows import PartitionRow, WaitForecast
+from dashboard.purge.lifting import Override
 from dashboard.purge.recheck import recheck
 from dashboard.purge.run_waits import expected
 from tests.unit.purge.facts_of import NOW, TOPIC
@@ -159,11 +160,11 @@ def test_a_leader_that_moves_its_log_is_expected_to_run_into_the_timeout(room: R
         ]
         return replace(seen, replicas=(*seen.replicas, *copies))
 
-    plan = room.plan()
     room.live.log_dirs = moving  # type: ignore[method-assign]
+    plan = room.plan(overrides=(Override("leader-log-dir-move", None, "known", "ann", NOW),))
     rows = room.journal.partitions(room.queue(plan))
     sample = receipts.measure(room.live, list(room.live.parts), NOW)
-    facts = recheck(room.live, plan, rows, NOW).allowed
+    facts = recheck(room.live, plan, rows, NOW, room.standards).allowed
     polls = {1: 500, 2: 500, 3: 500}
     found = expected(room.live, facts, sample, polls, 10_000, now=room.clock, sleep=_never)
     assert {key.partition: wait.cause for key, wait in found.items()} == {
@@ -176,8 +177,8 @@ def _never(seconds: float) -> None:
 
 
 def test_followers_out_of_sync_are_looked_at_twice_before_they_are_judged(room: Room) -> None:
-    plan = room.plan()
     room.live.parts[TopicPartition(TOPIC, 0)].isr = (1, 2)
+    plan = room.plan(overrides=(Override("under-replicated", None, "known", "ann", NOW),))
     before = room.clock.now
     view = room.carry_out(plan)
     forecast = view.partitions[0].wait_forecast

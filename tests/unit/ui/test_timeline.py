@@ -15,7 +15,7 @@ def line(kind: str, **body: Any) -> Any:
 
 def test_a_queued_run_tells_what_was_waived_and_lifted() -> None:
     found = line(
-        "queued", who="ann", mode="wait-all", typed="purge 1 topics on prod",
+        "queued", who="ann", mode="wait-all", typed="purge orders on prod",
         partitions=[["orders", 0, 40]], waivers=[{"group_id": "dead", "reason": "gone since May"}],
         overrides=[{"name": "over-limit", "reason": "asked the team"}],
     )  # fmt: skip

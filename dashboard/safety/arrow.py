@@ -60,6 +60,13 @@ def without(numbers: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> np
     return left[first]
 
 
+def without_rows(table: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows of a short table whose values under `names` are no row of the others."""
+    known = {tuple(row.values()) for row in others.select(list(names)).to_pylist()}
+    kept = [tuple(row.values()) not in known for row in table.select(list(names)).to_pylist()]
+    return table.filter(pa.array(kept, pa.bool_()))
+
+
 def in_order(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """The table sorted by these columns, nulls last; as it is where it is in order already.
 

@@ -1,0 +1,78 @@
+"""Where logs ended some time ago, as kept snapshots show it: records below are at least that old.
+
+A record's own time may be its producer's word (CreateTime), so that a look-up by time does not tell
+when it was written; a snapshot that saw the end of the log does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+
+from dashboard.errors import StoreError
+from dashboard.safety.arrow import column, looked_up
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
+
+LOG_ENDS = pa.schema(
+    [("topic_no", pa.int32()), ("partition", pa.int32()), ("high_watermark", pa.int64())]
+)
+# Clocks of hosts that keep time by NTP differ by milliseconds.
+CLOCKS_AGREE = timedelta(seconds=10)
+
+
+def log_ends(cluster: ClusterStore, before: datetime, topics: pa.Table) -> pa.Table:
+    """LOG_ENDS in the newest readable snapshot taken at `before` or earlier; none: no rows.
+
+    `topics`: topic_no, topic and topic_id as they are now; one that was recreated since, or has no
+    id (brokers before 2.8), has no rows.
+    """
+    for snapshot_id in taken_before(cluster, before):
+        with suppress(StoreError):  # damaged, or pruned meanwhile: an older one bounds it too
+            return _ends(cluster, snapshot_id, topics)
+    return LOG_ENDS.empty_table()
+
+
+def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:
+    """The kept snapshots taken at `limit` or earlier, newest first.
+
+    One that was taken while its host's clock was wrong is left out: nobody knows how old it is.
+    """
+    for snapshot_id in reversed(cluster.ids("snapshots")):
+        # Ids begin with the time: only those that can qualify are opened.
+        if snapshot_id[:15] <= f"{limit:%Y%m%dT%H%M%S}":
+            try:
+                manifest = cluster.manifest("snapshots", snapshot_id)
+            except StoreError:  # damaged, or pruned meanwhile
+                continue
+            in_step = f"{manifest.taken_at:%Y%m%dT%H%M%S}" == snapshot_id[:15]
+            if in_step and manifest.taken_at <= limit and clock_was_right(manifest):
+                yield snapshot_id
+
+
+def clock_was_right(snapshot: Manifest) -> bool:
+    """Whether the clock of the host that took it agreed with the cluster's controller then.
+
+    Snapshots of controllers that tell no time, and of earlier versions, are believed.
+    """
+    ahead = snapshot.details.get("clock_ahead_seconds")
+    return ahead is None or abs(float(ahead)) <= CLOCKS_AGREE.total_seconds()
+
+
+def _ends(cluster: ClusterStore, snapshot_id: str, topics: pa.Table) -> pa.Table:
+    today: Mapping[tuple[str, str], int] = {
+        (row["topic"], row["topic_id"]): row["topic_no"]
+        for row in topics.select(["topic_no", "topic", "topic_id"]).to_pylist()
+        if row["topic_id"] is not None
+    }
+    before = cluster.read("snapshots", snapshot_id, "topics", ["topic_no", "topic", "topic_id"])
+    number = [today.get((row["topic"], row["topic_id"])) for row in before.to_pylist()]
+    ends = cluster.read("snapshots", snapshot_id, "partitions", LOG_ENDS.names)
+    numbers = looked_up(
+        column(ends, "topic_no"), column(before, "topic_no"), pa.array(number, pa.int32())
+    )
+    renumbered = pa.table([numbers, ends["partition"], ends["high_watermark"]], schema=LOG_ENDS)
+    return renumbered.filter(numbers.is_valid())

@@ -1,0 +1,68 @@
+"""What settings and the store say now: a plan is judged by it again, not by its own text.
+
+A plan is a file: whoever edits and seals it anew has a right hash. So what it was judged by when it
+was made counts no more when it is queued, approved and sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dashboard.errors import StoreError
+from dashboard.purge import memory
+from dashboard.purge.facts import PlanFacts
+from dashboard.purge.resolve import History
+from dashboard.purge.unseen_readers import TopicReading
+from dashboard.settings import Settings, TopicDeclaration
+from dashboard.snapshots import ClusterStore
+
+
+@dataclass(frozen=True)
+class Standards:
+    """Declarations by topic, the guards that may be lifted, the limit of one run, and the store.
+
+    `readings`: what brokers' metrics tell of unseen readers.
+    """
+
+    declarations: Mapping[str, TopicDeclaration]
+    liftable: Collection[str]
+    most_partitions: int
+    store: ClusterStore | None = None
+    readings: Mapping[str, TopicReading] = field(default_factory=dict)
+
+    def history(self, facts: PlanFacts) -> History:
+        """What kept snapshots tell; nothing without a store."""
+        return History() if self.store is None else memory.history(self.store, facts)
+
+
+def standards(
+    settings: Settings, store: ClusterStore, topics: Collection[str], now: datetime
+) -> Standards:
+    """The standards for a plan over `topics`. Raises SettingsError, StoreError."""
+    return Standards(
+        declarations=memory.declarations(settings, store, topics),
+        liftable=settings.purge.liftable_guards,
+        most_partitions=settings.purge.most_partitions,
+        store=store,
+        readings=readings(store, topics, now),
+    )
+
+
+def readings(
+    store: ClusterStore, topics: Collection[str], now: datetime
+) -> dict[str, TopicReading]:
+    """What kept broker metrics tell of each topic; {} where no snapshot has any."""
+    if not any(_has_metrics(store, name) for name in reversed(store.ids("snapshots"))):
+        return {}
+    from dashboard.purge.readings import topic_readings  # loads pandas: half a second
+
+    return topic_readings(store, topics, now)
+
+
+def _has_metrics(store: ClusterStore, snapshot: str) -> bool:
+    with suppress(StoreError):  # damaged or pruned meanwhile: others tell
+        return bool(store.manifest("snapshots", snapshot).tables.get("broker_metrics"))
+    return False

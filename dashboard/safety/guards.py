@@ -1,0 +1,303 @@
+"""Which guards stand on a partition and target: the one judgement, over whole columns.
+
+The analysis asks it of a snapshot, planning and the re-check before sending of live reads, the
+simulation of policies of the past. Texts are in `guard_texts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.guard_texts import guard
+from dashboard.safety import standing as places_of
+from dashboard.safety.arrow import column, field, listed
+from dashboard.safety.standing import Standing
+
+GUARDS = pa.list_(
+    pa.struct([("name", pa.string()), ("reason", pa.string()), ("lift", pa.string())])
+)
+FINDINGS = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("name", pa.string()),
+        ("reason", pa.string()),
+        ("lift", pa.string()),
+        ("group_id", pa.string()),
+    ]
+)
+_MARK = "\x00"
+_NOBODY = "No group has committed an offset on this partition"
+_WHO = {
+    places_of.SKIPPED: ("Group ", " has committed no offset on this partition"),
+    places_of.GONE: ("The last known offset of group ", " is gone"),
+    places_of.PATTERN: ("Group ", " subscribes by a pattern that takes this topic in, and has "
+                        "committed no offset here"),
+    places_of.OTHER_LOG: ("The last known offset of group ", " is not of this log"),
+    places_of.ANYWHERE: ("Members of group ", " may read any topic"),
+}  # fmt: skip
+
+
+def findings(
+    rows: pa.Table,
+    groups: Standing,
+    incomplete: Sequence[str] = (),
+    offset_errors: pa.Table | None = None,
+) -> pa.Table:
+    """Every guard of each row: FINDINGS, by row and then in one fixed order; the group is null
+    where a guard speaks of none.
+
+    `rows`: topic, is_system, cleanup_policy, readers_declared, restore_declared,
+    remote_storage, unclean_election of the topic; leader_id, log_start_offset,
+    last_stable_offset, high_watermark, behind_brokers, adding, removing, leader_moves_to of the
+    partition; target_offset (null: none is known) and target_problem (why it cannot be, null: no
+    group's offset tells one). `groups` stand on the same rows. `incomplete`
+    are reasons why the group list may lack a reader, `offset_errors` (row, why) offsets that
+    could not be read.
+    """
+    found = _Found(rows)
+    _add_topic_guards(found, incomplete, offset_errors)
+    _add_without_target(found, groups)
+    # A target at or below the log start deletes nothing, so only the topic's nature matters.
+    deletes = pc.greater(rows["target_offset"], pc.fill_null(rows["log_start_offset"], -1))
+    found.only(pc.fill_null(deletes, False))
+    _add_reader_guards(found, groups)
+    _add_moment_guards(found, groups)
+    return found.table()
+
+
+def as_lists(found: pa.Table, rows: int) -> pa.Array:
+    """One list of `{name, reason, lift}` per row, never null, from `findings`."""
+    counts = np.bincount(found["row"].to_numpy(), minlength=rows)
+    ends = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    structs = pa.StructArray.from_arrays(
+        [column(found, name) for name in ("name", "reason", "lift")],
+        fields=list(GUARDS.value_type),
+    )
+    return pa.ListArray.from_arrays(pa.array(ends), structs)
+
+
+class _Found:
+    """Guards in the order in which they are found; one row's keep that order."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self.chosen = np.ones(rows.num_rows, dtype=bool)
+        self._parts: list[pa.Table] = []
+
+    def only(self, mask: pa.ChunkedArray) -> None:
+        """From now on guards stand on the rows where `mask` is true alone."""
+        self.chosen &= np.asarray(mask.to_numpy(), dtype=bool)
+
+    def add(self, name: str, mask: pa.ChunkedArray, **facts: pa.ChunkedArray | pa.Scalar) -> None:
+        """A guard on every row where `mask` is true, its facts from columns or for all alike."""
+        at = pc.indices_nonzero(pc.fill_null(mask, False)).cast(pa.int64())
+        self.add_at(name, at, **{fact: _chosen(of, at) for fact, of in facts.items()})
+
+    def add_at(
+        self,
+        name: str,
+        at: pa.Array,
+        group_id: pa.Array | None = None,
+        **facts: pa.Array | pa.Scalar,
+    ) -> None:
+        """A guard on each row of `at`, facts beside it; `group_id`: the group it speaks of."""
+        if group_id is not None:
+            facts = {"group_id": group_id, **facts}
+        spoken_of = pa.nulls(len(at), pa.string()) if group_id is None else group_id
+        at, spoken_of, facts = self._kept(at, spoken_of, facts)
+        if not len(at):
+            return
+        text = guard(name, **{fact: f"{_MARK}{fact}{_MARK}" for fact in facts})
+        values = [
+            at,
+            pa.repeat(name, len(at)),
+            _filled(text.reason, facts, len(at)),
+            _filled(text.lift, facts, len(at)),
+            spoken_of,
+        ]
+        self._parts.append(pa.table([_whole(v) for v in values], schema=FINDINGS))
+
+    def _kept(
+        self, at: pa.Array, group_id: pa.Array, facts: dict[str, pa.Array | pa.Scalar]
+    ) -> tuple[pa.Array, pa.Array, dict[str, pa.Array | pa.Scalar]]:
+        stays = self.chosen[at.to_numpy(zero_copy_only=False)]
+        if stays.all():
+            return at, group_id, facts
+        mask = pa.array(stays)
+        kept = {n: v if isinstance(v, pa.Scalar) else v.filter(mask) for n, v in facts.items()}
+        return at.filter(mask), group_id.filter(mask), kept
+
+    def table(self) -> pa.Table:
+        """All of them, by row."""
+        if not self._parts:
+            return FINDINGS.empty_table()
+        every = pa.concat_tables(self._parts).combine_chunks()
+        order = np.argsort(every["row"].to_numpy(), kind="stable")
+        return every.take(pa.array(order)).combine_chunks()
+
+
+def _add_topic_guards(
+    found: _Found, incomplete: Sequence[str], offset_errors: pa.Table | None
+) -> None:
+    rows = found.rows
+    reasons: dict[int, list[str]] = {}
+    if offset_errors is not None:
+        for row in offset_errors.to_pylist():
+            reasons.setdefault(row["row"], []).append(row["why"])
+    whys = ["; ".join([*incomplete, *reasons.get(at, ())]) for at in sorted(reasons)]
+    found.add_at(
+        "groups-incomplete", pa.array(sorted(reasons), pa.int64()), why=pa.array(whys, pa.string())
+    )
+    if incomplete:
+        rest = np.setdiff1d(np.arange(rows.num_rows), np.array(sorted(reasons), dtype=np.int64))
+        why = pa.scalar("; ".join(incomplete))
+        found.add_at("groups-incomplete", pa.array(rest, pa.int64()), why=why)
+    found.add("system-topic", rows["is_system"], topic=rows["topic"])
+    policy = rows["cleanup_policy"]
+    kept = pc.invert(pc.match_substring(policy, "delete"))
+    found.add("not-deletable", kept, topic=rows["topic"], policy=policy)
+
+
+def _add_without_target(found: _Found, groups: Standing) -> None:
+    """No target is known: because of what could not be read, or since nobody's offset tells one."""
+    rows, problem = found.rows, found.rows["target_problem"]
+    unknown = rows["target_offset"].is_null()
+    found.add("target-unresolved", pc.and_(unknown, problem.is_valid()), why=problem)
+    untold = pc.and_(unknown, problem.is_null())
+    found.add("no-committed-offset", untold, who=pa.scalar(_NOBODY))
+    beyond = groups.unplaced.filter(pc.equal(groups.unplaced["kind"], places_of.PAST_END))
+    there = column(rows, "target_offset").is_null().take(column(beyond, "row"))
+    _add_past_end(found, beyond.filter(there))
+
+
+def _add_reader_guards(found: _Found, groups: Standing) -> None:
+    """Records may be lost that somebody still wants."""
+    rows = found.rows
+    target, stable = rows["target_offset"], rows["last_stable_offset"]
+    found.add(
+        "beyond-last-stable-offset",
+        pc.fill_null(pc.greater(target, stable), True),
+        target_offset=target,
+        last_stable_offset=pc.fill_null(stable.cast(pa.string()), "unknown"),
+    )
+    _add_unread(found, groups)
+    nobody = pa.chunked_array([pc.invert(groups.has_readers)])
+    found.add("no-committed-offset", nobody, who=pa.scalar(_NOBODY))
+    _add_unplaced(found, groups)
+    share = groups.unread_share
+    found.add_at(
+        "share-group", column(share, "row"), column(share, "group_id"), why=column(share, "why")
+    )
+
+
+def _add_unplaced(found: _Found, groups: Standing) -> None:
+    unplaced = groups.unplaced
+
+    def of(kind: int) -> pa.Table:
+        return unplaced.filter(pc.equal(unplaced["kind"], kind))
+
+    members = of(places_of.ASSIGNED)
+    found.add_at("members-without-commits", column(members, "row"), column(members, "group_id"))
+    for kind, (before, after) in _WHO.items():
+        own = of(kind)
+        who = pc.binary_join_element_wise(before, column(own, "group_id"), after, "")
+        found.add_at("no-committed-offset", column(own, "row"), column(own, "group_id"), who=who)
+    _add_past_end(found, of(places_of.PAST_END))
+
+
+def _add_past_end(found: _Found, own: pa.Table) -> None:
+    at, group = column(own, "row"), column(own, "group_id")
+    offset = column(own, "offset").cast(pa.string())
+    end = column(found.rows, "high_watermark").take(at).cast(pa.string())
+    who = pc.binary_join_element_wise(
+        "Group ", group, " committed ", offset, ", past the end of the log (", end, ")", ""
+    )
+    found.add_at("no-committed-offset", at, group, who=who)
+
+
+def _add_unread(found: _Found, groups: Standing) -> None:
+    at, position = groups.placed_at
+    committed, group = field(position, "committed_offset"), field(position, "group_id")
+    target = column(found.rows, "target_offset").take(at)
+    start = pc.max_element_wise(committed, column(found.rows, "log_start_offset").take(at))
+    unread = pc.fill_null(pc.less(committed, target), False)
+    found.add_at(
+        "unread-by-group",
+        at.cast(pa.int64()).filter(unread),
+        group.filter(unread),
+        committed_offset=committed.filter(unread),
+        target_offset=target.filter(unread),
+        records=pc.subtract(target, start).filter(unread),
+    )
+
+
+def _add_moment_guards(found: _Found, groups: Standing) -> None:
+    """Nobody has vouched for the topic's readers, or this is a bad moment."""
+    rows = found.rows
+    topic, behind, move = rows["topic"], rows["behind_brokers"], rows["leader_moves_to"]
+    found.add("readers-undeclared", pc.invert(rows["readers_declared"]), topic=topic)
+    _add_restorers(found, groups)
+    found.add("remote-storage", rows["remote_storage"], topic=topic)
+    brokers = listed(column(rows, "behind_brokers"), "broker ", " and broker ")
+    found.add("under-replicated", pc.greater(pc.list_value_length(behind), 0), brokers=brokers)
+    adding, removing = (listed(column(rows, n), "[", ", ", "]") for n in ("adding", "removing"))
+    found.add("reassigning", _chunked(adding.is_valid()), adding=adding, removing=removing)
+    found.add("leader-log-dir-move", move.is_valid(), broker_id=rows["leader_id"], log_dir=move)
+    found.add("unclean-election-enabled", rows["unclean_election"], topic=topic)
+
+
+def _add_restorers(found: _Found, groups: Standing) -> None:
+    """A table's source may be its own changelog (reuse.ktable.source.topics), whatever its
+    cleanup policy: its application restores from records that its group has committed.
+    """
+    rows = found.rows
+    declared, topic, policy = rows["restore_declared"], rows["topic"], rows["cleanup_policy"]
+    named = pc.ends_with(topic, "-changelog")
+    both = pc.and_(pc.match_substring(policy, "compact"), pc.match_substring(policy, "delete"))
+    both = pc.and_(pc.fill_null(both, False), pc.invert(declared))
+    why = pc.case_when(
+        pc.make_struct(named, both),
+        "its name ends with -changelog",
+        "it is compacted, as the source of a table is",
+    )
+    found.add("changelog-source", why.is_valid(), topic=topic, why=why)
+    at, app = column(groups.restorers, "row"), column(groups.restorers, "group_id")
+    names = column(rows, "topic").take(at)
+    # An application reads its own repartition topics once, and restores nothing from them.
+    own = [
+        name.startswith(f"{group}-") and name.endswith("-repartition")
+        for name, group in zip(names.to_pylist(), app.to_pylist(), strict=True)
+    ]
+    stands = pc.and_(
+        pc.invert(pa.array(own, pa.bool_())), pc.invert(column(rows, "restore_declared").take(at))
+    )
+    at, app, names = (values.filter(stands) for values in (at, app, names))
+    why = pc.binary_join_element_wise("Kafka Streams application ", app, " reads it", "")
+    found.add_at("changelog-source", at, app, topic=names, why=why)
+
+
+def _chunked(values: pa.Array) -> pa.ChunkedArray:
+    return pa.chunked_array([values])
+
+
+def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _chosen(fact: pa.ChunkedArray | pa.Array | pa.Scalar, at: pa.Array) -> pa.Array | pa.Scalar:
+    return fact if isinstance(fact, pa.Scalar) else fact.take(at)
+
+
+def _filled(text: str, facts: dict[str, pa.Array | pa.Scalar], length: int) -> pa.Array:
+    # Between two marks stands a fact's name, so the odd pieces are names.
+    pieces = [
+        facts[piece].cast(pa.string()) if index % 2 else piece
+        for index, piece in enumerate(text.split(_MARK))
+    ]
+    if not any(isinstance(piece, (pa.Array, pa.ChunkedArray)) for piece in pieces):
+        return pa.repeat("".join(map(str, pieces)), length)
+    return pc.binary_join_element_wise(*pieces, "")

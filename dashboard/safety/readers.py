@@ -1,0 +1,225 @@
+"""Which groups may read which topic, as far as members, subscriptions and offsets show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.guard_texts import share_why
+from dashboard.model import REBALANCING
+from dashboard.safety.arrow import STRINGS, column, field, looked_up, unfolded, without_rows
+
+GROUPS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("type", pa.string()),
+        ("state", pa.string()),
+        ("members", pa.int32()),
+        ("assigned", pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))),
+        ("error", pa.string()),
+        ("subscribed", STRINGS),
+        ("patterns", STRINGS),
+        ("is_streams", pa.bool_()),
+    ]
+)
+_PAIRS = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string())])
+_BY_PATTERN = pa.schema([*_PAIRS, ("pattern", pa.string())])
+_REACH = pa.schema([*_PAIRS, ("why", pa.string()), ("known", pa.bool_())])
+_ASSIGNED = pa.schema(
+    [("topic_no", pa.int32()), ("partition", pa.int32()), ("group_id", pa.string())]
+)
+
+
+def is_telling(kind: str | None, state: str, members: int | None, is_streams: bool) -> bool:
+    """Whether a group's offsets tell what it may read, besides how far: those `readers` needs."""
+    return kind == "share" or is_streams or members is None or state in REBALANCING
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Who may read what; waived groups are left out, topics are numbers of the `topics` table.
+
+    `members`: topic_no and group_id of what members read or ask for, share groups aside;
+    `patterns`: those that a subscription's regular expression alone brings in, with it;
+    `assigned`: the partitions that members have; `share`: topic_no (null: any topic), group_id,
+    why it may want records there, and whether its topics are known at all; `anywhere`: groups
+    that may read any topic, since nobody can tell; `restless`: groups with members, and the
+    topics they may read without an offset that shows where (topic_no null: any);
+    `streams`: topic_no and group_id of Kafka Streams applications.
+    """
+
+    members: pa.Table
+    patterns: pa.Table
+    assigned: pa.Table
+    share: pa.Table
+    anywhere: pa.Array
+    restless: pa.Table
+    streams: pa.Table
+
+
+def readers(
+    groups: pa.Table,
+    offsets: pa.Table,
+    topics: pa.Table,
+    waived: Collection[str] = (),
+) -> Readers:
+    """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no and topic.
+
+    `offsets`: topic_no, group_id, where groups have offsets at the same moment, of all topics of
+    the cluster (topic_no null for those that are not among `topics`): committed ones, and the
+    start offsets of share groups, also where they have not begun.
+    """
+    groups = _without(groups, waived)
+    offsets = _without(offsets, waived)
+    is_share = pc.fill_null(pc.equal(groups["type"], "share"), False)
+    plain, share = groups.filter(pc.invert(is_share)), groups.filter(is_share)
+    members = _members(plain, topics)
+    patterns = _patterns(plain, topics, members)
+    return Readers(
+        members=members,
+        patterns=patterns,
+        assigned=_assigned(plain, topics),
+        share=_share(share, offsets, topics),
+        anywhere=_anywhere(plain, offsets),
+        restless=_restless(plain, topics, patterns),
+        streams=_streams(plain, offsets, members),
+    )
+
+
+@lru_cache(maxsize=65536)
+def pattern_matches(pattern: str, topic: str) -> bool:
+    """Whether a subscription's regular expression takes the topic in, by its whole name.
+
+    Brokers match with RE2/J (KIP-848, SubscribedTopicRegex). One that Python does not read the
+    same way is taken to match: a reader too many costs a question, one too few costs records.
+    """
+    try:
+        return re.fullmatch(pattern, topic) is not None
+    except (re.error, RecursionError, OverflowError):
+        return True
+
+
+def _without(table: pa.Table, waived: Collection[str]) -> pa.Table:
+    if not waived:
+        return table
+    names = pa.array(sorted(waived), pa.string())
+    return table.filter(pc.invert(pc.is_in(table["group_id"], value_set=names)))
+
+
+def _pairs(topic: pa.Array, group_id: pa.Array, topics: pa.Table) -> pa.Table:
+    """Each pair once, of the topics that are known."""
+    number = looked_up(topic, column(topics, "topic"), column(topics, "topic_no"))
+    found = pa.table([number, group_id], schema=_PAIRS).filter(number.is_valid())
+    return found.group_by(_PAIRS.names).aggregate([])
+
+
+def _members(groups: pa.Table, topics: pa.Table) -> pa.Table:
+    names = column(groups, "group_id")
+    of, at = unfolded(column(groups, "assigned"))
+    asking, asked = unfolded(column(groups, "subscribed"))
+    topic = pa.concat_arrays([field(at, "topic"), asked])
+    return _pairs(topic, names.take(pa.concat_arrays([of, asking])), topics)
+
+
+def _assigned(groups: pa.Table, topics: pa.Table) -> pa.Table:
+    of, at = unfolded(column(groups, "assigned"))
+    number = looked_up(field(at, "topic"), column(topics, "topic"), column(topics, "topic_no"))
+    names = column(groups, "group_id").take(of)
+    found = pa.table([number, field(at, "partition"), names], schema=_ASSIGNED)
+    return found.filter(number.is_valid())
+
+
+def _patterns(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Table:
+    """A topic that is new to a group's members is theirs as soon as they look again."""
+    of, pattern = unfolded(column(groups, "patterns"))
+    names = column(groups, "group_id").take(of)
+    rows = [
+        {"topic_no": number, "group_id": group_id, "pattern": text}
+        for group_id, text in sorted(set(zip(names.to_pylist(), pattern.to_pylist(), strict=True)))
+        for number, topic in zip(
+            topics["topic_no"].to_pylist(), topics["topic"].to_pylist(), strict=True
+        )
+        if pattern_matches(text, topic)
+    ]
+    found = pa.Table.from_pylist(rows, schema=_BY_PATTERN)
+    return without_rows(found, members, _PAIRS.names)
+
+
+def _share(share: pa.Table, offsets: pa.Table, topics: pa.Table) -> pa.Table:
+    """Where each share group may want records: where it has a start offset, or a member reads.
+
+    One whose topics cannot be read counts for every topic. Without members it keeps its offsets.
+    """
+    if not share.num_rows:
+        return _REACH.empty_table()
+    own = offsets.filter(pc.is_in(offsets["group_id"], value_set=share["group_id"]))
+    elsewhere = set(own["group_id"].to_pylist())
+    started = own.select(_PAIRS.names).filter(own["topic_no"].is_valid())
+    pairs = pa.concat_tables([started.cast(_PAIRS), _members(share, topics)])
+    by_group: dict[str, set[int]] = {}
+    for row in pairs.to_pylist():
+        by_group.setdefault(row["group_id"], set()).add(row["topic_no"])
+    rows: list[dict[str, object]] = []
+    for group in share.select(["group_id", "assigned", "subscribed", "error"]).to_pylist():
+        reads = by_group.get(group["group_id"], set())
+        told = reads or group["group_id"] in elsewhere or group["assigned"] or group["subscribed"]
+        known = bool(told) and not group["error"]
+        why = share_why(reads_topic=known, error=group["error"])
+        where: Iterable[int | None] = sorted(reads) if known else [None]
+        rows += [
+            {"topic_no": at, "group_id": group["group_id"], "why": why, "known": known}
+            for at in where
+        ]
+    return pa.Table.from_pylist(rows, schema=_REACH)
+
+
+def _anywhere(groups: pa.Table, offsets: pa.Table) -> pa.Array:
+    """Groups that may read any topic: nobody can tell what, and they committed on none.
+
+    Their members are unknown, or wait for partitions and do not say of which topics.
+    """
+    waiting = pc.and_(
+        pc.is_in(groups["state"], value_set=pa.array(sorted(REBALANCING))), _topicless(groups)
+    )
+    unknown = pc.or_(groups["members"].is_null(), waiting)
+    names = groups["group_id"].filter(unknown)
+    found = pc.unique(names.filter(pc.invert(pc.is_in(names, value_set=offsets["group_id"]))))
+    return found.take(pc.sort_indices(found))
+
+
+def _topicless(groups: pa.Table) -> pa.Array:
+    """Groups whose members name no topic at all."""
+    counts = [pc.fill_null(pc.list_value_length(groups[n]), 0) for n in _NAMING]
+    return pc.equal(pc.add(pc.add(counts[0], counts[1]), counts[2]), 0)
+
+
+_NAMING = ("assigned", "subscribed", "patterns")
+
+
+def _restless(groups: pa.Table, topics: pa.Table, patterns: pa.Table) -> pa.Table:
+    """Groups with members, by topic: these may have started over where their offset is gone.
+
+    While a group rebalances its members have no partitions, and may name no topic.
+    """
+    alive = groups.filter(pc.fill_null(pc.not_equal(groups["members"], 0), True))
+    anything = alive.filter(_topicless(alive))["group_id"]
+    nowhere = pa.table([pa.nulls(len(anything), pa.int32()), anything], schema=_PAIRS)
+    return pa.concat_tables([_members(alive, topics), patterns.select(_PAIRS.names), nowhere])
+
+
+def _streams(groups: pa.Table, offsets: pa.Table, members: pa.Table) -> pa.Table:
+    """Topics that a Kafka Streams application reads: a table's source is its own changelog."""
+    own = pc.fill_null(groups["is_streams"], False)
+    names = groups["group_id"].filter(own)
+    if not len(names):
+        return _PAIRS.empty_table()
+    pairs = pa.concat_tables([members, offsets.select(_PAIRS.names).cast(_PAIRS)])
+    pairs = pairs.filter(
+        pc.and_(pc.is_in(pairs["group_id"], value_set=names), pairs["topic_no"].is_valid())
+    )
+    return pairs.group_by(_PAIRS.names).aggregate([])

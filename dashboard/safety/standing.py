@@ -1,0 +1,353 @@
+"""How far each group has read each partition, and whose place there nobody can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.safety.arrow import column, looked_up, places, without
+from dashboard.safety.readers import Readers
+
+Ints = npt.NDArray[np.int64]
+
+POSITIONS = pa.list_(pa.struct([("committed_offset", pa.int64()), ("group_id", pa.string())]))
+COMMITS = pa.schema(
+    [
+        ("topic_no", pa.int32()),
+        ("partition", pa.int32()),
+        ("group_id", pa.string()),
+        ("topic_id", pa.string()),
+        ("committed_offset", pa.int64()),
+        ("remembered", pa.bool_()),
+    ]
+)
+# Why a group's place is unknown: what `Standing.unplaced` tells, in the order of its guards.
+ASSIGNED, SKIPPED, GONE, PAST_END, PATTERN, OTHER_LOG, ANYWHERE = range(7)
+_UNPLACED = pa.schema(
+    [("row", pa.int64()), ("kind", pa.int8()), ("group_id", pa.string()), ("offset", pa.int64())]
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where groups stand on each partition; waived groups are left out.
+
+    `positions` (POSITIONS): the offsets that tell how far a group has read, lowest first; then
+    its first two entries. `unplaced`: row, kind (above), group_id and, past the log's end, the
+    offset. `unread_share`: row, group_id, why of share groups without a place. `restorers`: row and
+    group_id of Kafka Streams applications that read the topic. `has_readers`: whether any group
+    at all is known to read the row's topic.
+    """
+
+    positions: pa.Array
+    first_group: pa.Array
+    first_offset: pa.Array
+    second_offset: pa.Array
+    unplaced: pa.Table
+    unread_share: pa.Table
+    restorers: pa.Table
+    has_readers: pa.Array
+
+    @cached_property
+    def placed_at(self) -> tuple[pa.Array, pa.Array]:
+        """The row of each position, and the positions as structs."""
+        return pc.list_parent_indices(self.positions), pc.list_flatten(self.positions)
+
+
+def tells(committed: pa.Array, same_topic: pa.Array, high_watermark: pa.Array) -> pa.Array:
+    """Whether an offset can have been committed on the log as it is now: the rule of every reader.
+
+    Nobody has read past the end of a log: an offset above the high watermark was committed on
+    records that are gone (a lost disk, an unclean election, a topic made anew), or set by hand.
+    Brokers accept such offsets and list them for ever. `same_topic`: the offset's topic id is
+    today's (KIP-516), or one of them is not known. The high watermark must have been read after
+    the offset. null: the end of the log is not known, and then nothing is purged.
+    """
+    below = pc.fill_null(pc.less_equal(committed, high_watermark), True)
+    return pc.and_(pc.and_(committed.is_valid(), pc.fill_null(same_topic, True)), below)
+
+
+def standing(
+    partitions: pa.Table,
+    commits: pa.Table,
+    topics: pa.Table,
+    who: Readers,
+    waived: Collection[str] = (),
+) -> Standing:
+    """Who stands where. `partitions`: topic_no, partition, high_watermark; `commits`: COMMITS,
+    one row per group and partition, of these topics; `topics`: topic_no, topic_id.
+
+    A remembered offset counts as a live one does; that of a group with members that may have
+    started over is still its lowest bound, and its place is unknown besides.
+    """
+    return _Judged(partitions, commits, topics, who, waived).standing()
+
+
+class _Judged:
+    """The steps of `standing`; pairs of a row (or topic) and a group are one number each."""
+
+    def __init__(
+        self,
+        partitions: pa.Table,
+        commits: pa.Table,
+        topics: pa.Table,
+        who: Readers,
+        waived: Collection[str],
+    ) -> None:
+        if waived:
+            names = pa.array(sorted(waived), pa.string())
+            commits = commits.filter(pc.invert(pc.is_in(commits["group_id"], value_set=names)))
+        self.who, self.count = who, partitions.num_rows
+        self.where = places(column(partitions, "topic_no"), column(partitions, "partition"))
+        self.topic = column(partitions, "topic_no")
+        self.ends = column(partitions, "high_watermark")
+        self.names, ranks = _ranked(
+            column(commits, "group_id"), column(who.members, "group_id"),
+            column(who.patterns, "group_id"), column(who.assigned, "group_id"),
+            column(who.restless, "group_id"), column(who.share, "group_id"), who.anywhere,
+            column(who.streams, "group_id"),
+        )  # fmt: skip
+        (self.group, self.member, self.pattern, self.assigned, self.restless, self.share,
+         self.anywhere, self.streams) = ranks  # fmt: skip
+        self.width = max(len(self.names), 1)
+        self.commits = commits
+        at = places(column(commits, "topic_no"), column(commits, "partition"))
+        found = pc.index_in(at, value_set=self.where)
+        self.here = np.asarray(found.is_valid().to_numpy(zero_copy_only=False), bool)
+        self.row = np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
+        self.tells = self._tells(topics)
+        self.offset = _numbers(column(commits, "committed_offset"))
+        remembered = pc.fill_null(column(commits, "remembered"), False)
+        self.remembered = remembered.to_numpy(zero_copy_only=False)
+
+    def _tells(self, topics: pa.Table) -> npt.NDArray[np.bool_]:
+        commits = self.commits
+        now = looked_up(
+            column(commits, "topic_no"), column(topics, "topic_no"), column(topics, "topic_id")
+        )
+        end = self.ends.take(pa.array(self.row, mask=~self.here))
+        found = tells(
+            column(commits, "committed_offset"), pc.equal(column(commits, "topic_id"), now), end
+        )
+        return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
+    def standing(self) -> Standing:
+        lists, first_group, first_offset, second_offset = self._positions()
+        here, misplaced = self._of_topics()
+        return Standing(
+            lists,
+            first_group,
+            first_offset,
+            second_offset,
+            self._unplaced(here, misplaced),
+            self._unread_share(),
+            self._restorers(),
+            pc.is_in(self.topic, value_set=pa.array(np.unique(here // self.width), pa.int32())),
+        )
+
+    def _positions(self) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+        own = np.flatnonzero(self.here & self.tells)
+        row, offset, group = self.row[own], self.offset[own], self.group[own]
+        order = np.lexsort((group, offset, row))
+        ends = _ends(row, self.count)
+        offsets, groups = pa.array(offset[order]), pa.array(group[order])
+        entries = pa.StructArray.from_arrays(
+            [offsets, self.names.take(groups)], fields=list(POSITIONS.value_type)
+        )
+        lists = pa.ListArray.from_arrays(pa.array(ends), entries)
+        first, second = (_at(ends, entry) for entry in (0, 1))
+        of_first = self.names.take(groups.take(first))
+        return lists, of_first, offsets.take(first), offsets.take(second)
+
+    def _of_topics(self) -> tuple[Ints, Ints]:
+        """Pairs of topic and group: known to read it; and known by offsets of another log alone.
+
+        A live offset past the end belongs to a group that reads the topic; a remembered one may
+        be of records that are gone.
+        """
+        number = _numbers(column(self.commits, "topic_no")) * self.width + self.group
+        here = np.concatenate(
+            [
+                number[self.tells | ~self.remembered],
+                _numbers(column(self.who.members, "topic_no")) * self.width + self.member,
+                _numbers(column(self.who.patterns, "topic_no")) * self.width + self.pattern,
+                self._share_pairs(),
+            ]
+        )
+        here = np.unique(here)
+        return here, without(number, here)
+
+    def _share_pairs(self) -> Ints:
+        known = pc.and_(self.who.share["known"], self.who.share["topic_no"].is_valid())
+        own = known.to_numpy()
+        number = _numbers(column(self.who.share, "topic_no"))
+        return np.asarray((number * self.width + self.share)[own], np.int64)
+
+    def _unplaced(self, here: Ints, misplaced: Ints) -> pa.Table:
+        """Groups of a row's topic that have no offset there which tells how far they read.
+
+        Share groups are judged by their own start offsets.
+        """
+        plain = here[~_among(here % self.width, self.share)]
+        wanted = self._on_rows(plain)
+        known = self.row * self.width + self.group
+        standing = self.here & self.tells
+        over = standing & self.remembered & self._may_start_over()
+        missing = without(wanted, known[standing & ~over])
+        kinds = np.full(len(missing), SKIPPED, dtype=np.int8)
+        by_pattern = self._on_rows(self._only_by_pattern())
+        kinds[_among(missing, by_pattern)] = PATTERN
+        kinds[_among(missing, known[over])] = GONE
+        beyond = self.here & ~self.tells & ~self.remembered & ~self._offsetless()
+        kinds[_among(missing, self._assigned_pairs())] = ASSIGNED
+        kinds[_among(missing, known[beyond])] = PAST_END  # named with its offset, member or not
+        others = self._on_rows(misplaced)
+        anywhere = self._anywhere_pairs(np.concatenate([wanted, others]))
+        pairs = np.concatenate([missing, others, anywhere])
+        kinds = np.concatenate(
+            [
+                kinds,
+                np.full(len(others), OTHER_LOG, dtype=np.int8),
+                np.full(len(anywhere), ANYWHERE, dtype=np.int8),
+            ]
+        )
+        return self._table(pairs, kinds, known[beyond], self.offset[beyond])
+
+    def _table(
+        self, pairs: Ints, kinds: npt.NDArray[np.int8], beyond: Ints, offsets: Ints
+    ) -> pa.Table:
+        order = np.lexsort((pairs % self.width, kinds, pairs // self.width))
+        pairs, kinds = pairs[order], kinds[order]
+        offset = looked_up(pa.array(pairs), pa.array(beyond), pa.array(offsets))
+        return pa.table(
+            [
+                pa.array(pairs // self.width),
+                pa.array(kinds),
+                self.names.take(pa.array(pairs % self.width)),
+                offset,
+            ],
+            schema=_UNPLACED,
+        )
+
+    def _on_rows(self, of_topics: Ints) -> Ints:
+        """Each pair of a topic and a group, on every row of that topic."""
+        if not len(of_topics):
+            return np.zeros(0, dtype=np.int64)
+        topic = _numbers(self.topic)
+        order = np.argsort(topic, kind="stable")
+        ordered = topic[order]
+        wanted = of_topics // self.width
+        begin = np.searchsorted(ordered, wanted, "left")
+        length = np.searchsorted(ordered, wanted, "right") - begin
+        steps = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+        row = order[np.repeat(begin, length) + steps]
+        return np.asarray(row * self.width + np.repeat(of_topics % self.width, length), np.int64)
+
+    def _only_by_pattern(self) -> Ints:
+        number = _numbers(column(self.commits, "topic_no")) * self.width + self.group
+        pairs = _numbers(column(self.who.patterns, "topic_no")) * self.width + self.pattern
+        return without(pairs, number[self.tells | ~self.remembered])
+
+    def _may_start_over(self) -> npt.NDArray[np.bool_]:
+        """Commits whose group has members that may read the topic from where no offset shows."""
+        topic = _numbers(column(self.who.restless, "topic_no"))
+        nowhere = topic < 0
+        number = _numbers(column(self.commits, "topic_no")) * self.width + self.group
+        there = _among(number, (topic * self.width + self.restless)[~nowhere])
+        return there | _among(self.group, self.restless[nowhere])
+
+    def _offsetless(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(
+            column(self.commits, "committed_offset").is_null().to_numpy(zero_copy_only=False), bool
+        )
+
+    def _assigned_pairs(self) -> Ints:
+        at = places(column(self.who.assigned, "topic_no"), column(self.who.assigned, "partition"))
+        row = pc.index_in(at, value_set=self.where)
+        own = row.is_valid().to_numpy(zero_copy_only=False)
+        return np.asarray(_numbers(row)[own] * self.width + self.assigned[own], np.int64)
+
+    def _anywhere_pairs(self, known: Ints) -> Ints:
+        if not len(self.anywhere):
+            return np.zeros(0, dtype=np.int64)
+        rows = np.repeat(np.arange(self.count), len(self.anywhere))
+        return without(rows * self.width + np.tile(self.anywhere, self.count), known)
+
+    def _restorers(self) -> pa.Table:
+        streams = self.who.streams
+        number = _numbers(column(streams, "topic_no")) * self.width
+        pairs = self._on_rows(number + self.streams)
+        order = np.lexsort((pairs % self.width, pairs // self.width))
+        names = self.names.take(pa.array(pairs[order] % self.width))
+        return pa.table([pa.array(pairs[order] // self.width), names], schema=_RESTORERS)
+
+    def _unread_share(self) -> pa.Table:
+        """Share groups that may want a row's records, and have no start offset there."""
+        share = self.who.share
+        if not share.num_rows:
+            return _NO_SHARE.empty_table()
+        topic = _numbers(column(share, "topic_no"))
+        at = np.arange(len(topic))
+        everywhere = at[topic < 0]
+        rows, of = [], []
+        for entry in at[topic >= 0].tolist():
+            found = np.flatnonzero(_numbers(self.topic) == topic[entry])
+            rows.append(found)
+            of.append(np.full(len(found), entry))
+        rows.append(np.repeat(np.arange(self.count), len(everywhere)))
+        of.append(np.tile(everywhere, self.count))
+        row, entry = np.concatenate(rows).astype(np.int64), np.concatenate(of).astype(np.int64)
+        begun = (self.row * self.width + self.group)[self.here & self.tells]
+        known = share["known"].to_numpy()[entry]
+        stays = ~(known & _among(row * self.width + self.share[entry], begun))
+        row, entry = row[stays], entry[stays]
+        order = np.lexsort((self.share[entry], row))
+        taken = share.take(pa.array(entry[order]))
+        return pa.table(
+            [pa.array(row[order]), column(taken, "group_id"), column(taken, "why")],
+            schema=_NO_SHARE,
+        )
+
+
+_RESTORERS = pa.schema([("row", pa.int64()), ("group_id", pa.string())])
+_NO_SHARE = pa.schema([("row", pa.int64()), ("group_id", pa.string()), ("why", pa.string())])
+
+
+def _numbers(values: pa.Array) -> Ints:
+    """As whole numbers, -1 where it is not known."""
+    whole = pc.fill_null(values.cast(pa.int64()), -1)
+    return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _among(numbers: Ints, others: Ints) -> npt.NDArray[np.bool_]:
+    """numpy's own isin sorts; a hash set takes a tenth of its time."""
+    found = pc.is_in(pa.array(numbers), value_set=pa.array(others))
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _ranked(*columns: pa.Array) -> tuple[pa.Array, Sequence[Ints]]:
+    """All names once, sorted, and for each column the place of each value among them."""
+    coded = pa.concat_arrays([c.cast(pa.string()) for c in columns]).dictionary_encode()
+    order = pc.sort_indices(coded.dictionary)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order.to_numpy()] = np.arange(len(order))
+    every = rank[coded.indices.to_numpy()]
+    ends = np.cumsum([len(c) for c in columns])
+    return coded.dictionary.take(order), np.split(every, ends[:-1])
+
+
+def _ends(row: Ints, rows: int) -> npt.NDArray[np.int32]:
+    counts = np.bincount(row, minlength=rows)
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+
+
+def _at(ends: npt.NDArray[np.int32], entry: int) -> pa.Array:
+    """The index of one entry of each list; null where it is shorter."""
+    at = ends[:-1].astype(np.int64) + entry
+    return pa.array(at, mask=at >= ends[1:])
