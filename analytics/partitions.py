@@ -104,9 +104,7 @@ def _bounds(rows: pa.Table, where: pa.Array, topics: pa.Table, windows: pa.Table
 def _targets(groups: Standing, bounds: Bounds) -> dict[str, pa.Array]:
     end = bounds.high_watermark
     committed, to_end = targets.committed(groups.first_offset, bounds), targets.capped(end, bounds)
-    # Where the last group is waived, the log end stands for the next one's offset.
-    next_one = pc.coalesce(groups.second_offset, end)
-    second = pc.if_else(groups.first_offset.is_valid(), next_one, None)
+    second = targets.without_waived(groups.second_offset, groups.first_offset, end)
     return {
         "committed_target": committed.offset,
         "committed_problem": committed.problem,

@@ -146,12 +146,19 @@ def _lowest(
 ) -> dict[TopicPartition, ResolvedTarget]:
     """The lowest offset of the groups that count, where one tells how far it read."""
     names = sorted({key.topic for key in facts.partitions})
-    positions = stand(facts, keys, names, waived).positions.to_pylist()
-    found = {}
-    for key, groups in zip(keys, positions, strict=True):
-        offsets = [g["committed_offset"] for g in groups if not chosen or g["group_id"] in chosen]
-        found[key] = ResolvedTarget(min(offsets, default=None))
-    return found
+    every = stand(facts, keys, names)
+    if chosen:
+        counted = [
+            [g["committed_offset"] for g in groups if g["group_id"] in chosen]
+            for groups in stand(facts, keys, names, waived).positions.to_pylist()
+        ]
+        lowest = [min(offsets, default=None) for offsets in counted]
+    else:
+        rest = stand(facts, keys, names, waived) if waived else every
+        ends = pa.array([facts.partitions[key].high_watermark for key in keys], pa.int64())
+        found = targets.without_waived(rest.first_offset, every.first_offset, ends)
+        lowest = found.to_pylist()
+    return {key: ResolvedTarget(at) for key, at in zip(keys, lowest, strict=True)}
 
 
 def _bounds(

@@ -13,7 +13,10 @@ from dashboard.safety.standing import COMMITS, Standing, standing
 
 
 def stand(
-    facts: PlanFacts, keys: list[TopicPartition], names: list[str], waived: Collection[str]
+    facts: PlanFacts,
+    keys: list[TopicPartition],
+    names: list[str],
+    waived: Collection[str] = (),
 ) -> Standing:
     """Where every group stands on the partitions `keys`; `names` are all topics of the facts."""
     number = {name: at for at, name in enumerate(names)}

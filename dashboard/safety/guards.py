@@ -30,7 +30,7 @@ FINDINGS = pa.schema(
     ]
 )
 _MARK = "\x00"
-_NOBODY = "No group has committed an offset on this partition"
+_NOBODY = "No group that counts has committed an offset on this partition"
 _WHO = {
     places_of.SKIPPED: ("Group ", " has committed no offset on this partition"),
     places_of.GONE: ("The last known offset of group ", " is gone"),

@@ -54,6 +54,15 @@ def committed(lowest: pa.Array, bounds: Bounds) -> Targets:
     return _capped(wanted, bounds, pc.if_else(by_stable, LAST_STABLE, None))
 
 
+def without_waived(rest: pa.Array, every: pa.Array, end: pa.Array) -> pa.Array:
+    """The lowest offset without waived groups; `every` is the lowest with them.
+
+    Where they were all that told, the log end stands in: who waives the last reader of a topic says
+    that nobody wants its records. The guard `no-committed-offset` stands on it all the same.
+    """
+    return pc.coalesce(rest, pc.if_else(every.is_valid(), end, None))
+
+
 def capped(wanted: pa.Array, bounds: Bounds) -> Targets:
     """An offset that was asked for, as far as the replay window allows."""
     return _capped(wanted, bounds, pa.nulls(len(wanted), pa.string()))

@@ -56,11 +56,8 @@ def _facts(found: Tables, waived: tuple[str, ...]) -> pa.Table:
     facts = found.derived("facts committed", lambda: partition_facts(reclaimable))
     if not waived:
         return facts
-    most = found.derived(
-        "facts high-watermark", lambda: partition_facts(reclaimable, "high-watermark")
-    )
     curves = found.derived("drawn curves", lambda: from_table(found.table("curves")))
-    return waive(facts, most, found.table("holds"), curves, waived)
+    return waive(facts, found.table("holds"), curves, waived)
 
 
 def _earlier(screen: Screen) -> Tables | None:

@@ -50,7 +50,6 @@ def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
     found = findings_of(screen)
     return waive(
         facts,
-        facts_of(screen, "high-watermark"),
         found.table("holds"),
         found.derived("drawn curves", lambda: from_table(found.table("curves"))),
         waived,

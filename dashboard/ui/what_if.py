@@ -15,24 +15,24 @@ import pyarrow.compute as pc
 
 from dashboard.curve_tables import ReplicaCurves, integers
 from dashboard.curves import METHODS, Curves, Flags, Freed, Ints
+from dashboard.safety import targets
+from dashboard.safety.arrow import column
+from dashboard.safety.standing import tells
 
 _PARTITION_BITS = 20  # Kafka's own limit of partitions per topic is far below a million
 _END = np.iinfo(np.int64).max
 
 
 def waive(
-    facts: pa.Table,
-    stable: pa.Table,
-    holds: pa.Table,
-    curves: ReplicaCurves,
-    waived: Collection[str],
+    facts: pa.Table, holds: pa.Table, curves: ReplicaCurves, waived: Collection[str]
 ) -> pa.Table:
     """`facts` with targets, records and bytes as they were without the groups in `waived`.
 
-    `facts` are the committed target's partitions; `stable` those of target high-watermark, whose
-    target (the high watermark, or below it the last stable offset) is the most a waiver can free.
-    A target that a replay window keeps below every group's offset stays there. Bytes of targets
-    that move are read from `curves` as the analysis reads them; without a curve they are null.
+    `facts` are the committed target's partitions. Targets follow the rules of a plan with these
+    waivers: `limit_offset` (the last stable offset, the replay window) caps what no group holds
+    back any more, and an offset past the end of the log tells nothing. Where the limit is not
+    known, as in analyses of earlier versions, a target stays. Bytes of targets that move are read
+    from `curves` as the analysis reads them; without a curve they are null.
     """
     if not facts.num_rows:
         return facts
@@ -40,31 +40,30 @@ def waive(
     keys = _keys(facts, topics)
     order = np.argsort(keys)
     row_of = _Lookup(keys[order], order)
-    every = _lowest(holds, topics, row_of, facts.num_rows)
+    held = _telling(holds, topics, row_of, facts)
     names = pa.array(sorted(waived), pa.string())
-    rest = holds.filter(pc.invert(pc.is_in(holds["group_id"], names)))
-    remaining = _lowest(rest, topics, row_of, facts.num_rows)
-    target = _targets(facts, _caps(stable, topics, row_of, facts.num_rows), every, remaining)
-    known = pc.is_valid(facts["target_offset"]).to_numpy(zero_copy_only=False) | (remaining < _END)
+    rest = held.filter(pc.invert(pc.is_in(held["group_id"], names)))
+    remaining = _lowest(rest, facts.num_rows)
+    found = _targets(facts, _lowest(held, facts.num_rows), remaining)
+    known = found.is_valid().to_numpy(zero_copy_only=False)
     start = integers(facts["log_start_offset"], 0)
-    target = np.maximum(target, start)
-    moves = target != integers(facts["target_offset"], -1)
+    target = np.maximum(integers(pa.chunked_array([found]), 0), start)
+    moves = known & (target != integers(facts["target_offset"], -1))
     moved = pa.array(moves)
     row = row_of.rows(_keys(curves.places, topics))
     here = np.flatnonzero((row >= 0) & moves[row])
     drawn = _drawn(curves.curves.of(here), row[here], start, target, known)
-    holder = _holders(rest, topics, row_of, remaining)
-    changed = {name: pc.if_else(moved, values, facts[name]) for name, values in drawn.items()}
+    changed = {name: pc.if_else(moved, sums, facts[name]) for name, sums in drawn.items()}
     changed |= {
         "target_offset": pa.array(target, mask=~known),
         "records": pa.array(target - start, mask=~known),
         "held_bytes": pc.if_else(
             moved, pc.subtract(facts["size_bytes"], drawn["bytes_likely"]), facts["held_bytes"]
         ),
-        "held_by": pc.if_else(moved, holder, facts["held_by"]),
+        "held_by": pc.if_else(moved, _holders(rest, remaining), facts["held_by"]),
     }
-    for name, column in changed.items():
-        facts = facts.set_column(facts.schema.get_field_index(name), name, column)
+    for name, values in changed.items():
+        facts = facts.set_column(facts.schema.get_field_index(name), name, values)
     return facts
 
 
@@ -131,36 +130,44 @@ def _keys(table: pa.Table, topics: pa.Array) -> Ints:
     return np.where(known < 0, -1, (known << _PARTITION_BITS) | partitions)
 
 
-def _lowest(holds: pa.Table, topics: pa.Array, lookup: _Lookup, rows: int) -> Ints:
-    """The lowest committed offset per partition; a group without one holds from the start (0)."""
+def _telling(holds: pa.Table, topics: pa.Array, lookup: _Lookup, facts: pa.Table) -> pa.Table:
+    """row, group_id and committed_offset of the holds that tell how far a group has read."""
+    row = lookup.rows(_keys(holds, topics))
+    here = pa.array(row >= 0)
+    held = holds.select(["group_id", "committed_offset"]).append_column("row", pa.array(row))
+    held = held.filter(here)
+    end = facts["high_watermark"].take(held["row"])
+    counts = tells(held["committed_offset"], pa.repeat(True, held.num_rows), end)
+    return held.filter(counts)
+
+
+def _lowest(held: pa.Table, rows: int) -> pa.Array:
+    """The lowest offset per partition; null where there is none."""
     lowest = np.full(rows, _END, dtype=np.int64)
-    row = lookup.rows(_keys(holds, topics))
-    offsets = integers(holds["committed_offset"], 0)
-    np.minimum.at(lowest, row[row >= 0], offsets[row >= 0])
-    return lowest
+    np.minimum.at(lowest, integers(held["row"], 0), integers(held["committed_offset"], 0))
+    return pa.array(lowest, mask=lowest == _END)
 
 
-def _holders(holds: pa.Table, topics: pa.Array, lookup: _Lookup, lowest: Ints) -> pa.Array:
-    """The first group with the lowest commit per partition; null where none remains."""
-    row = lookup.rows(_keys(holds, topics))
-    holding = (row >= 0) & (integers(holds["committed_offset"], 0) == lowest[row])
-    first = np.flatnonzero(holding)[::-1]
+def _holders(held: pa.Table, lowest: pa.Array) -> pa.Array:
+    """The first group with the lowest offset per partition; null where none remains."""
+    row = integers(held["row"], 0)
+    offsets = pc.fill_null(lowest, _END).to_numpy(zero_copy_only=False)
+    first = np.flatnonzero(integers(held["committed_offset"], 0) == offsets[row])[::-1]
     index = np.full(len(lowest), -1, dtype=np.int64)
     index[row[first]] = first
-    return holds["group_id"].combine_chunks().take(pa.array(index, mask=index < 0))
+    return held["group_id"].combine_chunks().take(pa.array(index, mask=index < 0))
 
 
-def _caps(stable: pa.Table, topics: pa.Array, lookup: _Lookup, rows: int) -> Ints:
-    caps = np.zeros(rows, dtype=np.int64)
-    row = lookup.rows(_keys(stable, topics))
-    offsets = integers(stable["target_offset"], 0)
-    caps[row[row >= 0]] = offsets[row >= 0]
-    return caps
-
-
-def _targets(facts: pa.Table, caps: Ints, every: Ints, remaining: Ints) -> Ints:
-    planned = integers(facts["target_offset"], 0)
-    has_target = pc.is_valid(facts["target_offset"]).to_numpy(zero_copy_only=False)
-    # Below every group's offset something else holds the target: the replay window.
-    window = has_target & (planned < np.minimum(every, caps))
-    return np.where(window, planned, np.minimum(remaining, caps))
+def _targets(facts: pa.Table, every: pa.Array, remaining: pa.Array) -> pa.Array:
+    """The committed targets over the groups that remain; those of the facts where unknown."""
+    limit, end = (column(facts, name) for name in ("limit_offset", "high_watermark"))
+    bounds = targets.Bounds(
+        column(facts, "log_start_offset"),
+        limit,
+        end,
+        pa.nulls(facts.num_rows, pa.int64()),
+        pa.repeat(False, facts.num_rows),
+        pa.nulls(facts.num_rows, pa.string()),
+    )
+    found = targets.committed(targets.without_waived(remaining, every, end), bounds).offset
+    return pc.if_else(limit.is_valid(), found, column(facts, "target_offset"))

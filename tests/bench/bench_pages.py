@@ -68,7 +68,7 @@ def redrawing() -> Callable[[], object]:
 
     def redraw() -> object:
         waived = [next(groups), next(groups)]
-        facts = waive(found.facts, found.stable, found.holds, found.curves, waived)
+        facts = waive(found.facts, found.holds, found.curves, waived)
         assert facts["bytes_likely"].to_numpy().any()
         return topic_rows(facts)
 

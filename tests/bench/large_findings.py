@@ -19,7 +19,6 @@ class LargeFindings:
     """`facts` of the committed target, those of the high watermark, every group's holds, curves."""
 
     facts: pa.Table
-    stable: pa.Table
     holds: pa.Table
     curves: ReplicaCurves
 
@@ -42,11 +41,12 @@ def made(partitions: int) -> LargeFindings:
         for n in range(GROUPS)
     ]  # fmt: skip
     holds = pa.concat_tables([pa.table(claim) for claim in claims])
-    facts = {name: _facts(where, start, to, behind) for name, to in (("at", lowest), ("end", end))}
-    return LargeFindings(facts["at"], facts["end"], holds, curves)
+    return LargeFindings(_facts(where, start, lowest, end, behind), holds, curves)
 
 
-def _facts(where: dict[str, pa.Array], start: Ints, target: Ints, behind: Ints) -> pa.Table:
+def _facts(
+    where: dict[str, pa.Array], start: Ints, target: Ints, end: Ints, behind: Ints
+) -> pa.Table:
     """The columns of a partition's facts that the what-if and the topics' rows read."""
     spec = FINDING_TABLES["reclaimable"]
     zeros = np.zeros(len(start), dtype=np.int64)
@@ -56,7 +56,7 @@ def _facts(where: dict[str, pa.Array], start: Ints, target: Ints, behind: Ints) 
         **where, **sizes, "target_offset": target, "log_start_offset": start,
         "records": target - start, "method": pa.array(["history"] * len(start)),
         "held_by": pa.array(np.char.add("group-", behind.astype(str))),
-        "readers_declared": flag,
+        "readers_declared": flag, "high_watermark": end, "limit_offset": end,
     }  # fmt: skip
     table = conform(spec, pa.table(columns))
     names = pa.array([[]] * len(start), pa.list_(pa.string()))

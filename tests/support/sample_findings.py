@@ -153,6 +153,7 @@ def _reclaimable(part: SamplePartition, target: str, answered: list[int]) -> dic
         "held_by": lowest, "method": "history", "replicas": copies,
         "readers_declared": part.topic.owner is not None, "owner": part.topic.owner,
         "guards": [guard.to_json() for guard in _guards(part, target)],
+        "limit_offset": part.stable,
     }  # fmt: skip
 
 

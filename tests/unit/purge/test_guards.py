@@ -229,7 +229,7 @@ def test_a_group_of_unknown_members_that_committed_nowhere_may_read_any_topic() 
 def test_a_group_that_may_read_any_topic_does_not_stand_for_a_reader_of_this_one() -> None:
     found = facts(groups=(UNSEEN,), nowhere=frozenset({"app"}))
     assert [line[:44] for line in lines(found)] == [
-        "no-committed-offset:None: No group has commi",
+        "no-committed-offset:None: No group that coun",
         "no-committed-offset:app: Members of group ap",
     ]
 

@@ -35,13 +35,11 @@ def known(cluster: ClusterStore) -> Known:
     def table(name: str) -> pa.Table:
         return cluster.read("findings", cluster.latest_analysis(), name)
 
-    facts, most = (
-        partition_facts(table("reclaimable"), t) for t in ("committed", "high-watermark")
-    )
+    facts = partition_facts(table("reclaimable"))
     curves, disks = from_table(table("curves")), disks_of(table("disks"), table("growth"))
 
     def without(groups: tuple[str, ...]) -> pa.Table:
-        return waive(facts, most, table("holds"), curves, groups) if groups else facts
+        return waive(facts, table("holds"), curves, groups) if groups else facts
 
     parts = parts_of(curves, table("growth"), disks)
     return Known(disks, parts, curves, without, lambda _: (None, 0.0), {}, None, NOW)

@@ -23,11 +23,18 @@ def table(name: str, *rows: dict[str, Any]) -> pa.Table:
 
 
 def partition(
-    target: int | None, *, stable: int = 1000, number: int = 0, topic: str = "t", start: int = 0
+    target: int | None,
+    *,
+    stable: int = 1000,
+    number: int = 0,
+    topic: str = "t",
+    start: int = 0,
+    high: int = 1000,
 ) -> list[dict[str, Any]]:
+    """A partition's committed target; `stable` is the limit whatever groups did."""
     common = {
         "topic": topic, "partition": number, "log_start_offset": start,
-        "high_watermark": 1000, "guards": [],
+        "high_watermark": high, "guards": [], "limit_offset": stable,
     }  # fmt: skip
     likely = None if target is None else (target - start) * 30
     return [
@@ -68,7 +75,6 @@ def what_if(
     reclaimable = table("reclaimable", *rows)
     return waive(
         partition_facts(reclaimable),
-        partition_facts(reclaimable, "high-watermark"),
         table("holds", *holds),
         from_table(table("curves", *curves)),
         waived,
@@ -116,17 +122,31 @@ def test_waiving_every_group_frees_up_to_the_last_stable_offset() -> None:
 
 
 def test_a_replay_window_below_every_group_keeps_its_target() -> None:
-    (row,) = what_if(partition(60), HOLDS, three_replicas(), "slow", "middle")
+    (row,) = what_if(partition(60, stable=60), HOLDS, three_replicas(), "slow", "middle")
 
     assert (row["target_offset"], row["bytes_at_once"]) == (60, 1800)
 
 
-def test_a_group_without_a_commit_holds_from_the_start_until_it_is_waived() -> None:
-    holds = [hold("never", None), hold("fast", 900)]
-    blocked = what_if(partition(0), holds, three_replicas())[0]
-    freed = what_if(partition(0), holds, three_replicas(), "never")[0]
+@pytest.mark.parametrize(("limit", "target"), [(60, 60), (700, 700), (1000, 900)])
+def test_a_waiver_frees_no_further_than_a_plan_would(limit: int, target: int) -> None:
+    """The last stable offset or the replay window, whichever is lower, holds for both."""
+    (row,) = what_if(
+        partition(min(100, limit), stable=limit), HOLDS, three_replicas(), "slow", "middle"
+    )
+    assert row["target_offset"] == target
 
-    assert (blocked["target_offset"], freed["target_offset"]) == (0, 900)
+
+def test_an_offset_past_the_end_of_the_log_tells_no_target() -> None:
+    holds = [hold("slow", 100), hold("reset", 1_000_000)]
+    (row,) = what_if(partition(100), holds, three_replicas(), "slow")
+    assert row["target_offset"] == 1000, "no group that counts is left"
+    assert row["held_by"] is None
+
+
+def test_in_an_analysis_of_an_earlier_version_targets_stay() -> None:
+    rows = [{**row, "limit_offset": None} for row in partition(100)]
+    (row,) = what_if(rows, HOLDS, three_replicas(), "slow")
+    assert (row["target_offset"], row["bytes_at_once"]) == (100, 3000)
 
 
 def test_a_partition_of_no_group_stays_unknown() -> None:
@@ -181,10 +201,7 @@ def test_partitions_and_topics_are_kept_apart() -> None:
 
 def test_offsets_of_a_long_lived_log_keep_every_digit() -> None:
     start = 2**53 + 1
-    rows = partition(start + 100, start=start)
-    for row in rows:
-        row["high_watermark"] = start + 1000
-    rows[1]["target_offset"] = start + 1000
+    rows = partition(start + 100, start=start, stable=start + 1000, high=start + 1000)
     holds = [hold("slow", start + 100), hold("fast", start + 901)]
     curves = [{**row, "offset": row["offset"] + start} for row in three_replicas()]
 
