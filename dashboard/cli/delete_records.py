@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import sys
+from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,14 @@ from dashboard.errors import RefusedError, UsageError
 from dashboard.settings import Settings, read_client_config
 
 if TYPE_CHECKING:
+    from dashboard.purge.drafts import Read
     from dashboard.purge.journal_rows import RunView
-    from dashboard.purge.plan import Plan
+    from dashboard.purge.plan import Plan, PlannedPartition
     from dashboard.purge.targets import Target
     from dashboard.purge.worker_process import ReadyWorker
 
 _ACCEPTED = "accepted by delete-records --yes, or at its question"
+_PLACES_SHOWN = 3
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -33,15 +36,18 @@ def add_parser(verbs: Verbs) -> None:
         "delete-records",
         "Kafka's delete-records tool, with guards and a journal",
         description="Takes the offsets file of Kafka's delete-records tool. Guards that may be\n"
-        "lifted are printed and asked about; --yes lifts them; the others refuse. The purge runs\n"
-        "in a worker and is journalled like any other (see lowwater runs).",
+        "lifted are printed and asked about; --yes lifts them; the others refuse. What was shown\n"
+        "is what is deleted: a -1 is the high watermark of that moment. The purge runs in a\n"
+        "worker and is journalled like any other (see lowwater runs).",
         examples=(
             "lowwater delete-records --bootstrap-server h:9092 --offset-json-file o.json",
             "lowwater delete-records --bootstrap-server h:9092 --offset-json-file o.json --yes",
         ),
     )
     parser.add_argument("--bootstrap-server", required=True, metavar="H:P[,…]")
-    parser.add_argument("--offset-json-file", required=True, metavar="FILE")
+    parser.add_argument(  # Kafka's tool has the first name, KIP-107's text the second
+        "--offset-json-file", "--delete-offset-json-file", required=True, metavar="FILE"
+    )
     parser.add_argument("--command-config", metavar="FILE", help="a Kafka client.properties")
     parser.add_argument(
         "--leader-only", action="store_true", help="do not wait for followers (needs v3 brokers)"
@@ -84,7 +90,11 @@ def _carry_out(
 
 
 def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> Plan:
-    """The plan with every liftable guard lifted that was asked about."""
+    """The plan that was shown and asked about, with every guard lifted that a yes lifts.
+
+    Its targets stay as they were shown: a typed -1 is the high watermark of then, whatever was
+    written while the question stood. Raises RefusedError READERS_CHANGED, PLAN_EXPIRED.
+    """
     from dashboard.cluster.live import connect
     from dashboard.purge.drafts import PlanRequest, read_live
 
@@ -95,37 +105,79 @@ def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> 
     with connect(client, settings.broker_timeout) as live:
         reached = context.Target(client, args.cluster, path)
         cluster = context.remember(store, live.cluster_id(), reached)
-        request = PlanRequest((), target, by=settings.operator)
-        read = read_live(live, settings, cluster, request, now=utc_now())
-        seen = read.plan(())
-        lift = sorted(
-            {g.name for p in seen.partitions for g in p.guards}
-            & set(settings.purge.liftable_guards)
-        )
-        if _ask(args, seen, lift):  # time went by: what was shown may not be so any more
-            read = read_live(live, settings, cluster, request, now=utc_now())
-        plan = read.plan([f"{name}={_ACCEPTED}" for name in lift])
-    _same_readers(seen, plan)
+
+        def read(target: Target) -> Read:
+            request = PlanRequest((), target, by=settings.operator)
+            return read_live(live, settings, cluster, request, now=utc_now())
+
+        facts = read(target)
+        guarded = facts.plan(())
+        lift = _lifting(guarded, settings.purge.liftable_guards)
+        plan = facts.plan(lift)
+        if _ask(args, guarded, plan) and plan.free_partitions:
+            _still_as_shown(plan, read(_frozen(plan)).plan(lift))
     return plan
 
 
-def _same_readers(seen: Plan, plan: Plan) -> None:
-    """A yes covers the readers that were shown: none that came, or moved back, since then."""
-    shown = {(p.key, c.group_id): c.committed_offset for p in seen.partitions for c in p.groups}
-    for partition in plan.partitions:
-        for claim in partition.groups:
-            before = shown.get((partition.key, claim.group_id), -1)
-            now = claim.committed_offset
-            if before == -1 or (before is not None and (now is None or now < before)):
-                raise RefusedError(
-                    f"group {claim.group_id} changed its place on {partition.topic}-"
-                    f"{partition.partition} while the question stood",
-                    "Run it again and look at the guards once more.",
-                    code="READERS_CHANGED",
-                )
+def _lifting(guarded: Plan, liftable: Collection[str]) -> list[str]:
+    names = {guard.name for partition in guarded.partitions for guard in partition.guards}
+    return [f"{name}={_ACCEPTED}" for name in sorted(names & set(liftable))]
 
 
-def _ask(args: argparse.Namespace, plan: Plan, lift: list[str]) -> bool:
+def _frozen(plan: Plan) -> Target:
+    """The plan's own targets, as an offsets file would name them."""
+    from dashboard.purge.targets import Target
+
+    free = plan.free_partitions
+    return Target("file", offsets={p.key: p.target_offset or 0 for p in free})
+
+
+def _still_as_shown(shown: Plan, later: Plan) -> None:
+    """A yes lifts what was shown: per partition, for each group as far as it had come, no guard
+    more. Raises RefusedError READERS_CHANGED, PLAN_EXPIRED.
+    """
+    from dashboard.purge import queue_refusals
+
+    if shown.expired(later.created_at):
+        queue_refusals.late(shown)
+    now = {partition.key: partition for partition in later.partitions}
+    for partition in shown.free_partitions:
+        change = _change(partition, now.get(partition.key))
+        if change:
+            raise RefusedError(
+                f"{partition.topic}-{partition.partition} is not as it was shown: {change}",
+                "Nothing was deleted. Run it again and look at the guards once more.",
+                code="READERS_CHANGED",
+            )
+
+
+def _change(shown: PlannedPartition, now: PlannedPartition | None) -> str | None:
+    """What changed so that a yes to `shown` does not cover `now`; None: it does."""
+    if now is None or now.topic_id != shown.topic_id:
+        return "the topic was made anew or deleted"
+    if now.guards:
+        return f"{now.guards[0].name}: {now.guards[0].reason}"
+    if (now.log_start_offset or 0) < (shown.log_start_offset or 0):
+        return f"its log starts at {now.log_start_offset} again, so more records would go"
+    return _readers_change(shown, now)
+
+
+def _readers_change(shown: PlannedPartition, now: PlannedPartition) -> str | None:
+    then = {claim.group_id: claim.committed_offset for claim in shown.groups}
+    for claim in now.groups:
+        if claim.group_id not in then:
+            return f"group {claim.group_id} came"
+        before, at = then[claim.group_id], claim.committed_offset
+        if before is not None and (at is None or at < before):
+            return f"group {claim.group_id} was at {before} and is at {at}"
+    for found in now.lifted:
+        if found not in shown.lifted:
+            of = f" of group {found.group_id}" if found.group_id else ""
+            return f"{found.name}{of} was not there"
+    return None
+
+
+def _ask(args: argparse.Namespace, guarded: Plan, plan: Plan) -> bool:
     """Show the plan and take a yes; whether a person was asked for it.
 
     Raises UsageError CONFIRMATION_REQUIRED without one.
@@ -133,8 +185,8 @@ def _ask(args: argparse.Namespace, plan: Plan, lift: list[str]) -> bool:
     from dashboard.purge.preview import preview
 
     output.progress(plan_text.describe(preview(plan, utc_now())))
-    if lift:
-        output.progress(f"guards that a yes lifts: {', '.join(lift)}")
+    for line in _lifted(guarded, plan):
+        output.progress(line)
     if args.yes:
         return False
     if sys.stdin is None or not sys.stdin.isatty():
@@ -144,6 +196,26 @@ def _ask(args: argparse.Namespace, plan: Plan, lift: list[str]) -> bool:
     if sys.stdin.readline().strip().lower() != "yes":
         raise _unconfirmed("the answer was not yes")
     return True
+
+
+def _lifted(guarded: Plan, plan: Plan) -> list[str]:
+    """Each guard that a yes lifts, in its own words, with where it stands."""
+    still = {partition.key: partition.guards for partition in plan.partitions}
+    found: dict[tuple[str, str], list[str]] = {}
+    for partition in guarded.partitions:
+        for guard in partition.guards:
+            if guard not in still[partition.key]:
+                place = f"{partition.topic}-{partition.partition}"
+                found.setdefault((guard.name, guard.reason), []).append(place)
+    return [
+        f"a yes lifts {name} on {_places(places)}: {reason}"
+        for (name, reason), places in sorted(found.items())
+    ]
+
+
+def _places(places: list[str]) -> str:
+    more = len(places) - _PLACES_SHOWN
+    return ", ".join(places[:_PLACES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _unconfirmed(why: str) -> UsageError:

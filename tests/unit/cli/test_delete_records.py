@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,11 +16,13 @@ import pytest
 import dashboard.cluster.live
 from dashboard.cli.main import main
 from dashboard.clock import utc_now
+from dashboard.model import Guard
 from dashboard.purge import drafts
 from dashboard.purge.facts import GroupClaim
 from dashboard.purge.journal import open_default
+from dashboard.purge.lifting import Lifted
 from dashboard.purge.plan import Plan
-from dashboard.settings import Settings
+from dashboard.settings import Settings, load
 from tests.unit.cli.plans import a_plan
 from tests.unit.cli.workers import start_with
 
@@ -36,9 +38,12 @@ def offsets(alone: Path) -> None:
 
 @pytest.fixture
 def drafted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[str]]]:
-    """Let these be the plans of each reading, one after the other; the overrides are returned."""
+    """Let these be the plans of each reading, one after the other; the overrides are returned.
 
-    def place(*plans: Plan) -> list[list[str]]:
+    `lifted` is what a plan becomes with overrides; without it they lift nothing.
+    """
+
+    def place(*plans: Plan, lifted: Plan | None = None) -> list[list[str]]:
         readings: list[Plan] = []
         overrides: list[list[str]] = []
 
@@ -48,7 +53,7 @@ def drafted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[str]]]:
 
         def planned(override: Any) -> Plan:
             overrides.append([text.split("=")[0] for text in override])
-            return readings[-1]
+            return lifted if lifted and override and len(readings) == 1 else readings[-1]
 
         @contextmanager
         def connect(_client: Any, _timeout: Any) -> Iterator[Any]:
@@ -134,27 +139,81 @@ def test_a_yes_at_the_question_is_enough_and_lines_read_as_kafkas(
     captured = capsys.readouterr()
     assert "partition: orders-0\tlow_watermark: 600" in captured.out
     assert "partition: orders-2\terror: under-replicated" in captured.out
-    assert "guards that a yes lifts: under-replicated" in captured.err
     assert len(spawned) == 1
 
 
-def test_a_reader_that_came_while_the_question_stood_refuses(
+def test_the_plan_that_was_shown_is_the_one_that_is_queued(
     drafted: Callable[..., list[list[str]]],
     spawned: list[str],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = a_plan()
-    for claim in (GroupClaim("late", 300), GroupClaim("billing", 400)):
-        later = replace(
-            first,
-            partitions=(replace(first.partitions[0], groups=(claim,)), *first.partitions[1:]),
-        )
-        drafted(first, later)
-        monkeypatch.setattr("sys.stdin", _Terminal("yes\n"))
-        assert main([*WORDS, "--json"]) == 3
-        assert _printed(capsys)["error"]["code"] == "READERS_CHANGED"
+    guarded = a_plan()
+    override = Lifted("under-replicated", None)
+    last = replace(guarded.partitions[2], guards=(), lifted=(override,))
+    shown = replace(guarded, partitions=(*guarded.partitions[:2], last))
+    grown = tuple(replace(p, high_watermark=9000) for p in shown.partitions)
+    drafted(guarded, replace(shown, partitions=grown), lifted=shown)
+    monkeypatch.setattr("sys.stdin", _Terminal("yes\n"))
+    assert main(WORDS) == 0
+    said = capsys.readouterr().err
+    assert "a yes lifts under-replicated on orders-2: one of three is gone" in said
+    assert f"sha256 {shown.sha256}" in said
+    with closing(open_default(load())) as journal:
+        assert journal.plan(spawned[0]).sha256 == shown.sha256
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ({"groups": (GroupClaim("billing", 500), GroupClaim("late", 900))}, "group late came"),
+        ({"groups": (GroupClaim("billing", 400),)}, "group billing was at 500 and is at 400"),
+        ({"groups": (GroupClaim("billing", None),)}, "group billing was at 500 and is at None"),
+        ({"topic_id": "other"}, "made anew"),
+        ({"log_start_offset": 0}, "starts at 0 again"),
+        ({"guards": (Guard("reassigning", "it moves", "Wait."),)}, "reassigning: it moves"),
+        ({"lifted": (Lifted("share-group", "s"),)}, "share-group of group s was not there"),
+    ],
+)
+def test_what_changed_while_the_question_stood_refuses_by_name(
+    drafted: Callable[..., list[list[str]]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    changed: tuple[dict[str, Any], str],
+) -> None:
+    (change, said), shown = changed, a_plan()
+    drafted(shown, replace(shown, partitions=(
+        shown.partitions[0], replace(shown.partitions[1], **change), shown.partitions[2],
+    )))  # fmt: skip
+    monkeypatch.setattr("sys.stdin", _Terminal("yes\n"))
+    assert main([*WORDS, "--json"]) == 3
+    error = _printed(capsys)["error"]
+    assert (error["code"], "orders-1" in error["message"]) == ("READERS_CHANGED", True)
+    assert said in error["message"]
     assert spawned == []
+
+
+def test_an_answer_after_the_plan_expired_deletes_nothing(
+    drafted: Callable[..., list[list[str]]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drafted(a_plan(hours_ago=2), a_plan())
+    monkeypatch.setattr("sys.stdin", _Terminal("yes\n"))
+    assert main([*WORDS, "--json"]) == 3
+    assert _printed(capsys)["error"]["code"] == "PLAN_EXPIRED"
+    assert spawned == []
+
+
+def test_the_flag_of_the_kips_text_is_taken_too(
+    drafted: Callable[..., list[list[str]]], spawned: list[str]
+) -> None:
+    drafted(a_plan())
+    words = [w.replace("--offset-json-file", "--delete-offset-json-file") for w in WORDS]
+    assert main([*words, "--yes", "--json"]) == 2
+    assert len(spawned) == 1
 
 
 def test_what_nobody_may_lift_is_exit_3(

@@ -1,0 +1,113 @@
+"""`delete-records` on real brokers: a yes covers the records that were shown, and no other."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.cli.main import main
+from dashboard.demo.brokers import LocalCluster
+from tests.brokers.purge_bench import Bench
+from tests.brokers.workload import ANSWERS_WITHIN
+
+Meanwhile = Callable[[], None]
+
+
+@pytest.fixture(scope="module")
+def bench(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = Bench(cluster.bootstrap, cluster.cluster_id, tmp_path_factory.mktemp("delete-records"))
+    yield made
+    made.close()
+
+
+class _Person(io.StringIO):
+    """A terminal whose yes comes after something happened on the cluster."""
+
+    def __init__(self, meanwhile: Meanwhile) -> None:
+        super().__init__("yes\n")
+        self._meanwhile = meanwhile
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:
+        self._meanwhile()
+        return super().readline() if size is None else super().readline(size)
+
+
+@pytest.fixture
+def delete_all(
+    bench: Bench,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Callable[[str, Meanwhile], tuple[int, dict[str, Any], str]]:
+    """Deletes a topic's partition 0 up to a typed -1, with a yes at the question."""
+
+    def delete(topic: str, meanwhile: Meanwhile) -> tuple[int, dict[str, Any], str]:
+        file = tmp_path / "offsets.json"
+        rows = [{"topic": topic, "partition": 0, "offset": -1}]
+        file.write_text(json.dumps({"partitions": rows, "version": 1}))
+        monkeypatch.setenv("LOWWATER_SETTINGS", str(bench.settings.source))
+        monkeypatch.setenv("LOWWATER_STATE_DIR", str(bench.settings.state_dir))
+        monkeypatch.setattr("sys.stdin", _Person(meanwhile))
+        capsys.readouterr()
+        code = main(
+            ["delete-records", "--bootstrap-server", bench.bootstrap, "--offset-json-file",
+             str(file), "--data", bench.settings.data, "--cluster", "test", "--json"]
+        )  # fmt: skip
+        said = capsys.readouterr()
+        return code, json.loads(said.out), said.err
+
+    return delete
+
+
+Delete = Callable[[str, Meanwhile], tuple[int, dict[str, Any], str]]
+
+
+def test_what_is_written_while_the_question_stands_is_not_deleted(
+    bench: Bench, delete_all: Delete
+) -> None:
+    topic = bench.topic(100)
+    bench.commit("asked", topic, {0: 99})
+    code, told, said = delete_all(topic, lambda: bench.produce(topic, 0, 5000))
+    assert "1 records below the target 100" in said
+    assert (code, [p["low_watermark"] for p in told["partitions"]]) == (0, [100])
+    assert bench.offsets(topic, 0) == list(range(100, 5100))
+    assert bench.journal.run(told["run_id"]).partitions[0].target_offset == 100
+
+
+@pytest.mark.parametrize(
+    ("group", "offset"), [("asked", 20), ("late", 20), ("late", 100)],
+    ids=["moved-back", "came-below", "came-at-the-target"],
+)  # fmt: skip
+def test_a_reader_that_changed_while_the_question_stands_refuses(
+    bench: Bench, delete_all: Delete, group: str, offset: int
+) -> None:
+    topic = bench.topic(100)
+    bench.commit("asked", topic, {0: 99})
+    code, told, _ = delete_all(topic, lambda: bench.commit(group, topic, {0: offset}))
+    assert (code, told["error"]["code"]) == (3, "READERS_CHANGED")
+    assert group in told["error"]["message"]
+    assert bench.offsets(topic, 0) == list(range(100))
+
+
+def test_a_yes_for_a_topic_that_was_made_anew_deletes_nothing(
+    bench: Bench, delete_all: Delete
+) -> None:
+    topic = bench.topic(100)
+
+    def made_anew() -> None:
+        bench.admin.delete_topics([topic])[topic].result(ANSWERS_WITHIN)
+        time.sleep(0.5)
+        bench.topic(300, name=topic)
+
+    code, told, _ = delete_all(topic, made_anew)
+    assert (code, told["error"]["code"]) == (3, "READERS_CHANGED")
+    assert bench.offsets(topic, 0) == list(range(300))
