@@ -19,6 +19,7 @@ from analytics.session import is_local, open_session
 from analytics.warm import warm
 from dashboard.canonical import parse_json
 from dashboard.clock import utc_now
+from dashboard.current_settings import CurrentSettings
 from dashboard.errors import AnalysisError, LowwaterError, UsageError
 from dashboard.settings import Settings, load
 from dashboard.snapshots import ClusterStore, Store
@@ -53,6 +54,7 @@ def _serve(settings: Settings, root: str, named: str | None, answers: TextIO) ->
     Ends when Spark is gone: a session cannot be opened twice, and who started us starts a new one.
     """
     began = time.monotonic()
+    current = CurrentSettings(settings)
     spark = open_session(settings)
     _print(answers, {"ready": True, "seconds": round(time.monotonic() - began, 3)})
     warm(spark, settings)  # while the first snapshot is still collected
@@ -63,7 +65,7 @@ def _serve(settings: Settings, root: str, named: str | None, answers: TextIO) ->
                 continue
             if not is_local(settings) and not usable(spark, settings):
                 return AnalysisError.exit_code  # not answered: it is asked again
-            answer = _answer(spark, settings, root, named, line)
+            answer = _answer(spark, current, root, named, line)
             _print(answers, answer)
             if "error" in answer and _lost(answer["error"]["code"], spark, settings):
                 return AnalysisError.exit_code
@@ -77,9 +79,11 @@ def _serve(settings: Settings, root: str, named: str | None, answers: TextIO) ->
 
 
 def _answer(
-    spark: SparkSession, settings: Settings, root: str, named: str | None, line: str
+    spark: SparkSession, current: CurrentSettings, root: str, named: str | None, line: str
 ) -> dict[str, Any]:
     try:
+        # Declarations and replay windows are those of now, as plans have them; [spark] is not.
+        settings = current.get()
         request = _request(line)
         cluster = Store(root).cluster(request.get("cluster") or named)
         return _analyze(

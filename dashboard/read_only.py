@@ -15,8 +15,8 @@ _KEPT_SECONDS = 1.0
 def why(settings: Settings, environ: Mapping[str, str] = os.environ) -> str | None:
     """Why the settings switch every purge off; None: they do not.
 
-    Settings are read at the start, but for this one key their file is read again: whoever writes
-    it there in an emergency stops what runs already. In doubt purges are off: when the file is
+    Their file is read again: whoever writes this key there in an emergency stops what runs
+    already, a run in flight before its next request. In doubt purges are off: when the file is
     gone, or nothing could be started with it any more.
     """
     if settings.source is None:
@@ -24,11 +24,16 @@ def why(settings: Settings, environ: Mapping[str, str] = os.environ) -> str | No
     try:
         found = load(settings.source, environ)
     except LowwaterError as error:
-        return (
-            f"the settings file {settings.source} is wrong by now, so every purge is off: "
-            f"{error.message}"
-        )
+        return wrong(settings, error)
     return f"read_only of the settings ({settings.source}) is on" if found.read_only else None
+
+
+def wrong(settings: Settings, error: LowwaterError) -> str:
+    """Why nothing is purged while the settings' file cannot be used."""
+    return (
+        f"the settings file {settings.source} is wrong by now, so every purge is off: "
+        f"{error.message}"
+    )
 
 
 def each_second(

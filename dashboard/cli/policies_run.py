@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from dashboard.cli import context, output
 from dashboard.cli.apply import connection_of
 from dashboard.cli.parser import Parser
 from dashboard.clock import format_time, utc_now
-from dashboard.errors import RefusedError, UsageError
+from dashboard.errors import RefusedError, SettingsError, UsageError
 
 if TYPE_CHECKING:
     from dashboard.policies.alerts import Alerts
@@ -66,11 +66,11 @@ def run(
             opener(args, site),
             emit=told.event,
             stop=told.stop,
-            alert=lambda: told.alerts(alerts),
+            alert=lambda: told.alerts(alerts, site),
             once=args.once,
         )
         if args.once:
-            told.alerts(alerts)
+            told.alerts(alerts, site)
     if told.stop.is_set():
         output.progress("policies ended")
         return _INTERRUPTED
@@ -81,13 +81,18 @@ def site_of(
     args: argparse.Namespace, settings: Settings, cluster: ClusterStore, journal: Journal
 ) -> Site:
     """Where the service acts. Raises SettingsError."""
+    from dashboard.current_settings import CurrentSettings
     from dashboard.policies.purging import Site
 
-    return Site(settings, cluster, journal, utc_now, time.sleep, connection_of(args))
+    current = CurrentSettings(settings)
+    return Site(current, cluster, journal, utc_now, time.sleep, connection_of(args))
 
 
 def opener(args: argparse.Namespace, site: Site) -> Any:
-    """What opens the cluster, as `apply` reaches it. Raises SettingsError CONNECTION_UNKNOWN."""
+    """What opens the cluster, as `apply` reaches it and the settings say each time.
+
+    Raises SettingsError CONNECTION_UNKNOWN.
+    """
     from dashboard.cluster.live import connect
     from dashboard.connections import client_for
     from dashboard.settings import read_client_config
@@ -95,8 +100,13 @@ def opener(args: argparse.Namespace, site: Site) -> Any:
     overrides = read_client_config(args.client_config) if args.client_config else {}
     if args.bootstrap_server:
         overrides["bootstrap.servers"] = args.bootstrap_server
-    client = client_for(site.settings, site.store, overrides)
-    return lambda: connect(client, site.settings.broker_timeout)
+
+    def opened() -> Any:
+        settings = site.settings
+        return connect(client_for(settings, site.store, overrides), settings.broker_timeout)
+
+    client_for(site.settings, site.store, overrides)
+    return opened
 
 
 class _Told:
@@ -118,9 +128,11 @@ class _Told:
                 output.close_stdout()
                 self.stop.set()
 
-    def alerts(self, alerts: Alerts) -> None:
+    def alerts(self, alerts: Alerts, site: Site) -> None:
         """Tell the webhook what is due, and here each message that was tried."""
         now = utc_now()
+        with suppress(SettingsError):  # alerts go on as they were: what is wrong may be one of them
+            alerts.settings = site.settings
         for tried in alerts.look(now):
             self.event(
                 {"event": "alert", "at": format_time(now), "cluster": alerts.cluster_name,

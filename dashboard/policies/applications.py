@@ -65,6 +65,7 @@ class Applications:
         """One cycle of a policy that is on: when to look at it again. Raises JournalError."""
         site = self._site
         now = site.now()
+        self._intervals[policy.name] = policy.min_purge_interval
         matched = [name for name in seen.topics if policy.matches(name)]
         starts = site.journal.last_starts(site.cluster_id, matched)
         found = cycle.applications(policy, seen, starts, now)
@@ -117,12 +118,18 @@ class Applications:
 
     def _purge(self, policy: Policy, application: Application) -> datetime:
         live = self._link.live()
-        prepared = purging.prepared(self._site, live, policy, application)
+        settings = self._site.settings
+        prepared = purging.prepared(self._site, live, policy, application, settings)
         again = self._site.now() + cycle.pace(policy)
+        if policy not in settings.policies or self._site.settings != settings:
+            # A window or a guard that somebody writes meanwhile must count for this plan, too.
+            text = "the settings changed while this was planned: it is planned anew"
+            self._note(policy, Outcome("waiting", text, application.owner, next_at=again))
+            return again
         if prepared.plan is None:
             self._note(policy, replace(prepared.outcome, next_at=again))
             return again
-        run_id = purging.queued(self._site, policy, prepared.plan, self._lead.holder)
+        run_id = purging.queued(self._site, settings, policy, prepared.plan, self._lead.holder)
         next_at = self._site.journal.head(run_id).queued_at + policy.min_purge_interval
         planned = replace(prepared.outcome, next_at=next_at)
         self._begin((policy.name, application.owner), run_id, prepared.plan, planned, live)

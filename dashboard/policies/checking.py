@@ -104,7 +104,7 @@ def _outcome(site: Site, live: Cluster, policy: Policy, application: Application
         text = f"{len(application.partitions)} partitions wait for their interval"
         return Outcome("waiting", text, application.owner, application.next_at)
     try:
-        prepared = purging.prepared(site, live, policy, application)
+        prepared = purging.prepared(site, live, policy, application, site.settings)
     except LowwaterError as error:
         return of_error(error, application.owner)
     if prepared.plan is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from dashboard.current_settings import CurrentSettings
 from dashboard.policies import cycle
 from dashboard.policies.cycle import Application
 from dashboard.policies.outcome import Outcome
@@ -29,10 +30,11 @@ _BUDGET_OF = timedelta(hours=1)
 class Site:
     """Where policies act: one cluster of a data folder, the journal, the settings, the clock.
 
-    `connection` is as `queue.enqueue` takes it: a worker that takes a run over connects by it.
+    `current` reads the settings' file whenever `settings` is asked for. `connection` is as
+    `queue.enqueue` takes it: a worker that takes a run over connects by it.
     """
 
-    settings: Settings
+    current: CurrentSettings
     store: ClusterStore
     journal: Journal
     now: Callable[[], datetime]
@@ -43,23 +45,33 @@ class Site:
     def cluster_id(self) -> str:
         return self.store.cluster_id
 
+    @property
+    def settings(self) -> Settings:
+        """As their file says now. Raises SettingsError."""
+        return self.current.get()
 
-def prepared(site: Site, live: Cluster, policy: Policy, application: Application) -> cycle.Prepared:
-    """What a purge of the application would be now. Raises as `cycle.prepare` does."""
+
+def prepared(
+    site: Site, live: Cluster, policy: Policy, application: Application, settings: Settings
+) -> cycle.Prepared:
+    """What a purge of the application would be by these settings. Raises as `cycle.prepare`."""
     now = site.now()
     return cycle.prepare(
-        live, site.settings, site.store, policy, application,
+        live, settings, site.store, policy, application,
         busy=site.journal.busy_topics(site.cluster_id),
         use=site.journal.policy_use(site.cluster_id, policy.name, now - _BUDGET_OF),
         now=now,
     )  # fmt: skip
 
 
-def queued(site: Site, policy: Policy, plan: Plan, holder: str) -> str:
-    """Queue the plan for the policy: the run's id. Raises as `enqueue_policy` does."""
+def queued(site: Site, settings: Settings, policy: Policy, plan: Plan, holder: str) -> str:
+    """Queue the plan, made by these settings, for the policy: the run's id.
+
+    Raises as `enqueue_policy` does.
+    """
     claim = PolicyClaim(policy.name, policy.definition_sha256, policy.min_purge_interval, holder)
     return enqueue_policy(
-        site.settings, site.journal, plan, policy=policy, claim=claim,
+        settings, site.journal, plan, policy=policy, claim=claim,
         connection=site.connection, now=site.now(),
     )  # fmt: skip
 
@@ -69,12 +81,13 @@ def carried_out(site: Site, live: Cluster, run_id: str) -> RunRow | None:
 
     Raises JournalError: then its heartbeat ends, and whoever sees that goes on with it.
     """
-    with held(site.journal, site.settings.state_dir, run_id, site.now) as first:
+    started = site.current.started
+    with held(site.journal, started.state_dir, run_id, site.now) as first:
         if not first:
             return None
         return carry_out(
             live, site.journal, run_id, now=site.now, sleep=site.sleep,
-            read_only=each_second(site.settings), policies=site.settings.policies,
+            read_only=each_second(started), policies=lambda: site.settings.policies,
             standards=lambda plan: standards(site.settings, site.store, plan.topic_ids, site.now()),
         )  # fmt: skip
 

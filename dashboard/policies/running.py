@@ -40,6 +40,7 @@ def serve(
     flights = _Flights()
     service = Service(site, open_live, emit=emit, start=flights.start, stopping=stop.is_set)
     over = threading.Event()
+    began = site.current.started
     helpers = [_helper("lease", lambda: _renew(service), over, service)]
     if not once:
         helpers.append(_helper("following", service.following.turn, over, service))
@@ -47,13 +48,13 @@ def serve(
         helpers.append(_helper("alerts", lambda: _alert(alert), over, service))
     try:
         _turns(service, stop, once=once)
-        flights.wait(2 * site.settings.purge.request_timeout + timedelta(seconds=10))
+        flights.wait(2 * began.purge.request_timeout + timedelta(seconds=10))
         if once:
             service.follow_once()
     finally:
         over.set()
         for helper in helpers:
-            helper.join(site.settings.broker_timeout.total_seconds())
+            helper.join(began.broker_timeout.total_seconds())
         service.close()
     return service
 

@@ -1,7 +1,8 @@
 """Carries out the policies of one cluster, again and again, while it holds the cluster's lease.
 
-What was done is in the journal alone: a service that is killed and started again knows from there
-when each partition's purge last began. The interval is between starts; commits play no part in it.
+What the settings say is read again before each look. What was done is in the journal alone: a
+service that is killed and started again knows from there when each partition's purge last began.
+The interval is between starts; commits play no part in it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dashboard.clock import format_time
-from dashboard.errors import ClusterError, LowwaterError
+from dashboard.errors import ClusterError, LowwaterError, SettingsError
 from dashboard.policies import cycle
 from dashboard.policies.applications import Applications, Job, at_once
 from dashboard.policies.findings import newest
@@ -28,6 +29,7 @@ from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.journal_policies import Lease, PolicyState
 from dashboard.purge.queue import STALE_AFTER
 from dashboard.purge.queue_refusals import stopped
+from dashboard.read_only import wrong
 
 _MOST_BACKOFF = timedelta(seconds=30)
 _SHORTEST_SECONDS = 0.05
@@ -61,7 +63,7 @@ class Service:
             site, link=self.link, lead=self.lead, statuses=self.statuses,
             following=self.following, start=start, stopping=stopping,
         )  # fmt: skip
-        self.policies = tuple(p for p in site.settings.policies if is_for(p, site.store))
+        self.policies = self._defined()
         self._next_look: dict[str, datetime] = {}
         self._leader: str | None = None
         self._leading = False
@@ -134,7 +136,7 @@ class Service:
 
     def _round(self, now: datetime) -> None:
         states = self.site.journal.policy_states(self.site.cluster_id)
-        held = self._held()
+        held = self._settings_wrong() or self._held()
         wanted = []
         for policy in self.policies:
             outcome = _kept_from(policy, states.get(policy.name), now) or held
@@ -147,6 +149,19 @@ class Service:
             seen = cycle.look(self.link.live())
             for policy in wanted:
                 self._look(policy, seen, now)
+
+    def _defined(self) -> tuple[Policy, ...]:
+        """The policies of this cluster, as the settings say now. Raises SettingsError."""
+        return tuple(p for p in self.site.settings.policies if is_for(p, self.site.store))
+
+    def _settings_wrong(self) -> Outcome | None:
+        """Read the settings again; what is wrong with them holds every policy that was known."""
+        try:
+            self.policies = self._defined()
+        except SettingsError as error:
+            text = f"{wrong(self.site.current.started, error)}. {error.next_step}"
+            return Outcome("waiting", text, code="READ_ONLY")
+        return None
 
     def _held(self) -> Outcome | None:
         """The read-only switch, of the settings or of an approver, holds every policy."""
@@ -213,8 +228,7 @@ def _kept_from(policy: Policy, state: PolicyState | None, now: datetime) -> Outc
         return Outcome("off", "it is switched off")
     if stands == "changed":
         text = (
-            "what was confirmed is not what this service read when it started: confirm it again, "
-            "or restart the service if its settings changed since"
+            "what was confirmed is not what the settings say now: look at it and confirm it again"
         )
         return Outcome("changed", text)
     if not is_open(policy, now):

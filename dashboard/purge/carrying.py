@@ -54,22 +54,22 @@ def carry_out(
     sleep: Callable[[float], None],
     read_only: Callable[[], str | None],
     standards: Callable[[Plan], Standards],
-    policies: Sequence[Policy] = (),
+    policies: Callable[[], Sequence[Policy]] = tuple,
 ) -> RunRow:
     """Work until the run is closed, inside `held`; its head then. One that is closed is left.
 
     `read_only` says why the settings switch every purge off, None: they do not; the journal's is
     asked besides. `standards` are those of now for the plan, asked before each request. `policies`
-    are those that the settings define: a run of another one that was never sent is refused, as is
-    any that may no longer begin, at once or after a pause. Raises JournalError: then nothing more
-    is sent.
+    gives those that the settings define now: a run of another one that was never sent is refused,
+    as is any that may no longer begin, at once or after a pause. Raises JournalError: then nothing
+    more is sent.
     """
     run = journal.head(run_id)
     if run.open:
         plan = journal.plan(run_id)
 
         def may_begin() -> None:
-            beginning.refuse(journal, run, plan, policies, now())
+            beginning.refuse(journal, run, plan, policies(), now())
 
         try:
             may_begin()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.errors import ClusterError
+from dashboard.errors import ClusterError, LowwaterError, SettingsError, StoreError
 from dashboard.model import TopicPartition
 from dashboard.purge import receipt
 from dashboard.purge.cluster_seam import Cluster
@@ -187,7 +187,7 @@ class Execution:
         checked_at = self.now()
         try:
             checked, baseline = self._look(pending, checked_at)
-        except ClusterError as error:
+        except (ClusterError, SettingsError, StoreError) as error:  # nothing to judge it by
             self._unreadable(error)
             return False
         by_key = {row.key: row for row in pending}
@@ -276,7 +276,7 @@ class Execution:
         self.rules.saw(changed)
         return any(new.state != old.state for old, new in zip(rows, after, strict=True))
 
-    def _unreadable(self, error: ClusterError) -> None:
+    def _unreadable(self, error: LowwaterError) -> None:
         """Nothing could be read; one entry for each new reason, not for each attempt."""
         if error.code != self._unread:
             self._record("unread", [], code=error.code, message=error.message)

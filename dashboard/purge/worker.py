@@ -18,6 +18,7 @@ from dashboard import settings as settings_file
 from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.connections import client_for
+from dashboard.current_settings import CurrentSettings
 from dashboard.errors import ClusterError, LowwaterError
 from dashboard.purge import unsent
 from dashboard.purge.carrying import carry_out, held, say
@@ -57,6 +58,7 @@ def _work(journal: Journal, run_id: str) -> None:
     run = journal.head(run_id)
     try:
         chosen = _settings(run)
+        current = CurrentSettings(chosen)
         live = _connect(chosen, run, utc_now)
     except LowwaterError as error:
         if run.open:
@@ -65,9 +67,9 @@ def _work(journal: Journal, run_id: str) -> None:
     with live:
         closed = carry_out(
             live, journal, run_id, now=utc_now, sleep=time.sleep,
-            read_only=each_second(chosen), policies=chosen.policies,
+            read_only=each_second(chosen), policies=lambda: current.get().policies,
             standards=lambda plan: standards(
-                _settings(run), _store(run), plan.topic_ids, utc_now()
+                current.get(), _store(run), plan.topic_ids, utc_now()
             ),
         )  # fmt: skip
         plan = journal.plan(run_id)

@@ -12,6 +12,7 @@ import streamlit as st
 
 from dashboard import settings as settings_files
 from dashboard.clock import utc_now
+from dashboard.current_settings import CurrentSettings
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
@@ -61,10 +62,14 @@ class Screen:
         return [str(reason) for reason in self.manifest.details.get("groups_incomplete", [])]
 
 
-@st.cache_resource(show_spinner=False)
 def settings() -> Settings:
-    """Settings, read once when the server starts. Raises SettingsError."""
-    return settings_files.load()
+    """The settings as their file says now. Raises SettingsError: then no page shows anything."""
+    return _current().get()
+
+
+@st.cache_resource(show_spinner=False)
+def _current() -> CurrentSettings:
+    return CurrentSettings(settings_files.load())
 
 
 def store() -> Store:
@@ -106,12 +111,13 @@ def load() -> Screen:
     """What this page shows: the newest when it was opened, until the reader asks for newer.
 
     A click must not change the rows under it, so each rerun of a page keeps what it showed, even
-    when those files were pruned: tables that were read stay in memory with the session.
+    when those files were pruned: tables that were read stay in memory with the session. Settings
+    are never kept: a click must obey those of now.
     Raises StoreError NO_SNAPSHOT when nothing is there.
     """
     kept = st.session_state.get(_KEPT_KEY)
     if isinstance(kept, Screen) and kept.cluster.path == open_cluster().path:
-        return replace(kept, now=utc_now())
+        return replace(kept, settings=settings(), now=utc_now())
     screen = newest()
     st.session_state[_KEPT_KEY] = screen
     return screen

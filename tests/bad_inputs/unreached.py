@@ -81,6 +81,7 @@ UNREACHED = {
     "REQUEST_NOT_FOUND": (_PEOPLE, "tests/unit/cli/test_approvals.py"),
     "ROLE_TOO_LOW": (_PEOPLE, "tests/unit/purge/test_approving.py"),
     "SAME_PERSON": (_PEOPLE, "tests/unit/purge/test_approving.py"),
+    "SETTINGS_MOVED": (_RACE, "tests/unit/test_current_settings.py"),
     "SIGN_IN_EXPIRED": (_PEOPLE, "tests/unit/test_people.py"),
     "SPARK_CONNECTOR_MISSING": (_SPARK, _HERE),
     "SPARK_LOST": (_SPARK, "tests/unit/analytics/test_failures.py"),

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dashboard.current_settings import CurrentSettings
 from dashboard.errors import ClusterError
 from dashboard.model import (
     ConfigEntry,
@@ -166,8 +168,17 @@ class ServiceRoom:
             who="ann", from_where="here", now=self.clock(),
         )  # fmt: skip
 
+    def write(self, head: str = "", tail: str = "", streams: str = REPARTITION) -> Path:
+        """The settings as a file, which every service from now on reads again."""
+        file = self.folder / "lowwater.toml"
+        places = f'data = "{self.settings.data}"\nstate_dir = "{self.settings.state_dir}"'
+        file.write_text(f"{places}\n{head}\n[policies.streams]\n{streams}\n{tail}\n")
+        self.settings = replace(self.settings, source=file)
+        return file
+
     def service(self, **change: Any) -> Service:
-        site = Site(self.settings, self.store, self.journal, self.clock, self.clock.sleep)
+        current = CurrentSettings(self.settings)
+        site = Site(current, self.store, self.journal, self.clock, self.clock.sleep)
         return Service(site, lambda: self.live, emit=self.events.append, **change)
 
     def pass_time(self, service: Service, seconds: float) -> None:

@@ -114,7 +114,7 @@ def resumed(room: ServiceRoom, minutes: float) -> RunRow:
     run = carry_out(
         room.live, room.journal, run_id, now=room.clock, sleep=sleep, read_only=lambda: None,
         standards=lambda plan: standards(room.settings, room.store, plan.topic_ids, room.clock()),
-        policies=room.settings.policies,
+        policies=lambda: room.settings.policies,
     )  # fmt: skip
     assert set(states) == {"paused"}
     return run

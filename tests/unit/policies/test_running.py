@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from dashboard.clock import utc_now
+from dashboard.current_settings import CurrentSettings
 from dashboard.policies.purging import Site
 from dashboard.policies.running import serve
 from dashboard.policies.service import Service
@@ -33,7 +34,8 @@ def room(tmp_path: Path) -> Iterator[ServiceRoom]:
 
 
 def served(room: ServiceRoom, stop: threading.Event, **change: Any) -> Service:
-    site = Site(room.settings, room.store, room.journal, utc_now, time.sleep)
+    current = CurrentSettings(room.settings)
+    site = Site(current, room.store, room.journal, utc_now, time.sleep)
     return serve(site, lambda: room.live, emit=room.events.append, stop=stop, **change)
 
 

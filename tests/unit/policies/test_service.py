@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,10 +160,10 @@ def test_an_error_nobody_foresaw_stops_no_other(
 
     whole = purging.prepared
 
-    def broken(site: object, live: object, each: object, application: object) -> object:
-        if application.owner == "billing":  # type: ignore[attr-defined]
+    def broken(site: object, live: object, each: object, application: Any, more: object) -> object:
+        if application.owner == "billing":
             raise ZeroDivisionError("a bug")
-        return whole(site, live, each, application)  # type: ignore[arg-type]
+        return whole(site, live, each, application, more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(purging, "prepared", broken)
     room.pass_time(room.service(), 1)
@@ -273,9 +274,7 @@ def test_the_read_only_switch_holds_every_policy(room: ServiceRoom) -> None:
 
 
 def test_read_only_in_the_settings_file_holds_a_service_that_runs(room: ServiceRoom) -> None:
-    file = room.folder / "lowwater.toml"
-    file.write_text("")
-    room.settings = replace(room.settings, source=file)
+    file = room.write()
     service = room.service()
     room.pass_time(service, 5)
     consumed(room)
@@ -283,22 +282,20 @@ def test_read_only_in_the_settings_file_holds_a_service_that_runs(room: ServiceR
         ("read_only = true", f"read_only of the settings ({file}) is on"),
         ("read_only = ", f"the settings file {file} is wrong by now, so every purge is off: "),
     ):
-        file.write_text(text)
+        room.write(text)
         room.pass_time(service, 10)
         (error,) = room.status()["errors"]
         assert (room.runs(), error["code"]) == ([], "READ_ONLY")
         assert error["reason"].startswith(said)
-    file.write_text("read_only = false")
+    room.write("read_only = false")
     room.pass_time(service, 6)
     assert room.live.log_start(TOPIC) == 10
 
 
 def test_read_only_in_the_settings_file_stops_a_services_run_in_flight(room: ServiceRoom) -> None:
-    file = room.folder / "lowwater.toml"
-    file.write_text("")
-    room.settings = replace(room.settings, source=file)
+    room.write()
     consumed(room)
-    room.service(start=lambda job: (file.write_text("read_only = true"), job())).turn()
+    room.service(start=lambda job: (room.write("read_only = true"), job())).turn()
     assert [run.state for run in room.runs()] == ["cancelled"]
     assert room.live.sent == []
 

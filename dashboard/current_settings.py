@@ -1,0 +1,90 @@
+"""The settings of a process that runs for long: what their file says now, not at the start."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dashboard.errors import SettingsError
+from dashboard.settings import Settings, load
+
+# A journal and a store are open by then: elsewhere lie other switches, runs and memories.
+_PLACES = ("data", "state_dir")
+_SETTLES_SECONDS, _MOST_LOOKS = 0.1, 20
+
+
+class CurrentSettings:
+    """Settings that are read again whenever they are asked for. Safe between threads.
+
+    Services, pages and analyses ask before each look, so that a policy, a declaration, a replay
+    window or a limit that somebody writes counts at once. Settings that came from no file stay as
+    they were. `started` are those that the process began with, flags included.
+    """
+
+    def __init__(self, started: Settings, environ: Mapping[str, str] = os.environ) -> None:
+        """Raises SettingsError when the file is wrong by now."""
+        self.started = started
+        self._environ = environ
+        self._lock = threading.Lock()
+        self._text: bytes | None = None
+        self._found = self._first = started
+        if started.source is not None:
+            self._text = _content(started.source)
+            self._first = load(started.source, environ)
+            self._found = self._here(self._first)
+
+    def get(self) -> Settings:
+        """The settings as they are now; `data` and `state_dir` are those of the start.
+
+        Raises SettingsError: the file is gone or wrong, and nobody goes on with what it said
+        before; SETTINGS_MOVED where it names another place to work in.
+        """
+        source = self.started.source
+        if source is None:
+            return self.started
+        with self._lock:
+            text = _content(source)
+            if text is None or text != self._text:
+                self._text = None
+                text = _settled(source)
+                self._found, self._text = self._read(source), text
+            return self._found
+
+    def _read(self, source: Path) -> Settings:
+        found = load(source, self._environ)
+        for name in _PLACES:
+            now, before = getattr(found, name), getattr(self._first, name)
+            if now != before:
+                raise SettingsError(
+                    f"{name} of {source} is {now} by now, and this process works in {before}",
+                    "Restart it; or take the change back.",
+                    code="SETTINGS_MOVED",
+                )
+        return self._here(found)
+
+    def _here(self, found: Settings) -> Settings:
+        return replace(found, data=self.started.data, state_dir=self.started.state_dir)
+
+
+def _settled(source: Path) -> bytes | None:
+    """Its content once nobody writes it: half a file is valid TOML, and lacks a replay window."""
+    for _ in range(_MOST_LOOKS):
+        text = _content(source)
+        time.sleep(_SETTLES_SECONDS)
+        if text == _content(source):
+            return text
+    raise SettingsError(
+        f"the settings file {source} changes again and again",
+        "Write it whole: to a file beside it, renamed then.",
+    )
+
+
+def _content(source: Path) -> bytes | None:
+    try:
+        return source.read_bytes()
+    except OSError:  # `load` says why
+        return None

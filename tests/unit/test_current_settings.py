@@ -1,0 +1,109 @@
+"""Settings of what runs for long are those that their file has now, or an error that says why."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from analytics import __main__ as analysis
+from dashboard.current_settings import CurrentSettings
+from dashboard.errors import SettingsError
+from dashboard.settings import Settings, load
+
+WINDOW = '[topics."orders"]\nowner = "a"\nreaders = "groups"\nreplay_window = "{}h"\n'
+WINDOW += 'declared_by = "a"\ndeclared_at = 2026-03-01\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "lowwater.toml"
+    found.write_text(WINDOW.format(1))
+    return found
+
+
+def window(settings: Settings) -> timedelta:
+    (declared,) = settings.topics
+    return declared.replay_window
+
+
+def test_each_look_sees_what_the_file_says(file: Path) -> None:
+    current = CurrentSettings(load(file, {}), {})
+    assert window(current.get()) == timedelta(hours=1)
+    assert current.get() is current.get(), "what did not change is not read twice"
+    file.write_text(WINDOW.format(2))  # as long as before, and within the same tick of the clock
+    assert window(current.get()) == timedelta(hours=2)
+
+
+@pytest.mark.parametrize("wrong", ["[topics", "every = 5", None])
+def test_a_file_that_is_wrong_by_now_is_an_error_until_it_is_mended(
+    file: Path, wrong: str | None
+) -> None:
+    current = CurrentSettings(load(file, {}), {})
+    current.get()
+    if wrong is None:
+        file.unlink()
+    else:
+        file.write_text(wrong)
+    for _ in range(2):
+        with pytest.raises(SettingsError, match=r"lowwater\.toml"):
+            current.get()
+    file.write_text(WINDOW.format(3))
+    assert window(current.get()) == timedelta(hours=3)
+
+
+def test_half_a_file_is_not_believed(file: Path) -> None:
+    whole = "read_only = false\n" + WINDOW.format(24)
+    current = CurrentSettings(load(file, {}), {})
+    file.write_text("read_only = false\n")  # the window that protects is still to come
+    writing = threading.Timer(0.05, lambda: file.write_text(whole))
+    writing.start()
+    assert window(current.get()) == timedelta(hours=24)
+    writing.join()
+
+
+@pytest.mark.parametrize("name", ["data", "state_dir"])
+def test_another_place_takes_a_restart(file: Path, name: str) -> None:
+    current = CurrentSettings(load(file, {}), {})
+    file.write_text(f'{name} = "/elsewhere"\n')
+    with pytest.raises(SettingsError, match=f"{name} of .* is /elsewhere by now") as raised:
+        current.get()
+    assert raised.value.code == "SETTINGS_MOVED"
+
+
+def test_the_folder_that_a_flag_named_stays(file: Path) -> None:
+    current = CurrentSettings(replace(load(file, {}), data="/flag"), {})
+    file.write_text(WINDOW.format(2))
+    assert (current.get().data, window(current.get())) == ("/flag", timedelta(hours=2))
+
+
+def test_variables_stand_above_the_file_each_time(file: Path) -> None:
+    environ = {"LOWWATER_EVERY": "7s"}
+    current = CurrentSettings(load(file, environ), environ)
+    file.write_text(WINDOW.format(2) + "[purge]\nmost_partitions = 3\n")
+    found = current.get()
+    assert (found.every, found.purge.most_partitions) == (timedelta(seconds=7), 3)
+
+
+def test_an_analysis_that_serves_reads_declarations_before_each_snapshot(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[timedelta] = []
+    monkeypatch.setattr(
+        analysis, "_analyze", lambda _spark, settings, *_: seen.append(window(settings)) or {}
+    )
+    monkeypatch.setattr("dashboard.snapshots.Store.cluster", lambda _store, _named: None)
+    current = CurrentSettings(load(file, {}), {})
+
+    def answer() -> dict[str, object]:
+        return analysis._answer(None, current, str(tmp_path), None, '{"snapshot_id": "s"}')
+
+    assert answer() == {}
+    file.write_text(WINDOW.format(2))
+    assert answer() == {}
+    file.write_text("[topics")
+    assert "error" in answer()
+    assert seen == [timedelta(hours=1), timedelta(hours=2)]
