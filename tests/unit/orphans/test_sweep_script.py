@@ -14,17 +14,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.errors import RefusedError
-from dashboard.orphans.sweep_script import Script, write_script
-from dashboard.orphans.sweep_site import Options
-from dashboard.orphans.verdicts import Verdict
 from tests.unit.inventory.disks import TOPIC_ID
+from tests.unit.orphans.shell_host import run, script
 from tests.unit.orphans.sweep_host import STRAY, Host, topic
-
-SHELL = shutil.which("dash") or "sh"
-TOOLS = (
-    "basename", "date", "df", "dirname", "find", "grep", "ls", "mkdir", "mktemp", "mv", "rm",
-    "rmdir", "sed", "stat", "sync", "touch", "tr",
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -35,24 +27,6 @@ def host(tmp_path: Path) -> Iterator[Host]:
     yield made
     made.stop_broker()
     assert not list(tmp_path.rglob("[xy]"))
-
-
-def script(host: Host, *rows: Verdict) -> Script:
-    options = Options((str(host.log_dir),))
-    return write_script(host.verdicts(*rows), options, host.live, host.now)
-
-
-def run(host: Host, text: str, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Nothing but these tools is on the path, as on a host with busybox alone."""
-    tools = host.folder.parent / "tools"
-    if not tools.exists():
-        tools.mkdir()
-        for tool in TOOLS:
-            (tools / tool).symlink_to(str(shutil.which(tool)))
-    return subprocess.run(
-        [SHELL, "-s", "--", *words], input=text, capture_output=True, text=True, check=False,
-        timeout=240, env={"PATH": str(tools), **environ}, cwd=host.folder,
-    )  # fmt: skip
 
 
 def test_it_tells_then_moves_and_prints_lines_that_undo(host: Host) -> None:
