@@ -145,14 +145,19 @@ def _act(
 
     if args.restore or args.delete_now:
         refuse_if_stopped(stopped)
-        return _one_folder(args, settings, live)
+        return _one_folder(args, settings, live, stopped)
     return sweep(
         _verdicts(args), _options(args, settings, apply=args.apply), live,
         now=utc_now, progress=output.progress, stopped=stopped,
     )  # fmt: skip
 
 
-def _one_folder(args: argparse.Namespace, settings: Settings, live: LiveCluster) -> Report:
+def _one_folder(
+    args: argparse.Namespace,
+    settings: Settings,
+    live: LiveCluster,
+    stopped: Callable[[], str | None],
+) -> Report:
     from dashboard.orphans import sweep_aside
     from dashboard.orphans.sweep_report import Report
     from dashboard.orphans.sweep_site import open_site
@@ -166,7 +171,7 @@ def _one_folder(args: argparse.Namespace, settings: Settings, live: LiveCluster)
         if not back:
             _confirm(args, item, sweep_aside.confirmation(item))
         act = sweep_aside.restore if back else sweep_aside.delete
-        outcome = act(site, place, item)
+        outcome = act(site, place, item, stopped)
         notes = []
         if outcome.state == "restored" and site.alive:
             notes.append(

@@ -8,7 +8,7 @@ from datetime import timedelta
 from dashboard.clock import format_time
 from dashboard.errors import LowwaterError, RefusedError
 from dashboard.orphans import words
-from dashboard.orphans.sweep_aside import HELD, delete_if_due
+from dashboard.orphans.sweep_aside import HELD, Stopped, delete_if_due, not_stopped
 from dashboard.orphans.sweep_check import Checked, checked, refuse_by_verdict
 from dashboard.orphans.sweep_items import Item
 from dashboard.orphans.sweep_live import Cluster, sizes
@@ -23,7 +23,6 @@ from dashboard.orphans.verdicts import Verdict, Verdicts
 _CLOCKS_APART = timedelta(minutes=5)
 
 Progress = Callable[[str], None]
-Stopped = Callable[[], str | None]  # why nothing may be changed now, or None
 
 
 def sweep(
@@ -93,7 +92,7 @@ class _Sweep:
         site = self._site
         for place, item in site.aside():
             if item.broker_id == site.broker_id and not self._is_stopped():
-                self._tell(delete_if_due(site, place, item, self._options.keep))
+                self._tell(delete_if_due(site, place, item, self._options.keep, self._stopped))
 
     def _set_aside(self) -> None:
         lying = {(o.log_dir, o.directory) for o in self._outcomes if o.state != "deleted"}
@@ -121,8 +120,7 @@ class _Sweep:
                 allocated = found.found.allocated_bytes
                 if not self._options.apply:
                     return _outcome(row, "would_move", str(place), allocated, reason)
-                if self._is_stopped():
-                    raise Refusal("read-only", "the read-only switch was set meanwhile")
+                not_stopped(self._stopped)
                 begun = self._begun(row, found)
                 quarantine = self._site.quarantine(place)
                 item = quarantine.move(log_dir, begun, found.found, found.still_so)
@@ -151,6 +149,8 @@ class _Sweep:
             log_bytes=found.found.log_bytes,
             allocated_bytes=found.found.allocated_bytes,
             verdicts=self._sha256,
+            directory_id=found.log_dir.directory_id,
+            topic_lived=found.topic_lives,
         )
 
     def _over_share(self, rows: Sequence[Verdict]) -> Refusal | None:
@@ -172,9 +172,9 @@ class _Sweep:
         return over_share((folders, every), (gone, hosted + gone), self._options.most_share)
 
     def _notes(self) -> tuple[str, ...]:
-        notes = []
+        site, notes = self._site, []
         every = self._verdicts.rows if self._verdicts else ()
-        others = sum(row.broker_id != self._site.broker_id for row in every)
+        others = sum(row.broker_id != site.broker_id for row in every)
         if others:
             notes.append(f"{others} verdicts are for other brokers: sweep them on their hosts")
         hidden = hidden_processes()
@@ -183,6 +183,7 @@ class _Sweep:
                 f"{hidden} processes could not be looked into for open files: that needs root; the "
                 "broker's own were seen"
             )
+        notes += [f"a quarantine that is not looked into: {why}" for why in site.refused_places()]
         return tuple(notes)
 
     def _tell(self, outcome: Outcome) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
@@ -12,12 +13,14 @@ from dashboard.clock import format_time
 from dashboard.errors import ClusterError, UsageError
 from dashboard.inventory.names import Folder, folder_of
 from dashboard.orphans.sweep_folder import FOLDER, Measured, measure, opened
-from dashboard.orphans.sweep_items import Item
+from dashboard.orphans.sweep_items import DELETING, Item
 from dashboard.orphans.sweep_openers import refuse_if_open
 from dashboard.orphans.sweep_places import LogDir
 from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.orphans.sweep_report import Outcome
 from dashboard.orphans.sweep_site import Site
+
+Stopped = Callable[[], str | None]  # why nothing may be changed now, or None
 
 HELD = "the broker holds its files open: their bytes come back when it restarts"
 
@@ -41,7 +44,8 @@ def find(site: Site, name: str) -> tuple[Path, Item]:
         )
     raise UsageError(
         f"{name} does not lie in the quarantine of these log dirs",
-        f"There lies: {listed}. Another place is named with --quarantine-dir.",
+        f"There lies: {listed}. Another place is named with --quarantine-dir."
+        + "".join(f" Not looked into: {why}." for why in site.refused_places()),
         code="QUARANTINED_UNKNOWN",
     )
 
@@ -51,27 +55,36 @@ def confirmation(item: Item) -> str:
     return f"delete {item.directory} of {item.cluster_name}"
 
 
-def delete_if_due(site: Site, place: Path, item: Item, keep: timedelta) -> Outcome:
+def not_stopped(stopped: Stopped) -> None:
+    """Raises Refusal `read-only`; asked right before each act, for the checks take their time."""
+    if stopped() is not None:
+        raise Refusal("read-only", "the read-only switch was set meanwhile")
+
+
+def delete_if_due(
+    site: Site, place: Path, item: Item, keep: timedelta, stopped: Stopped
+) -> Outcome:
     """Delete a folder whose time in quarantine is up; tell the others'. Dry runs only tell."""
     until = (item.moved_at or site.now()) + keep
     if item.state != "deleting" and site.now() < until:
         return _outcome(place, item, "none", "quarantined", f"until {format_time(until)}")
-    return delete(site, place, item)
+    return delete(site, place, item, stopped)
 
 
-def delete(site: Site, place: Path, item: Item) -> Outcome:
+def delete(site: Site, place: Path, item: Item, stopped: Stopped) -> Outcome:
     """Delete one folder in quarantine, or say why not."""
     try:
-        held = False if item.state == "deleting" else _may_be_deleted(site, place, item)
+        held = _may_be_deleted(site, place, item)
         if not site.apply:
             return _outcome(place, item, "delete", "would_delete", HELD if held else None)
+        not_stopped(stopped)
         site.quarantine(place).delete(item)
     except Refusal as refusal:
         return _refused(place, item, "delete", refusal)
     return _outcome(place, item, "delete", "deleted", HELD if held else None)
 
 
-def restore(site: Site, place: Path, item: Item) -> Outcome:
+def restore(site: Site, place: Path, item: Item, stopped: Stopped) -> Outcome:
     """Put one folder back where it came from, or say why not."""
     try:
         log_dir = site.log_dir(item.log_dir)
@@ -79,6 +92,7 @@ def restore(site: Site, place: Path, item: Item) -> Outcome:
         if item.state != "quarantined":
             raise Refusal("deleting", "its deletion has begun: it is not whole any more")
         _has_room(site, log_dir, item)
+        not_stopped(stopped)
         site.quarantine(place).restore(item, log_dir)
     except Refusal as refusal:
         return _refused(place, item, "restore", refusal)
@@ -103,20 +117,31 @@ def _has_room(site: Site, log_dir: LogDir, item: Item) -> None:
 
 
 def _may_be_deleted(site: Site, place: Path, item: Item) -> bool:
-    """Whether the broker still holds it open. Raises Refusal when it must not be deleted."""
+    """Whether the broker still holds it open. Raises Refusal when it must not be deleted.
+
+    All that was asked before it was moved is asked again: a day has passed, and this cannot be
+    undone. A deletion that has begun goes on only where it might begin.
+    """
     _is_of(site, item)
+    log_dir = site.log_dir(item.log_dir)
+    if item.directory_id not in (None, log_dir.directory_id):
+        raise Refusal("log-dir", f"{item.log_dir} has another directory id than when it was moved")
+    found = _measured(place, item)
+    if item.state != "deleting":
+        _is_unchanged(item, found)
+    is_stray = _folder(item).kind == "stray"
+    held = refuse_if_open(found, broker=log_dir.broker, is_stray=is_stray)
+    if site.live.may_be_deleted(item, log_dir.names) and item.topic_lived is False:
+        raise Refusal("revived", "its topic was gone when it was moved, and is there again")
+    log_dir.still_so()
+    return held
+
+
+def _is_unchanged(item: Item, found: Measured) -> None:
     if item.changed:
         raise Refusal("changed", "it changed while it was moved: look at it, then --restore it")
-    found = _measured(place, item)
     if found.log_bytes != item.log_bytes:
         raise Refusal("changed", "its records are not those that were set aside")
-    is_stray = _folder(item).kind == "stray"
-    held = refuse_if_open(found, broker=site.log_dirs[0].broker, is_stray=is_stray)
-    try:
-        site.live.partition_is_well(item.topic, item.partition)
-    except ClusterError as error:
-        raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
-    return held
 
 
 def _is_of(site: Site, item: Item) -> None:
@@ -131,7 +156,8 @@ def _measured(place: Path, item: Item) -> Measured:
         outer = os.open(place, FOLDER)
         stack.callback(os.close, outer)
         middle = stack.enter_context(opened(outer, item.item))
-        inner = stack.enter_context(opened(middle, item.directory))
+        begun = DELETING if item.state == "deleting" else ""
+        inner = stack.enter_context(opened(middle, f"{item.directory}{begun}"))
         found = measure(inner, os.fstat(outer).st_dev)
     if found.inode != item.inode:
         raise Refusal("changed", "another folder lies under its name")

@@ -31,6 +31,7 @@ class Checked:
     folder: int
     log_dir: LogDir
     is_stray: bool
+    topic_lives: bool  # the cluster has its topic; not so, one that comes back is a revival
 
     def still_so(self) -> None:
         """Raises Refusal `changed` or `open-file` when somebody came in between."""
@@ -60,5 +61,6 @@ def checked(row: Verdict, log_dir: LogDir, live: LiveCheck) -> Iterator[Checked]
         same_as_judged(row, measured)
         is_stray = folder.kind == "stray"
         held = refuse_if_open(measured, broker=log_dir.broker, is_stray=is_stray)
-        live.may_go(row, folder, log_dir.names)
-        yield Checked(measured, held, found, log_dir, is_stray)
+        lives = live.may_go(row, folder, log_dir.names)
+        log_dir.still_so()
+        yield Checked(measured, held, found, log_dir, is_stray, lives)

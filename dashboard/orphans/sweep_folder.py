@@ -146,11 +146,12 @@ def topic_id(folder: int) -> str | None:
             "topic-id", f"{PARTITION_METADATA} cannot be read: {error.strerror}"
         ) from error
     with os.fdopen(file, "rb") as found:
-        if os.fstat(file).st_size > LARGEST_METADATA:
-            raise Refusal("topic-id", f"{PARTITION_METADATA} is too large")
+        state = os.fstat(file)
+        if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST_METADATA:
+            raise Refusal("topic-id", f"{PARTITION_METADATA} is no file, or too large")
         try:
             return parse_topic_id(iter(lambda: found.readline(LONGEST_LINE), b""))
-        except DamagedError as error:
+        except (DamagedError, OSError) as error:
             raise Refusal("topic-id", f"{PARTITION_METADATA}: {error}") from error
 
 

@@ -52,6 +52,8 @@ class Item:
     log_bytes: int
     allocated_bytes: int
     verdicts: str  # sha256 of the file that let it go
+    directory_id: str | None = None  # of its log dir's meta.properties; null before it was kept
+    topic_lived: bool | None = None  # whether the cluster had its topic then; null likewise
     state: str = "moving"
     moved_at: datetime | None = None
     changed: bool = False  # its contents were not those judged when it was seen last
@@ -66,6 +68,7 @@ class Item:
 
 
 _BEGUN = tuple(f.name for f in fields(Item) if f.name not in ("state", "moved_at", "changed"))
+_LATER = ("directory_id", "topic_lived")  # entries of earlier releases lack them
 
 
 def items(entries: Iterable[Entry]) -> dict[str, Item]:
@@ -90,7 +93,7 @@ def items(entries: Iterable[Entry]) -> dict[str, Item]:
 
 
 def _begun(body: Mapping[str, Any]) -> Item:
-    item = Item(**{key: body[key] for key in _BEGUN})
+    item = Item(**{key: body[key] for key in _BEGUN if key in body or key not in _LATER})
     if not _ITEM.fullmatch(item.item) or folder_of(item.directory) is None:
         raise ValueError("it names no folder")
     return item

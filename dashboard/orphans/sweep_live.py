@@ -7,10 +7,16 @@ from typing import Protocol
 
 from dashboard.errors import ClusterError, RefusedError
 from dashboard.inventory.names import Folder
-from dashboard.model import LogDirsAnswer, PartitionState, Reassignment, TopicPartition, TopicState
+from dashboard.model import (
+    LogDirsAnswer,
+    PartitionState,
+    Reassignment,
+    ReplicaSize,
+    TopicPartition,
+    TopicState,
+)
 from dashboard.orphans.sweep_places import LogDir
 from dashboard.orphans.sweep_refusal import Refusal
-from dashboard.orphans.verdicts import Verdict
 
 _GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
@@ -56,6 +62,19 @@ def prove_log_dirs(answer: LogDirsAnswer, log_dirs: Sequence[LogDir]) -> None:
             )
 
 
+class Judged(Protocol):
+    """What was judged to be an orphan: a row of the verdicts, or what lies in quarantine."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def topic_id(self) -> str | None: ...
+    @property
+    def log_dir(self) -> str: ...
+
+
 class LiveCheck:
     """Asks afresh for every folder. `broker_id` is the broker whose disk this is."""
 
@@ -65,20 +84,32 @@ class LiveCheck:
         self._cluster_id = cluster_id
         self._tells_of_topics = False
 
-    def may_go(self, row: Verdict, folder: Folder, names: Callable[[], Iterable[str]]) -> None:
-        """Raises Refusal unless nothing in the cluster wants this folder.
+    def may_go(self, row: Judged, folder: Folder, names: Callable[[], Iterable[str]]) -> bool:
+        """Whether the cluster has its topic. Raises Refusal unless nothing wants this folder.
 
         `names` lists the partition folders of its log dir now: a replica that the broker hosts
         there must be explained by another folder.
         """
+        return self._ask(row, lambda hosted: _refuse_hosted(row, folder, hosted, names))
+
+    def may_be_deleted(self, item: Judged, names: Callable[[], Iterable[str]]) -> bool:
+        """The same of a folder in quarantine, where no replica can be that folder itself.
+
+        One that the broker hosts in its log dir, and that has no folder there, is the one that was
+        taken from under it.
+        """
+        return self._ask(item, lambda hosted: _refuse_unexplained(item, hosted, names))
+
+    def _ask(self, row: Judged, judge: Callable[[Sequence[ReplicaSize]], None]) -> bool:
         assert row.topic_id is not None
         try:
             self._same_cluster()
-            self._not_assigned(row.topic_id, row.partition, row.topic)
+            lives = self._not_assigned(row.topic_id, row.partition, row.topic)
             self.partition_is_well(row.topic, row.partition)
-            self._not_hosted(row, folder, names)
+            judge(self._hosted(row))
         except ClusterError as error:
             raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
+        return lives
 
     def partition_is_well(self, topic: str, partition: int) -> None:
         """No partition of this name lacks a replica or a leader: this may be its last copy.
@@ -110,12 +141,15 @@ class LiveCheck:
         if self._live.cluster_id() != self._cluster_id:
             raise Refusal("cluster", "another cluster answers at this address now")
 
-    def _not_assigned(self, topic_id: str, partition: int, topic: str) -> None:
+    def _not_assigned(self, topic_id: str, partition: int, topic: str) -> bool:
+        """Whether there is a topic of this id. Raises Refusal `assigned`, `unknown`."""
+        lives = False
         for state in self._of_id(topic_id, topic):
             if state.topic_id is None:
                 raise Refusal("unknown", f"the cluster tells no topic id of {state.topic}")
             if state.topic_id != topic_id:
                 continue
+            lives = True
             assigned = [p for p in state.partitions if p.partition == partition]
             if any(self._broker_id in p.replicas for p in assigned):
                 raise Refusal("assigned", "the broker is assigned this very partition")
@@ -125,6 +159,7 @@ class LiveCheck:
                 for r in self._live.reassignments()
             ):
                 raise Refusal("assigned", "this partition is being reassigned just now")
+        return lives
 
     def _of_id(self, topic_id: str, topic: str) -> list[TopicState]:
         """The topics of this name and of this id, as they are now.
@@ -159,20 +194,33 @@ class LiveCheck:
         every = () if found is None else found.partitions
         return next((p for p in every if p.partition == partition), None)
 
-    def _not_hosted(self, row: Verdict, folder: Folder, names: Callable[[], Iterable[str]]) -> None:
+    def _hosted(self, row: Judged) -> list[ReplicaSize]:
         """DescribeLogDirs lists live and future replicas by name, without their folder or id."""
         key = TopicPartition(row.topic, row.partition)
         answer = self._live.log_dirs([key], [self._broker_id])
         if answer.errors or not answer.log_dirs:
             raise Refusal("unknown", "the broker does not tell what it hosts just now")
-        hosted = [r for r in answer.replicas if (r.topic, r.partition) == key]
-        if folder.kind in ("live", "future"):
-            if any(r.is_future == (folder.kind == "future") for r in hosted):
-                raise Refusal("hosted", "the broker hosts this partition: it is live")
-            return
-        here = [r for r in hosted if r.log_dir == row.log_dir]
-        if here and not _explained(key, [r.is_future for r in here], names()):
-            raise Refusal("hosted", "the broker hosts this partition here, in no other folder")
+        return [r for r in answer.replicas if (r.topic, r.partition) == key]
+
+
+def _refuse_hosted(
+    row: Judged,
+    folder: Folder,
+    hosted: Sequence[ReplicaSize],
+    names: Callable[[], Iterable[str]],
+) -> None:
+    if folder.kind not in ("live", "future"):
+        _refuse_unexplained(row, hosted, names)
+    elif any(r.is_future == (folder.kind == "future") for r in hosted):
+        raise Refusal("hosted", "the broker hosts this partition: it is live")
+
+
+def _refuse_unexplained(
+    row: Judged, hosted: Sequence[ReplicaSize], names: Callable[[], Iterable[str]]
+) -> None:
+    here = [r.is_future for r in hosted if r.log_dir == row.log_dir]
+    if here and not _explained(TopicPartition(row.topic, row.partition), here, names()):
+        raise Refusal("hosted", "the broker hosts this partition here, in no other folder")
 
 
 def _explained(key: TopicPartition, futures: Sequence[bool], names: Iterable[str]) -> bool:

@@ -6,9 +6,11 @@ in the purge journal. The log lies in the quarantine that it tells of, so both s
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +22,7 @@ from dashboard.errors import JournalError
 
 NAME = "sweep.log"
 _FIRST_HASH = "0" * 64
+_AS_IT_IS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe would never answer
 _KEYS = {"seq", "at", "kind", "body", "previous_hash", "hash"}
 
 
@@ -44,14 +47,20 @@ class LogState:
     torn_bytes: int
 
 
-def read(folder: int) -> LogState:
-    """The log of the quarantine open as `folder`; empty where there is none. Raises OSError."""
+def read(folder: int, where: str) -> LogState:
+    """The log of the quarantine open as `folder`; empty where there is none.
+
+    Raises JournalError SWEEP_LOG_UNWRITABLE when it cannot be read, or may be somebody else's.
+    """
     try:
-        file = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        file = os.open(NAME, os.O_RDONLY | _AS_IT_IS, dir_fd=folder)
+        with os.fdopen(file, "rb") as opened:
+            _refuse_foreign(file)
+            raw = opened.read()
     except FileNotFoundError:
         return LogState((), (), 0, 0)
-    with os.fdopen(file, "rb") as opened:
-        raw = opened.read()
+    except OSError as error:
+        raise _unwritable(where, error) from error
     whole = raw.rfind(b"\n") + 1
     entries: list[Entry] = []
     problems: list[str] = []
@@ -99,14 +108,15 @@ class SweepLog:
         """
         self._where = where
         try:
-            found = read(folder)
+            found = read(folder, where)
             if found.problems:
                 raise broken(where, found.problems)
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | _AS_IT_IS
             self._file = os.open(NAME, flags, 0o600, dir_fd=folder)
+            _refuse_foreign(self._file)
             os.fsync(folder)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise _unwritable(where, error) from error
         self.entries = list(found.entries)
         if found.torn_bytes:
             self._cut(found, now)
@@ -127,7 +137,7 @@ class SweepLog:
         try:
             self._write(f"{line}\n".encode())
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise _unwritable(self._where, error) from error
         entry = Entry(seq, at, kind, dict(body), link)
         self.entries.append(entry)
         return entry
@@ -147,15 +157,23 @@ class SweepLog:
             os.ftruncate(self._file, found.whole_bytes)
             os.fsync(self._file)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise _unwritable(self._where, error) from error
         self.append("repaired", {"torn_bytes": found.torn_bytes}, now)
 
-    def _unwritable(self, error: OSError) -> JournalError:
-        return JournalError(
-            f"the sweep's log in {self._where} cannot be written: {error.strerror or error}",
-            "Free disk space or correct its rights; no folder is touched without its log.",
-            code="SWEEP_LOG_UNWRITABLE",
-        )
+
+def _unwritable(where: str, error: OSError) -> JournalError:
+    return JournalError(
+        f"the sweep's log in {where} cannot be read or written: {error.strerror or error}",
+        "Free disk space or correct its rights; no folder is touched without its log.",
+        code="SWEEP_LOG_UNWRITABLE",
+    )
+
+
+def _refuse_foreign(file: int) -> None:
+    """A link, a pipe or another user's file in its place was planted. Raises OSError."""
+    state = os.fstat(file)
+    if not stat.S_ISREG(state.st_mode) or state.st_nlink != 1 or state.st_uid != os.geteuid():
+        raise OSError(errno.EPERM, f"{NAME} is no file of this user alone")
 
 
 def broken(where: str, problems: tuple[str, ...]) -> JournalError:

@@ -7,8 +7,8 @@ import errno
 import fcntl
 import os
 import secrets
-import shutil
 import signal
+import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,9 +18,9 @@ from typing import Any
 
 from dashboard.errors import JournalError, RefusedError
 from dashboard.orphans import sweep_log
-from dashboard.orphans.sweep_folder import FOLDER, Measured
+from dashboard.orphans.sweep_folder import FOLDER, Measured, opened
 from dashboard.orphans.sweep_items import DELETING, Item, after, items, unsettled
-from dashboard.orphans.sweep_places import LogDir
+from dashboard.orphans.sweep_places import LogDir, Place
 from dashboard.orphans.sweep_refusal import Refusal
 
 Clock = Callable[[], datetime]
@@ -63,7 +63,10 @@ class Quarantine:
                 self._rename_aside(log_dir, begun, aside)
                 try:
                     _make_durable(aside, log_dir.folder)
-                    _same_folder(begun.directory, aside, found)
+                    _same_folder(
+                        begun.directory, aside, found.inode,
+                        "another folder had its name when it was moved",
+                    )  # fmt: skip
                     still_so()
                 except Refusal as refusal:
                     self._put_back(begun, log_dir, aside, refusal)
@@ -75,6 +78,7 @@ class Quarantine:
     def restore(self, item: Item, log_dir: LogDir) -> Item:
         """Put a folder back under its old name, replacing nothing. Raises Refusal."""
         with _uninterrupted(), self._opened(item) as aside:
+            _same_folder(item.directory, aside, item.inode, "another folder lies under its name")
             self._record(item, "restoring", {"item": item.item})
             try:
                 rename(item.directory, aside, item.directory, log_dir.folder)
@@ -92,15 +96,21 @@ class Quarantine:
         return done
 
     def delete(self, item: Item) -> Item:
-        """Delete a folder for good, or go on with that. Raises Refusal `failed`."""
+        """Delete a folder for good, or go on with that. Raises Refusal `failed`, `changed`.
+
+        What is emptied is the open folder that was looked at, not what has its name by then.
+        """
         begun = f"{item.directory}{DELETING}"
-        with self._opened(item) as aside:
+        name = begun if item.state == "deleting" else item.directory
+        with self._opened(item) as aside, opened(aside, name) as folder:
+            if os.fstat(folder).st_ino != item.inode:
+                raise Refusal("changed", "another folder lies under its name")
             try:
                 if item.state != "deleting":
                     self._record(item, "deleting", {"item": item.item})
                     rename(item.directory, aside, begun, aside)
                     os.fsync(aside)
-                shutil.rmtree(begun, dir_fd=aside)
+                remove(begun, aside, folder)
                 os.fsync(aside)
             except OSError as error:
                 if _exists(item.directory, aside):
@@ -176,19 +186,35 @@ def new_item_name(now: datetime) -> str:
 
 
 @contextmanager
-def open_quarantine(path: Path, now: Clock) -> Iterator[Quarantine]:
+def open_quarantine(place: Place, now: Clock) -> Iterator[Quarantine]:
     """Make or open it, lock it, and settle what a killed sweep left.
 
     Raises RefusedError SWEEP_BUSY, JournalError.
     """
-    folder = _open_folder(path)
-    try:
+    path = place.path
+    with opened_quarantine(place, make=True) as folder:
         lock(folder, str(path))
         log = sweep_log.SweepLog(folder, str(path), now())
         try:
             yield Quarantine(path, folder, log, now)
         finally:
             log.close()
+
+
+@contextmanager
+def opened_quarantine(place: Place, *, make: bool = False) -> Iterator[int]:
+    """The quarantine as a descriptor, proved once it is open.
+
+    Raises JournalError QUARANTINE_UNWRITABLE, also when it is not the folder that was checked.
+    """
+    try:
+        folder = _open_folder(place, make=make)
+    except Refusal as refusal:
+        raise _unusable(place.path, refusal.reason) from refusal
+    except OSError as error:
+        raise _unusable(place.path, _text(error)) from error
+    try:
+        yield folder
     finally:
         os.close(folder)
 
@@ -224,28 +250,52 @@ def rename(source: str, source_folder: int, name: str, folder: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def _open_folder(path: Path) -> int:
+def _open_folder(place: Place, *, make: bool) -> int:
+    """Raises OSError, Refusal. Made only where it was proved that it may lie."""
+    above = os.open(place.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-            parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(parent)
-            finally:
-                os.close(parent)
-        return os.open(path, FOLDER)
+        if make:
+            place.prove_above(above)
+            with suppress(FileExistsError):
+                os.mkdir(place.path.name, 0o700, dir_fd=above)
+                os.fsync(above)
+        folder = os.open(place.path.name, FOLDER, dir_fd=above)
+    finally:
+        os.close(above)
+    try:
+        place.prove(folder)
+    except (OSError, Refusal):
+        os.close(folder)
+        raise
+    return folder
+
+
+def _unusable(path: Path, reason: str) -> JournalError:
+    return JournalError(
+        f"the quarantine {path} cannot be made or opened: {reason}",
+        "Run it as a user who may write there, or name another with --quarantine-dir.",
+        code="QUARANTINE_UNWRITABLE",
+    )
+
+
+def remove(name: str, folder: int, opened: int) -> None:
+    """Delete an open folder's files, then its name in `folder`. Raises OSError.
+
+    It holds plain files alone, or it was refused; a folder in it would end this.
+    """
+    for inside in os.listdir(opened):
+        os.unlink(inside, dir_fd=opened)
+    os.fsync(opened)
+    os.rmdir(name, dir_fd=folder)
+
+
+def _same_folder(name: str, folder: int, inode: int, otherwise: str) -> None:
+    try:
+        state = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
-        raise JournalError(
-            f"the quarantine {path} cannot be made or opened: {_text(error)}",
-            "Run it as a user who may write there, or name another with --quarantine-dir.",
-            code="QUARANTINE_UNWRITABLE",
-        ) from error
-
-
-def _same_folder(name: str, folder: int, found: Measured) -> None:
-    state = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if state.st_ino != found.inode:
-        raise Refusal("changed", "another folder had its name when it was moved")
+        raise Refusal("gone", f"it is not there any more: {_text(error)}") from error
+    if state.st_ino != inode or not stat.S_ISDIR(state.st_mode):
+        raise Refusal("changed", otherwise)
 
 
 def _make_durable(*folders: int) -> None:

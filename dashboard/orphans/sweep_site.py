@@ -12,11 +12,22 @@ from pathlib import Path
 from dashboard.errors import RefusedError
 from dashboard.model import LogDirsAnswer
 from dashboard.orphans import sweep_log
-from dashboard.orphans.sweep_folder import FOLDER
 from dashboard.orphans.sweep_items import Item, after, items, unsettled
 from dashboard.orphans.sweep_live import Cluster, LiveCheck, broker_log_dirs, prove_log_dirs
-from dashboard.orphans.sweep_places import LogDir, open_log_dirs, prove_identity, quarantine_of
-from dashboard.orphans.sweep_quarantine import Clock, Quarantine, lock, open_quarantine
+from dashboard.orphans.sweep_places import (
+    LogDir,
+    Place,
+    open_log_dirs,
+    prove_identity,
+    quarantine_of,
+)
+from dashboard.orphans.sweep_quarantine import (
+    Clock,
+    Quarantine,
+    lock,
+    open_quarantine,
+    opened_quarantine,
+)
 from dashboard.orphans.sweep_refusal import Refusal
 
 
@@ -46,7 +57,7 @@ class Site:
     answer: LogDirsAnswer | None
     live: LiveCheck
     now: Clock
-    places: Mapping[str, Path | Refusal]  # log dir -> its quarantine, or why it has none
+    places: Mapping[str, Place | Refusal]  # log dir -> its quarantine, or why it has none
     stack: ExitStack
     apply: bool
     opened: dict[Path, Quarantine] = field(default_factory=dict)
@@ -63,34 +74,44 @@ class Site:
         found = self.places[log_dir.path]
         if isinstance(found, Refusal):
             raise found
-        return found
+        return found.path
+
+    def refused_places(self) -> list[str]:
+        """Why log dirs have no quarantine: what lies there is neither told nor touched."""
+        return sorted({p.reason for p in self.places.values() if isinstance(p, Refusal)})
 
     def quarantine(self, path: Path) -> Quarantine:
         """The quarantine opened to act. Raises RefusedError SWEEP_BUSY, JournalError."""
         assert self.apply
         if path not in self.opened:
-            self.opened[path] = self.stack.enter_context(open_quarantine(path, self.now))
+            place = next(p for p in self._places() if p.path == path)
+            self.opened[path] = self.stack.enter_context(open_quarantine(place, self.now))
         return self.opened[path]
 
     def aside(self) -> list[tuple[Path, Item]]:
         """Every folder that lies in a quarantine of these log dirs, in the order it came."""
         found: list[tuple[Path, Item]] = []
-        for path in sorted({p for p in self.places.values() if isinstance(p, Path)}):
-            if path.is_dir():
-                known = self.quarantine(path).items if self.apply else peek(path, self.now)
+        for place in self._places():
+            path = place.path
+            if os.path.lexists(path):
+                known = self.quarantine(path).items if self.apply else peek(place, self.now)
                 lying = (i for i in known.values() if i.state in ("quarantined", "deleting"))
                 found += [(path, item) for item in lying]
         return found
 
+    def _places(self) -> list[Place]:
+        found = {p.path: p for p in self.places.values() if isinstance(p, Place)}
+        return [found[path] for path in sorted(found)]
 
-def peek(path: Path, now: Clock) -> dict[str, Item]:
+
+def peek(place: Place, now: Clock) -> dict[str, Item]:
     """What lies in a quarantine, settled in memory alone: nothing is written.
 
-    Raises JournalError when its log does not verify.
+    Raises JournalError when it cannot be read, or its log does not verify.
     """
-    folder = os.open(path, FOLDER)
-    try:
-        state = sweep_log.read(folder)
+    path = place.path
+    with opened_quarantine(place) as folder:
+        state = sweep_log.read(folder, str(path))
         if state.problems:
             raise sweep_log.broken(str(path), state.problems)
         try:
@@ -100,8 +121,6 @@ def peek(path: Path, now: Clock) -> dict[str, Item]:
         for item, kind, body in list(unsettled(found, folder)):
             found[item.item] = after(item, kind, body, now())
         return found
-    finally:
-        os.close(folder)
 
 
 @contextmanager
@@ -138,9 +157,9 @@ def open_site(
 
 def _places(
     log_dirs: tuple[LogDir, ...], options: Options, answer: LogDirsAnswer | None
-) -> dict[str, Path | Refusal]:
+) -> dict[str, Place | Refusal]:
     of_broker = [found.log_dir for found in answer.log_dirs] if answer else []
-    found: dict[str, Path | Refusal] = {}
+    found: dict[str, Place | Refusal] = {}
     for log_dir in log_dirs:
         try:
             found[log_dir.path] = quarantine_of(

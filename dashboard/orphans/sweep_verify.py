@@ -10,8 +10,8 @@ from typing import Any
 
 from dashboard.errors import JournalError
 from dashboard.orphans import sweep_log
-from dashboard.orphans.sweep_folder import FOLDER
-from dashboard.orphans.sweep_places import open_log_dirs, quarantine_of
+from dashboard.orphans.sweep_places import Place, open_log_dirs, quarantine_of
+from dashboard.orphans.sweep_quarantine import opened_quarantine
 from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.orphans.sweep_site import Options
 
@@ -45,15 +45,16 @@ class Checked:
 
 def verify(options: Options) -> list[Checked]:
     """Each quarantine's log; those of log dirs without one are left out."""
-    places: set[Path] = set()
+    places: dict[Path, Place] = {}
     with open_log_dirs(options.log_dirs) as log_dirs:
         reals = [str(log_dir.real) for log_dir in log_dirs]
         for log_dir in log_dirs:
             try:
-                places.add(quarantine_of(log_dir, options.quarantine_dirs, reals))
+                place = quarantine_of(log_dir, options.quarantine_dirs, reals)
+                places[place.path] = place
             except Refusal:
                 continue
-    return [_check(place) for place in sorted(places) if place.is_dir()]
+    return [_check(places[path]) for path in sorted(places) if os.path.lexists(path)]
 
 
 def broken_error(found: Sequence[Checked]) -> JournalError | None:
@@ -62,10 +63,8 @@ def broken_error(found: Sequence[Checked]) -> JournalError | None:
     return None if bad is None else sweep_log.broken(str(bad.path.parent), bad.problems)
 
 
-def _check(place: Path) -> Checked:
-    folder = os.open(place, FOLDER)
-    try:
-        state = sweep_log.read(folder)
-    finally:
-        os.close(folder)
-    return Checked(place / sweep_log.NAME, len(state.entries), state.problems, state.torn_bytes)
+def _check(place: Place) -> Checked:
+    with opened_quarantine(place) as folder:
+        state = sweep_log.read(folder, str(place.path))
+    log = place.path / sweep_log.NAME
+    return Checked(log, len(state.entries), state.problems, state.torn_bytes)

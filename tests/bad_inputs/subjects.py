@@ -164,7 +164,7 @@ def read_sweep_log(body: bytes) -> Any:
     Path(sweep_log.NAME).write_bytes(body)
     folder = os.open(".", os.O_RDONLY)
     try:
-        state = sweep_log.read(folder)
+        state = sweep_log.read(folder, "here")
     finally:
         os.close(folder)
     if state.problems:

@@ -19,7 +19,7 @@ from dashboard.cluster import reassignments
 from dashboard.demo import brokers, ivy, jars, load, server_properties
 from dashboard.demo.supervisor import Supervisor
 from dashboard.errors import AnalysisError, LowwaterError
-from dashboard.orphans import sweep_aside, sweep_quarantine
+from dashboard.orphans import sweep_aside, sweep_places, sweep_quarantine
 from dashboard.purge.drafts import PlanRequest, _topics
 from dashboard.purge.targets import parse_target
 from dashboard.purge.worker_process import spawn
@@ -59,8 +59,9 @@ def test_a_quarantine_that_cannot_be_made_locked_or_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    made = code_of(lambda: sweep_quarantine._open_folder(tmp_path / "file" / "q"))
-    assert made == "QUARANTINE_UNWRITABLE"
+    place = sweep_places.Place(tmp_path / "file" / "q", tmp_path.stat().st_dev, ())
+    quarantine = sweep_quarantine.opened_quarantine(place, make=True)
+    assert code_of(quarantine.__enter__) == "QUARANTINE_UNWRITABLE"
     folder = os.open(tmp_path, os.O_RDONLY)
     monkeypatch.setattr(fcntl, "flock", refuse)
     assert code_of(lambda: sweep_quarantine.lock(folder, "q")) == "SWEEP_LOCK_FAILED"

@@ -156,7 +156,7 @@ def test_a_sweep_killed_on_a_real_disk_loses_nothing(operator: Operator, scene: 
 
     moved = of(operator.sweep(*judged, "--apply"), stray)
     expired = ("--apply", "--quarantine", "0s")
-    operator.killed_sweep("half:rmtree", *expired)
+    operator.killed_sweep("half:remove", *expired)
     assert of(operator.sweep(*expired), stray)["state"] == "deleted"
     assert not Path(moved["quarantined_as"]).parent.exists()
     code, checked = operator.sweep("--verify")

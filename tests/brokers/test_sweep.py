@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import TopicPartition as KafkaPart
+from kafka.admin import KafkaAdminClient
 
 from dashboard.cli.main import main
 from dashboard.clock import utc_now
@@ -183,6 +187,80 @@ def test_the_script_sweeps_a_real_disk_and_its_line_undoes_it(
     undo = next(line for line in done.stdout.splitlines() if line.startswith("  undo:"))
     subprocess.run(["sh", "-c", undo.removeprefix("  undo:")], check=True)
     assert scene.stray.is_dir()
+
+
+def test_another_users_quarantine_on_a_real_disk_is_refused_by_program_and_script(
+    scene: Scene, judged: Verdicts, call: Call, tmp_path: Path
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can plant another user's folder")
+    victim, place = tmp_path / "victim", scene.log_dir.parent / "planted"
+    victim.write_text("whole")
+    place.mkdir()
+    for log in ("sweep.log", "sweep-script.log"):
+        (place / log).symlink_to(victim)
+    os.chown(place, 65534, 65534)
+    refused = one(call("--apply", "--quarantine-dir", str(place), found=judged), 3)
+    assert (refused["code"], "belongs to uid 65534" in refused["reason"]) == ("quarantine", True)
+    _, made = call("--script", found=judged)
+    done = subprocess.run(
+        ["sh", "-s", "--", "--apply"], input=made["script"], capture_output=True, text=True,
+        check=False, timeout=60, env={**os.environ, "QUARANTINE": str(place)},
+    )  # fmt: skip
+    assert (done.returncode, "belongs to another user" in done.stdout) == (3, True), done.stdout
+    assert scene.stray.is_dir()
+    assert victim.read_text() == "whole"
+
+
+def test_a_partition_that_comes_back_keeps_its_folder_in_quarantine(
+    scene: Scene, cluster: LocalCluster, kafka_jars: KafkaJars, judged: Verdicts, call: Call
+) -> None:
+    """It moved away while its broker was down, was swept, and is assigned to it again."""
+    workload = Workload({"bootstrap.servers": cluster.bootstrap})
+    topic = workload.topic(assignment=[[BROKER, 1]])
+    workload.produce(topic, 0, 3, 1000)
+    cluster.stop_broker(BROKER)
+    try:
+        assign(cluster, topic, [1, 3])
+        unregister(kafka_jars, cluster, BROKER)
+    finally:
+        cluster.start_broker(BROKER)
+    with connect({"bootstrap.servers": cluster.bootstrap}) as live:
+        until(lambda: healthy(live), 60)
+    until(lambda: len(list(scene.log_dir.glob(f"{topic}-0.*-stray"))) == 1, 60)
+    (stray,) = scene.log_dir.glob(f"{topic}-0.*-stray")
+    found = scanned(scene.log_dir.parent / "inventory", scene.log_dir, broker=BROKER)
+    rows = [r for r in segments(found) if r["directory"] == stray.name]
+    row = replace(
+        judged.rows[0], directory=stray.name, topic=topic, topic_id=rows[0]["topic_id"],
+        size_bytes=sum(r["log_bytes"] for r in rows), newest_at=max(r["newest_at"] for r in rows),
+    )  # fmt: skip
+    aside = ("--apply", "--quarantine-dir", str(scene.log_dir.parent / "moved-away"))
+    moved = one(call(*aside, found=replace(judged, rows=(row,))))
+    assert moved["state"] == "moved"
+    assign(cluster, topic, [1, BROKER])
+    with connect({"bootstrap.servers": cluster.bootstrap}) as live:
+        until(lambda: healthy(live), 60)
+    kept = one(call(*aside, "--quarantine", "0s"), 3)
+    assert (kept["state"], kept["code"]) == ("refused", "assigned")
+    assign(cluster, topic, [1, 3])
+    gone = one(call(*aside, "--quarantine", "0s"))
+    assert (gone["state"], Path(moved["quarantined_as"]).exists()) == ("deleted", False)
+    workload.close()
+
+
+def assign(cluster: LocalCluster, topic: str, replicas: list[int]) -> None:
+    """Partition 0 of the topic to these brokers, and wait until it is there."""
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))) as admin:
+        admin.alter_partition_reassignments({KafkaPart(topic, 0): replicas})
+    with connect({"bootstrap.servers": cluster.bootstrap}) as live:
+        until(
+            lambda: (
+                live.topics([topic])[topic].partitions[0].replicas == tuple(replicas)
+                and not live.reassignments()
+            ),
+            60,
+        )
 
 
 def test_a_stray_goes_comes_back_goes_again_and_the_broker_starts(

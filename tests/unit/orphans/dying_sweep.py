@@ -1,12 +1,11 @@
 """A sweep in a process of its own that is killed by SIGKILL at a named point.
 
-The point is `before:X`, `after:X` or `torn:X`, where X is a log entry's kind, `rename` or `rmtree`.
+The point is `before:X`, `after:X` or `torn:X`, where X is a log entry's kind, `rename` or `remove`.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +13,8 @@ from typing import Any
 from dashboard.orphans import sweep_quarantine
 from dashboard.orphans.sweep_log import SweepLog
 
-_append, _rename, _rmtree = SweepLog.append, sweep_quarantine.rename, shutil.rmtree
+_append, _rename = SweepLog.append, sweep_quarantine.rename
+_remove = sweep_quarantine.remove
 
 
 def _die() -> None:
@@ -39,16 +39,15 @@ def arm(point: str) -> None:
             SweepLog._write = lambda self, data: (whole(self, data[:40]), _die())  # type: ignore
         return _around(point, kind, _append, log, kind, *words)
 
-    def rmtree(path: str, **options: Any) -> None:
-        if point == "half:rmtree":
-            inside = os.open(path, os.O_RDONLY, dir_fd=options["dir_fd"])
-            os.unlink(sorted(os.listdir(inside))[0], dir_fd=inside)  # noqa: PTH208
+    def remove(name: str, folder: int, opened: int) -> None:
+        if point == "half:remove":
+            os.unlink(sorted(os.listdir(opened))[0], dir_fd=opened)
             _die()
-        _around(point, "rmtree", _rmtree, path, **options)
+        _around(point, "remove", _remove, name, folder, opened)
 
     SweepLog.append = append  # type: ignore[method-assign]
     sweep_quarantine.rename = lambda *words: _around(point, "rename", _rename, *words)
-    shutil.rmtree = rmtree  # type: ignore[assignment]
+    sweep_quarantine.remove = remove
 
 
 def killed(act: Callable[[], Any], point: str) -> None:

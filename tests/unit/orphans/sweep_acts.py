@@ -23,13 +23,13 @@ def site(host: Host, **changed: object) -> Iterator[Site]:
 
 def put_back(host: Host, name: str = STRAY) -> Outcome:
     with site(host, for_restore=True) as opened:
-        return restore(opened, *find(opened, name))
+        return restore(opened, *find(opened, name), lambda: host.stopped)
 
 
 def kinds(host: Host) -> list[str]:
     folder = os.open(host.quarantine, os.O_RDONLY)
     try:
-        state = sweep_log.read(folder)
+        state = sweep_log.read(folder, "here")
     finally:
         os.close(folder)
     assert state.problems == ()

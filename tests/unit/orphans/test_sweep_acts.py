@@ -217,7 +217,7 @@ def test_the_last_copy_is_not_deleted(host: Host) -> None:
 def test_deleted_before_its_time_only_by_name(host: Host) -> None:
     aside = host.one().quarantined_as or ""
     with site(host) as opened:
-        assert delete(opened, *find(opened, aside)).state == "deleted"
+        assert delete(opened, *find(opened, aside), lambda: None).state == "deleted"
     assert not Path(aside).exists()
 
 
@@ -275,4 +275,4 @@ def test_two_brokers_of_one_host_share_a_quarantine_and_leave_each_others_folder
     host.now += 2 * DAY
     assert host.sweep(host.verdicts(host.row(broker_id=1))).rows == ()
     with site(host) as opened:
-        assert delete(opened, *find(opened, STRAY)).code == "other-broker"
+        assert delete(opened, *find(opened, STRAY), lambda: None).code == "other-broker"

@@ -55,13 +55,13 @@ def test_a_restore_killed_at_any_step_can_be_repeated(host: Host, point: str) ->
 
 @pytest.mark.parametrize(
     "point",
-    ["before:deleting", "torn:deleting", "after:deleting", "after:rename", "half:rmtree",
-     "after:rmtree", "torn:deleted", "after:deleted"],
+    ["before:deleting", "torn:deleting", "after:deleting", "after:rename", "half:remove",
+     "after:remove", "torn:deleted", "after:deleted"],
 )  # fmt: skip
 def test_a_deletion_killed_at_any_step_goes_on(host: Host, point: str) -> None:
     aside = Path(host.one().quarantined_as or "")
     killed(lambda: host.sweep(keep=timedelta(0)), point)
-    if point in ("after:rename", "half:rmtree"):
+    if point in ("after:rename", "half:remove"):
         assert put_back(host).code == "deleting"  # it is not whole any more
     elif aside.exists():
         assert whole(aside)
