@@ -239,7 +239,10 @@ def quarantine_of(log_dir: LogDir, given: Sequence[str], of_broker: Sequence[str
         folder = os.open(chosen.parent, _ABOVE)
         prove = place.prove_above
     except OSError as error:
-        reason = "is a link or no folder" if error.errno in _NO_FOLDER else error.strerror
+        if error.errno == errno.EACCES:
+            _refuse_foreign(chosen, chosen.lstat())
+        odd = error.errno in _NO_FOLDER
+        reason = "is a link or no folder" if odd else f"cannot be opened: {error.strerror}"
         raise Refusal("quarantine", f"{chosen} {reason}") from error
     try:
         prove(folder)

@@ -6,11 +6,15 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 
 from dashboard.errors import LowwaterError
 from dashboard.orphans import sweep_check, sweep_quarantine
+from dashboard.orphans.sweep_places import quarantine_of
+from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.orphans.sweep_site import Options
 from dashboard.orphans.sweep_verify import verify
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
@@ -60,6 +64,23 @@ def test_a_quarantine_that_was_given_away_is_neither_emptied_nor_restored(host: 
     assert caught.value.code == "QUARANTINED_UNKNOWN"
     assert f"belongs to uid {STRANGER}" in caught.value.next_step
     assert whole(aside)
+
+
+@as_root
+def test_a_quarantine_of_root_is_told_to_the_brokers_user() -> None:
+    """It cannot even be opened; the reason says whose it is, not only that."""
+    with TemporaryDirectory() as name:
+        above = Path(name)
+        above.chmod(0o755)
+        place = above / "q"
+        place.mkdir(mode=0o700)
+        log_dir = SimpleNamespace(path=name, real=above / "data", device=above.stat().st_dev)
+        os.seteuid(STRANGER)
+        try:
+            with pytest.raises(Refusal, match=f"belongs to uid 0, not to uid {STRANGER}"):
+                quarantine_of(log_dir, (str(place),), ())  # type: ignore[arg-type]
+        finally:
+            os.seteuid(0)
 
 
 @as_root
