@@ -112,7 +112,7 @@ def _compile(found: KafkaJars, tools: Path, work: Path) -> Path:
 def _compile_messages(found: KafkaJars, tools: Path, work: Path, classes: Path) -> None:
     schemas, generated, kafka = work / "schemas", work / "generated", _kafka(found)
     patch_schemas(found.folder / f"kafka-clients-{found.version}.jar", schemas)
-    generator = [*tools.glob("generator-*.jar"), *kafka]
+    generator = [*sorted(tools.glob("generator-*.jar")), *kafka]
     _java(
         found, generator, "org.apache.kafka.message.MessageGenerator",
         "-p", "org.apache.kafka.common.message", "-i", str(schemas), "-o", str(generated),
@@ -120,7 +120,7 @@ def _compile_messages(found: KafkaJars, tools: Path, work: Path, classes: Path) 
     )  # fmt: skip
     files = [str(file) for pattern in _GENERATED for file in sorted(generated.glob(pattern))]
     _java(
-        found, tools.glob("ecj-*.jar"), "org.eclipse.jdt.internal.compiler.batch.Main",
+        found, sorted(tools.glob("ecj-*.jar")), "org.eclipse.jdt.internal.compiler.batch.Main",
         "-17", "-nowarn", "-proc:none", "-cp", _joined(kafka), "-d", str(classes), *files,
     )  # fmt: skip
 
@@ -129,7 +129,8 @@ def _compile_apis(found: KafkaJars, tools: Path, work: Path, classes: Path) -> N
     patched = work / "KafkaApis.scala"
     with zipfile.ZipFile(tools / f"kafka_2.13-{found.version}-sources.jar") as sources:
         patched.write_text(patch_apis(sources.read(_APIS).decode()), encoding="utf-8")
-    compiler = [*tools.glob("scala-*.jar"), *found.folder.glob("scala-library-*.jar")]
+    libraries = found.folder.glob("scala-library-*.jar")
+    compiler = [*sorted(tools.glob("scala-*.jar")), *sorted(libraries)]
     _java(
         found, compiler, "scala.tools.nsc.Main", "-nowarn", "-encoding", "UTF-8",
         "-cp", _joined([classes, *_kafka(found)]), "-d", str(classes),
