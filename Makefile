@@ -14,7 +14,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench bench-large soak notebooks requirements wheel sbom audit tools-installed \
+.PHONY: help demo test test-all bare-debian lint bench bench-large soak notebooks requirements wheel sbom audit tools-installed \
 	install clean
 
 help: ## Show this list
@@ -29,13 +29,17 @@ test: ## Lint, then every test that belongs to a normal run (under 12 minutes on
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest -m "not slow" $(SIDE_BY_SIDE)
 
-test-all: ## Everything: the slow extras, and the broker tests on Kafka 3.9.2 and 4.4.0 too
+test-all: ## Everything: the slow extras, the broker tests on Kafka 3.9.2 and 4.4.0 too, and a bare Debian
 	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest -m "not slow" --hypothesis-profile=roaming $(SIDE_BY_SIDE)
 	@$(BIN)/python -m pytest -m slow --hypothesis-profile=roaming $(SIDE_BY_SIDE)
 	@LOWWATER_KAFKA_VERSION=3.9.2 $(BIN)/python -m pytest tests/brokers -m "not slow" $(SIDE_BY_SIDE)
 	@LOWWATER_KAFKA_VERSION=4.4.0 $(BIN)/python -m pytest tests/brokers -m "not slow" $(SIDE_BY_SIDE)
+	@$(MAKE) --no-print-directory bare-debian
+
+bare-debian: ## make demo and make test on a fresh Debian 12 that has Python 3.11.2, git and make alone (root)
+	@tools/bare_debian.sh
 
 lint: ## ruff, mypy --strict and the arrows between rooms
 	@tools/install.sh
