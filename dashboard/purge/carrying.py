@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -91,8 +90,9 @@ def carry_out(
 
 def say(text: str) -> None:
     """A line for the log of who carries out, which may lie on the very disk that is full."""
+    # Past the buffer: what stays in there is tried again at the end, and Python exits with 120.
     with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        os.write(2, f"{text}\n".encode(errors="backslashreplace"))
 
 
 @contextmanager

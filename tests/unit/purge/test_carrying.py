@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -142,3 +145,18 @@ def test_of_a_run_that_reaches_nobody_any_more_only_what_never_left_is_not_done(
     error = ClusterError("no broker answers", "wait")
     unsent.close(room.journal, room.journal.head(run_id), "unreached", error, NOW)
     assert room.journal.partitions(run_id)[0].state == after
+
+
+def test_a_log_on_a_full_disk_changes_no_exit_code() -> None:
+    program = "import sys; from dashboard.purge.carrying import say; say('é'); sys.exit(70)"
+    # Images like to set it, and then Python keeps nothing back that it could fail to write later.
+    environ = {name: word for name, word in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], check=False, stderr=full, env=environ
+        )
+    assert done.returncode == 70
+    said = subprocess.run(
+        [sys.executable, "-c", program], check=False, stderr=subprocess.PIPE, env=environ
+    )
+    assert said.stderr.decode() == "é\n"
