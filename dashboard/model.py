@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from dashboard.patterns import matching
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic; sorts by topic, then partition."""
@@ -195,8 +197,12 @@ REBALANCING = frozenset(
 class Group:
     """One group, with or without members. `assigned` holds the partitions its members read.
 
-    `subscribed`: topics that members ask for, assigned or not yet, where the group's protocol
-    tells (consumer, share, streams).
+    `subscribed`: topics that members ask for by name, assigned or not yet, made or not yet.
+    `patterns`: regular expressions that they ask for and the broker resolves (KIP-848, RE2/J). A
+    classic client resolves its own, and then asks for names: what it matches from now on shows
+    when it has next refreshed its metadata (`metadata.max.age.ms`, 5 minutes unless set).
+    `is_streams`: the group is a Kafka Streams application, as its type, its assignor or what it
+    commits tells; False where nothing of that shows.
     """
 
     group_id: str
@@ -212,8 +218,12 @@ class Group:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Topics that members read, or ask to."""
-        return frozenset(key.topic for key in self.assigned) | frozenset(self.subscribed)
+        """Topics that members read, or ask to by name."""
+        return frozenset(key.topic for key in self.assigned).union(self.subscribed)
+
+    def matches(self, topic: str) -> bool:
+        """Whether a member subscribes by a pattern that matches this topic's whole name."""
+        return bool(matching(self.patterns, (topic,)))
 
     @property
     def rebalancing(self) -> bool:
