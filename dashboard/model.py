@@ -197,7 +197,7 @@ REBALANCING = frozenset(
 class Group:
     """One group, with or without members. `assigned` holds the partitions its members read.
 
-    `subscribed`: topics that members ask for by name, assigned or not yet, made or not yet.
+    `subscribed`: topics that members ask for by name, assigned or not yet.
     `patterns`: regular expressions that they ask for and the broker resolves (KIP-848, RE2/J). A
     classic client resolves its own, and then asks for names: what it matches from now on shows
     when it has next refreshed its metadata (`metadata.max.age.ms`, 5 minutes unless set).
@@ -219,7 +219,7 @@ class Group:
     @property
     def topics(self) -> frozenset[str]:
         """Topics that members read, or ask to by name."""
-        return frozenset(key.topic for key in self.assigned).union(self.subscribed)
+        return frozenset(key.topic for key in self.assigned) | frozenset(self.subscribed)
 
     def matches(self, topic: str) -> bool:
         """Whether a member subscribes by a pattern that matches this topic's whole name."""

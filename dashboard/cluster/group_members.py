@@ -23,7 +23,9 @@ from dashboard.errors import ClusterError
 from dashboard.model import TopicPartition
 
 UNSUPPORTED = "API_UNSUPPORTED"
+_STREAMS_ASSIGNOR = "stream"  # StreamsPartitionAssignor.name()
 _GROUPS_PER_REQUEST = 200
+_HEAD, _SIZE = struct.Struct(">hi"), struct.Struct(">h")  # version and number of topics; of a name
 _REQUESTS = {
     "classic": DescribeGroupsRequest,
     "consumer": ConsumerGroupDescribeRequest,
@@ -32,15 +34,13 @@ _REQUESTS = {
 }
 
 
-_Reads = tuple[set[TopicPartition], set[str]]  # assigned partitions, topics asked for
-
-
 class Described(NamedTuple):
-    """State, number of members, the partitions they read and the topics they ask for, sorted.
+    """State, number of members, and what they read and ask for, as `model.Group` has it.
 
     `error` is Kafka's name of why members are unknown (None), or API_UNSUPPORTED. Without an
     error they are unknown where this product knows no such kind of group, or nobody can tell
-    what they read: a Streams application that is not ready, an assignor with words of its own.
+    what all of them read: a Streams application that is not ready, an assignor or a subscription
+    in words of its own. What the others read is told nevertheless.
     """
 
     state: str
@@ -48,11 +48,23 @@ class Described(NamedTuple):
     assigned: tuple[TopicPartition, ...] = ()
     error: str | None = None
     subscribed: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    is_streams: bool = False
+
+
+@dataclass(slots=True)
+class _Reads:
+    """What members read and ask for; `known`: whether that is all they do."""
+
+    assigned: set[TopicPartition] = field(default_factory=set)
+    subscribed: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
+    known: bool = True
 
 
 @dataclass(slots=True)
 class MembersAnswer:
-    """Described groups, and those that ended since they were listed."""
+    """Described groups, and those that their coordinators called gone, though they listed them."""
 
     groups: dict[str, Described] = field(default_factory=dict)
     vanished: list[str] = field(default_factory=list)
@@ -124,7 +136,9 @@ def _take(names: list[str], reply: Any, answer: MembersAnswer) -> None:
     if isinstance(reply, ClusterError):
         answer.groups.update(_hidden(names, reply.code))
         return
+    answer.groups.update(_hidden(names, "NOT_ANSWERED"))
     for group in reply.groups:
+        answer.groups.pop(group.group_id, None)
         error = error_name(group.error_code)
         if error == "GROUP_ID_NOT_FOUND" or (not error and group.group_state == "Dead"):
             answer.vanished.append(group.group_id)
@@ -139,52 +153,54 @@ def _hidden(names: list[str], error: str) -> dict[str, Described]:
 
 
 def _described(group: Any) -> Described:
-    reads: _Reads | None
-    if hasattr(group, "topology"):
+    is_streams = hasattr(group, "topology")
+    if is_streams:
         reads = _streams(group)
     elif hasattr(group, "protocol_type"):
         reads = _classic(group)
+        is_streams = group.protocol_type == "consumer" and group.protocol_data == _STREAMS_ASSIGNOR
     else:
         reads = _consumer(group)
-    if reads is None:
-        return Described(group.group_state, None)
-    assigned, subscribed = reads
     return Described(
         group.group_state,
-        len(group.members),
-        tuple(sorted(assigned)),
-        subscribed=tuple(sorted(subscribed)),
+        len(group.members) if reads.known else None,
+        tuple(sorted(reads.assigned)),
+        subscribed=tuple(sorted(reads.subscribed)),
+        patterns=tuple(sorted(reads.patterns)),
+        is_streams=is_streams,
     )
 
 
 def _consumer(group: Any) -> _Reads:
     """Groups whose coordinator assigns (KIP-848, KIP-932); what will be assigned counts as asked.
 
-    A regular expression is told as its words: the target assignment shows what it matches.
+    A regular expression is resolved in the background, at most every ten seconds
+    (GroupMetadataManager): a topic made since then is in no target assignment.
     """
-    assigned: set[TopicPartition] = set()
-    subscribed: set[str] = set()
+    reads = _Reads()
     for member in group.members:
-        assigned.update(
+        reads.assigned.update(
             TopicPartition(topic.topic_name, partition)
             for topic in member.assignment.topic_partitions
             for partition in topic.partitions
         )
-        subscribed.update(member.subscribed_topic_names)
+        reads.subscribed.update(member.subscribed_topic_names)
         if hasattr(member, "target_assignment"):
-            subscribed.update(t.topic_name for t in member.target_assignment.topic_partitions)
-    return assigned, subscribed
+            reads.subscribed.update(t.topic_name for t in member.target_assignment.topic_partitions)
+        if pattern := getattr(member, "subscribed_topic_regex", None):
+            reads.patterns.add(pattern)
+    return reads
 
 
-def _streams(group: Any) -> _Reads | None:
+def _streams(group: Any) -> _Reads:
     """Partition p of each source topic of a subtopology belongs to its task p (KIP-1071).
 
     A topic with fewer partitions than its neighbours has none for the last tasks: such a pair
-    names no partition. None while the application is not ready: only it knows its topics.
+    names no partition. Unknown while the application is not ready: only it knows its topics.
     """
     subtopologies = group.topology.subtopologies if group.topology else None
     if subtopologies is None:
-        return None
+        return _Reads(known=False)
     sources = {
         s.subtopology_id: {*s.source_topics, *(topic.name for topic in s.repartition_source_topics)}
         for s in subtopologies
@@ -196,26 +212,51 @@ def _streams(group: Any) -> _Reads | None:
         for topic in sources.get(tasks.subtopology_id, ())
         for partition in tasks.partitions
     }
-    return assigned, set().union(*sources.values())
+    return _Reads(assigned, set().union(*sources.values()))
 
 
-def _classic(group: Any) -> _Reads | None:
-    """What a group's leader assigned; None where it did so in words of its own."""
+def _classic(group: Any) -> _Reads:
+    """What a group's leader assigned, and what its members subscribe to.
+
+    Brokers show subscriptions of a Stable group alone (ClassicGroupMember.describeNoMetadata).
+    """
+    reads = _Reads()
     # Other protocol types (Connect's, say) are no consumers, and put bytes of their own here.
     if group.protocol_type != "consumer":
-        return set(), set()
-    try:
-        assigned = {
-            TopicPartition(topic.topic, partition)
-            for member in group.members
-            if member.member_assignment
-            for topic in _decoded(member.member_assignment).assigned_partitions or ()
-            for partition in topic.partitions or ()
-        }
-    except (struct.error, ValueError, IndexError):
-        return None
-    return assigned, set()
+        return reads
+    for member in group.members:
+        try:
+            if member.member_assignment:
+                reads.assigned.update(_assigned(bytes(member.member_assignment)))
+            if group.group_state == "Stable":
+                reads.subscribed.update(_subscribed(bytes(member.member_metadata)))
+        except (struct.error, ValueError, IndexError):
+            reads.known = False
+    return reads
 
 
-def _decoded(assignment: bytes) -> Any:
-    return ConsumerProtocolAssignment.decode(bytes(assignment))
+def _assigned(written: bytes) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.topic, partition)
+        for topic in ConsumerProtocolAssignment.decode(written).assigned_partitions or ()
+        for partition in topic.partitions or ()
+    ]
+
+
+def _subscribed(written: bytes) -> list[str]:
+    """Topics of a ConsumerProtocolSubscription: they come first in every version of it.
+
+    No more is read: some clients name a version and leave out the fields that came with it.
+    """
+    _, count = _HEAD.unpack_from(written)
+    if count < 0:
+        raise ValueError("a list of topics that is null")
+    topics, at = [], _HEAD.size
+    for _ in range(count):
+        (size,) = _SIZE.unpack_from(written, at)
+        at += _SIZE.size
+        if size < 0 or at + size > len(written):
+            raise ValueError("a name that is longer than its bytes")
+        topics.append(written[at : at + size].decode())
+        at += size
+    return topics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import NamedTuple
 
@@ -14,14 +15,21 @@ VERSIONS = (8, 9)  # many groups (KIP-709); v10 names topics by id alone
 _BARE = struct.Struct(">iqiBhB")
 _METADATA, _TAGS = 16, 19  # where those two stand in it
 _HEAD = struct.Struct(">iqi")
+# Kafka Streams commits its stream time with each offset, in base 64 (TopicPartitionMetadata): a
+# version, 1 or 2, then milliseconds since the epoch, -1 for none; since 3.4 more behind them.
+_OF_STREAMS = re.compile(rb"A(?:QAA|gAA|f//|v//)[A-Za-z0-9+/]{8,}={0,2}")
 
 
 class GroupRows(NamedTuple):
-    """One group's committed offsets, or the error that hid them."""
+    """One group's committed offsets, or the error that hid them.
+
+    `is_streams`: it committed in the way of a Kafka Streams application.
+    """
 
     group_id: str
     error: str | None
     offsets: list[GroupOffset]
+    is_streams: bool = False
 
 
 def decode(body: memoryview[int]) -> list[GroupRows]:
@@ -39,14 +47,21 @@ def decode(body: memoryview[int]) -> list[GroupRows]:
     return groups
 
 
+def is_of_streams(metadata: bytes) -> bool:
+    """Whether a Kafka Streams application wrote this beside its offset."""
+    return _OF_STREAMS.fullmatch(metadata) is not None
+
+
 def _group(body: memoryview[int], at: int) -> tuple[GroupRows, int]:
     group_id, at = string(body, at)
     topics, at = length(body, at)
     offsets: list[GroupOffset] = []
+    is_streams = False
     for _ in range(topics):
         topic, at = string(body, at)
         count, at = length(body, at)
-        rows, at = _rows(body, at, count)
+        rows, of_streams, at = _rows(body, at, count)
+        is_streams |= of_streams
         offsets += [
             GroupOffset(
                 group_id,
@@ -59,24 +74,28 @@ def _group(body: memoryview[int], at: int) -> tuple[GroupRows, int]:
         ]
         at = skip_tags(body, at)
     (code,) = struct.unpack_from(">h", body, at)
-    return GroupRows(group_id, error_name(code), offsets), skip_tags(body, at + 2)
+    return GroupRows(group_id, error_name(code), offsets, is_streams), skip_tags(body, at + 2)
 
 
-def _rows(body: memoryview[int], at: int, count: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Partition, offset and error code of each row, and the position behind them."""
+def _rows(
+    body: memoryview[int], at: int, count: int
+) -> tuple[list[tuple[int, int, int]], bool, int]:
+    """Partition, offset and error code of each row, whether Streams wrote one, where they end."""
     end = at + count * _BARE.size
     if end <= len(body) and _bare(body[at:end]):
         rows = [(p, offset, error) for p, offset, _, _, error, _ in _BARE.iter_unpack(body[at:end])]
-        return rows, end
+        return rows, False, end
     rows = []
+    of_streams = False
     for _ in range(count):
         partition, offset, _ = _HEAD.unpack_from(body, at)
         size, at = length(body, at + _HEAD.size)  # the committer's own metadata
+        of_streams = of_streams or is_of_streams(bytes(body[at : at + size]))
         at += size
         (error,) = struct.unpack_from(">h", body, at)
         at = skip_tags(body, at + 2)
         rows.append((partition, offset, error))
-    return rows, at
+    return rows, of_streams, at
 
 
 def _bare(rows: memoryview[int]) -> bool:

@@ -23,11 +23,15 @@ _GROUPS_PER_REQUEST = 200
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsetsAnswer:
-    """Offsets, sorted; per group the error that hid them; groups that ended meanwhile."""
+    """Offsets, sorted; per group the error that hid them; groups that ended meanwhile.
+
+    `streams`: groups that committed in the way of a Kafka Streams application.
+    """
 
     offsets: tuple[GroupOffset, ...]
     errors: dict[str, str]
     vanished: tuple[str, ...]
+    streams: frozenset[str] = frozenset()
 
 
 def read_group_offsets(
@@ -47,17 +51,22 @@ def gathered(
 ) -> GroupOffsetsAnswer:
     """Ask coordinators side by side (broker id -> its group ids, the question) and sum up.
 
-    A coordinator that does not answer is the error of each of its groups.
+    A coordinator that does not answer, or not for a group, is the error of each such group.
     """
     replies = connection.ask_each({i: ask for i, (names, ask) in questions.items() if names})
     offsets: list[GroupOffset] = []
     errors: dict[str, str] = {}
     vanished: list[str] = []
+    streams: set[str] = set()
     for broker_id, reply in replies.items():
         if isinstance(reply, ClusterError):
             errors.update(dict.fromkeys(questions[broker_id][0], reply.code))
             continue
+        missing = set(questions[broker_id][0]) - {group.group_id for group in reply}
+        errors.update(dict.fromkeys(missing, "NOT_ANSWERED"))
         for group in reply:
+            if group.is_streams:
+                streams.add(group.group_id)
             if group.error == "GROUP_ID_NOT_FOUND":
                 vanished.append(group.group_id)
             elif group.error:
@@ -65,7 +74,7 @@ def gathered(
             else:
                 offsets += group.offsets
     offsets.sort(key=attrgetter("group_id", "topic", "partition"))
-    return GroupOffsetsAnswer(tuple(offsets), errors, tuple(vanished))
+    return GroupOffsetsAnswer(tuple(offsets), errors, tuple(vanished), frozenset(streams))
 
 
 def _question(names: list[str]) -> Callable[[Wire, float], list[GroupRows]]:
@@ -112,4 +121,6 @@ def _from_schema(group_id: str, found: Any) -> GroupRows:
         for topic in found.topics
         for p in topic.partitions
     ]
-    return GroupRows(group_id, error_name(found.error_code), offsets)
+    metadata = ((p.metadata or "").encode() for topic in found.topics for p in topic.partitions)
+    is_streams = any(group_offset_rows.is_of_streams(one) for one in metadata)
+    return GroupRows(group_id, error_name(found.error_code), offsets, is_streams)

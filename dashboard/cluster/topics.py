@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dashboard.cluster import metadata_rows
@@ -66,6 +66,17 @@ def read_topic_ids_at(
         _, states = answer
         found[broker] = {name: states[name].topic_id for name in states}
     return found
+
+
+def ask_for_topics(names: Iterable[str]) -> Callable[[Wire, float], dict[str, TopicState]]:
+    """The question of how the one broker that is asked sees these topics."""
+    question = _question(sorted(set(names)))
+
+    def ask(wire: Wire, deadline: float) -> dict[str, TopicState]:
+        _, states = question(wire, deadline)
+        return dict(states)
+
+    return ask
 
 
 def _question(wanted: list[str] | None) -> Ask:
@@ -202,10 +213,11 @@ def _described(connection: Connection) -> list[Broker]:
     return [Broker(b.node_id, b.host, b.port, b.rack) for b in listed.brokers]
 
 
-def may_describe_cluster(connection: Connection) -> bool | None:
-    """Whether we hold DESCRIBE on the cluster: without it ListGroups leaves groups out silently.
+def may_describe_cluster(wire: Wire, deadline: float) -> bool | None:
+    """Whether this broker lets us DESCRIBE the cluster: else its ListGroups leaves groups out.
 
-    None when the cluster is too old to say (DescribeCluster came with 2.8, KIP-700).
+    A broker without an authorizer names every right. None where this one does not tell: it is
+    older than 2.8 (KIP-700), or some other program that speaks Kafka's protocol.
     """
 
     def request(wire: Wire) -> Any:
@@ -215,10 +227,12 @@ def may_describe_cluster(connection: Connection) -> bool | None:
         )
 
     try:
-        answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
+        answer = wire.ask(request, deadline)
     except ClusterError as error:
         if error.code == "API_UNSUPPORTED":
             return None
         raise
     operations = answer.cluster_authorized_operations
-    return None if operations == _NOT_TOLD else bool(operations & _DESCRIBE)
+    if answer.error_code or operations == _NOT_TOLD:
+        return None
+    return bool(operations & _DESCRIBE)

@@ -61,15 +61,23 @@ def test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it(
         until(lambda: _reads(group_of(bench, app), source), 60)
         seen = group_of(bench, app)
         assert seen is not None
-        assert (seen.type, seen.error) == (protocol, None)
+        assert (seen.type, seen.error, seen.is_streams) == (protocol, None, True)
+        assert {source, f"{app}-by-key-repartition"} <= set(seen.subscribed)
         assert {key.topic for key in seen.assigned} == {source, f"{app}-by-key-repartition"}
-        ((name, reason),) = guards(bench.plan(source))
-        assert name == "members-without-commits" and app in reason
+        found = dict(guards(bench.plan(source)))
+        assert app in found["members-without-commits"]
         until(lambda: len(bench.offsets(other, 0)) == 31, 60)  # it has read all of the source
-    # Leaving, it commits what it has read.
+    # Leaving, it commits what it has read; what it committed beside tells it from any other group.
+    until(lambda: _gone(group_of(bench, app)), 60)
+    reader = group_of(bench, READER)
+    assert reader is not None and not reader.is_streams
     plan = bench.plan(source)
     assert (plan.partitions[0].target_offset, guards(plan)) == (30, [])
     assert bench.apply(plan).run.state == "done"
+
+
+def _gone(group: Group | None) -> bool:
+    return group is not None and group.members == 0 and group.is_streams
 
 
 def _reads(group: Group | None, topic: str) -> bool:

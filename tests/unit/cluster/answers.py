@@ -10,6 +10,7 @@ from kafka.protocol.admin import (
     ListGroupsResponse,
 )
 from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchResponse
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from dashboard.cluster.messages import DescribeShareGroupOffsetsResponse
 
@@ -51,26 +52,41 @@ def groups_answer(version: int, *groups: tuple[str, str, str], error: int = 0) -
     return ListGroupsResponse(version=version, error_code=error, groups=listed)
 
 
-def members_answer(request: Any, version: int, *, error: int = 0) -> Any:
-    """DescribeGroups: each group Stable with one member that is assigned nothing, or an error."""
+def subscription(*topics: str, version: int = 3) -> bytes:
+    """What a classic consumer writes of the topics that it asks for."""
+    written = ConsumerProtocolSubscription(
+        topics=list(topics), user_data=None, owned_partitions=[], generation_id=-1, rack_id=None,
+        version=version,
+    )  # fmt: skip
+    return bytes(written.encode(version=version))
+
+
+def members_answer(
+    request: Any, version: int, *, error: int = 0, state: str = "Stable", protocol: str = "range"
+) -> Any:
+    """DescribeGroups: each group with one member that asks for `orders`, or an error.
+
+    It is assigned nothing; only a Stable group tells of protocol and subscriptions.
+    """
+    stable = state == "Stable"
     one = DescribeGroupsResponse.DescribedGroup
     member = one.DescribedGroupMember
     groups = [
         one(
             error_code=error,
             group_id=name,
-            group_state="" if error else "Stable",
+            group_state="" if error else state,
             protocol_type="consumer",
-            protocol_data="range",
+            protocol_data=protocol if stable else "",
             members=[]
-            if error
+            if error or state == "Dead"
             else [
                 member(
                     member_id="m",
                     group_instance_id=None,
                     client_id="c",
                     client_host="h",
-                    member_metadata=b"",
+                    member_metadata=subscription("orders") if stable else b"",
                     member_assignment=b"",
                     version=version,
                 )
@@ -90,8 +106,9 @@ def committed_answer(
     offset: int = 50,
     partition_error: int = 0,
     group_error: int = 0,
+    metadata: str | None = None,
 ) -> Any:
-    """OffsetFetch: every group asked for committed `offset` on orders-0."""
+    """OffsetFetch: every group asked for committed `offset` on orders-0; -2: on no topic at all."""
     one = OffsetFetchResponse.OffsetFetchResponseGroup
     one_topic = one.OffsetFetchResponseTopics
     part = one_topic.OffsetFetchResponsePartitions
@@ -101,7 +118,7 @@ def committed_answer(
             partition_index=0,
             committed_offset=offset,
             committed_leader_epoch=-1,
-            metadata=None,
+            metadata=metadata,
             error_code=partition_error,
             version=version,
         )
@@ -109,7 +126,7 @@ def committed_answer(
         groups.append(
             one(
                 group_id=group.group_id,
-                topics=[] if group_error else topics,
+                topics=[] if group_error or offset == -2 else topics,
                 error_code=group_error,
                 version=version,
             )

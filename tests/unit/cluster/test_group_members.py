@@ -18,7 +18,7 @@ from dashboard.cluster.messages import (
     StreamsGroupDescribeResponse,
 )
 from dashboard.model import Group, TopicPartition
-from tests.unit.cluster.answers import committed_answer, groups_answer
+from tests.unit.cluster.answers import committed_answer, groups_answer, subscription
 from tests.unit.cluster.fake_broker import FakeBroker, topic
 from tests.unit.cluster.test_groups import read
 
@@ -111,6 +111,7 @@ def test_members_of_a_streams_group_read_the_sources_of_their_tasks(broker: Fake
         ("g-x-repartition", 3), ("orders", 0), ("orders", 1), ("users", 0), ("users", 1)
     )
     assert group.subscribed == ("g-x-repartition", "orders", "users")
+    assert group.is_streams
 
 
 def test_a_streams_group_says_what_it_reads_before_any_task_is_assigned(broker: FakeBroker) -> None:
@@ -163,19 +164,38 @@ def test_a_consumer_on_its_way_to_a_topic_counts_as_its_reader(broker: FakeBroke
     assert group.topics == {"users", "orders", "payments"}
 
 
-def classic_answer(assignment: bytes, protocol_type: str = "consumer") -> Callable[..., Any]:
+def test_the_pattern_of_a_consumer_tells_of_topics_that_nothing_was_assigned_of(
+    broker: FakeBroker,
+) -> None:
+    group = described(broker, "consumer", 69, consumer_answer({}, {}, []))
+    assert (group.patterns, group.topics) == (("or.*",), frozenset())
+    assert group.matches("orders") and not group.matches("payments")
+
+
+def classic_answer(
+    assignment: bytes,
+    protocol_type: str = "consumer",
+    *,
+    asks: tuple[bytes, ...] = (subscription(),),
+    state: str = "Stable",
+    protocol: str = "range",
+) -> Callable[..., Any]:
+    """A member of this assignment for each of the subscriptions that it `asks` for."""
     group = DescribeGroupsResponse.DescribedGroup
 
     def answer(_: Any, version: int) -> Any:
-        member = group.DescribedGroupMember(
-            member_id="m", group_instance_id=None, client_id="c", client_host="h",
-            member_metadata=b"", member_assignment=assignment, version=version,
-        )  # fmt: skip
+        members = [
+            group.DescribedGroupMember(
+                member_id="m", group_instance_id=None, client_id="c", client_host="h",
+                member_metadata=asked, member_assignment=assignment, version=version,
+            )
+            for asked in asks
+        ]  # fmt: skip
         return DescribeGroupsResponse(
             version=version, groups=[
                 group(
-                    error_code=0, group_id="g", group_state="Stable", protocol_data="range",
-                    protocol_type=protocol_type, members=[member], authorized_operations=0,
+                    error_code=0, group_id="g", group_state=state, protocol_data=protocol,
+                    protocol_type=protocol_type, members=members, authorized_operations=0,
                     version=version,
                 )
             ],
@@ -194,6 +214,60 @@ def test_a_classic_groups_assignment_is_its_leaders(broker: FakeBroker) -> None:
     assert (group.members, group.assigned) == (1, pairs(("orders", 0), ("orders", 2)))
 
 
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_a_classic_member_reads_every_topic_that_it_subscribes_to(
+    broker: FakeBroker, version: int
+) -> None:
+    """Nothing of a topic that is made later, or of one with too few partitions, is assigned."""
+    asked = subscription("orders", "users", version=version)
+    group = described(broker, "classic", 15, classic_answer(b"", asks=(asked,)))
+    assert (group.members, group.assigned, group.topics) == (1, (), {"orders", "users"})
+
+
+def test_a_subscription_that_names_a_version_without_its_fields_is_read(
+    broker: FakeBroker,
+) -> None:
+    """Clients have written version 1 without its owned partitions; a later one comes some day."""
+    for version in (1, 9):
+        asked = version.to_bytes(2, "big") + subscription("orders", version=0)[2:]
+        group = described(broker, "classic", 15, classic_answer(b"", asks=(asked,)))
+        assert (group.members, group.subscribed) == (1, ("orders",))
+
+
+@pytest.mark.parametrize("other", [b"", b"\x00", b"\x00\x00\xff\xff\xff\xff", b"own words"])
+def test_a_member_whose_subscription_is_in_other_words_may_read_any_topic(
+    broker: FakeBroker, other: bytes
+) -> None:
+    answer = classic_answer(b"", asks=(subscription("orders"), other))
+    group = described(broker, "classic", 15, answer)
+    assert (group.members, group.subscribed, group.error) == (None, ("orders",), None)
+
+
+def test_what_a_rebalancing_classic_group_does_not_tell_yet_is_no_word_of_its_own(
+    broker: FakeBroker,
+) -> None:
+    answer = classic_answer(b"", asks=(b"",), state="PreparingRebalance", protocol="")
+    group = described(broker, "classic", 15, answer)
+    assert (group.members, group.rebalancing, group.topics) == (1, True, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "protocol", "is_streams"),
+    [("consumer", "stream", True), ("consumer", "range", False), ("connect", "stream", False)],
+)
+def test_a_classic_group_with_the_assignor_of_streams_is_an_application_of_it(
+    broker: FakeBroker, protocol_type: str, protocol: str, is_streams: bool
+) -> None:
+    answer = classic_answer(b"", protocol_type, protocol=protocol)
+    assert described(broker, "classic", 15, answer).is_streams == is_streams
+
+
+def test_a_group_that_the_answer_leaves_out_has_unknown_members(broker: FakeBroker) -> None:
+    broker.answers[16] = lambda _, version: groups_answer(version, ("g", "classic", "Stable"))
+    broker.answers[15] = lambda _, version: DescribeGroupsResponse(version=version, groups=[])
+    assert read(broker).incomplete == ("members of group g cannot be read: NOT_ANSWERED",)
+
+
 @pytest.mark.parametrize(("protocol", "members"), [("consumer", None), ("connect", 1)])
 def test_an_assignment_in_other_words_tells_nothing_of_a_consumer(
     broker: FakeBroker, protocol: str, members: int | None
@@ -207,8 +281,10 @@ def test_an_assignment_in_other_words_tells_nothing_of_a_consumer(
 @example(b"\x00\x00\xff\xff\xff\xff")  # a list that is null
 @example(b"\x00\x00\x7f\xff\xff\xff\x00\x01x")  # one longer than its bytes
 @example(b"\x00\x00\x00\x00\x00\x01\x00\x01\xff\x00\x00\x00\x00")  # a name that is no text
-def test_no_assignment_keeps_the_other_groups_from_being_read(written: bytes) -> None:
-    member = SimpleNamespace(member_assignment=written)
-    group = SimpleNamespace(protocol_type="consumer", group_state="Stable", members=[member])
+def test_no_member_keeps_the_other_groups_from_being_read(written: bytes) -> None:
+    member = SimpleNamespace(member_assignment=written, member_metadata=written)
+    group = SimpleNamespace(
+        protocol_type="consumer", protocol_data="range", group_state="Stable", members=[member]
+    )
     found = group_members._described(group)
     assert found.members in (1, None) and found.error is None

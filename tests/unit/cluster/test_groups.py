@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeClusterResponse
+from kafka.protocol.consumer import OffsetFetchResponse
 
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import connect
@@ -227,13 +228,122 @@ def test_a_partition_without_a_commit_is_none(brokers: tuple[FakeBroker, FakeBro
     assert listing.incomplete == ()
 
 
+def ends(broker: FakeBroker, kind: str) -> None:
+    """Group g of this kind is listed once, and never again."""
+    states = ["Stable"]
+    broker.answers[16] = lambda _, version: groups_answer(
+        version, *(("g", kind, states.pop()) for _ in states[:])
+    )
+
+
 def test_a_group_that_ended_meanwhile_is_left_out(brokers: tuple[FakeBroker, FakeBroker]) -> None:
+    ends(brokers[0], "classic")
     brokers[0].answers[9] = lambda request, version: committed_answer(
         request, version, group_error=69
     )
+    assert read(*brokers) == GroupListing((), ())
+
+
+@pytest.mark.parametrize("error", [0, 69])  # v6 gives a dead group an error
+def test_a_group_that_died_before_it_was_described_is_left_out_without_offsets(
+    brokers: tuple[FakeBroker, FakeBroker], error: int
+) -> None:
+    ends(brokers[0], "classic")
+    brokers[0].answers[15] = lambda request, version: members_answer(
+        request, version, error=error, state="Dead"
+    )
+    brokers[0].answers[9] = lambda request, version: committed_answer(request, version, offset=-2)
+    assert read(*brokers) == GroupListing((), ())
+
+
+@pytest.mark.parametrize("offset", [50, -2])
+def test_a_group_that_changes_its_protocol_is_listed_again(
+    brokers: tuple[FakeBroker, FakeBroker], offset: int
+) -> None:
+    """Asked as what it was, it is Dead; its offsets and its members live on as another kind."""
+    kinds = ["consumer", "consumer", "classic"]
+    brokers[0].answers[16] = lambda _, version: groups_answer(
+        version, ("g", kinds.pop() if kinds else "consumer", "Stable")
+    )
+    brokers[0].answers[15] = lambda request, version: members_answer(request, version, state="Dead")
+    brokers[0].answers[9] = lambda request, version: committed_answer(
+        request, version, offset=offset
+    )
     listing = read(*brokers)
-    assert listing.groups == ()
+    assert [(g.group_id, g.type) for g in listing.groups] == [("g", "consumer")]
+    assert len(listing.offsets) == (offset > 0)
     assert listing.incomplete == ()
+
+
+@pytest.mark.parametrize("offset", [50, -2])
+def test_a_group_that_is_called_dead_and_listed_all_the_same_makes_the_list_incomplete(
+    brokers: tuple[FakeBroker, FakeBroker], offset: int
+) -> None:
+    brokers[0].answers[15] = lambda request, version: members_answer(request, version, state="Dead")
+    brokers[0].answers[9] = lambda request, version: committed_answer(
+        request, version, offset=offset
+    )
+    listing = read(*brokers)
+    assert [(g.group_id, g.members) for g in listing.groups] == [("billing", None), ("old", 0)]
+    assert len(listing.offsets) == (2 if offset > 0 else 0)
+    assert listing.incomplete == ("group billing was called gone, yet it is listed or has offsets",)
+
+
+def test_a_dead_group_with_offsets_is_kept_though_it_is_listed_no_more(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    listed = [True] * 3  # three passes list it, what is asked in between does not
+
+    def every_other(_: Any, version: int) -> Any:
+        return groups_answer(version, *([("g", "classic", "Stable")] if listed.pop() else []))
+
+    brokers[0].answers[16] = every_other
+    brokers[0].answers[15] = lambda request, version: members_answer(request, version, state="Dead")
+    listing = read(*brokers)
+    assert [g.group_id for g in listing.groups] == ["g"]
+    assert any("group g was called gone" in reason for reason in listing.incomplete)
+
+
+def test_a_group_whose_offsets_the_answer_leaves_out_makes_the_list_incomplete(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    def first_only(request: Any, version: int) -> Any:
+        request.groups = request.groups[:1]
+        return committed_answer(request, version)
+
+    brokers[0].answers[9] = first_only
+    assert read(*brokers).incomplete == ("offsets of group old cannot be read: NOT_ANSWERED",)
+
+
+# TopicPartitionMetadata of a stream time, of none, and since 3.4 with a processor's metadata.
+OF_STREAMS = ["AQAAAZR8+4AA", "Af//////////", "AgAAAZR8+4AAAAAAAA=="]
+
+
+@pytest.mark.parametrize("metadata", OF_STREAMS)
+@pytest.mark.parametrize("version", [7, 9])
+def test_a_streams_application_without_members_is_known_by_what_it_committed(
+    brokers: tuple[FakeBroker, FakeBroker], metadata: str, version: int
+) -> None:
+    for broker in brokers:
+        broker.versions[9] = version
+    answer = committed_answer if version == 9 else one_group
+    brokers[0].answers[9] = lambda request, v: answer(
+        request, v, metadata=metadata if v == 9 or request.group_id == "old" else "their own"
+    )
+    found = {g.group_id: g.is_streams for g in read(*brokers).groups}
+    assert found["old"]
+    assert found["billing"] == (version == 9)
+
+
+def one_group(request: Any, version: int, *, metadata: str) -> Any:
+    """OffsetFetch before v8, of one group."""
+    topic = OffsetFetchResponse.OffsetFetchResponseTopic
+    partition = topic.OffsetFetchResponsePartition(
+        partition_index=0, committed_offset=50, committed_leader_epoch=-1, metadata=metadata,
+        error_code=0, version=version,
+    )  # fmt: skip
+    topics = [topic(name="orders", partitions=[partition], version=version)]
+    return OffsetFetchResponse(version=version, topics=topics, error_code=0)
 
 
 def test_a_cluster_without_the_offsets_topic_has_no_groups(
@@ -352,4 +462,5 @@ def test_a_share_group_that_ended_meanwhile_is_left_out(
     brokers: tuple[FakeBroker, FakeBroker],
 ) -> None:
     sharing(brokers, lambda request, version: share_answer(request, version, group_error=69))
-    assert [g.group_id for g in read(*brokers).groups] == ["streaming"]
+    ends(brokers[0], "share")
+    assert read(*brokers) == GroupListing((), ())
