@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.guard_texts import share_why
 from dashboard.model import REBALANCING
+from dashboard.patterns import matching
 from dashboard.safety.arrow import STRINGS, column, field, looked_up, unfolded, without_rows
 
 GROUPS = pa.schema(
@@ -91,19 +90,6 @@ def readers(
     )
 
 
-@lru_cache(maxsize=65536)
-def pattern_matches(pattern: str, topic: str) -> bool:
-    """Whether a subscription's regular expression takes the topic in, by its whole name.
-
-    Brokers match with RE2/J (KIP-848, SubscribedTopicRegex). One that Python does not read the
-    same way is taken to match: a reader too many costs a question, one too few costs records.
-    """
-    try:
-        return re.fullmatch(pattern, topic) is not None
-    except (re.error, RecursionError, OverflowError):
-        return True
-
-
 def _without(table: pa.Table, waived: Collection[str]) -> pa.Table:
     if not waived:
         return table
@@ -138,13 +124,11 @@ def _patterns(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Table
     """A topic that is new to a group's members is theirs as soon as they look again."""
     of, pattern = unfolded(column(groups, "patterns"))
     names = column(groups, "group_id").take(of)
+    numbers = dict(zip(topics["topic"].to_pylist(), topics["topic_no"].to_pylist(), strict=True))
     rows = [
-        {"topic_no": number, "group_id": group_id, "pattern": text}
+        {"topic_no": numbers[topic], "group_id": group_id, "pattern": text}
         for group_id, text in sorted(set(zip(names.to_pylist(), pattern.to_pylist(), strict=True)))
-        for number, topic in zip(
-            topics["topic_no"].to_pylist(), topics["topic"].to_pylist(), strict=True
-        )
-        if pattern_matches(text, topic)
+        for topic in sorted(matching((text,), numbers))
     ]
     found = pa.Table.from_pylist(rows, schema=_BY_PATTERN)
     return without_rows(found, members, _PAIRS.names)
