@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
@@ -67,9 +68,12 @@ def _has_work(checked: Checked) -> bool:
 def _week(site: Site, checked: Checked) -> dict[str, Any]:
     """What it would have done in the past week; None where kept snapshots cannot be read."""
     from dashboard.policies.simulate import week
+    from dashboard.purge import memory
 
     try:
-        return {"past_week": week(site.store, checked.policy, site.now()).to_json()}
+        declared = partial(memory.declarations, site.settings, site.store)
+        found = week(site.store, checked.policy, site.now(), declared)
+        return {"past_week": found.to_json()}
     except StoreError as error:
         output.progress(f"the past week of {checked.policy.name} is not known: {error.message}")
         return {"past_week": None}

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from dashboard.columns import Flags, Ints, positions
 from dashboard.curve_tables import integers
 from dashboard.policies.past_rows import ABSENT, Rows
+from dashboard.safety.standing import tells
 
 READ = ["group_id", "topic_no", "partition", "committed_offset"]
 _GROUP_BITS = 22  # four million groups
@@ -41,23 +42,36 @@ class Commits:
             self._seen, self._at = keys, self._places(keys)
         self._offsets[self._at] = integers(table["committed_offset"], 0)
 
-    def lowest(self) -> Ints:
-        """Per row the lowest offset of all groups, ABSENT where none committed."""
+    def lowest(self, high_watermark: Ints) -> Ints:
+        """Per row the lowest offset of the groups whose offset tells how far they read; ABSENT
+        where none does. `high_watermark`: per row, read with the offsets.
+        """
         found = np.full(len(self._rows), ABSENT, dtype=np.int64)
         if len(self._keys):
-            found[self._row[self._first]] = np.minimum.reduceat(self._offsets, self._first)
+            most = np.iinfo(np.int64).max
+            offsets = np.where(self._tell(high_watermark), self._offsets, most)
+            lowest = np.minimum.reduceat(offsets, self._first)
+            found[self._row[self._first]] = np.where(lowest < most, lowest, ABSENT)
         return found
 
-    def complete(self) -> Flags:
-        """Rows where some group committed, and each group that committed anywhere in the topic."""
-        return self._complete
+    def complete(self, high_watermark: Ints) -> Flags:
+        """Rows where some group's offset tells, and that of each group of the topic does."""
+        telling = np.bincount(self._row[self._tell(high_watermark)], minlength=len(self._rows))
+        return np.asarray((telling > 0) & (telling == self._of_topic[self._rows.topic]), dtype=bool)
 
-    def of(self, owner: Ints) -> Ints:
+    def of(self, owner: Ints, high_watermark: Ints) -> Ints:
         """Per row what its owner committed: `owner` is one of `code` per row; ABSENT where none."""
         found = np.full(len(self._rows), ABSENT, dtype=np.int64)
-        own = np.flatnonzero((self._keys & ((1 << _GROUP_BITS) - 1)) == owner[self._row])
+        owns = (self._keys & ((1 << _GROUP_BITS) - 1)) == owner[self._row]
+        own = np.flatnonzero(owns & self._tell(high_watermark))
         found[self._row[own]] = self._offsets[own]
         return found
+
+    def _tell(self, high_watermark: Ints) -> Flags:
+        end = high_watermark[self._row]
+        same = pa.repeat(True, len(end))  # a topic that was recreated has rows of its own
+        counts = tells(pa.array(self._offsets), same, pa.array(end, mask=end < 0))
+        return np.asarray(counts.to_numpy(zero_copy_only=False), dtype=bool)
 
     def code(self, group_id: str) -> int:
         """The number of a group, here and in `of`."""
@@ -88,6 +102,4 @@ class Commits:
         self._first = np.flatnonzero(new)
         group = self._keys & ((1 << _GROUP_BITS) - 1)
         pairs = np.unique(self._rows.topic[self._row] << _GROUP_BITS | group)
-        of_topic = np.bincount(pairs >> _GROUP_BITS, minlength=len(self._rows.names))
-        of_row = np.bincount(self._row, minlength=len(self._rows))
-        self._complete: Flags = (of_row > 0) & (of_row == of_topic[self._rows.topic])
+        self._of_topic = np.bincount(pairs >> _GROUP_BITS, minlength=len(self._rows.names))

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.columns import Flags, Ints
+from dashboard.curve_tables import integers
 from dashboard.policies.past import Moment
 from dashboard.policies.past_rows import ABSENT, Rows
 from dashboard.purge.targets import parse_target
+from dashboard.safety import targets
+from dashboard.safety.targets import Bounds
+from dashboard.settings import TopicDeclaration
 from dashboard.snapshots import ClusterStore
 
 _FOR_EVER = -1
@@ -120,20 +125,57 @@ class Wanted:
     young: Flags  # no snapshot is old enough to tell
 
 
-def wanted(moment: Moment, keep: Keeps | None, ends: Ends, owner: Ints | None) -> Wanted:
-    """The targets of one moment. `owner`: the group whose commits count, as `Commits.code`."""
-    lowest = moment.commits.lowest()
+def wanted(
+    moment: Moment, keep: Keeps | None, ends: Ends, owner: Ints | None, window_ms: Ints
+) -> Wanted:
+    """The targets of one moment, by the rules of plans (`dashboard.safety`).
+
+    `owner`: the group whose commits count, as `Commits.code`. `window_ms`: each row's replay
+    window, 0: it has none; a target inside it ends where the log did so long ago.
+    """
+    lowest = moment.commits.lowest(moment.high_watermark)
     young = np.zeros(len(lowest), dtype=bool)
-    if keep is not None:
-        target, young = _kept(moment, keep, ends)
+    window, unknown = ends.before(moment.at, np.where(window_ms > 0, window_ms, _FOR_EVER))
+    bounds = Bounds(
+        _known(moment.log_start),
+        _known(moment.last_stable),
+        _known(moment.high_watermark),
+        _known(window),
+        pa.array(window_ms > 0),
+        pa.repeat(targets.NO_SNAPSHOT, len(lowest)),
+    )
+    if keep is None:
+        offset = lowest if owner is None else moment.commits.of(owner, moment.high_watermark)
+        found = targets.committed(_known(offset), bounds)
     else:
-        target = lowest if owner is None else moment.commits.of(owner)
-    # Consumers that read uncommitted records commit past an open transaction.
-    target = np.minimum(target, moment.last_stable)
-    target = np.where(target > moment.log_start, target, moment.log_start)
+        offset, young = _kept(moment, keep, ends)
+        stable = pc.min_element_wise(_known(offset), bounds.last_stable, skip_nulls=False)
+        found = targets.capped(stable, bounds)
     told = (moment.log_start >= 0) & (moment.last_stable >= 0)
-    target = np.where(told, target, ABSENT)
-    return Wanted(target, ~moment.commits.complete() | (lowest < target), young & told)
+    # Nothing to purge is told as the log start, as the walk counts it.
+    offset = np.maximum(integers(_chunked(found.offset), ABSENT), moment.log_start)
+    target = np.where(told, offset, ABSENT)
+    complete = moment.commits.complete(moment.high_watermark)
+    return Wanted(target, ~complete | (lowest < target), (young | unknown) & told)
+
+
+def windows(found: Rows, declarations: Mapping[str, TopicDeclaration]) -> Ints:
+    """The replay window of each row's topic in milliseconds; 0 where it has none."""
+    length = [
+        declared.replay_window // timedelta(milliseconds=1)
+        if (declared := declarations.get(name)) is not None
+        else 0
+        for name, _ in found.names
+    ]
+    return np.array(length, dtype=np.int64)[found.topic]
+
+
+def _known(values: Ints) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values < 0)
+
+
+def _chunked(values: pa.Array) -> pa.ChunkedArray:
+    return pa.chunked_array([values])
 
 
 def _kept(moment: Moment, keep: Keeps, ends: Ends) -> tuple[Ints, Flags]:

@@ -7,7 +7,7 @@ the most there can have been, and its purges are the fewest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,19 +16,22 @@ from typing import Any
 import numpy as np
 
 from dashboard.clock import format_time
+from dashboard.columns import Ints
 from dashboard.errors import StoreError
 from dashboard.policies.matching import owner_of
 from dashboard.policies.past import chosen, earlier, moments
 from dashboard.policies.past_bytes import past_bytes
 from dashboard.policies.past_guards import guarded_now
 from dashboard.policies.past_rows import Rows, rows
-from dashboard.policies.past_targets import Ends, keeps, owners, reach, wanted
+from dashboard.policies.past_targets import Ends, keeps, owners, reach, wanted, windows
 from dashboard.policies.simulated_notes import notes
 from dashboard.policies.simulated_walk import Walk
 from dashboard.policy import Policy
+from dashboard.settings import TopicDeclaration
 from dashboard.snapshots import ClusterStore
 
 WEEK = timedelta(days=7)
+Declared = Callable[[Collection[str]], Mapping[str, TopicDeclaration]]
 # So many partitions times snapshots are walked: 48 of a cluster with 100,000 partitions.
 _MOST_CELLS = 5_000_000
 _FEWEST, _MOST = 24, 336
@@ -74,22 +77,32 @@ class Simulation:
         }
 
 
-def week(store: ClusterStore, policy: Policy, now: datetime, span: timedelta = WEEK) -> Simulation:
+def week(
+    store: ClusterStore,
+    policy: Policy,
+    now: datetime,
+    declared: Declared,
+    span: timedelta = WEEK,
+) -> Simulation:
     """The policy as it is defined now, over the snapshots kept of the past `span`.
 
+    `declared` gives the declarations of topics: a replay window holds in the past as it does now.
     Raises StoreError; snapshots that are damaged, or pruned meanwhile, are left out.
     """
     every = store.ids("snapshots")
     most = _affordable(store, every)
     read = chosen(every, now - span, now, most)
-    before = chosen(every, now - span - reach(policy.target), now - span, most)
+    topics = declared([name for name in _topics(store, every) if policy.matches(name)])
+    longest = max((d.replay_window for d in topics.values()), default=timedelta(0))
+    before_from = now - span - max(reach(policy.target), longest)
+    before = chosen(every, before_from, now - span, most)
     found = rows(store, [*before, *read], policy.matches)
     known = [snapshot for snapshot in read if snapshot in found.topic_of]
     if known and len(found):
         ends = Ends()
         for at, high_watermark in earlier(store, before, found):
             ends.add(at, high_watermark)
-        walk = _walked(store, policy, known, found, ends)
+        walk = _walked(store, policy, known, found, ends, window_ms=windows(found, topics))
         if walk.points:
             return _result(policy, found, walk)
     why = (
@@ -101,7 +114,13 @@ def week(store: ClusterStore, policy: Policy, now: datetime, span: timedelta = W
 
 
 def _walked(
-    store: ClusterStore, policy: Policy, snapshots: list[str], found: Rows, ends: Ends
+    store: ClusterStore,
+    policy: Policy,
+    snapshots: list[str],
+    found: Rows,
+    ends: Ends,
+    *,
+    window_ms: Ints,
 ) -> Walk:
     keep = keeps(store, snapshots[-1], found, policy.target)
     owning = _owners(store, policy, snapshots[-1], found)
@@ -110,7 +129,7 @@ def _walked(
     for moment in moments(store, snapshots, found):
         owner = owners(owning, found, moment.commits.code) if owning is not None else None
         ends.add(moment.at, moment.high_watermark)
-        walk.step(moment, wanted(moment, keep, ends, owner), owner)
+        walk.step(moment, wanted(moment, keep, ends, owner, window_ms), owner)
     return walk
 
 
@@ -129,6 +148,15 @@ def _result(policy: Policy, found: Rows, walk: Walk) -> Simulation:
         points=tuple(walk.points),
         notes=tuple(notes(policy, walk)),
     )
+
+
+def _topics(store: ClusterStore, snapshots: list[str]) -> list[str]:
+    """Names of the newest snapshot that can be read."""
+    for snapshot in reversed(snapshots):
+        with suppress(StoreError):
+            table = store.read("snapshots", snapshot, "topics", ["topic"])
+            return [str(name) for name in table["topic"].to_pylist()]
+    return []
 
 
 def _affordable(store: ClusterStore, snapshots: list[str]) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from dashboard.policies import simulate
-from dashboard.policies.simulate import Simulation
+from dashboard.policies.simulate import Declared, Simulation
 from dashboard.policy import Policy
+from dashboard.purge.memory import declarations
 from dashboard.snapshots import ClusterStore
 from dashboard.ui import colours, formats, markup, style
 from dashboard.ui.context import Screen
@@ -27,16 +29,22 @@ def simulation(screen: Screen, policy: Policy) -> Simulation:
     """
     seconds = int(screen.manifest.taken_at.timestamp())
     part = str(seconds // int(_KEPT_FOR.total_seconds()))
-    key = (screen.cluster.path, policy.definition_sha256, part)
-    return _simulated(screen.cluster, policy, screen.manifest.taken_at, key)
+    windows = repr((screen.settings.topics, screen.cluster.declarations()))
+    key = (screen.cluster.path, policy.definition_sha256, part, windows)
+    declared = partial(declarations, screen.settings, screen.cluster)
+    return _simulated(screen.cluster, policy, screen.manifest.taken_at, declared, key)
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the kept snapshots of a week …")
 def _simulated(
-    _cluster: ClusterStore, _policy: Policy, _now: datetime, key: tuple[str, ...]
+    _cluster: ClusterStore,
+    _policy: Policy,
+    _now: datetime,
+    _declared: Declared,
+    key: tuple[str, ...],
 ) -> Simulation:
     del key  # what the others are known by
-    return simulate.week(_cluster, _policy, _now)
+    return simulate.week(_cluster, _policy, _now, _declared)
 
 
 def show(found: Simulation, policy: Policy) -> None:

@@ -53,7 +53,7 @@ def _seconds(cluster: ClusterStore, glob: str) -> float:
     """Simulate a policy of these topics, and print what that took."""
     policy = Policy("bench", globs=(glob,))
     began, processor = time.monotonic(), time.process_time()
-    found = week(cluster, policy, utc_now())
+    found = week(cluster, policy, utc_now(), lambda _: {})
     seconds = time.monotonic() - began
     assert found.snapshots == SHAPE.snapshots and found.purges, found.notes
     print(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.policies import simulate
-from dashboard.policies.simulate import Simulation, week
+from dashboard.policies.simulate import Simulation
+from dashboard.policy import Policy
+from dashboard.settings import declaration
 from dashboard.snapshots import ClusterStore
 from tests.unit.policies.examples import NOON, policy
 from tests.unit.policies.kept_history import Log, analysis, snapshot, store
@@ -23,6 +26,17 @@ def hourly(cluster: ClusterStore, hours: Sequence[Sequence[Log]]) -> None:
     """A snapshot an hour, the last one just now."""
     for at, logs in enumerate(hours):
         snapshot(cluster, NOON - HOUR * (len(hours) - 1 - at), logs)
+
+
+def week(
+    cluster: ClusterStore, definition: Policy, now: datetime, window: timedelta = timedelta(0)
+) -> Simulation:
+    """The week of a policy, with a replay window on every topic."""
+    of = declaration("*", {"readers": "groups"}, "here")
+    return simulate.week(
+        cluster, definition, now,
+        lambda topics: dict.fromkeys(topics, replace(of, replay_window=window)),
+    )  # fmt: skip
 
 
 def backlogs(found: Simulation) -> list[tuple[int, int]]:
@@ -324,3 +338,20 @@ def test_of_many_snapshots_only_as_many_are_read_as_can_be_afforded(
 
     assert found.snapshots == 2
     assert found.to == NOON
+
+
+def test_a_replay_window_keeps_in_the_past_what_it_keeps_now(tmp_path: Path) -> None:
+    """Records below the log end of an hour ago are an hour old; later ones stay."""
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 100})], [Log(200, {"g": 200})], [Log(300, {"g": 300})]])
+    assert week(cluster, policy(), NOON).bytes == 300 * 20
+    kept = week(cluster, policy(), NOON, window=HOUR)
+    assert kept.bytes == 200 * 20
+    assert week(cluster, policy(), NOON, window=24 * HOUR).purges == 0, "no snapshot is that old"
+
+
+def test_an_offset_past_the_end_of_the_log_is_no_reading_in_the_past_either(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 1_000_000})], [Log(200, {"g": 1_000_000, "h": 200})]])
+    found = week(cluster, policy(), NOON)
+    assert (found.purges, found.bytes) == (0, 0)
