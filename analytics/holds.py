@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.earlier import commit_order
-from analytics.memory import oldest_kept, with_memory
+from analytics.memory import oldest_kept, remembered, with_memory
 from analytics.offset_fold import folded
 from analytics.tables import Tables
 from dashboard.safety.arrow import column, in_order, looked_up
@@ -83,7 +83,7 @@ def fold(
     *,
     one_machine: bool = False,
 ) -> pa.Table:
-    """The last known committed offset per topic, partition and group: the `holds` table, sorted.
+    """The last known committed offset per topic, partition and group, as `holds` has it, sorted.
 
     Goes on from the holds of `base`, an earlier analysis, with the offsets of every snapshot
     since then up to this one: a group may have come and gone in between. `present` are the topics
@@ -91,9 +91,10 @@ def fold(
     offset after another one, so the commit was made at that time or before; null until a move
     was seen. An offset that moved back counts as a move.
 
-    Offsets of a topic that was deleted and recreated (another topic_id) are dropped. A topic
-    that is absent today keeps its holds as long as a kept snapshot knew it: it may only be
-    hidden from us. Brokers before 2.8 know no topic ids: then the name has to do.
+    Offsets of a topic that was deleted and recreated (another topic_id) stay until the group
+    commits on the new one, as long as a kept snapshot knew them: `split` tells them apart. A topic
+    that is absent today keeps its holds as long: it may only be hidden from us. Brokers before
+    2.8 know no topic ids: then the name has to do.
 
     Snapshots count in the order of their commits. Without `base`, what the newest analysis saw
     later than any kept snapshot stays. Several new snapshots are folded by Spark, on `one_machine`
@@ -105,13 +106,14 @@ def fold(
     new = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
     names = _Names.of(cluster, new, present, base)
     if one_machine and len(new) > 1:
-        remembered = base.id if base else None
-        found = folded(cluster, new, names.numbered, remembered, oldest_kept(cluster))
+        found = folded(cluster, new, names.numbered, base, oldest_kept(cluster))
     else:
         found = tables.sql(
             _NEXT if len(new) == 1 else _SEVERAL,
             args={"oldest_kept": oldest_kept(cluster).as_py()},
-            remembered=tables.read("findings", "holds", [base.id] if base else []),
+            remembered=tables.read("findings", "holds", [base.id] if base else []).unionByName(
+                tables.read("findings", "former_readers", [base.id] if base else [])
+            ),
             offsets=tables.read("snapshots", "group_offsets", new),
             names=tables.from_arrow(names.numbered),
         ).toArrow()
@@ -119,9 +121,18 @@ def fold(
     return held if base else with_memory(held, cluster, snapshot, present)
 
 
+def split(found: pa.Table, present: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The `holds`, and the `former_readers`: offsets of an earlier topic of a name."""
+    now = looked_up(column(found, "topic"), column(present, "topic"), column(present, "topic_id"))
+    same = pc.fill_null(pc.equal(found["topic_id"], now), True)
+    return found.filter(same), found.filter(pc.invert(same))
+
+
 @dataclass(frozen=True)
 class _Names:
-    """Topics that count, with their ids. snapshot_id and topic_no are null for remembered ones."""
+    """Topics by name and id; snapshot_id and topic_no are null for remembered ones. `is_present`:
+    the snapshot has the topic, with this id.
+    """
 
     rows: pa.Table
 
@@ -131,17 +142,17 @@ class _Names:
     ) -> _Names:
         seen = [cluster.read("snapshots", i, "topics", _NAMED) for i in new]
         if base:
-            pairs = cluster.read("findings", base.id, "holds", ["topic", "topic_id"])
+            pairs = remembered(cluster, base, ["topic", "topic_id"])
             seen.append(pairs.group_by(pairs.column_names).aggregate([]))
         rows = pa.concat_tables(seen, promote_options="default").select(_NAMED)
         topics, ids = column(rows, "topic"), column(rows, "topic_id")
         now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
-        is_present = pc.is_in(topics, value_set=column(present, "topic"))
+        there = pc.is_in(topics, value_set=column(present, "topic"))
         same = pc.fill_null(pc.equal(ids, now), True)
-        rows = rows.append_column("is_present", is_present)
+        rows = rows.append_column("is_present", pc.and_(there, same))
         times = looked_up(column(rows, "snapshot_id"), pa.array(new), commit_order(new))
         rows = rows.append_column("ordered_at", times)
-        return cls(rows.filter(pc.or_(same, pc.invert(is_present))))
+        return cls(rows)
 
     @property
     def numbered(self) -> pa.Table:

@@ -172,11 +172,12 @@ def _findings(
         told = points.told(cluster, snapshot.id)
         moved = trend_tables.Carried(cluster, base)
         drawn = curves.fold(cluster, snapshot, base, told, named, each=moved.add)
-        held, sizes = in_spark.result()
+        offsets, sizes = in_spark.result()
+    held, former = holds.split(offsets, named)
     rows = partitions.of_topics(read["partitions"], named)
     standing = stand(
         rows,
-        groups.commits(held, named, snapshot),
+        groups.commits(offsets, named, snapshot),
         named,
         groups.who_reads(cluster, snapshot, read, named),
     )
@@ -201,6 +202,7 @@ def _findings(
     ]
     return _told(known, told_of, held, read, incomplete, replicas=replicas, alone=alone) | {
         "curves": to_table(drawn),
+        "former_readers": former,
         "trends": trend_tables.to_table(moved.trends),
         "slow_followers": followers.slow_followers(
             moved.trends, told, drawn, read, microseconds(snapshot)

@@ -15,18 +15,26 @@ from dashboard.snapshots import ClusterStore
 _KEY = ["topic", "partition", "group_id"]
 
 
+def remembered(cluster: ClusterStore, base: Manifest, columns: list[str] | None = None) -> pa.Table:
+    """Every last known offset of an analysis, on topics as they were then and on earlier ones."""
+    found = [cluster.read("findings", base.id, "holds", columns)]
+    if "former_readers" in base.tables:  # analyses of earlier versions have none
+        found.append(cluster.read("findings", base.id, "former_readers", columns))
+    return pa.concat_tables(found)
+
+
 def with_memory(
     held: pa.Table, cluster: ClusterStore, snapshot: Manifest, present: pa.Table
 ) -> pa.Table:
     """`held`, the `holds` of a fold that began anew, and what an earlier analysis saw later.
 
-    `present` are the topics of the snapshot: commits on a topic that was recreated since are no
-    longer held, nor those on one that no kept snapshot knows.
+    `present` are the topics of the snapshot: commits on a topic that was recreated since, or is
+    not there, count as long as a kept snapshot knew them.
     """
     base = newest_base(cluster, snapshot, ["holds"])
     if base is None:
         return held
-    before = cluster.read("findings", base.id, "holds").select(held.column_names)
+    before = remembered(cluster, base).select(held.column_names)
     before = before.filter(_counts(before, cluster, present))
     both = pa.concat_tables([_ranked(before, 0), _ranked(held, 1)])
     both = both.sort_by([(name, "ascending") for name in (*_KEY, "last_seen_at", "rank")])
@@ -46,7 +54,7 @@ def _counts(before: pa.Table, cluster: ClusterStore, present: pa.Table) -> pa.Ar
     same = pc.fill_null(pc.equal(column(before, "topic_id"), now), True)
     there = pc.is_in(topics, value_set=column(present, "topic"))
     recent = pc.greater_equal(before["last_seen_at"], oldest_kept(cluster))
-    return pc.if_else(there, same, recent)
+    return pc.or_(pc.and_(there, same), recent)
 
 
 def oldest_kept(cluster: ClusterStore) -> pa.Scalar:

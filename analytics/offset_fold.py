@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.memory import remembered
 from dashboard.curve_tables import integers
 from dashboard.curves import Ints
 from dashboard.safety.arrow import column, looked_up
+from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
 # Of a key's 63: a million partitions of each of 4 million topics, 2 million groups.
@@ -30,18 +32,18 @@ def folded(
     cluster: ClusterStore,
     new: Sequence[str],
     names: pa.Table,
-    remembered: str | None,
+    base: Manifest | None,
     oldest_kept: pa.Scalar,
 ) -> pa.Table:
     """name_no, partition, group_id, named, committed_offset, last_seen_at and last_commit_at of
     every group, after the snapshots `new`, in their order.
 
-    `names`: the rows of `holds`' names with name_no and named. `remembered`: the analysis whose
-    `holds` come first. Raises StoreError where one of them cannot be read.
+    `names`: the rows of `holds`' names with name_no and named. `base`: the analysis whose offsets
+    come first. Raises StoreError where one of them cannot be read.
     """
     state = _State()
-    if remembered is not None:
-        state.remember(cluster.read("findings", remembered, "holds", _HELD), names, oldest_kept)
+    if base is not None:
+        state.remember(remembered(cluster, base, _HELD), names, oldest_kept)
     for snapshot_id in new:
         own = names.filter(pc.equal(names["snapshot_id"], snapshot_id))
         state.see(cluster.read("snapshots", snapshot_id, "group_offsets", _READ), own)

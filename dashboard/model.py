@@ -201,8 +201,8 @@ class Group:
     `patterns`: regular expressions that they ask for and the broker resolves (KIP-848, RE2/J). A
     classic client resolves its own, and then asks for names: what it matches from now on shows
     when it has next refreshed its metadata (`metadata.max.age.ms`, 5 minutes unless set).
-    `is_streams`: the group is a Kafka Streams application, as its type, its assignor or what it
-    commits tells; False where nothing of that shows.
+    `is_streams`: the group is a Kafka Streams application, as its type, its assignor, its
+    members' names or what it commits tells; False where nothing of that shows.
     """
 
     group_id: str

@@ -129,6 +129,11 @@ FINDING_TABLES: dict[str, TableSpec] = {
             "holds", "topic partition group_id", **_NAMED_PARTITION, topic_id=_TEXT, group_id=_TEXT,
             committed_offset=_I64, last_seen_at=_TIME, last_commit_at=_TIME,
         ),
+        # Last known offsets on an earlier topic of a name: their groups read it, and may read this.
+        _spec(
+            "former_readers", "topic partition group_id", **_NAMED_PARTITION, topic_id=_TEXT,
+            group_id=_TEXT, committed_offset=_I64, last_seen_at=_TIME, last_commit_at=_TIME,
+        ),
         # Per replica: bytes of log below an offset, how they were measured, and known segments.
         _spec(
             "curves", "topic partition broker_id log_dir offset", **_NAMED_PARTITION,

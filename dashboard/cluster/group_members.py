@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import time
 from collections import defaultdict
@@ -24,6 +25,7 @@ from dashboard.model import TopicPartition
 
 UNSUPPORTED = "API_UNSUPPORTED"
 _STREAMS_ASSIGNOR = "stream"  # StreamsPartitionAssignor.name()
+_STREAMS_CLIENT = re.compile(r"-StreamThread-\d+-consumer$")  # ClientUtils.getConsumerClientId
 _GROUPS_PER_REQUEST = 200
 _HEAD, _SIZE = struct.Struct(">hi"), struct.Struct(">h")  # version and number of topics; of a name
 _REQUESTS = {
@@ -158,7 +160,7 @@ def _described(group: Any) -> Described:
         reads = _streams(group)
     elif hasattr(group, "protocol_type"):
         reads = _classic(group)
-        is_streams = group.protocol_type == "consumer" and group.protocol_data == _STREAMS_ASSIGNOR
+        is_streams = group.protocol_type == "consumer" and _is_of_streams(group)
     else:
         reads = _consumer(group)
     return Described(
@@ -233,6 +235,13 @@ def _classic(group: Any) -> _Reads:
         except (struct.error, ValueError, IndexError):
             reads.known = False
     return reads
+
+
+def _is_of_streams(group: Any) -> bool:
+    """By its assignor; while it rebalances brokers hide that, and its members' names tell."""
+    return group.protocol_data == _STREAMS_ASSIGNOR or any(
+        _STREAMS_CLIENT.search(member.client_id) for member in group.members
+    )
 
 
 def _assigned(written: bytes) -> list[TopicPartition]:

@@ -41,10 +41,13 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
     analysis = store.latest("findings")
     after = ""
     if analysis is not None:
-        table = store.read("findings", analysis, "holds")
-        for row in table.filter(_among("topic", wanted)).to_pylist():
-            _keep(found, row)
-        details = store.manifest("findings", analysis).details
+        manifest = store.manifest("findings", analysis)
+        for name in ("former_readers", "holds"):
+            if name in manifest.tables:  # analyses of earlier versions know no former readers
+                table = store.read("findings", analysis, name)
+                for row in table.filter(_among("topic", wanted)).to_pylist():
+                    _keep(found, row)
+        details = manifest.details
         after = str(details.get("snapshot_id", ""))
     for snapshot in store.ids("snapshots"):
         if snapshot >= after:
@@ -93,8 +96,7 @@ def ends_before(
 ) -> dict[TopicPartition, int]:
     """Each partition's log end in a kept snapshot taken at its time or before.
 
-    A partition is missing where none is that old, its topic was recreated since, or its log ends
-    below today: then its records are others (a lost disk, an unclean election).
+    A partition is missing where none is that old, or its topic was recreated since.
     """
     import pyarrow as pa
 
@@ -112,11 +114,8 @@ def ends_before(
         )
         for row in log_ends(store, at, topics).to_pylist():
             key = TopicPartition(names[row["topic_no"]], row["partition"])
-            end, now = row["high_watermark"], facts.partitions.get(key)
-            if end is None or times.get(key) != at or now is None:
-                continue
-            if now.high_watermark is None or end <= now.high_watermark:
-                found[key] = end
+            if row["high_watermark"] is not None and times.get(key) == at:
+                found[key] = row["high_watermark"]
     return found
 
 

@@ -246,6 +246,8 @@ def _written_before(
         return ResolvedTarget(seen.log_start_offset)
     if end is None:
         return ResolvedTarget(None, problem=f"no kept snapshot is {keep} old")
+    if seen.high_watermark is not None and end > seen.high_watermark:
+        return ResolvedTarget(None, problem=targets.RESTARTED)
     young = answer.offset if answer.offset is not None and answer.offset >= 0 else end
     return ResolvedTarget(min(end, young))
 
@@ -284,10 +286,12 @@ def replay_windows(
     if wrong:
         return dict.fromkeys(since, Window(None, wrong))
     found, ends = _each_at(live, facts, since), history.ends_before(since)
-    return {key: _window(found[key], ends.get(key)) for key in since}
+    return {key: _window(facts.partitions[key], found[key], ends.get(key)) for key in since}
 
 
-def _window(answer: OffsetAtTime, end: int | None) -> Window:
+def _window(seen: PartitionFacts, answer: OffsetAtTime, end: int | None) -> Window:
+    if end is not None and seen.high_watermark is not None and end > seen.high_watermark:
+        return Window(None, targets.RESTARTED)
     if answer.error:
         return Window(None, f"the start of its replay window cannot be read ({answer.error})")
     if end is None:

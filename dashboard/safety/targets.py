@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 UNREAD = "the leader's offsets were not read"
 NO_SNAPSHOT = "no kept snapshot is as old as the replay window"
+RESTARTED = "its log ends below where it ended when the replay window began: it was begun anew"
 REPLAY_WINDOW, LAST_STABLE = "replay-window", "last-stable-offset"
 
 
@@ -71,6 +72,10 @@ def capped(wanted: pa.Array, bounds: Bounds) -> Targets:
 def _capped(wanted: pa.Array, bounds: Bounds, capped_by: pa.Array) -> Targets:
     start, window = bounds.log_start, bounds.window
     empty = _empty(bounds)
+    # Offsets only grow, unless a disk was lost or a stale replica elected: nobody knows then which
+    # records of the new log were written before the window.
+    restarted = pc.fill_null(pc.greater(window, bounds.high_watermark), False)
+    window = pc.if_else(restarted, None, window)
     in_window = pc.fill_null(pc.and_(bounds.windowed, pc.less(window, wanted)), False)
     in_window = pc.and_(in_window, pc.invert(empty))
     unknown = pc.and_(pc.and_(bounds.windowed, window.is_null()), pc.invert(empty))
@@ -79,7 +84,8 @@ def _capped(wanted: pa.Array, bounds: Bounds, capped_by: pa.Array) -> Targets:
     offset = pc.if_else(in_window, window, wanted)
     # Below the log start nothing is left to delete: raised to it, it deletes nothing more.
     offset = pc.if_else(known, pc.max_element_wise(offset, start), None)
-    problem = pc.if_else(pc.and_(wanted.is_valid(), unknown), bounds.window_problem, None)
+    why = pc.if_else(restarted, RESTARTED, bounds.window_problem)
+    problem = pc.if_else(pc.and_(wanted.is_valid(), unknown), why, None)
     problem = pc.if_else(read, problem, UNREAD)
     return Targets(offset, pc.if_else(in_window, REPLAY_WINDOW, capped_by), problem)
 

@@ -179,6 +179,7 @@ def classic_answer(
     asks: tuple[bytes, ...] = (subscription(),),
     state: str = "Stable",
     protocol: str = "range",
+    client: str = "c",
 ) -> Callable[..., Any]:
     """A member of this assignment for each of the subscriptions that it `asks` for."""
     group = DescribeGroupsResponse.DescribedGroup
@@ -186,7 +187,7 @@ def classic_answer(
     def answer(_: Any, version: int) -> Any:
         members = [
             group.DescribedGroupMember(
-                member_id="m", group_instance_id=None, client_id="c", client_host="h",
+                member_id="m", group_instance_id=None, client_id=client, client_host="h",
                 member_metadata=asked, member_assignment=assignment, version=version,
             )
             for asked in asks
@@ -262,6 +263,19 @@ def test_a_classic_group_with_the_assignor_of_streams_is_an_application_of_it(
     assert described(broker, "classic", 15, answer).is_streams == is_streams
 
 
+@pytest.mark.parametrize(
+    ("client", "is_streams"), [("app-0f3e-StreamThread-2-consumer", True), ("StreamThread", False)]
+)
+def test_an_application_of_streams_that_rebalances_is_known_by_its_members_names(
+    broker: FakeBroker, client: str, is_streams: bool
+) -> None:
+    """Brokers tell no assignor then, and before its first commit nothing else shows it."""
+    answer = classic_answer(
+        b"", asks=(b"",), state="PreparingRebalance", protocol="", client=client
+    )
+    assert described(broker, "classic", 15, answer).is_streams == is_streams
+
+
 def test_a_group_that_the_answer_leaves_out_has_unknown_members(broker: FakeBroker) -> None:
     broker.answers[16] = lambda _, version: groups_answer(version, ("g", "classic", "Stable"))
     broker.answers[15] = lambda _, version: DescribeGroupsResponse(version=version, groups=[])
@@ -282,7 +296,7 @@ def test_an_assignment_in_other_words_tells_nothing_of_a_consumer(
 @example(b"\x00\x00\x7f\xff\xff\xff\x00\x01x")  # one longer than its bytes
 @example(b"\x00\x00\x00\x00\x00\x01\x00\x01\xff\x00\x00\x00\x00")  # a name that is no text
 def test_no_member_keeps_the_other_groups_from_being_read(written: bytes) -> None:
-    member = SimpleNamespace(member_assignment=written, member_metadata=written)
+    member = SimpleNamespace(member_assignment=written, member_metadata=written, client_id="c")
     group = SimpleNamespace(
         protocol_type="consumer", protocol_data="range", group_state="Stable", members=[member]
     )

@@ -118,6 +118,14 @@ def test_a_clock_that_runs_ahead_of_the_clusters_tells_no_age(ahead: float, beli
         assert believed or "11 s ahead of the cluster's controller" in found.problem
 
 
+def test_a_log_that_was_begun_anew_tells_nothing_of_its_window() -> None:
+    """A lost disk: its old end lies past the new one, and all its records are young."""
+    problem = "its log ends below where it ended when the replay window began: it was begun anew"
+    found = one(facts(claims=CLAIMS), "committed", Times(90), end=101, **WINDOW)
+    assert found == ResolvedTarget(None, problem=problem)
+    assert one(facts(claims=CLAIMS), "keep:6h", Times(90), end=101).problem == problem
+
+
 def test_a_window_that_cannot_be_read_gives_no_target() -> None:
     found = one(facts(claims=CLAIMS), "committed", Times(None, "NOT_LEADER"), end=90, **WINDOW)
     assert found.offset is None

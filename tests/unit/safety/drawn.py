@@ -1,0 +1,160 @@
+"""A cluster that Hypothesis draws, as a live one and as the snapshots that were taken of it."""
+
+# ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from dashboard.collect_tables import Answers, build_tables, to_arrow
+from dashboard.columns import LeaderOffsets, Sizes, place
+from dashboard.model import (
+    ConfigEntry,
+    Group,
+    GroupListing,
+    GroupOffset,
+    OffsetAtTime,
+    TopicPartition,
+)
+from dashboard.purge.facts import with_later_ends
+from dashboard.snapshots import ClusterStore
+from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
+
+DAY = timedelta(days=1)
+GROUPS = ("app", "b", "c", "share")
+PARTITIONS = 3
+
+
+@dataclass
+class Drawn(FakeCluster):
+    """One topic of some partitions; `listed` are its groups, `offsets` what they committed."""
+
+    parts: dict[TopicPartition, FakePartition]
+    listed: tuple[Group, ...]
+    committed: tuple[GroupOffset, ...]
+    id_of_topic: str = "id-1"
+    policy: str = "delete"
+    incomplete_because: tuple[str, ...] = ()
+    answers: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        parts = self.parts
+        super().__init__(0)
+        self.parts, self.topic_id, self.incomplete = (
+            parts,
+            self.id_of_topic,
+            self.incomplete_because,
+        )
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        return GroupListing(self.listed, self.committed, self.incomplete)
+
+    def configs(
+        self, topics: Iterable[str], brokers: Iterable[int] = ()
+    ) -> tuple[ConfigEntry, ...]:
+        return (ConfigEntry("topic", TOPIC, "cleanup.policy", self.policy, "DEFAULT_CONFIG"),)
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> dict[TopicPartition, OffsetAtTime]:
+        # CreateTime at its worst: all records bear times of long ago, so none is found.
+        return {k: OffsetAtTime(*k, None) for k in partitions}
+
+
+@st.composite
+def offsets(draw: st.DrawFn, end: int) -> int:
+    """A committed offset: mostly of this log, now and then past its end."""
+    return draw(st.one_of(st.integers(0, end), st.just(end), st.integers(end + 1, end + 500)))
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Drawn:
+    parts, committed = {}, []
+    members = draw(st.sets(st.sampled_from(GROUPS[:3])))
+    kinds = {g: "share" if g == "share" else draw(st.sampled_from(("classic", "consumer")))
+             for g in GROUPS}  # fmt: skip
+    present = draw(st.sets(st.sampled_from(GROUPS)))
+    assigned: dict[str, list[TopicPartition]] = {g: [] for g in GROUPS}
+    for number in range(draw(st.integers(1, PARTITIONS))):
+        key = TopicPartition(TOPIC, number)
+        start = draw(st.integers(0, 60))
+        stable = draw(st.integers(start, 100))
+        high = draw(st.integers(stable, 100))
+        parts[key] = FakePartition(
+            dict.fromkeys((1, 2, 3), start), high_watermark=high, last_stable_offset=stable,
+            isr=draw(st.sampled_from([(1, 2, 3), (1, 2, 3), (1, 2)])),
+        )  # fmt: skip
+        for group in sorted(present):
+            if draw(st.integers(0, 3)):
+                committed.append(GroupOffset(group, TOPIC, number, draw(offsets(high))))
+            if group in members and draw(st.booleans()):
+                assigned[group].append(key)
+    listed = tuple(
+        Group(
+            g, kinds[g], draw(st.sampled_from(("Stable", "Empty", "PreparingRebalance"))),
+            draw(st.sampled_from((1, None))) if g in members else 0, tuple(assigned[g]),
+            patterns=draw(st.sampled_from(((), (), ("ord.*",), ("other.*",)))),
+            is_streams=g == "app" and draw(st.booleans()),
+        )
+        for g in sorted(present)
+    )  # fmt: skip
+    return Drawn(
+        parts, listed, tuple(committed),
+        policy=draw(st.sampled_from(("delete", "delete", "compact,delete", "compact"))),
+        incomplete_because=draw(st.sampled_from(((), (), ("broker 2 gave no answer",)))),
+    )  # fmt: skip
+
+
+@st.composite
+def pasts(draw: st.DrawFn, now: Drawn) -> Drawn:
+    """The same topic a day ago: shorter logs, other commits, perhaps of a topic made anew since."""
+    parts = {
+        key: FakePartition(
+            dict.fromkeys((1, 2, 3), 0),
+            high_watermark=(end := draw(st.integers(0, 120))), last_stable_offset=end,
+        )
+        for key in now.parts
+    }  # fmt: skip
+    committed = tuple(
+        GroupOffset(g, TOPIC, key.partition, draw(offsets(100)))
+        for g in ("b", "gone") for key in now.parts if draw(st.booleans())
+    )  # fmt: skip
+    listed = tuple(Group(g, "classic", "Empty", 0) for g in sorted({o.group_id for o in committed}))
+    return Drawn(
+        parts, listed, committed, id_of_topic=draw(st.sampled_from(("id-1", "id-1", "id-0")))
+    )
+
+
+def taken(store: ClusterStore, live: Drawn, at: datetime) -> str:
+    """A snapshot of it in the store, by the functions that collect one."""
+    topics = live.topics(None)
+    placement = place(topics)
+    listing = live.groups()
+    seen = with_later_ends(live, topics, live.offsets(sorted(live.parts)), listing)
+    read = [seen[key] for key in sorted(live.parts)]
+    answers = Answers(
+        brokers=(), topics=topics, placement=placement,
+        offsets=LeaderOffsets(
+            *(np.array([getattr(o, name) for o in read], np.int64)
+              for name in ("log_start_offset", "last_stable_offset", "high_watermark")),
+            np.array([o.error for o in read], object),
+        ),
+        replicas=None, sizes=Sizes((), {}, {}), groups=listing, configs=live.configs([TOPIC]),
+        reassignments=(),
+    )  # fmt: skip
+    writer = store.begin("snapshots", at)
+    for name, table in build_tables(answers).items():
+        writer.write(name, to_arrow(name, table, writer.id, at))
+    writer.commit(0.1, {"groups_incomplete": list(listing.incomplete)})
+    return writer.id
+
+
+def times() -> Mapping[str, datetime]:
+    """When snapshots were taken: a day ago, an hour ago, and now."""
+    return {"past": NOW - DAY, "between": NOW - timedelta(hours=1), "now": NOW}

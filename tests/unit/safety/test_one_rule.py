@@ -1,0 +1,242 @@
+"""Analysis, plan, re-check, what-if and the simulation of policies judge a cluster alike."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analytics import groups, holds, partitions, topics, windows
+from analytics.reclaimable import described
+from analytics.tables import Tables
+from dashboard.curve_tables import from_table
+from dashboard.model import TopicPartition
+from dashboard.policies.past import moments
+from dashboard.policies.past_rows import rows
+from dashboard.policies.past_targets import Ends, wanted
+from dashboard.policies.past_targets import windows as window_of
+from dashboard.purge import memory
+from dashboard.purge.facts import PlanFacts, read_facts
+from dashboard.purge.guards import findings
+from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.lifting import Override, Waiver
+from dashboard.purge.plan import Plan, build
+from dashboard.purge.recheck import recheck
+from dashboard.purge.resolve import ResolvedTarget, resolve
+from dashboard.purge.standards import Standards
+from dashboard.purge.targets import parse_target
+from dashboard.safety.guards import findings as judged
+from dashboard.safety.standing import Standing, standing
+from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import FINDING_TABLES, conform
+from dashboard.ui.what_if import waive
+from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.safety.drawn import DAY, Drawn, clusters, pasts, taken, times
+
+# A plan's own: its size, days of metrics; and what it is judged by beside the partition.
+_PLANS_OWN = {"over-limit", "unseen-reader-suspected"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cluster of now, its past, and what was declared of the topic."""
+
+    now: Drawn
+    past: Drawn
+    declaration: TopicDeclaration | None
+    waived: frozenset[str]
+
+    @property
+    def declarations(self) -> dict[str, TopicDeclaration]:
+        return {} if self.declaration is None else {TOPIC: self.declaration}
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    now = draw(clusters())
+    declaration = TopicDeclaration(
+        TOPIC, "team", draw(st.sampled_from(("groups", "unknown"))),
+        draw(st.sampled_from((timedelta(0), timedelta(hours=2), 2 * DAY))), "ann", "2026-01-01",
+        state_restore=draw(st.sampled_from(("none", "unknown"))),
+    )  # fmt: skip
+    return Case(
+        now, draw(pasts(now)), draw(st.sampled_from((None, declaration, declaration))),
+        draw(st.frozensets(st.sampled_from(("app", "b", "gone")), max_size=2)),
+    )  # fmt: skip
+
+
+class Analysis:
+    """What the analysis says of a case, without the bytes, which need Spark's sums of replicas."""
+
+    def __init__(self, store: ClusterStore, case: Case) -> None:
+        snapshot = store.manifest("snapshots", store.latest_snapshot())
+        read = {
+            name: store.read("snapshots", snapshot.id, name)
+            for name in ("topics", "configs", "partitions", "replicas", "groups", "group_offsets",
+                         "reassignments")
+        }  # fmt: skip
+        declared = [case.declaration] if case.declaration else []
+        named = topics.with_settings(topics.describe(read["topics"], declared), read["configs"])
+        tables = Tables(None, store)  # type: ignore[arg-type]  # several snapshots: no Spark
+        offsets = holds.fold(tables, snapshot, named, None, one_machine=True)
+        self.held, _ = holds.split(offsets, named)
+        of = partitions.of_topics(read["partitions"], named)
+        self.groups: Standing = standing(
+            of, groups.commits(offsets, named, snapshot), named,
+            groups.who_reads(store, snapshot, read, named),
+        )  # fmt: skip
+        none = pa.table({name: pa.array([], pa.int64()) for name in _SIZES})
+        found = partitions.partitions(
+            of, read["replicas"], none, topics=named, groups=self.groups,
+            windows=windows.window_starts(store, snapshot, named),
+        )  # fmt: skip
+        self.rows = described(found, named, read["reassignments"])
+        self.incomplete = list(snapshot.details["groups_incomplete"])
+
+    def targets(self, name: str) -> dict[TopicPartition, int | None]:
+        offsets = self.rows[f"{name}_target"].to_pylist()
+        return {TopicPartition(TOPIC, n): at for n, at in enumerate(offsets)}
+
+    def guards(self, name: str) -> dict[TopicPartition, list[str]]:
+        called = {f"{name}_target": "target_offset", f"{name}_problem": "target_problem"}
+        table = self.rows.rename_columns([called.get(c, c) for c in self.rows.column_names])
+        found: dict[TopicPartition, list[str]] = {
+            TopicPartition(TOPIC, n): [] for n in range(table.num_rows)
+        }
+        for row in judged(table, self.groups, self.incomplete).to_pylist():
+            found[TopicPartition(TOPIC, row["row"])].append(f"{row['name']}: {row['reason']}")
+        return found
+
+    def facts(self) -> pa.Table:
+        """The committed target's rows as the what-if reads them."""
+        called = {"committed_target": "target_offset"}
+        table = self.rows.rename_columns([called.get(c, c) for c in self.rows.column_names])
+        spec = FINDING_TABLES["reclaimable"].only(
+            ["topic", "partition", "target_offset", "log_start_offset", "high_watermark",
+             "limit_offset", "size_bytes", *_BYTES, "held_bytes", "held_by", "method", "records"]
+        )  # fmt: skip
+        return conform(spec, table)
+
+
+_SIZES = ("topic_no", "partition", "size_bytes", "replicas")
+_BYTES = ("bytes_low", "bytes_likely", "bytes_high", "bytes_at_once", "bytes_at_once_low",
+          "bytes_at_once_high")  # fmt: skip
+
+
+def planned(
+    store: ClusterStore, case: Case, to: str, waived: Collection[str]
+) -> tuple[PlanFacts, dict[TopicPartition, ResolvedTarget]]:
+    facts = read_facts(
+        case.now, [TOPIC], cluster_name="prod", remembered=memory.remembered(store, [TOPIC]),
+        now=NOW,
+    )  # fmt: skip
+    resolved = resolve(
+        case.now, facts, parse_target(to), chosen_groups=(), waived=waived,
+        declarations=case.declarations, now=NOW, history=memory.history(store, facts),
+    )  # fmt: skip
+    return facts, resolved
+
+
+def plan_of(
+    case: Case,
+    facts: PlanFacts,
+    resolved: dict[TopicPartition, ResolvedTarget],
+    lifted: Collection[str],
+    waived: Collection[str] = (),
+) -> Plan:
+    return build(
+        facts, resolved, target="committed", declarations=case.declarations, estimates={},
+        overrides=[Override(name, None, "known", "ann", NOW) for name in lifted],
+        waivers=[Waiver(g, "gone", "ann", NOW) for g in waived],
+        analysis_id=None, most_partitions=100, created_by="ann", now=NOW, expires_after=DAY,
+    )  # fmt: skip
+
+
+def kept(folder: str, case: Case) -> ClusterStore:
+    store = ClusterStore(Store(folder), "cluster-1")
+    store.write_connection("127.0.0.1:9", None, "prod")
+    for name, at in times().items():
+        taken(store, case.now if name == "now" else case.past, at)
+    return store
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_everybody_judges_a_cluster_alike(case: Case) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = kept(folder, case)
+        analysis = Analysis(store, case)
+        for to, name in (("committed", "committed"), ("high-watermark", "end")):
+            facts, resolved = planned(store, case, to, ())
+            assert analysis.targets(name) == {k: t.offset for k, t in resolved.items()}
+            found = findings(
+                facts, resolved, waived=(), declarations=case.declarations,
+                most_partitions=100, planned_partitions=1,
+            )  # fmt: skip
+            said = {
+                key: [f"{f.guard.name}: {f.guard.reason}" for f in each
+                      if f.guard.name not in _PLANS_OWN]
+                for key, each in found.items()
+            }  # fmt: skip
+            assert analysis.guards(name) == said
+            _sent_as_planned(store, case, facts, resolved)
+        _what_if_as_planned(store, case, analysis)
+        _simulated_as_planned(store, case, analysis)
+
+
+def _sent_as_planned(
+    store: ClusterStore,
+    case: Case,
+    facts: PlanFacts,
+    resolved: dict[TopicPartition, ResolvedTarget],
+) -> None:
+    """What a plan frees is sent, and nothing else; what it lifted is lifted there alone."""
+    standards = Standards(case.declarations, LIFTABLE_GUARDS, 100, store)
+    for lifted in ((), LIFTABLE_GUARDS):
+        plan = plan_of(case, facts, resolved, lifted)
+        asked = [
+            PartitionRow(*p.key, p.target_offset, "pending")
+            for p in plan.partitions
+            if p.target_offset is not None
+        ]
+        found = recheck(case.now, plan, asked, NOW, standards)
+        assert {*found.allowed, *found.arrived} >= {p.key for p in plan.free_partitions}
+        assert not {*found.allowed} - {p.key for p in plan.free_partitions}
+
+
+def _what_if_as_planned(store: ClusterStore, case: Case, analysis: Analysis) -> None:
+    """The target under a waiver is that of a plan with the same waiver."""
+    curves = from_table(FINDING_TABLES["curves"].schema.empty_table())
+    redrawn = waive(analysis.facts(), analysis.held, curves, case.waived)
+    _, resolved = planned(store, case, "committed", case.waived)
+    targets = dict(zip(sorted(resolved), redrawn["target_offset"].to_pylist(), strict=True))
+    assert targets == {key: target.offset for key, target in resolved.items()}
+
+
+def _simulated_as_planned(store: ClusterStore, case: Case, analysis: Analysis) -> None:
+    """A policy would have purged up to the plan's target, or not at all."""
+    latest, found = store.latest_snapshot(), rows(store, store.ids("snapshots"), lambda _: True)
+    ends = Ends()
+    for moment in moments(store, store.ids("snapshots"), found):
+        ends.add(moment.at, moment.high_watermark)
+        window = window_of(found, case.declarations)
+        last, of = wanted(moment, None, ends, None, window), moment
+    assert latest in found.topic_of
+    own = np.array([found.names[at][1] == case.now.topic_id for at in found.topic], bool)
+    places = [TopicPartition(TOPIC, number) for number in found.partition[own].tolist()]
+    starts = dict(zip(places, of.log_start[own].tolist(), strict=True))
+    planned = {key: starts[key] if at is None else at
+               for key, at in analysis.targets("committed").items()}  # fmt: skip
+    assert dict(zip(sorted(planned), last.target[own].tolist(), strict=True)) == planned
+    guarded = {"unread-by-group", "no-committed-offset"}
+    for key, forbidden in zip(sorted(planned), last.forbidden[own].tolist(), strict=True):
+        names = {line.partition(":")[0] for line in analysis.guards("committed")[key]}
+        if forbidden and planned[key] > starts[key]:
+            assert names & {*guarded, "share-group", "members-without-commits"}
