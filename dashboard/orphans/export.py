@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dashboard.csv_cells import cell
+from dashboard.csv_cells import rows_as_csv
 
 COLUMNS = (
     "broker_id", "log_dir", "directory", "topic", "partition", "topic_id", "current_topic_id",
@@ -18,8 +16,4 @@ COLUMNS = (
 
 def as_csv(orphans: Iterable[Mapping[str, Any]]) -> str:
     """Rows of the findings table `orphans`; times are UTC, unknown is an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([cell(row[name]) for name in COLUMNS] for row in orphans)
-    return out.getvalue()
+    return rows_as_csv(COLUMNS, ([row[name] for name in COLUMNS] for row in orphans))

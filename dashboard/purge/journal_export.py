@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
 from dashboard.clock import format_time
-from dashboard.csv_cells import cell
+from dashboard.csv_cells import rows_as_csv
 from dashboard.purge.journal_reads import JournalReads
 from dashboard.purge.journal_rows import PartitionRow, RunView
 
@@ -48,13 +46,13 @@ def as_csv(journal: JournalReads, run_ids: Collection[str] | None = None) -> str
     Unknown is an empty cell; text that a spreadsheet would run as a formula gets a leading
     apostrophe. Raises JournalError.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow((*_RUN_COLUMNS, *_PARTITION_COLUMNS))
-    for view in _chosen(journal, run_ids):
-        head = _run_cells(view)
-        writer.writerows([*head, *_partition_cells(row)] for row in view.partitions)
-    return out.getvalue()
+    lines = (
+        [*head, *_partition_values(row)]
+        for view in _chosen(journal, run_ids)
+        for head in (_run_values(view),)
+        for row in view.partitions
+    )
+    return rows_as_csv((*_RUN_COLUMNS, *_PARTITION_COLUMNS), lines)
 
 
 def _chosen(journal: JournalReads, run_ids: Collection[str] | None) -> list[RunView]:
@@ -73,16 +71,16 @@ def _run(journal: JournalReads, view: RunView) -> dict[str, Any]:
     }
 
 
-def _run_cells(view: RunView) -> list[str]:
+def _run_values(view: RunView) -> list[Any]:
     run, body = view.run, view.to_json()
     values = {**body, "run_state": run.state, "typed": run.typed, "plan_sha256": run.plan_sha256}
-    return [cell(values[name]) for name in _RUN_COLUMNS]
+    return [values[name] for name in _RUN_COLUMNS]
 
 
-def _partition_cells(row: PartitionRow) -> list[str]:
+def _partition_values(row: PartitionRow) -> list[Any]:
     values = {
         **asdict(row),
         **row.to_json(),
         "sent_at": format_time(row.sent_at) if row.sent_at else None,
     }
-    return [cell(values[name]) for name in _PARTITION_COLUMNS]
+    return [values[name] for name in _PARTITION_COLUMNS]

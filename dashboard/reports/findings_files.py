@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from dashboard.clock import format_time
+from dashboard.csv_cells import table_as_csv
 from dashboard.tables import FINDING_TABLES
 
 Read = Callable[[str], pa.Table]
@@ -21,9 +19,6 @@ Files = Iterable[tuple[str, bytes]]
 
 ABOUT = "report.json"
 FORMATS = ("csv", "parquet")
-# What a spreadsheet runs as a formula, also in full-width letters, and the mark that stops it: a
-# leading apostrophe. A text that begins with one gets another, so taking one off gives it back.
-_FORMULA = r"^[=+\-@\t\r\n'\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
 
 
 def names(kind: str) -> frozenset[str]:
@@ -33,7 +28,7 @@ def names(kind: str) -> frozenset[str]:
 
 def files(kind: str, read: Read, about: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
     """`(name, content)` of each table in turn, then of `report.json`: `about` and rows by table."""
-    body = {"csv": as_csv, "parquet": as_parquet}[kind]
+    body = {"csv": table_as_csv, "parquet": as_parquet}[kind]
     rows = {}
     for name in FINDING_TABLES:
         table = read(name)
@@ -60,32 +55,3 @@ def as_parquet(table: pa.Table) -> bytes:
     held = io.BytesIO()
     pq.write_table(table, held, compression="zstd")
     return held.getvalue()
-
-
-def as_csv(table: pa.Table) -> bytes:
-    """UTF-8 with a header. Unknown is an empty cell, an empty text is `""`.
-
-    Times are RFC 3339 in UTC, lists are JSON; a text that a spreadsheet would run as a formula,
-    or that begins with an apostrophe, gets a leading apostrophe.
-    """
-    columns = [_cells(table.column(at)) for at in range(table.num_columns)]
-    held = io.BytesIO()
-    pa_csv.write_csv(pa.table(columns, names=table.column_names), held)
-    return held.getvalue()
-
-
-def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = column.type
-    if pa.types.is_string(kind):
-        risky = pc.match_substring_regex(column, _FORMULA)
-        return pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
-    if pa.types.is_timestamp(kind):
-        return pc.strftime(column, format="%Y-%m-%dT%H:%M:%SZ")
-    if pa.types.is_nested(kind):
-        texts = [None if value is None else _json(value) for value in column.to_pylist()]
-        return pa.chunked_array([pa.array(texts, pa.string())])
-    return column
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=format_time)
