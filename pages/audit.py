@@ -73,7 +73,7 @@ def show_switch(journal: Journal) -> None:
     """Stop every purge at once, or allow them again."""
     stopped = journal.read_only()
     if (reason := read_only.why(context.settings())) is not None:
-        st.caption(f"⏸ Every purge is switched off: {reason}.")
+        st.caption(markup.plain(f"⏸ Every purge is switched off: {reason}."))
         return
     if not access.may("approver"):
         st.caption("⏸ Every purge is switched off." if stopped else "Approvers may stop it all.")

@@ -46,7 +46,7 @@ def show() -> None:
     else:
         policy_first.show(screen)
     if others:
-        st.caption(policy_texts.elsewhere(others))
+        st.caption(markup.plain(policy_texts.elsewhere(others)))
     states.guarded(repartition_cards.show)(screen)
 
 

@@ -103,7 +103,16 @@ def show_partitions(
     """The strips of the selected topic, and each guard's reason."""
     topic = chosen[-1]
     if len(chosen) > 1:
-        topic = st.radio("Partitions of", chosen, index=len(chosen) - 1, horizontal=True) or topic
+        topic = (
+            st.radio(
+                "Partitions of",
+                chosen,
+                index=len(chosen) - 1,
+                format_func=markup.plain,
+                horizontal=True,
+            )
+            or topic
+        )
     else:
         st.html(f'<div class="lw"><h2>Partitions of {markup.text(topic)}</h2></div>')
     found = strips.strips(facts, findings_of(screen).table("holds"), topic)

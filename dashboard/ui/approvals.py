@@ -13,7 +13,7 @@ from dashboard.errors import LowwaterError
 from dashboard.purge import approving
 from dashboard.purge.plan import Plan
 from dashboard.purge.requests import PurgeRequest
-from dashboard.ui import access, context, formats, lists, markup, plan_view, routes, states
+from dashboard.ui import access, context, formats, markup, plan_view, routes, states
 from dashboard.ui.context import Screen
 from dashboard.ui.runs import open_journal
 
@@ -37,7 +37,7 @@ def waiting(screen: Screen) -> None:
         left = formats.duration(request.asked.expires_at - now)
         routes.link(
             "purge",
-            f"**{lists.plain(request.asked.requester)}** asks to purge: {request.asked.mode}, "
+            f"**{markup.plain(request.asked.requester)}** asks to purge: {request.asked.mode}, "
             f"plan {request.plan_id}, for {left} more",
             request=request.request_id,
         )

@@ -16,7 +16,7 @@ from dashboard.system_topics import is_system_topic
 from dashboard.ui import access, routes
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Request
-from dashboard.ui.lists import plain
+from dashboard.ui.markup import plain
 
 COMMITTED, TIME, KEEP, RETENTION, OFFSET, WATERMARK, FILE = (
     "Committed by all",
@@ -102,7 +102,7 @@ def _typed(label: str, key: str, example: str, read: Callable[[str], Target]) ->
     try:
         return read(typed)
     except UsageError as error:
-        st.caption(f"⚠ {error.message}. {error.next_step}")
+        st.caption(plain(f"⚠ {error.message}. {error.next_step}"))
         return None
 
 
@@ -113,7 +113,7 @@ def _file() -> Target | None:
     try:
         return read_offsets_json(found.getvalue().decode("utf-8", "replace"), found.name)
     except LowwaterError as error:
-        st.caption(f"⚠ {error.message}. {error.next_step}")
+        st.caption(plain(f"⚠ {error.message}. {error.next_step}"))
         return None
 
 

@@ -10,7 +10,7 @@ from dashboard import people
 from dashboard.clock import utc_now
 from dashboard.errors import ApprovalRequired, LowwaterError
 from dashboard.purge import queue, queue_refusals
-from dashboard.ui import access, context, formats, states
+from dashboard.ui import access, context, formats, markup, states
 from dashboard.ui.drafting import Draft, forget
 from dashboard.ui.runs import open_journal
 
@@ -25,7 +25,8 @@ def confirm(draft: Draft, mode: str) -> None:
     if not access.only("operator", "Purging"):
         return
     st.html(
-        f'<div class="lw">Type this sentence to confirm: <code>{plan.confirmation}</code></div>'
+        '<div class="lw">Type this sentence to confirm: '
+        f"<code>{markup.text(plan.confirmation)}</code></div>"
     )
     left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
     typed = left.text_input(
@@ -46,7 +47,7 @@ def confirm(draft: Draft, mode: str) -> None:
             args=(draft, mode, typed or "", who.strip()),
         )
     ready = "Ready. Somebody else must approve it then." if asks else _READY
-    st.caption(blocked or ready)
+    st.caption(markup.plain(blocked or ready))
     error = st.session_state.pop("queue-error", None)
     if isinstance(error, LowwaterError):
         states.show_error(error)

@@ -15,6 +15,7 @@ from dashboard.settings import declaration
 from dashboard.snapshots import ClusterStore
 from dashboard.ui import access, context, formats
 from dashboard.ui.context import Screen
+from dashboard.ui.markup import plain
 from dashboard.ui.runs import open_journal
 
 _WINDOWS = {"0s": "none", "1h": "1 hour", "24h": "1 day", "3d": "3 days", "7d": "7 days"}
@@ -49,7 +50,7 @@ def declare_readers(screen: Screen, label: str, topics: Sequence[str]) -> None:
             st.form_submit_button("Declare", on_click=_save, args=(screen.cluster,))
         message = st.session_state.pop("declare-message", None)
         if message:
-            st.caption(message)
+            st.caption(plain(message))
 
 
 def merged(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Any
 
@@ -14,16 +13,11 @@ from dashboard.followers import slow_units
 from dashboard.ui import formats, routes
 from dashboard.ui.context import Screen
 from dashboard.ui.headline import blockers_by_group, unknown_blockers
+from dashboard.ui.markup import plain
 from dashboard.ui.orphan_rows import name, on_disk
 
 ROWS = 5
 _DEAD = ("Empty", "Dead")
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:])")
-
-
-def plain(name: str) -> str:
-    """A name as markdown text: Kafka allows underscores, dots and dashes in it."""
-    return _MARKDOWN.sub(r"\\\1", name)
 
 
 def blockers(screen: Screen) -> None:

@@ -22,7 +22,7 @@ from dashboard.triage.question import Question
 from dashboard.ui import access, drafting, formats, markup, routes, states
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Request
-from dashboard.ui.lists import plain
+from dashboard.ui.markup import plain
 
 FULL = 0.85
 _ROOM = 0.80  # how full a disk may be again: what is proposed brings it there
@@ -78,7 +78,9 @@ def offer(screen: Screen, disks: pa.Table, blockers: pa.Table) -> None:
         return
     first = found[0]
     more = f" and {formats.plural(len(found) - 1, 'more disk')}" if len(found) > 1 else ""
-    with st.expander(f"⚠ Make room on {first.label}{more}", expanded=_ANSWER in st.session_state):
+    with st.expander(
+        f"⚠ Make room on {plain(first.label)}{more}", expanded=_ANSWER in st.session_state
+    ):
         left, right = st.columns([4, 7], gap="medium")
         with left:
             question = _ask(found, blockers)

@@ -1,7 +1,8 @@
-"""Small pieces of HTML, every value escaped: topic and group names come from the cluster."""
+"""Pieces of HTML and markdown, every value escaped: names come from the cluster and its users."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from html import escape
 
@@ -9,6 +10,9 @@ import streamlit as st
 
 from dashboard.ui import formats
 from dashboard.ui.colours import Meaning
+from dashboard.visible import visible_cell
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
 
 
 def draw(html: str) -> None:
@@ -20,6 +24,11 @@ def draw(html: str) -> None:
 def text(value: object) -> str:
     """Any value as safe HTML text."""
     return escape(str(value), quote=True)
+
+
+def plain(value: object) -> str:
+    """Any value as markdown text: captions, and labels of buttons, radios, boxes and links."""
+    return _MARKDOWN.sub(r"\\\1", visible_cell(str(value)))
 
 
 def hover(shown: str, exact: str) -> str:

@@ -46,7 +46,9 @@ def choose_mode(screen: Screen, draft: Draft) -> str:
     left.html(forecast_html(seen, utc_now()))
     captions = dict(_WITHOUT)
     if isinstance(seen, Forecast):
-        captions = {m.mode: f"{m.predicted} {m.risk}" for m in forecast_text.modes(seen)}
+        captions = {
+            m.mode: markup.plain(f"{m.predicted} {m.risk}") for m in forecast_text.modes(seen)
+        }
     chosen = st.radio(
         "Mode",
         MODES,

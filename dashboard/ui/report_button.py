@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dashboard.ui import formats
+from dashboard.ui import formats, markup
 from dashboard.ui.context import Screen
 from dashboard.ui.runs import open_journal
 from dashboard.ui.states import guarded
@@ -36,8 +36,8 @@ def _choose(screen: Screen) -> None:
         screen.cluster, runs, screen.now, analysis_id=found.id, read=found.table
     )  # fmt: skip
     st.caption(
-        f"{screen.cluster.name}: what can be given back, who holds the rest, disks, orphans, slow "
-        f"followers, {formats.plural(len(runs), 'purge')}, data quality. "
+        f"{markup.plain(screen.cluster.name)}: what can be given back, who holds the rest, disks, "
+        f"orphans, slow followers, {formats.plural(len(runs), 'purge')}, data quality. "
         f"Of the analysis that this page shows, {found.id}."
     )
     missing = pdf.problem()
@@ -56,7 +56,7 @@ def _choose(screen: Screen) -> None:
     _offer("Every table (Parquet)", tables("parquet"), f"{name}-parquet.zip", "application/zip",
            "A zip of all findings tables, for programs.")  # fmt: skip
     if missing:
-        st.caption(f"{missing.message}. {missing.next_step}")
+        st.caption(markup.plain(f"{missing.message}. {missing.next_step}"))
 
 
 def _offer(

@@ -15,8 +15,7 @@ from dashboard.purge.journal_rows import RunRow
 from dashboard.ui import context, formats, routes
 from dashboard.ui.context import Screen
 from dashboard.ui.journal_memory import MOST_RUNS, memory
-from dashboard.ui.lists import plain
-from dashboard.ui.markup import text
+from dashboard.ui.markup import plain, text
 from dashboard.ui.states import guarded
 
 RECENT = timedelta(hours=24)

@@ -13,8 +13,9 @@ from dashboard.curve_tables import from_table
 from dashboard.ui import formats
 from dashboard.ui.context import Screen
 from dashboard.ui.headline import blockers_by_group
-from dashboard.ui.lists import plain, silence
+from dashboard.ui.lists import silence
 from dashboard.ui.loading import facts_of, findings_of
+from dashboard.ui.markup import plain
 from dashboard.ui.topic_rows import groups_of
 from dashboard.ui.what_if import waive
 

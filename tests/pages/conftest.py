@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.unit.purge.forecasts import EVEN, reading
 
 REPOSITORY = Path(__file__).parent.parent.parent
 Open = Callable[..., AppTest]
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")  # CommonMark: any ASCII punctuation
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -59,13 +61,20 @@ def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]
 
 
 def said(app: AppTest) -> str:
-    """All text of a page: HTML, markdown, captions and the labels of links and buttons."""
+    """All text of a page as it is read: HTML, markdown, captions, labels of links and buttons."""
     assert not app.exception, app.exception
-    parts = [block.value for block in (*app.html, *app.markdown, *app.caption)]
-    parts += [widget.label for widget in (*app.button, *app.page_link)]
-    text = "\n".join(str(part) for part in parts)
+    parts = [str(block.value) for block in app.html]
+    marked = [str(block.value) for block in (*app.markdown, *app.caption)]
+    marked += [widget.label for widget in (*app.button, *app.page_link)]
+    parts += map(read, marked)
+    text = "\n".join(parts)
     assert "INTERNAL" not in text, text
     return text
+
+
+def read(marked: str) -> str:
+    """Markdown text as it is read: without the escapes."""
+    return _ESCAPED.sub(r"\1", marked)
 
 
 @pytest.fixture

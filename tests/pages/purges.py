@@ -19,6 +19,7 @@ from tests.pages.conftest import Open
 from tests.support import sample_store
 from tests.unit.purge.facts_of import TOPIC, declared, facts, partition
 
+CLUSTER_NAME = "prod"
 SENTENCE = "purge orders on prod"
 Requests = list[PlanRequest]
 
@@ -38,7 +39,7 @@ def a_plan(request: PlanRequest) -> Plan:
     method = "sampled" if request.sample else "proportional"
     waivers = [parse_waiver(w, request.by, now, move=request.move_waived) for w in request.waive]
     return build(
-        replace(seen, read_at=now, cluster_id=sample_store.CLUSTER_ID),
+        replace(seen, read_at=now, cluster_id=sample_store.CLUSTER_ID, cluster_name=CLUSTER_NAME),
         resolved,
         target=request.target.text,
         waivers=waivers,

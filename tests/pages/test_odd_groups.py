@@ -1,13 +1,19 @@
-"""A group of 255 odd characters: every page shows it as text, and none of it is markup."""
+"""Names of any characters: every page shows them as text, and none of it is markup."""
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import pytest
 
+from dashboard.ui import routes
+from tests.pages import purges
 from tests.pages.conftest import Open, said
-from tests.support import odd_store
+from tests.pages.purges import Requests
+from tests.support import odd_store, sample_store
+
+NAME = "<i>prod</i> *eu* [1](http://x.example)"
 
 
 @pytest.mark.parametrize("page", ["overview", "reclaimable", "purge", "quality"])
@@ -25,3 +31,31 @@ def test_a_group_of_255_odd_characters_is_text_on_every_page(
     assert "failed" not in text
     if page == "overview":
         assert "💧" in text
+
+
+@pytest.mark.parametrize("page", sorted(routes.TITLES))
+def test_a_clusters_name_is_text_on_every_page(
+    open_page: Open,
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requests: Requests,
+) -> None:
+    monkeypatch.setattr(sample_store, "NAME", NAME)
+    monkeypatch.setattr(purges, "CLUSTER_NAME", NAME)
+    sample_store.write(tmp_path / "data")
+    asked = {"topics": "orders"} if page == "purge" else {}
+
+    app = open_page(page, variant=None, **asked)
+    if page != "policies":
+        app.button(key="report").click().run()
+
+    html = "\n".join(str(block.value) for block in app.html)
+    marked = [str(block.value) for block in (*app.markdown, *app.caption)]
+    marked += [w.label for w in (*app.button, *app.page_link, *app.checkbox, *app.expander)]
+    assert escape(NAME) in html
+    assert "<i>" not in html
+    assert not [text for text in marked if "*eu*" in text]
+    assert len(requests) == len(asked)
+    if requests:
+        assert f"on {escape(NAME)}</code>" in html

@@ -240,7 +240,7 @@ def test_one_asks_and_another_approves(
     assert "Approve and purge" not in labels(app)
 
     sign(APPROVER)
-    assert r"bob@example\.org** asks to purge: wait-all" in said(open_page("purge"))
+    assert "bob@example.org** asks to purge: wait-all" in said(open_page("purge"))
     app = open_page("purge", request=request.request_id)
     button = app.button(key="approve")
     assert button.disabled

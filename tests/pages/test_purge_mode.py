@@ -11,7 +11,7 @@ from dashboard.purge import forecast as forecasts
 from dashboard.purge.forecast import Forecast, judge
 from dashboard.purge.forecast_reading import Reading
 from dashboard.settings import PurgeSettings
-from tests.pages.conftest import Open, said
+from tests.pages.conftest import Open, read, said
 from tests.pages.purges import Requests
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.forecasts import EVEN, KEY, reading, state
@@ -38,7 +38,7 @@ def seen(requests: Requests, monkeypatch: pytest.MonkeyPatch) -> list[Reading | 
 
 
 def captions(app: object) -> list[str]:
-    return list(app.radio(key="plan-mode").proto.captions)  # type: ignore[attr-defined]
+    return list(map(read, app.radio(key="plan-mode").proto.captions))  # type: ignore[attr-defined]
 
 
 def test_each_mode_has_its_time_and_its_risk(open_page: Open, seen: list[object]) -> None:
