@@ -19,6 +19,7 @@ from dashboard.errors import RefusedError, UsageError
 from dashboard.settings import Settings, read_client_config
 
 if TYPE_CHECKING:
+    from dashboard.purge.asked import Lift
     from dashboard.purge.drafts import Read
     from dashboard.purge.journal_rows import RunView
     from dashboard.purge.plan import Plan, PlannedPartition
@@ -119,9 +120,11 @@ def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> 
     return plan
 
 
-def _lifting(guarded: Plan, liftable: Collection[str]) -> list[str]:
+def _lifting(guarded: Plan, liftable: Collection[str]) -> list[Lift]:
+    from dashboard.purge.asked import Lift
+
     names = {guard.name for partition in guarded.partitions for guard in partition.guards}
-    return [f"{name}={_ACCEPTED}" for name in sorted(names & set(liftable))]
+    return [Lift(name, _ACCEPTED) for name in sorted(names & set(liftable))]
 
 
 def _frozen(plan: Plan) -> Target:

@@ -50,7 +50,10 @@ def add_parser(verbs: Verbs) -> None:
         "--groups", metavar="G,…", help="with committed: only these groups decide the target"
     )
     parser.add_argument(
-        "--waive", action="append", metavar="G=reason", help="a group that no longer counts"
+        "--waive",
+        action="append",
+        metavar="G=reason",
+        help='a group that no longer counts; "G" in double quotes where it holds a =',
     )
     parser.add_argument(
         "--move-waived",
@@ -111,14 +114,16 @@ def _target(args: argparse.Namespace) -> Target:
 
 
 def _draft(args: argparse.Namespace, settings: Settings, target: Target) -> Plan:
+    from dashboard.cli.lift_flags import known_groups, parse_lift, parse_waive
     from dashboard.purge.drafts import PlanRequest, draft
 
+    known = known_groups(args, settings)
     request = PlanRequest(
         topics=tuple(args.topic or ()),
         target=target,
         groups=tuple(g.strip() for g in (args.groups or "").split(",") if g.strip()),
-        waive=tuple(args.waive or ()),
-        override=tuple(args.override or ()),
+        waive=tuple(parse_waive(text, known) for text in args.waive or ()),
+        override=tuple(parse_lift(text, known) for text in args.override or ()),
         move_waived=args.move_waived,
         sample=args.sample,
         by=settings.operator,

@@ -74,8 +74,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _question(args: argparse.Namespace, settings: Settings) -> Question:
+    from dashboard.cli.lift_flags import known_groups, parse_waive
     from dashboard.triage.question import Question
 
+    known = known_groups(args, settings)
     need = parse_size(args.need)
     if need is None:
         raise UsageError(f"--need {args.need} is no size", "Write bytes such as 40GiB or 500MiB.")
@@ -85,7 +87,7 @@ def _question(args: argparse.Namespace, settings: Settings) -> Question:
         parse_duration(args.within),
         args.log_dir,
         args.accept_undeclared,
-        tuple(args.waive or ()),
+        tuple(parse_waive(text, known) for text in args.waive or ()),
         settings.operator,
     )
 

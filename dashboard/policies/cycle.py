@@ -11,6 +11,7 @@ from dashboard.model import TopicPartition, TopicState
 from dashboard.policies import budget, matching, schedule
 from dashboard.policies.outcome import Outcome, guarded
 from dashboard.policy_settings import Policy
+from dashboard.purge.asked import Lift
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.drafts import PlanRequest, Read, read_live
 from dashboard.purge.facts import config_values
@@ -147,8 +148,8 @@ def _request(policy: Policy, owner: str | None, due: Collection[TopicPartition])
     )
 
 
-def _overrides(policy: Policy) -> tuple[str, ...]:
-    return tuple(f"{name}={reason}" for name, reason in sorted(policy.overrides.items()))
+def _overrides(policy: Policy) -> tuple[Lift, ...]:
+    return tuple(Lift(name, reason) for name, reason in sorted(policy.overrides.items()))
 
 
 def _to_purge(read: Read, key: TopicPartition) -> bool:

@@ -13,9 +13,10 @@ from dashboard.errors import RefusedError, UsageError
 from dashboard.guard_texts import guard
 from dashboard.model import TopicPartition
 from dashboard.purge import memory, sampled
+from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PlanFacts, read_facts
-from dashboard.purge.lifting import Override, Waiver, parse_override, parse_waiver
+from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.resolve import History, ResolvedTarget, resolve
@@ -29,17 +30,16 @@ from dashboard.snapshots import ClusterStore, Store
 class PlanRequest:
     """What an operator asks for. `topics` may be empty for a target of kind `file`.
 
-    `waive` holds `G=reason`, `override` holds `NAME=reason` or `NAME:GROUP=reason`; `groups`
-    empty means all groups. `sample` measures record sizes by reading a few batches. `by` is
-    recorded as who planned, waived and overrode. `move_waived` moves the offsets of the waived
+    `groups` empty means all groups. `sample` measures record sizes by reading a few batches. `by`
+    is recorded as who planned, waived and overrode. `move_waived` moves the offsets of the waived
     groups to the targets after the purge; without a waiver it raises UsageError.
     """
 
     topics: tuple[str, ...]
     target: Target
     groups: tuple[str, ...] = ()
-    waive: tuple[str, ...] = ()
-    override: tuple[str, ...] = ()
+    waive: tuple[Waive, ...] = ()
+    override: tuple[Lift, ...] = ()
     sample: bool = False
     by: str = "unknown"
     move_waived: bool = False
@@ -116,8 +116,8 @@ class Read:
             estimates={key: found for key, found in self.estimates.items() if key in wanted},
         )
 
-    def plan(self, override: Collection[str]) -> Plan:
-        """The plan with these overrides, as `PlanRequest` spells them."""
+    def plan(self, override: Collection[Lift]) -> Plan:
+        """The plan with these overrides."""
         purge, by = self.settings.purge, self.request.by
         return build(
             self.facts,
@@ -146,9 +146,7 @@ def read_live(
 ) -> Read:
     """Everything that a plan for `request` is built from. Raises as `draft` does."""
     _overrides(settings, request.override, request.by, now)  # what is wrong there is said first
-    waivers = [
-        parse_waiver(text, request.by, now, move=request.move_waived) for text in request.waive
-    ]
+    waivers = [asked.waiver(request.by, now, move=request.move_waived) for asked in request.waive]
     topics = _topics(request)
     found = live.cluster_id()
     if found != store.cluster_id:
@@ -196,10 +194,10 @@ def _not_exact(
 
 
 def _overrides(
-    settings: Settings, texts: Collection[str], by: str, now: datetime
+    settings: Settings, asked: Collection[Lift], by: str, now: datetime
 ) -> list[Override]:
     liftable = settings.purge.liftable_guards
-    return [parse_override(text, by, now, liftable) for text in texts]
+    return [lift.override(by, now, liftable) for lift in asked]
 
 
 def _topics(request: PlanRequest) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dashboard.errors import UsageError
+from dashboard.purge.asked import Lift, Waive
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,7 @@ class Question:
     """`need_bytes` on one log dir of `broker_id` within a time; both are above 0.
 
     `log_dir` None asks for the broker's fullest. `accept_undeclared` is the reason why topics
-    whose readers nobody declared may go too, `waive` holds `G=reason` of dead groups; without them
+    whose readers nobody declared may go too, `waive` names dead groups; without them
     neither is planned. `by` is recorded as who planned.
     """
 
@@ -22,7 +23,7 @@ class Question:
     within: timedelta
     log_dir: str | None = None
     accept_undeclared: str | None = None
-    waive: tuple[str, ...] = ()
+    waive: tuple[Waive, ...] = ()
     by: str = "unknown"
 
     def __post_init__(self) -> None:
@@ -40,12 +41,12 @@ class Question:
             )
 
     @property
-    def override(self) -> tuple[str, ...]:
-        """The accepted loss as `plan --override` spells it."""
+    def override(self) -> tuple[Lift, ...]:
+        """The accepted loss as a plan lifts it."""
         why = self.accept_undeclared
-        return () if why is None else (f"readers-undeclared={why.strip()}",)
+        return () if why is None else (Lift("readers-undeclared", why.strip()),)
 
     @property
     def waived_groups(self) -> frozenset[str]:
         """The groups that `waive` names."""
-        return frozenset(text.partition("=")[0].strip() for text in self.waive)
+        return frozenset(asked.group_id for asked in self.waive)

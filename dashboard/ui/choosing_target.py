@@ -126,7 +126,7 @@ class _Decided(NamedTuple):
 
 def _decisions(screen: Screen, topics: Sequence[str]) -> _Decided:
     """Groups to waive and guards to lift; one reason for both, and whether offsets move."""
-    asked = routes.params_list("waive")
+    asked = routes.asked_waivers()
     if not access.may("operator"):
         return _Decided((), (), "", False)
     with st.expander("Waive groups, lift guards", expanded=bool(asked)):

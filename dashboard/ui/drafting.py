@@ -9,6 +9,7 @@ import streamlit as st
 
 from dashboard import people
 from dashboard.purge import drafts
+from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.drafts import PlanRequest
 from dashboard.purge.plan import Plan
 from dashboard.purge.targets import Target
@@ -65,8 +66,8 @@ def draft(screen: Screen, request: Request, *, sample: bool = False) -> Draft:
         PlanRequest(
             topics=request.topics,
             target=request.target,
-            waive=tuple(f"{group}={request.reason}" for group in request.waived),
-            override=tuple(f"{name}={request.reason}" for name in request.lifted),
+            waive=tuple(Waive(group, request.reason) for group in request.waived),
+            override=tuple(Lift(name, request.reason) for name in request.lifted),
             move_waived=request.move_waived,
             sample=sample,
             by=who.name,

@@ -12,6 +12,7 @@ import streamlit as st
 
 from dashboard import people
 from dashboard.errors import LowwaterError
+from dashboard.purge.asked import Waive
 from dashboard.purge.targets import Target
 from dashboard.sizes import binary, parse_size
 from dashboard.triage import answer as triages
@@ -125,7 +126,7 @@ def _ask(found: Sequence[FullDisk], blockers: pa.Table) -> Question | None:
         timedelta(minutes=_WITHIN[within or "30 min"]),
         disk.log_dir,
         reason if accept else None,
-        tuple(f"{group}={reason}" for group in waived),
+        tuple(Waive(group, reason) for group in waived),
         access.name(),
     )
 

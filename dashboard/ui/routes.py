@@ -39,7 +39,7 @@ def page(name: str) -> Page:
     )
 
 
-def go(name: str, **params: str) -> None:
+def go(name: str, **params: str | list[str]) -> None:
     """Leave for another page; `params` become its query (empty ones are dropped)."""
     st.switch_page(page(name), query_params=_kept(params))
 
@@ -57,7 +57,7 @@ def param(name: str) -> str | None:
 
 def plan_purge(topics: Sequence[str], waived: Sequence[str] = ()) -> None:
     """Leave for the purge page with these topics chosen; many of them travel in the session."""
-    go("purge", topics=_listed(topics), waive=",".join(waived))
+    go("purge", topics=_listed(topics), waive=list(waived))
 
 
 def replan(topics: Sequence[str]) -> None:
@@ -71,12 +71,13 @@ def asked_topics() -> list[str]:
     """The topics that the address, or the page before, asked to plan."""
     if param("topics") == _IN_SESSION:
         return list(st.session_state.get(_HANDED, ()))
-    return params_list("topics")
+    # Kafka's topic names hold no comma.
+    return [part for part in (param("topics") or "").split(",") if part]
 
 
-def params_list(name: str) -> list[str]:
-    """A comma-separated list in the address; Kafka's topic names hold no comma."""
-    return [part for part in (param(name) or "").split(",") if part]
+def asked_waivers() -> list[str]:
+    """The groups that the address asks to waive, each a parameter of its own: any text is one."""
+    return [str(group) for group in st.query_params.get_all("waive") if group]
 
 
 def _listed(topics: Sequence[str]) -> str:
@@ -87,5 +88,5 @@ def _listed(topics: Sequence[str]) -> str:
     return _IN_SESSION
 
 
-def _kept(params: Mapping[str, str]) -> dict[str, str]:
+def _kept(params: Mapping[str, str | list[str]]) -> dict[str, str | list[str]]:
     return {key: value for key, value in params.items() if value}

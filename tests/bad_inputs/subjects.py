@@ -21,6 +21,7 @@ from typing import Any
 from dashboard import client_properties
 from dashboard.canonical import digest
 from dashboard.cli import plan_text
+from dashboard.cli.lift_flags import parse_lift, parse_waive
 from dashboard.clock import parse_duration, parse_time, utc_now
 from dashboard.cluster.security import read_security
 from dashboard.inventory import listing, loading
@@ -31,7 +32,6 @@ from dashboard.orphans import sweep_log, verdicts
 from dashboard.policy_words import check_target, parse_trigger, parse_window, time_zone
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_export import as_csv, as_json
-from dashboard.purge.lifting import parse_override, parse_waiver
 from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
 from dashboard.purge.targets import parse_keep, parse_target, read_offsets_json
@@ -220,8 +220,8 @@ WORDS: tuple[Callable[[str], Any], ...] = (
     lambda text: parse_trigger(text, "here"),
     lambda text: time_zone(text, "here"),
     lambda text: check_target(text, "here"),
-    lambda text: parse_waiver(text, "me", utc_now()),
-    lambda text: parse_override(text, "me", utc_now(), ("over-limit",)),
+    lambda text: parse_waive(text, frozenset),
+    lambda text: parse_lift(text, frozenset),
     lambda text: addresses.parse_sources([text], "here"),
     lambda text: read_security({"bootstrap.servers": text}),
     lambda text: read_security({"bootstrap.servers": "h:1", "security.protocol": text}),

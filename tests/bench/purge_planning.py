@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from dashboard.clock import utc_now
 from dashboard.purge import queue
+from dashboard.purge.asked import Lift
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.drafts import PlanRequest, draft_live
 from dashboard.purge.journal import Journal
@@ -47,7 +48,10 @@ def _plan(made: LargeCluster, folder: str) -> tuple[float, Plan]:
     store = ClusterStore(Store(folder), large_cluster.CLUSTER_ID)
     topics = tuple(made.topics(None))
     request = PlanRequest(
-        topics, parse_target("committed"), override=("readers-undeclared=bench",), by="bench"
+        topics,
+        parse_target("committed"),
+        override=(Lift("readers-undeclared", "bench"),),
+        by="bench",
     )
     began = time.perf_counter()
     plan = draft_live(live, settings, store, request, now=utc_now())

@@ -25,6 +25,7 @@ from dashboard.demo.jars import KafkaJars
 from dashboard.model import PartitionState
 from dashboard.model import TopicPartition as Key
 from dashboard.purge import queue
+from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.drafts import PlanRequest, draft
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunView
@@ -40,6 +41,13 @@ CLOSES_WITHIN = timedelta(seconds=60)
 PATIENCE = timedelta(seconds=20)
 SETTINGS = f'broker_timeout = "{PATIENCE.seconds}s"\n'
 WATCHED = PurgeSettings(watch_for=timedelta(seconds=90))
+
+
+def lift(text: str) -> Lift:
+    """`NAME=why` or `NAME:GROUP=why`, of a group without a `=`."""
+    named, _, reason = text.partition("=")
+    name, _, group_id = named.partition(":")
+    return Lift(name, reason, group_id or None)
 
 
 @contextmanager
@@ -139,8 +147,9 @@ class Bench:
     def plan(self, *topics: str, to: str | Target = "committed", **request: Any) -> Plan:
         """A plan whose readers need no declaration."""
         target = to if isinstance(to, Target) else parse_target(to)
-        overrides = (UNDECLARED, *request.pop("override", ()))
-        wanted = PlanRequest(topics, target, override=overrides, by="test", **request)
+        lifted = tuple(lift(text) for text in (UNDECLARED, *request.pop("override", ())))
+        waived = tuple(Waive(*text.split("=", 1)) for text in request.pop("waive", ()))
+        wanted = PlanRequest(topics, target, waive=waived, override=lifted, by="test", **request)
         return draft(self.settings, self.settings.data, None, wanted)
 
     def enqueue(self, plan: Plan, **change: Any) -> str:

@@ -24,6 +24,7 @@ from dashboard.demo.clients import client
 from dashboard.errors import RefusedError, UsageError
 from dashboard.guard_texts import NEVER_LIFTABLE
 from dashboard.model import Guard
+from dashboard.purge.asked import Lift
 from dashboard.purge.drafts import PlanRequest, draft
 from dashboard.purge.lifting import Override
 from dashboard.purge.plan import Plan
@@ -70,7 +71,7 @@ def test_readers_that_nobody_declared_are_unknown_until_somebody_does(bench: Ben
     undeclared = draft(bench.settings, bench.settings.data, None, request)
     found = guard_of(undeclared, "readers-undeclared", topic)
     assert "Declare its readers" in found.lift
-    lifting = replace(request, override=("readers-undeclared=asked in the hall",))
+    lifting = replace(request, override=(Lift("readers-undeclared", "asked in the hall"),))
     (override,) = draft(bench.settings, bench.settings.data, None, lifting).overrides
     assert (override.name, override.by) == ("readers-undeclared", "test")
     assert override.reason == "asked in the hall"

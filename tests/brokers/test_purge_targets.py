@@ -23,7 +23,7 @@ from dashboard.model import TopicPartition as Key
 from dashboard.purge.drafts import PlanRequest, draft_live
 from dashboard.purge.plan import Plan
 from dashboard.purge.targets import parse_target, read_offsets_json
-from tests.brokers.purge_bench import UNDECLARED, Bench
+from tests.brokers.purge_bench import UNDECLARED, Bench, lift
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
 
 
@@ -154,5 +154,5 @@ def test_a_failed_look_up_by_time_is_a_named_refusal_and_never_minus_one(
 
 def plan_at(moment: datetime, bench: Bench, live: LiveCluster, topic: str) -> Plan:
     target = parse_target(f"timestamp:{moment:%Y-%m-%dT%H:%M:%S.%f}Z")
-    request = PlanRequest((topic,), target, override=(UNDECLARED,), by="test")
+    request = PlanRequest((topic,), target, override=(lift(UNDECLARED),), by="test")
     return draft_live(live, bench.settings, bench.store, request, now=utc_now())

@@ -12,7 +12,6 @@ from dashboard.clock import utc_now
 from dashboard.model import TopicPartition
 from dashboard.purge.drafts import PlanRequest
 from dashboard.purge.journal import Journal
-from dashboard.purge.lifting import parse_waiver
 from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.resolve import ResolvedTarget
 from tests.pages.conftest import Open
@@ -37,7 +36,7 @@ def a_plan(request: PlanRequest) -> Plan:
     }
     now = utc_now()
     method = "sampled" if request.sample else "proportional"
-    waivers = [parse_waiver(w, request.by, now, move=request.move_waived) for w in request.waive]
+    waivers = [w.waiver(request.by, now, move=request.move_waived) for w in request.waive]
     return build(
         replace(seen, read_at=now, cluster_id=sample_store.CLUSTER_ID, cluster_name=CLUSTER_NAME),
         resolved,

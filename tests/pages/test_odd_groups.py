@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.purge.asked import Waive
 from dashboard.ui import routes
 from tests.pages import purges
 from tests.pages.conftest import Open, said
@@ -59,3 +60,25 @@ def test_a_clusters_name_is_text_on_every_page(
     assert len(requests) == len(asked)
     if requests:
         assert f"on {escape(NAME)}</code>" in html
+
+
+@pytest.mark.parametrize("group_id", ["a=b", "a,b", " a ", "a%2Cb&waive=c"])
+def test_the_group_that_was_ticked_is_waived_and_no_other(
+    open_page: Open,
+    group_id: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requests: Requests,
+) -> None:
+    odd_store.write(tmp_path / "data", monkeypatch, group_id)
+    app = open_page("reclaimable", variant=None, group=group_id)
+    app.checkbox(key=f"waive {group_id}").check().run()
+    app.button(key="plan-selected").click().run()
+    assert app.multiselect(key="plan-waive").value == [group_id]
+
+    app = open_page("purge", topics="orders", waive=group_id)
+    app.text_input(key="plan-reason").set_value("retired=yes").run()
+    app.button(key="preview").click().run()
+
+    assert requests[-1].topics == ("orders",)
+    assert requests[-1].waive == (Waive(group_id, "retired=yes"),)

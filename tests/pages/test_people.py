@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.clock import utc_now
 from dashboard.errors import LowwaterError
 from dashboard.purge import approving
+from dashboard.purge.asked import Lift
 from dashboard.purge.journal import Journal
 from dashboard.snapshots import Store
 from dashboard.ui import access, states
@@ -192,7 +193,7 @@ def test_a_viewer_lifts_and_waives_nothing(open_page: Open, sign: Sign, requests
     app.multiselect(key="plan-lift").set_value(["over-limit"])
     app.text_input(key="plan-reason").set_value("agreed").run()
     app.button(key="preview").click().run()
-    assert requests[-1].override == ("over-limit=agreed",)
+    assert requests[-1].override == (Lift("over-limit", "agreed"),)
     requests.clear()
     measure = app.button(key="refine")
     sign(VIEWER)

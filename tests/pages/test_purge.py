@@ -9,6 +9,7 @@ import pytest
 from dashboard.clock import utc_now
 from dashboard.errors import ClusterError
 from dashboard.purge import drafts
+from dashboard.purge.asked import Waive
 from dashboard.purge.journal import Journal
 from dashboard.purge.plan import Plan
 from tests.pages.conftest import Open, said
@@ -132,7 +133,7 @@ def test_a_waiver_needs_a_reason(open_page: Open, requests: Requests) -> None:
 
     app.text_input(key="plan-reason").set_value("retired").run()
     app.button(key="preview").click().run()
-    assert requests[-1].waive == ("billing-replay=retired",)
+    assert requests[-1].waive == (Waive("billing-replay", "retired"),)
 
 
 def test_an_unreachable_cluster_is_a_message(

@@ -15,11 +15,13 @@ ODD = ("ü\n\t\r\x1b[2J\"'`\\</script><b>💧\u202e%s{}$(x);--" * 9)[:255]
 _INSTEAD_OF = "billing-replay"
 
 
-def write(root: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterStore:
+def write(root: Path, monkeypatch: pytest.MonkeyPatch, group_id: str = ODD) -> ClusterStore:
     """The plain sample, with that group instead of the one that holds back most of `orders`."""
-    monkeypatch.setitem(GROUPS, ODD, GROUPS[_INSTEAD_OF])
+    monkeypatch.setitem(GROUPS, group_id, GROUPS[_INSTEAD_OF])
     topics = [
-        replace(topic, groups={ODD if g == _INSTEAD_OF else g: s for g, s in topic.groups.items()})
+        replace(
+            topic, groups={group_id if g == _INSTEAD_OF else g: s for g, s in topic.groups.items()}
+        )
         for topic in TOPICS
     ]
     monkeypatch.setattr(sample_store, "TOPICS", tuple(topics))

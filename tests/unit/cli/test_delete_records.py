@@ -52,7 +52,7 @@ def drafted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[str]]]:
             return SimpleNamespace(plan=planned)
 
         def planned(override: Any) -> Plan:
-            overrides.append([text.split("=")[0] for text in override])
+            overrides.append([lift.name for lift in override])
             return lifted if lifted and override and len(readings) == 1 else readings[-1]
 
         @contextmanager

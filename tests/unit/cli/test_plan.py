@@ -12,6 +12,7 @@ from dashboard.cli.main import main
 from dashboard.errors import ClusterError
 from dashboard.model import TopicPartition
 from dashboard.purge import drafts
+from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.drafts import PlanRequest
 from dashboard.purge.plan import Plan
 from dashboard.purge.targets import read_offsets_json
@@ -54,7 +55,10 @@ def test_flags_become_the_request_and_the_plan_is_written(
     assert (call["root"], call["cluster"]) == ("d", "prod")
     assert call["client_overrides"] == {"bootstrap.servers": "h:2"}
     assert (request.topics, request.groups) == (("orders", "clicks"), ("a", "b"))
-    assert (request.waive, request.override) == (("old=gone",), ("over-limit:a=fine",))
+    assert (request.waive, request.override) == (
+        (Waive("old", "gone"),),
+        (Lift("over-limit", "fine", "a"),),
+    )
     assert (request.by, request.target.text) == ("alice", "committed")
     view = _printed(capsys)
     written = Plan.from_json_text(Path("plan.json").read_text(), "plan.json")

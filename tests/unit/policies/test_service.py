@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.purge.asked import Lift
 from dashboard.purge.carrying import carry_out, held
 from dashboard.purge.drafts import PlanRequest, read_live
 from dashboard.purge.queue import enqueue
@@ -412,7 +413,7 @@ def _manual(room: ServiceRoom, topic: str = TOPIC) -> str:
     """An operator's run of a topic, queued and not yet sent."""
     wanted = PlanRequest((topic,), parse_target("committed"), by="ann")
     read = read_live(room.live, room.settings, room.store, wanted, now=room.clock())
-    plan = read.plan(["readers-undeclared=test"])
+    plan = read.plan([Lift("readers-undeclared", "test")])
     return enqueue(
         room.settings, room.journal, plan, mode="wait-all", confirm=plan.confirmation,
         sha256=plan.sha256, who="ann", token=plan.plan_id, now=room.clock(), start=False,

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from dashboard.errors import LowwaterError
 from dashboard.model import TopicPartition
 from dashboard.policies.service import Service
+from dashboard.purge.asked import Lift
 from dashboard.purge.carrying import carry_out
 from dashboard.purge.drafts import PlanRequest, read_live
 from dashboard.purge.journal_file import JournalFile
@@ -97,7 +98,7 @@ class World:
         wanted = PlanRequest((TOPICS[which],), parse_target("committed"), by="ann")
         with suppress(LowwaterError):
             read = read_live(room.live, room.settings, room.store, wanted, now=room.clock())
-            plan = read.plan(["readers-undeclared=test"])
+            plan = read.plan([Lift("readers-undeclared", "test")])
             run_id = enqueue(
                 room.settings, room.journal, plan, mode="wait-all", confirm=plan.confirmation,
                 sha256=plan.sha256, who="ann", token=f"{self.clicks}", now=room.clock(),

@@ -10,6 +10,7 @@ import pytest
 
 from dashboard.errors import RefusedError, StoreError, UsageError
 from dashboard.model import LogDir, TopicPartition
+from dashboard.purge.asked import Waive
 from dashboard.purge.facts import GroupClaim
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.triage.answer import Triage, triage_live
@@ -141,7 +142,7 @@ def test_a_dead_groups_waiver_is_offered_with_its_bytes_here(tmp_path: Path) -> 
 
 def test_a_waiver_that_was_given_is_used_only_where_it_is_needed(tmp_path: Path) -> None:
     tables = {"blockers": [blocker("old", "held")]}
-    given: dict[str, Any] = {"tables": tables, "waive": ("old=gone",)}
+    given: dict[str, Any] = {"tables": tables, "waive": (Waive("old", "gone"),)}
     enough = ask(tmp_path / "x", held(), 4 * SEGMENT, "held", "free", **given)
     assert enough.met
     assert enough.plan is not None
@@ -162,7 +163,9 @@ def test_a_waiver_moves_no_target_that_is_enough_as_it_is(tmp_path: Path) -> Non
     })  # fmt: skip
     world.dead = {"old": 0}
     tables = {"blockers": [blocker("old", "held")]}
-    answer = ask(tmp_path, world, 16 * SEGMENT, "held", tables=tables, waive=("old=gone",))
+    answer = ask(
+        tmp_path, world, 16 * SEGMENT, "held", tables=tables, waive=(Waive("old", "gone"),)
+    )
     assert answer.met
     assert planned(answer) == {("held", 0): 110, ("held", 1): 80}
 
@@ -175,13 +178,13 @@ def test_a_living_group_is_neither_offered_nor_waived(tmp_path: Path) -> None:
         folder = tmp_path / str(members)
         assert ask(folder, world, 9 * SEGMENT, "held", "free", tables=tables).offers == ()
         with pytest.raises(RefusedError) as raised:
-            ask(folder / "w", world, SEGMENT, "held", tables=tables, waive=("old=gone",))
+            ask(folder / "w", world, SEGMENT, "held", tables=tables, waive=(Waive("old", "gone"),))
         assert raised.value.code == "GROUP_ALIVE"
 
 
 def test_a_misspelt_group_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
-        ask(tmp_path, held(), SEGMENT, "held", waive=("odl=gone",))
+        ask(tmp_path, held(), SEGMENT, "held", waive=(Waive("odl", "gone"),))
     assert raised.value.code == "GROUP_NOT_FOUND"
 
 
