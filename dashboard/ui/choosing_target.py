@@ -17,6 +17,7 @@ from dashboard.ui import access, routes
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Request
 from dashboard.ui.markup import plain
+from dashboard.ui.picking import pick
 
 COMMITTED, TIME, KEEP, RETENTION, OFFSET, WATERMARK, FILE = (
     "Committed by all",
@@ -68,11 +69,12 @@ def choose_target(screen: Screen) -> Request | None:
 
 def _topics(screen: Screen) -> list[str]:
     table = screen.snapshot.table("topics")
-    options = sorted(t for t in table["topic"].to_pylist() if not is_system_topic(t))
+    options = [t for t in table["topic"].to_pylist() if not is_system_topic(t)]
     asked = [topic for topic in routes.asked_topics() if topic in options]
-    return st.multiselect(
-        "Topics", options, default=asked, key="plan-topics", placeholder="Choose topics",
-        help="Topics of Kafka itself and of tools beside it are left out: they are never purged.",
+    return pick(
+        "Topics", options, "topic", "plan-topics", default=asked, placeholder="Part of a name",
+        described="Topics of Kafka itself and of tools beside it are left out: they are never "
+        "purged.",
     )  # fmt: skip
 
 
@@ -132,13 +134,16 @@ def _decisions(screen: Screen, topics: Sequence[str]) -> _Decided:
     with st.expander("Waive groups, lift guards", expanded=bool(asked)):
         groups = _groups(screen, topics, asked)
         left, right = st.columns(2)
-        waived = left.multiselect(
-            "Waive groups: their offsets no longer count", groups, default=asked, key="plan-waive"
-        )
-        lifted = right.multiselect(
+        waived = pick(
+            "Waive groups: their offsets no longer count", groups, "group", "plan-waive",
+            place=left, default=asked,
+        )  # fmt: skip
+        lifted = pick(
             "Lift guards (where the settings allow it)",
-            list(screen.settings.purge.liftable_guards),
-            key="plan-lift",
+            screen.settings.purge.liftable_guards,
+            "guard",
+            "plan-lift",
+            place=right,
         )
         move = bool(waived) and left.checkbox(
             "Move the waived groups' offsets to the target, so that they resume there",

@@ -16,6 +16,7 @@ from dashboard.snapshots import ClusterStore
 from dashboard.ui import access, context, formats
 from dashboard.ui.context import Screen
 from dashboard.ui.markup import plain
+from dashboard.ui.picking import pick
 from dashboard.ui.runs import open_journal
 
 _WINDOWS = {"0s": "none", "1h": "1 hour", "24h": "1 day", "3d": "3 days", "7d": "7 days"}
@@ -33,9 +34,9 @@ def declare_readers(screen: Screen, label: str, topics: Sequence[str]) -> None:
             "know.</p></div>"
         )
         with st.form("declare-form", border=False):
-            st.multiselect(
-                "Topics", list(topics), key="declare-topics",
-                default=list(topics) if len(topics) <= _PRESELECTED else [],
+            pick(
+                "Topics", topics, "topic", "declare-topics",
+                default=topics if len(topics) <= _PRESELECTED else (),
             )  # fmt: skip
             st.text_input("Owner of the data", key="declare-owner", placeholder="team-checkout")
             st.checkbox("Its groups are all its readers", key="declare-readers")

@@ -12,6 +12,7 @@ from dashboard.ui.growth_loading import deletable
 from dashboard.ui.growth_scenario import Scenario
 from dashboard.ui.headline import blockers_by_group
 from dashboard.ui.loading import findings_of, rows_of
+from dashboard.ui.picking import pick
 
 _KEEPS = {
     "6 hours": timedelta(hours=6),
@@ -34,16 +35,17 @@ def choose(screen: Screen) -> Scenario:
         '<div class="lw"><h2>What if …</h2><small>Nothing changes on the cluster; the numbers '
         "here redraw.</small></div>"
     )
-    kept = _many("Shorter retention in", deletable(screen, [row.topic for row in by_size]), "kept")
+    deletes = deletable(screen, [row.topic for row in by_size])
+    kept = _many("Shorter retention in", deletes, "topic", "kept")
     keep = st.selectbox(
         "Keep records for", list(_KEEPS), index=list(_KEEPS).index("3 days"), key="growth-keep",
         disabled=not kept,
     )  # fmt: skip
     blockers = findings_of(screen).table("blockers")
     groups = [group for group, freed in blockers_by_group(blockers, blockers.num_rows) if freed > 0]
-    waived = _many("Waive groups, then purge once", groups, "waived")
+    waived = _many("Waive groups, then purge once", groups, "group", "waived")
     can = [row.topic for row in by_size if row.consumed_bytes or row.at_once_bytes]
-    purged = _many("A purge policy on", can, "purged")
+    purged = _many("A purge policy on", can, "topic", "purged")
     if st.toggle("on all that can be purged", key="growth-purge-all"):
         purged = can
     return Scenario(
@@ -54,5 +56,6 @@ def choose(screen: Screen) -> Scenario:
     )
 
 
-def _many(label: str, options: Sequence[str], key: str) -> list[str]:
-    return st.multiselect(label, options, key=f"growth-{key}", placeholder=_NONE)
+def _many(label: str, options: Sequence[str], noun: str, key: str) -> list[str]:
+    """What has most to give comes first."""
+    return pick(label, options, noun, f"growth-{key}", placeholder=_NONE, in_order=True)

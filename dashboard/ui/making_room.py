@@ -24,6 +24,7 @@ from dashboard.ui import access, drafting, formats, markup, routes, states
 from dashboard.ui.context import Screen
 from dashboard.ui.drafting import Request
 from dashboard.ui.markup import plain
+from dashboard.ui.picking import pick
 
 FULL = 0.85
 _ROOM = 0.80  # how full a disk may be again: what is proposed brings it there
@@ -137,10 +138,11 @@ def _decided(blockers: pa.Table) -> tuple[bool, list[str]]:
         "Also topics whose readers nobody declared, where it takes them", key="triage-undeclared"
     )
     dead = blockers.filter(pc.equal(blockers["members"], 0))
-    waived = st.multiselect(
+    waived = pick(
         "Waive groups without members, where it takes them",
-        sorted(pc.unique(dead["group_id"]).to_pylist()),
-        key="triage-waive",
+        pc.unique(dead["group_id"]).to_pylist(),
+        "group",
+        "triage-waive",
     )
     return accept, waived
 

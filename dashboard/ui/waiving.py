@@ -16,6 +16,7 @@ from dashboard.ui.headline import blockers_by_group
 from dashboard.ui.lists import silence
 from dashboard.ui.loading import facts_of, findings_of
 from dashboard.ui.markup import plain
+from dashboard.ui.picking import pick
 from dashboard.ui.topic_rows import groups_of
 from dashboard.ui.what_if import waive
 
@@ -39,7 +40,7 @@ def choose(screen: Screen, topics: Collection[str]) -> tuple[str, ...]:
     rest = [g for g in groups_of(findings_of(screen).table("holds"), topics)
             if g not in {g for g, _ in listed}]  # fmt: skip
     if rest:
-        chosen += st.multiselect("Other groups", rest, key="waive-others", placeholder="none")
+        chosen += pick("Other groups", rest, "group", "waive-others", placeholder="none")
     return tuple(sorted(chosen))
 
 
