@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard import attempts
 from dashboard.clock import format_time
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
@@ -84,20 +85,41 @@ def collect(
     metrics: Sources | None = None,
     inventories: Sequence[Inventory] = (),
     keep: SnapshotSettings = _DEFAULT,
+    every: timedelta | None = None,
 ) -> Collected:
     """One snapshot of the cluster into its store; then old ones are thinned out as `keep` says.
 
     `metrics` says where brokers' own counts are read, `inventories` are brokers' disks. A broker
     that is dead, slow or refuses costs its own rows and is named in the manifest. Raises
     ClusterError when nothing could be read, InventoryError for another cluster's inventory,
-    StoreError when it cannot be written; however it ends, readers see a whole snapshot or none.
+    StoreError when it cannot be written; however it ends, readers see a whole snapshot or none,
+    and a trace of the attempt. `every` is the interval of a watch that goes on.
     """
+    with attempts.attempt(cluster, now, progress, every) as trying:
+        return _collect(
+            live, cluster, trying, now=now, progress=progress, metrics=metrics,
+            inventories=inventories, keep=keep,
+        )  # fmt: skip
+
+
+def _collect(
+    live: LiveCluster,
+    cluster: ClusterStore,
+    trying: attempts.Trying,
+    *,
+    now: Callable[[], datetime],
+    progress: Callable[[str], None],
+    metrics: Sources | None,
+    inventories: Sequence[Inventory],
+    keep: SnapshotSettings,
+) -> Collected:
     taken_at = now()
     begun = time.monotonic()
     reading = _Reading()
     _same_cluster(live, cluster)
     check_cluster(inventories, cluster.cluster_id)
     answers = _read(live, reading, progress, metrics, now)
+    trying.met(answers.brokers)
     doubtful = doubtful_topics(live, answers.topics, answers.sizes, inventories)
     for subject, error in shortfalls(inventories, answers.sizes.log_dirs):
         reading.fail("inventory", subject, error)

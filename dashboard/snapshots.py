@@ -146,6 +146,15 @@ class ClusterStore:
         body = json.dumps({"topics": topics}, sort_keys=True, indent=1)
         self._replace("declarations.json", body.encode())
 
+    def attempt(self) -> dict[str, Any] | None:
+        """What the collector wrote of its newest attempt; `dashboard.attempts` reads it."""
+        return self._json("attempt.json")
+
+    def write_attempt(self, value: dict[str, Any]) -> None:
+        """Replace it, atomically. Raises StoreError."""
+        body = json.dumps(value, sort_keys=True, allow_nan=False)
+        self._replace("attempt.json", body.encode())
+
     def begin(self, kind: Kind, taken_at: datetime) -> Writer:
         """Start a new snapshot or analysis; nothing is visible before `commit`.
 

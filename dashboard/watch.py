@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard import attempts
 from dashboard.analysis_child import AnalysisChild, Emit, command
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect import collect
@@ -52,6 +53,7 @@ def run(
     told = _one_at_a_time(emit)
     live = open_live()
     child: AnalysisChild | None = None
+    cluster: ClusterStore | None = None
     try:
         cluster = ClusterStore(store, live.cluster_id())
         check_cluster(load_all(inventories), cluster.cluster_id)
@@ -63,7 +65,7 @@ def run(
         while True:
             live = _round(
                 live, open_live, cluster, child, now=now, emit=told, progress=progress,
-                metrics=metrics, inventories=inventories, keep=keep,
+                metrics=metrics, inventories=inventories, keep=keep, every=every,
             )  # fmt: skip
             done += 1
             if done == rounds:
@@ -71,6 +73,8 @@ def run(
             _wait_until(started + _next_slot(started, every), child)
         _finish(child)
     finally:
+        if cluster is not None:  # pages tell a watch that ended from one that fails
+            attempts.left(cluster, now(), progress)
         live.close()
         if child is not None:
             child.close()
@@ -88,6 +92,7 @@ def _round(
     metrics: Sources | None,
     inventories: Sequence[str],
     keep: SnapshotSettings,
+    every: timedelta,
 ) -> LiveCluster:
     """One snapshot, or an event that says why not; the connection to use from now on."""
 
@@ -98,7 +103,7 @@ def _round(
     try:
         collected = collect(
             live, cluster, now=now, progress=progress, metrics=metrics, inventories=disks,
-            keep=keep,
+            keep=keep, every=every,
         )  # fmt: skip
     except LowwaterError as error:
         refused(error)

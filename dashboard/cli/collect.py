@@ -44,13 +44,16 @@ def run(args: argparse.Namespace) -> int:
     target = context.target(args, settings)
     sources = metrics_sources(args, settings, target)
     store = context.open_store(settings.data)
+    from dashboard import attempts
     from dashboard.cluster.live import connect
     from dashboard.collect import collect
     from dashboard.inventory.loading import load_all
 
     inventories = load_all(args.inventory)
     output.progress(f"asking {target.bootstrap_servers} …")
-    with connect(target.client, settings.broker_timeout) as live:
+    with attempts.connecting(store, target.is_of, utc_now, output.progress):
+        reached = connect(target.client, settings.broker_timeout)
+    with reached as live:
         cluster = context.remember(store, live.cluster_id(), target)
         collected = collect(
             live,

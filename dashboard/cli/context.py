@@ -30,6 +30,15 @@ class Target:
     def bootstrap_servers(self) -> str:
         return self.client["bootstrap.servers"]
 
+    def is_of(self, cluster: ClusterStore) -> bool:
+        """Whether a stored cluster is the one to reach, as far as that is known before it answers.
+
+        Raises StoreError.
+        """
+        if self.name is not None:
+            return self.name in (cluster.name, cluster.cluster_id)
+        return bool(cluster.connection().get("bootstrap_servers") == self.bootstrap_servers)
+
 
 def read_settings(args: argparse.Namespace) -> Settings:
     """The settings, with --data above their own `data`. Raises SettingsError."""

@@ -15,6 +15,7 @@ from dashboard.clock import parse_duration, utc_now
 from dashboard.errors import UsageError
 
 if TYPE_CHECKING:
+    from dashboard.cluster.live import LiveCluster
     from dashboard.snapshots import ClusterStore
 
 _SHORTEST = timedelta(seconds=1)
@@ -50,16 +51,20 @@ def run(args: argparse.Namespace) -> int:
     sources = metrics_sources(args, settings, target)
     every = _every(args, settings.every)
     store = context.open_store(settings.data)
-    from dashboard import watch
+    from dashboard import attempts, watch
     from dashboard.cluster.live import connect
 
     def remember(cluster: ClusterStore) -> None:
         context.remember(store, cluster.cluster_id, target)
 
+    def open_live() -> LiveCluster:
+        with attempts.connecting(store, target.is_of, utc_now, output.progress):
+            return connect(target.client, settings.broker_timeout)
+
     output.progress(f"watching {target.bootstrap_servers} every {every.total_seconds():g} s …")
     try:
         watch.run(
-            lambda: connect(target.client, settings.broker_timeout),
+            open_live,
             store,
             every=every,
             now=utc_now,

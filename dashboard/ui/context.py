@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import streamlit as st
@@ -18,7 +18,6 @@ from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.ui.held_tables import Tables, held_tables
 
-STALE_AFTER_INTERVALS = 3
 _CLUSTER_KEY = "lw-cluster"
 _KEPT_KEY = "lw-kept"
 _PAGE_KEY = "lw-page"
@@ -38,14 +37,6 @@ class Screen:
     snapshot: Tables
     findings: Tables | None
     now: datetime
-
-    @property
-    def age(self) -> timedelta:
-        return self.now - self.manifest.taken_at
-
-    @property
-    def stale(self) -> bool:
-        return self.age > STALE_AFTER_INTERVALS * self.settings.every
 
     @property
     def brokers(self) -> list[dict[str, Any]]:

@@ -6,11 +6,14 @@ from datetime import datetime, timedelta
 
 import streamlit as st
 
-from dashboard import read_only
 from dashboard.clock import utc_now
-from dashboard.ui import access, context, formats, markup, signing_in
+from dashboard.errors import JournalError
+from dashboard.purge import queue_refusals
+from dashboard.ui import access, collector, context, markup, signing_in
+from dashboard.ui.collector import Standing
 from dashboard.ui.context import Screen
 from dashboard.ui.report_button import report_button
+from dashboard.ui.runs import open_journal
 from dashboard.ui.states import guarded
 
 _EVERY = timedelta(seconds=5)
@@ -25,7 +28,7 @@ def header(screen: Screen) -> None:
     if screen.findings is None and not leaves:
         _header(screen)
         return
-    left, *right = st.columns([11, *([1] * (1 + leaves))], vertical_alignment="center")
+    left, *right = st.columns([11, *([1] * (1 + leaves))], vertical_alignment="top")
     with left:
         _header(screen)
     with right[0]:
@@ -38,8 +41,11 @@ def header(screen: Screen) -> None:
 @st.fragment(run_every=_EVERY)
 @guarded
 def _header(shown: Screen) -> None:
-    newest = context.newest()
-    st.html(header_html(shown, newest, utc_now()))
+    newest, now = context.newest(), utc_now()
+    found = collector.standing(newest, now)
+    st.html(header_html(shown, found, stopped(), now))
+    if found.failure is not None:
+        st.html(collector.failure_html(found, shown.manifest.taken_at, now))
     if _id(newest) != _id(shown) and st.button(
         "Show newer data", key="lw-newer", help="A page keeps its numbers until you ask."
     ):
@@ -52,24 +58,25 @@ def _id(screen: Screen) -> str:
     return screen.findings.id if screen.findings else screen.snapshot.id
 
 
-def header_html(screen: Screen, newest: Screen, now: datetime) -> str:
-    """`prod-eu · snapshot 38 s ago · 3 of 3 brokers`, amber when stale or a broker is missing.
+def stopped() -> str | None:
+    """Why no purge can be sent now: the switch, in the settings or the journal; None: it can."""
+    try:
+        return queue_refusals.stopped(context.settings(), open_journal())
+    except JournalError as error:  # nothing is queued without it
+        return f"the purge journal cannot be used: {error.message}"
 
-    The age is that of what is shown; stale is said of the newest snapshot there is.
+
+def header_html(screen: Screen, found: Standing, stop: str | None, now: datetime) -> str:
+    """`prod-eu · snapshot 38 s ago · 3 of 3 brokers`, amber when something is wrong.
+
+    The age is that of what is shown; brokers are those of the newest attempt to collect.
     """
-    present = len(screen.brokers) - len(screen.missing_brokers)
-    warn = newest.stale or bool(screen.missing_brokers)
     parts = [
         f"<h1>{markup.text(screen.cluster.name)}</h1>",
         f"snapshot {markup.ago(screen.manifest.taken_at, now)}",
-        markup.hover(f"{present} of {len(screen.brokers)} brokers", _brokers(screen)),
+        markup.hover(found.brokers, found.each_broker),
+        *(f"⚠ {markup.text(warning)}" for warning in found.warnings),
     ]
-    if newest.stale:
-        every = formats.duration(screen.settings.every)
-        parts.append(f"⚠ stale: no snapshot for over three intervals of {every}; is watch running?")
-    if screen.missing_brokers:
-        ids = ", ".join(str(broker["broker_id"]) for broker in screen.missing_brokers)
-        parts.append(f"⚠ broker {ids} did not answer")
     if screen.findings is None:
         parts.append("no analysis yet")
     elif _behind(screen):
@@ -77,16 +84,10 @@ def header_html(screen: Screen, newest: Screen, now: datetime) -> str:
     if screen.settings.people is not None:
         who = access.actor()
         parts.append(markup.hover(f"{who.name} ({who.role})", "what you do is kept in this name"))
-    if (reason := read_only.why(screen.settings)) is not None:
-        parts.append(markup.hover("⏸ read-only: purges are off", reason))
-    kind = " warn" if warn else ""
+    if stop is not None:
+        parts.append(f"<b>⏸ every purge is stopped</b>: {markup.text(stop)}")
+    kind = " warn" if found.warnings or stop is not None else ""
     return f'<div class="lw lw-head{kind}" role="status">{" · ".join(parts)}</div>'
-
-
-def _brokers(screen: Screen) -> str:
-    return "; ".join(
-        f"broker {b['broker_id']}: {b.get('error') or 'answered'}" for b in screen.brokers
-    )
 
 
 def _behind(screen: Screen) -> bool:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from dashboard import attempts
 from dashboard.clock import utc_now
+from dashboard.errors import ClusterError
+from dashboard.model import Broker
 from dashboard.pruning import prune
-from dashboard.ui import headline
+from dashboard.purge.journal import Journal
+from dashboard.ui import headline, routes
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -147,3 +152,40 @@ def test_a_page_keeps_its_numbers_until_newer_ones_are_asked_for(
 
     app.button(key="lw-newer").click().run()
     assert "Nothing can be given back" in said(app)
+
+
+@pytest.mark.parametrize("page", sorted(routes.TITLES))
+def test_an_outage_and_the_switch_stand_on_every_page(
+    open_page: Open, page: str, tmp_path: Path, journal: Journal
+) -> None:
+    store = sample_store.write(tmp_path / "data")
+    journal.set_read_only(True, "ada", utc_now())
+    with (
+        pytest.raises(ClusterError),
+        attempts.attempt(store, utc_now, lambda _: None, timedelta(minutes=1)),
+    ):
+        raise ClusterError("h:1 could not be reached: <refused>", "Start a broker.")
+
+    text = said(open_page(page, variant=None))
+
+    assert "0 of 3 brokers" in text
+    assert "⚠ no broker answered" in text
+    assert "The cluster cannot be read (CLUSTER_UNREACHABLE)" in text
+    assert "h:1 could not be reached: &lt;refused&gt;" in text
+    assert "Start a broker." in text
+    assert "⏸ every purge is stopped</b>: an approver switched every purge off" in text
+
+
+def test_a_missing_broker_of_the_newest_attempt_is_named_beside_older_numbers(
+    open_page: Open, tmp_path: Path
+) -> None:
+    store = sample_store.write(tmp_path / "data")
+    with attempts.attempt(store, utc_now, lambda _: None) as trying:
+        trying.met([Broker(1, "a", 1), Broker(2, "b", 1, reachable=False, error="<silent>")])
+
+    text = said(open_page(variant=None))
+
+    assert "1 of 2 brokers" in text
+    assert "⚠ broker 2 did not answer" in text
+    assert "broker 2: &lt;silent&gt;" in text
+    assert "every purge is stopped" not in text
