@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from dashboard.model import TopicPartition
-from dashboard.purge.lifting import parse_waiver
+from dashboard.purge.asked import Waive
 from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.resolve import ResolvedTarget
 from tests.support import sample_store
@@ -25,7 +25,7 @@ def sample_plan(now: datetime) -> Plan:
         replace(seen, read_at=now, cluster_id=sample_store.CLUSTER_ID),
         {free: ResolvedTarget(846_000), held: ResolvedTarget(None)},
         target="committed",
-        waivers=[parse_waiver("billing-replay=replaced", "dana", now)],
+        waivers=[Waive("billing-replay", "replaced").waiver("dana", now)],
         declarations={TOPIC: declared()},
         estimates={free: Estimate(3 * 2**28, "proportional", {1: 2**28, 2: 2**28, 3: 2**28})},
         analysis_id="a",
