@@ -80,7 +80,7 @@ def test_the_sentences_of_the_triage_lead_to_its_plan(
     app.button(key="triage-plan").click().run()
     page = said(app)
     assert "Room on broker 2, /data/d1: 1 partition chosen by triage" in page
-    assert "purge orders on prod" in page
+    assert "purge safe on prod" in page
     assert requests == []  # the plan is the one that the triage made
     app.button(key="drop-handed").click().run()
     assert "chosen by triage" not in said(app)
