@@ -29,6 +29,8 @@ LIFTABLE_GUARDS = (
 
 LONGEST_REQUEST = timedelta(milliseconds=2**31 - 1)  # timeout_ms of DeleteRecords is an int32
 
+LEAST_SILENCE = timedelta(minutes=1)
+
 
 @dataclass(frozen=True, slots=True)
 class PurgeSettings:
@@ -37,6 +39,7 @@ class PurgeSettings:
     request_timeout: timedelta = timedelta(seconds=30)
     watch_for: timedelta = timedelta(hours=1)
     plan_expires_after: timedelta = timedelta(hours=1)
+    most_silence: timedelta = timedelta(minutes=10)
     partitions_per_request: int = 500
     requests_in_flight: int = 2
     most_partitions: int = 10_000
@@ -69,6 +72,12 @@ def purge_settings(table: Any, where: str) -> PurgeSettings:
         raise SettingsError(
             f"{place}: 'request_timeout' is longer than a request can say",
             "Write 24d or less; minutes are plenty.",
+        )
+    if found.most_silence < LEAST_SILENCE:
+        raise SettingsError(
+            f"{place}: 'most_silence' is shorter than {LEAST_SILENCE.total_seconds():g}s",
+            "Write 1m or more: a worker shows that it lives every few seconds, on a busy disk less "
+            "often.",
         )
     return found
 

@@ -156,16 +156,23 @@ def show_controls(view: RunView) -> None:
     """Pause, resume, cancel: they act before the next request is sent."""
     run = view.run
     paused = run.state == "paused" or run.wish == "pause"
+    final = run.wish == "cancel"
     with st.container(horizontal=True, vertical_alignment="center"):
         if paused:
-            st.button("Resume", key="run-resume", on_click=_ask, args=("resume", run.run_id))
+            st.button(
+                "Resume", key="run-resume", disabled=final, on_click=_ask,
+                args=("resume", run.run_id),
+            )  # fmt: skip
         else:
-            st.button("Pause", key="run-pause", on_click=_ask, args=("pause", run.run_id))
+            st.button(
+                "Pause", key="run-pause", disabled=final, on_click=_ask,
+                args=("pause", run.run_id),
+            )  # fmt: skip
         with st.container(key="danger-cancel", width="content"):
             st.button(
                 "Cancel what is not sent yet",
                 key="run-cancel",
-                disabled=run.wish == "cancel",
+                disabled=final,
                 on_click=_ask,
                 args=("cancel", run.run_id),
             )

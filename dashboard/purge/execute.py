@@ -17,6 +17,7 @@ from dashboard.errors import ClusterError, LowwaterError, SettingsError, StoreEr
 from dashboard.model import TopicPartition
 from dashboard.purge import receipt
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.expiry import EXPIRED, expired, expired_error, expires_at
 from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.holding import PAUSED, READ_ONLY, Holding
 from dashboard.purge.journal import Journal
@@ -72,12 +73,14 @@ class Execution:
     cancelled: bool = False
     rules: StopRules = field(init=False)
     holding: Holding = field(init=False)
+    _expires_at: datetime = field(init=False)
     _moved_at: datetime | None = None
     _unread: str | None = None
     _waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         options, mode = self.run.options, self.run.mode
+        self._expires_at = expires_at(self.run)
         self.rules = StopRules(self.live, options, mode, self.now)
         self.holding = Holding(
             self.journal, self.run.run_id, self.now, self.read_only, self.may_begin
@@ -89,14 +92,15 @@ class Execution:
         Gives the state of the closed run. Raises JournalError: then nothing more is sent; and what
         `may_begin` raises after a pause: then nothing was.
         """
-        self.journal.set_run(self.run.run_id, "running", self.now())
+        if self.journal.head(self.run.run_id).state != "paused":
+            self.journal.set_run(self.run.run_id, "running", self.now())
         self._moved_at = self.now()
         self.rules.saw(self._rows())
         self._close_what_was_sent()
         while self._rows(OPEN_STATES):
             if self._round():
                 self._moved_at = self.now()
-            elif self._waited_out():
+            elif self._waited_out() and self.holding.asked() != PAUSED:
                 self._give_up()
                 break
             else:
@@ -105,16 +109,22 @@ class Execution:
         return self._close()
 
     def _mover(self) -> Mover:
+        def hold() -> str | None:
+            return EXPIRED if self.now() >= self._expires_at else self.holding.asked()
+
         return Mover(
-            self.live, self.journal, self.run, self.plan.topic_ids, self.now, self.sleep,
-            self.holding.asked,
-        )  # fmt: skip
+            self.live, self.journal, self.run, self.plan.topic_ids, self.now, self.sleep, hold
+        )
 
     def _round(self) -> bool:
         """One pass over what is open; whether anything moved."""
         moved = self._close_what_was_sent()
         pending = self._rows(("pending",))
-        if not pending or self._held(pending):
+        if not pending:
+            return moved
+        if self._expired(pending):
+            return True
+        if self._held(pending):
             return moved
         if self.run.options.canary and (canary := unproved_canary(self._rows(), self.run.mode)):
             return self._canary_holds(canary, pending) or moved
@@ -137,6 +147,13 @@ class Execution:
             self._hold_back("cancelled", pending, lambda row: not_sent(row, held, why))
             self.cancelled = True
         return held is not None
+
+    def _expired(self, pending: list[PartitionRow]) -> bool:
+        """Close what has waited for too long, paused or not; whether it had."""
+        if self.now() < self._expires_at:
+            return False
+        self._hold_back("expired", pending, lambda row: expired(row, self.run))
+        return True
 
     def _stopped(self) -> bool:
         """Obey the stop rules: what they hold back is not done; whether anything was."""
@@ -252,8 +269,9 @@ class Execution:
             self.journal.note(self.run.run_id, changed)
 
     def _may_send(self) -> bool:
-        wished = self.journal.wish(self.run.run_id) is not None
-        return not wished and not self.read_only() and self.rules.tripped() is None
+        if self.now() >= self._expires_at:
+            return False
+        return self.holding.may_send() and self.rules.tripped() is None
 
     def _close_what_was_sent(self) -> bool:
         # First the rules: they decide whether what was not truncated may be sent again.
@@ -299,7 +317,9 @@ class Execution:
         state = run_state(rows, self.run.mode, cancelled=self.cancelled)
         until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
         nothing_sent = not any(row.was_sent for row in rows)
-        error = stop_error(rows) or (_refused(rows) if state == "refused" else None)
+        error = stop_error(rows) or expired_error(rows)
+        if error is None and state == "refused":
+            error = _refused(rows)
         self.journal.set_run(
             self.run.run_id,
             state,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.journal_wishes import silent
 
 PAUSED, CANCELLED, READ_ONLY = "PAUSED", "CANCELLED", "READ_ONLY"
 
@@ -26,7 +28,7 @@ class Holding:
 
         Who goes on after a pause asks `may_begin` first: it may have lasted for hours.
         """
-        run = self.journal.head(self.run_id)
+        run = self._run()
         if run.wish == "cancel" or self.read_only():
             return CANCELLED if run.wish == "cancel" else READ_ONLY
         if run.wish == "pause":
@@ -37,3 +39,17 @@ class Holding:
             self.may_begin()
             self.journal.set_run(self.run_id, "running", self.now())
         return None
+
+    def may_send(self) -> bool:
+        """Whether nobody wishes otherwise: asked before each request, from any thread."""
+        if silent(self.journal.head(self.run_id), self.now()):
+            return False
+        return self.journal.wish(self.run_id) is None and not self.read_only()
+
+    def _run(self) -> RunRow:
+        run = self.journal.head(self.run_id)
+        if run.wish is None and silent(run, self.now()):
+            # The machine stood still, and this thread goes on before the one that beats.
+            self.journal.beat(self.run_id, self.now())
+            return self.journal.head(self.run_id)
+        return run

@@ -33,6 +33,7 @@ from dashboard.purge.journal_tables import (
     refuse_busy,
     targets_of,
 )
+from dashboard.purge.journal_wishes import JournalWishes
 from dashboard.purge.moves import MoveRow, planned_moves
 from dashboard.purge.plan import Plan
 from dashboard.purge.plan_json import decisions
@@ -45,7 +46,7 @@ def open_default(settings: Settings) -> Journal:
     return Journal(settings.state_dir / "journal.sqlite")
 
 
-class Journal(JournalRequests, JournalPolicies, JournalAlerts):
+class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
     """Reads and durable writes; safe between threads and processes of one machine."""
 
     # -- queueing
@@ -219,58 +220,6 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts):
             db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (pack(encode(receipt)), run_id))
             if receipt.get("final"):
                 append(db, run_id, "receipt", {"receipt": receipt}, now)
-
-    def beat(self, run_id: str, now: datetime) -> None:
-        """The worker is alive."""
-        with self.file.write() as db:
-            db.execute("UPDATE runs SET heartbeat_at=? WHERE run_id=?", (format_time(now), run_id))
-
-    # -- operators' wishes
-
-    def set_wish(self, run_id: str, wish: str | None, who: str, now: datetime) -> None:
-        """Ask the worker to pause, cancel, or (None) go on; it acts before its next request."""
-        with self.file.write() as db:
-            db.execute("UPDATE runs SET wish=? WHERE run_id=?", (wish, run_id))
-            append(db, run_id, "wish", {"wish": wish or "resume", "who": who}, now)
-
-    def set_read_only(self, value: bool, who: str, now: datetime) -> None:
-        """Stop every purge at once, or allow them again."""
-        with self.file.write() as db:
-            db.execute(
-                "INSERT INTO switches VALUES ('read_only',?,?,?) ON CONFLICT(name) DO UPDATE "
-                "SET value=excluded.value, who=excluded.who, at=excluded.at",
-                (int(value), who, format_time(now)),
-            )
-            append(db, None, "read-only", {"read_only": value, "who": who}, now)
-
-    def declare(
-        self, rows: Iterable[Mapping[str, str]], *, cluster_id: str, from_where: str, now: datetime
-    ) -> None:
-        """Chain who declared the readers of which topics, when, from where and why.
-
-        `rows` are the store's declarations: one entry for all of them, said once.
-        """
-        declared = list(rows)
-        said = {k: v for k, v in declared[0].items() if k not in ("glob", "declared_by")}
-        body = {
-            **said, "who": declared[0]["declared_by"], "from_where": from_where,
-            "cluster_id": cluster_id, "topics": [row["glob"] for row in declared],
-        }  # fmt: skip
-        with self.file.write() as db:
-            append(db, None, "declared", body, now)
-
-    def claim(self, run: RunRow, now: datetime) -> bool:
-        """Beat in place of a silent worker; False if another caller did so first.
-
-        Whoever gets it starts the one new worker: the next may come only when that is silent too.
-        """
-        before = format_time(run.heartbeat_at) if run.heartbeat_at else None
-        with self.file.write() as db:
-            done = db.execute(
-                "UPDATE runs SET heartbeat_at=? WHERE run_id=? AND heartbeat_at IS ?",
-                (format_time(now), run.run_id, before),
-            )
-            return done.rowcount == 1
 
 
 def _keep(

@@ -31,6 +31,9 @@ class Options:
     stop_at_error_share: float = 0.5
     stop_at_least_answered: int = 20
     stop_on_isr_loss: bool = True
+    unsent_for_ms: int = 3_600_000  # from queueing on; what is not sent by then never is
+    most_silence_ms: int = 600_000  # of the worker; after more a person must resume the run
+    broker_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dashboard import people
 from dashboard.clock import utc_now
-from dashboard.errors import RefusedError, UsageError
+from dashboard.errors import UsageError
 from dashboard.people import Who
 from dashboard.policy_settings import Policy
 from dashboard.purge import approving
@@ -148,17 +148,23 @@ def respawn_stale(
 
 
 def request_pause(settings: Settings, journal: Journal, run_id: str, who: Who) -> None:
-    """Ask an open run to send nothing more for now. RefusedError RUN_CLOSED, ROLE_TOO_LOW."""
+    """Ask an open run to send nothing more for now.
+
+    Raises RefusedError RUN_CLOSED, RUN_CANCELLED, ROLE_TOO_LOW.
+    """
     _wish(settings, journal, run_id, "pause", who)
 
 
 def request_resume(settings: Settings, journal: Journal, run_id: str, who: Who) -> None:
-    """Ask a paused run to go on. Raises RefusedError RUN_CLOSED, ROLE_TOO_LOW."""
+    """Ask a paused run to go on. Raises RefusedError RUN_CLOSED, RUN_CANCELLED, ROLE_TOO_LOW."""
     _wish(settings, journal, run_id, None, who)
 
 
 def request_cancel(settings: Settings, journal: Journal, run_id: str, who: Who) -> None:
-    """Ask an open run to leave out what is not sent. RefusedError RUN_CLOSED, ROLE_TOO_LOW."""
+    """Ask an open run to leave out what is not sent, for good.
+
+    Raises RefusedError RUN_CLOSED, ROLE_TOO_LOW.
+    """
     _wish(settings, journal, run_id, "cancel", who)
 
 
@@ -207,13 +213,6 @@ def _left_to_service(journal: Journal, run: RunRow, awaited: str | None, now: da
 
 def _wish(settings: Settings, journal: Journal, run_id: str, wish: str | None, who: Who) -> None:
     name = people.require(settings, who, "operator", f"{wish or 'resume'} run {run_id}")
-    run = journal.head(run_id)
-    if not run.open:
-        raise RefusedError(
-            f"run {run_id} is {run.state} already",
-            f"See what it did with: lowwater run {run_id}.",
-            code="RUN_CLOSED",
-        )
     journal.set_wish(run_id, wish, name, utc_now())
 
 
@@ -238,6 +237,9 @@ def _options(settings: Settings, timeout: timedelta | None, canary: bool) -> Opt
         stop_at_error_share=purge.stop_at_error_share,
         stop_at_least_answered=purge.stop_at_least_answered,
         stop_on_isr_loss=purge.stop_on_isr_loss,
+        unsent_for_ms=_milliseconds(purge.plan_expires_after),
+        most_silence_ms=_milliseconds(purge.most_silence),
+        broker_timeout_ms=_milliseconds(settings.broker_timeout),
     )
 
 

@@ -84,6 +84,7 @@ UNREACHED = {
     "SETTINGS_MOVED": (_RACE, "tests/unit/test_current_settings.py"),
     "SIGN_IN_EXPIRED": (_PEOPLE, "tests/unit/test_people.py"),
     "SPARK_CONNECTOR_MISSING": (_SPARK, _HERE),
+    "RUN_CANCELLED": ("a run that a worker has yet to close", "tests/unit/purge/test_carrying.py"),
     "SPARK_LOST": (_SPARK, "tests/unit/analytics/test_failures.py"),
     "SPARK_NO_EXECUTORS": (_SPARK, "tests/unit/analytics/test_elsewhere.py"),
     "SPARK_UNAVAILABLE": (_SPARK, "tests/unit/test_watch.py"),

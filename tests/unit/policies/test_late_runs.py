@@ -19,6 +19,7 @@ from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 
 TOPIC = "billing-sum-repartition"
 OPEN_TILL_ONE = policy(REPARTITION + '\nwindows = ["Sun 12:00-13:00"]', "streams")
+OPEN_TILL_HALF = policy(REPARTITION + '\nwindows = ["Sun 12:00-12:30"]', "streams")
 
 
 def queued(room: ServiceRoom) -> ServiceRoom:
@@ -125,17 +126,25 @@ def test_one_that_was_paused_and_resumed_in_time_begins(room: ServiceRoom) -> No
     assert room.live.log_start(TOPIC) == 10
 
 
-def test_one_that_was_paused_is_not_begun_after_its_window(room: ServiceRoom) -> None:
-    refused(room, resumed(room, 61), "OUTSIDE_WINDOW")
+def test_one_that_was_paused_is_not_begun_after_its_window(tmp_path: Path) -> None:
+    made = queued(ServiceRoom(tmp_path, OPEN_TILL_HALF))
+    refused(made, resumed(made, 31), "OUTSIDE_WINDOW")
+    made.journal.close()
 
 
-def test_one_whose_request_may_have_left_is_followed_to_its_end(room: ServiceRoom) -> None:
+@pytest.mark.parametrize("arrived", [True, False])
+def test_one_whose_request_may_have_left_is_read_to_its_end_and_not_sent_again(
+    room: ServiceRoom, arrived: bool
+) -> None:
     run_id = room.runs()[0].run_id
     (row,) = room.journal.partitions(run_id)
     leaving = replace(
         row, state="sent", attempts=1, sent_at=room.clock(), sent_leader_id=1, sent_leader_epoch=1
     )
     room.journal.record(run_id, "intent", [leaving], room.clock())
+    if arrived:
+        room.live.parts[row.key].starts = dict.fromkeys(room.live.parts[row.key].starts, 10)
     off(room)
-    assert taken_over(room, 120).state == "done"
-    assert room.live.log_start(TOPIC) == 10
+    assert taken_over(room, 120).state == ("done" if arrived else "partial")
+    assert room.live.log_start(TOPIC) == (10 if arrived else 0)
+    assert room.live.sent == []

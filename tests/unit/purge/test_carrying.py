@@ -6,16 +6,22 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
-from dashboard.errors import ClusterError
+from dashboard.errors import ClusterError, RefusedError
+from dashboard.model import TopicPartition
 from dashboard.purge import unsent
 from dashboard.purge.carrying import carry_out, held
+from dashboard.purge.journal import Journal
 from dashboard.purge.replica_watch import ReplicaWatch
-from tests.unit.purge.facts_of import NOW
+from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 
 
@@ -70,13 +76,151 @@ def test_a_run_that_was_never_sent_does_not_begin_after_its_plan_expired(room: R
     assert room.journal.verify().ok
 
 
-def test_a_run_that_was_sent_goes_on_after_its_plan_expired(room: Room) -> None:
+def begun(room: Room) -> str:
+    """A run of which one request may have left when its worker died."""
     run_id = room.queue(room.plan())
-    (row,) = room.journal.partitions(run_id)
+    row, *_ = room.journal.partitions(run_id)
     leaving = replace(row, state="sent", attempts=1, sent_at=NOW, sent_leader_id=1)
     room.journal.record(run_id, "intent", [leaving], NOW)
-    room.clock.sleep(3600)
-    assert carry(room, run_id) == "done"
+    return run_id
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_of_a_run_that_was_sent_nothing_more_is_after_it_expired(
+    tmp_path: Path, arrived: bool
+) -> None:
+    room = Room(tmp_path, partitions=2)
+    run_id = begun(room)
+    if arrived:
+        room.live.parts[TopicPartition(TOPIC, 0)].starts = {1: 60, 2: 60, 3: 60}
+    room.clock.sleep(30 * 24 * 3600)  # a journal that was restored a month later
+    assert carry(room, run_id) == "partial"
+    assert room.live.sent == []
+    first, second = room.journal.partitions(run_id)
+    assert (first.state, first.error) == (
+        ("done", None) if arrived else ("not_done", "PLAN_EXPIRED")
+    )
+    assert (second.state, second.error) == ("not_done", "PLAN_EXPIRED")
+    error = room.journal.run(run_id).to_json()["error"]
+    assert error["code"] == "PLAN_EXPIRED"
+    assert f"{2 - arrived} partitions" in error["message"]
+    assert room.journal.verify().ok
+    room.journal.close()
+
+
+def test_what_expires_while_others_are_sent_is_not_sent_any_more(tmp_path: Path) -> None:
+    room = Room(tmp_path, partitions=3)
+    run_id = room.queue(room.plan(), partitions_per_request=1, unsent_for_ms=2000)
+    room.live.on_send = [lambda: room.clock.sleep(1), lambda: room.clock.sleep(1)]
+    assert carry(room, run_id) == "partial"
+    rows = room.journal.partitions(run_id)
+    assert [(r.state, r.error) for r in rows] == [
+        ("done", None), ("done", None), ("not_done", "PLAN_EXPIRED"),
+    ]  # fmt: skip
+    assert len(room.live.sent) == 2
+    room.journal.close()
+
+
+def test_a_pause_does_not_stop_the_time_that_a_run_has(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    room.journal.set_wish(run_id, "pause", "ann", NOW)
+    began = room.clock()
+    assert carry(room, run_id) == "refused"
+    assert room.clock() - began == timedelta(hours=1)
+    assert room.journal.head(run_id).error["code"] == "PLAN_EXPIRED"  # type: ignore[index]
+    assert room.live.sent == []
+
+
+def test_after_long_silence_a_person_resumes(room: Room, tmp_path: Path) -> None:
+    run_id, slept = begun(room), []
+    room.clock.sleep(601)
+
+    def sleep(seconds: float) -> None:
+        run = room.journal.head(run_id)
+        slept.append((run.state, run.error and run.error["code"], len(room.live.sent)))
+        room.clock.sleep(seconds)
+        if len(slept) == 100:
+            room.journal.set_wish(run_id, None, "ann", room.clock())
+
+    with held(room.journal, tmp_path, run_id, room.clock):
+        run = carry_out(
+            room.live, room.journal, run_id, now=room.clock, sleep=sleep, read_only=lambda: None
+        )
+    assert set(slept[:100]) == {("paused", "WORKER_SILENT", 0)}
+    assert (run.state, run.error) == ("done", None)
+    assert room.journal.verify().ok
+
+
+def test_silence_is_told_by_whoever_takes_the_run_up_first(room: Room) -> None:
+    run_id = begun(room)
+    at = room.clock() + timedelta(minutes=11)
+    assert room.journal.claim(room.journal.head(run_id), at)
+    run = room.journal.head(run_id)
+    assert (run.state, run.wish, run.heartbeat_at) == ("paused", "pause", at)
+    assert run.error is not None
+    assert run.error["code"] == "WORKER_SILENT"
+    assert f"lowwater run {run_id} --resume" in run.error["next"]
+    assert room.journal.entries()[-1].body == {"state": "paused", "error": run.error}
+
+
+def test_a_worker_whose_machine_stood_still_sends_nothing_before_it_beats(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    execution, states = room.execution(run_id), []
+    look = execution._look
+
+    def frozen(*given: Any) -> Any:
+        found = look(*given)
+        if not states:
+            room.clock.sleep(601)
+        return found
+
+    def sleep(seconds: float) -> None:
+        states.append((room.journal.head(run_id).state, len(room.live.sent)))
+        room.clock.sleep(seconds)
+        room.journal.set_wish(run_id, "cancel", "ann", room.clock())
+
+    execution._look = frozen  # type: ignore[method-assign]
+    execution.sleep = sleep
+    assert execution.execute() == "cancelled"
+    assert states[-1] == ("paused", 0)
+
+
+@pytest.mark.parametrize("wish", ["pause", None])
+def test_a_cancel_is_final(room: Room, wish: str | None) -> None:
+    run_id = room.queue(room.plan())
+    room.journal.set_wish(run_id, "cancel", "ann", NOW)
+    with pytest.raises(RefusedError) as refused:
+        room.journal.set_wish(run_id, wish, "bob", NOW)
+    assert refused.value.code == "RUN_CANCELLED"
+    room.journal.set_wish(run_id, "cancel", "bob", NOW)
+    assert carry(room, run_id) == "cancelled"
+    assert room.live.sent == []
+    with pytest.raises(RefusedError) as late:
+        room.journal.set_wish(run_id, wish, "bob", NOW)
+    assert late.value.code == "RUN_CLOSED"
+
+
+def test_of_a_cancel_and_many_who_resume_the_cancel_stays(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    room.journal.set_wish(run_id, "pause", "ann", NOW)
+    path, outcomes = room.journal.file.path, []
+
+    def wish(wanted: str | None) -> None:
+        own = Journal(path)
+        with suppress(RefusedError):
+            own.set_wish(run_id, wanted, "ann", NOW)
+            outcomes.append(wanted)
+        own.close()
+
+    threads = [Thread(target=wish, args=(w,)) for w in [None, "pause", "cancel", None, "pause"] * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert "cancel" in outcomes
+    assert room.journal.wish(run_id) == "cancel"
+    said = [e.body["wish"] for e in room.journal.entries() if e.kind == "wish"]
+    assert set(said[said.index("cancel") :]) == {"cancel"}
 
 
 @pytest.mark.parametrize("where", ["settings", "journal"])

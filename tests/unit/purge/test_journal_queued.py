@@ -30,6 +30,7 @@ def run_id(journal: Journal) -> str:
     waiver = Waiver("dead", "gone", "ann", NOW, move=True)
     made, _ = insert(journal, plan_of(found, targets, waivers=[waiver]))
     journal.set_run(made, "running", NOW)
+    journal.set_wish(made, "pause", "ann", NOW)
     rows = [replace(r, state="done", low_watermark=40) for r in journal.partitions(made)]
     journal.record(made, "read", rows, NOW)
     journal.record_moves(made, "moves-read", [replace(m, state="moved") for m in
@@ -37,7 +38,6 @@ def run_id(journal: Journal) -> str:
     journal.set_run(made, "done", NOW)
     journal.write_baseline(made, {"replicas": []}, NOW)
     journal.write_receipt(made, {"final": True}, NOW)
-    journal.set_wish(made, "pause", "ann", NOW)
     journal.beat(made, NOW)
     assert [len(journal.partitions(made)), len(journal.moves(made))] == [2, 1]
     assert journal.verify().problems == ()
