@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cli import context, files, output, runs_archive
+from dashboard.cli import context, files, output, runs_archive, runs_restored
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import JournalError, UsageError
 
@@ -27,7 +27,8 @@ def add_parser(verbs: Verbs) -> None:
         "--export writes who purged what, when, from where and by which plan: .json holds\n"
         "everything with the chain, .csv one line per partition.\n"
         "--archive moves what is older than --older-than into another folder, and verifies there\n"
-        "too: LOWWATER_STATE_DIR=FOLDER lowwater runs --verify --as-archive.",
+        "too: LOWWATER_STATE_DIR=FOLDER lowwater runs --verify --as-archive.\n"
+        "--accept-restored goes on with a journal that was restored from a backup.",
         examples=(
             "lowwater runs",
             "lowwater runs --verify --json",
@@ -43,6 +44,7 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--export", metavar="FILE", help="write the journal to FILE.json or .csv")
     runs_archive.add_flags(parser)
+    runs_restored.add_flag(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     """
     from dashboard.purge import calibration
 
+    if args.accept_restored is not None:
+        return runs_restored.run(args)
     if args.archive:
         return runs_archive.run(args)
     if args.older_than:
@@ -67,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         rows = [r for r in journal.runs() if args.cluster in (None, r.cluster_id, r.cluster_name)]
         found = [_row(journal.run(row.run_id)) for row in rows]
         verification = journal.verify(as_archive=args.as_archive) if args.verify else None
+        lost = journal.file.rolled_back()
         if args.export:
             files.write_text(args.export, _exported(journal, args, rows))
     value: dict[str, Any] = {"runs": found, "calibration": calibration.to_json(rows)}
@@ -78,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
         value["verification"] = verification.to_json()
         text += f"\n{_verified(verification)}" * verification.ok
     if verification is not None and not verification.ok:
-        error = _broken(verification.problems)
+        alone = lost is not None and verification.problems == (lost.message,)
+        error = lost if lost is not None and alone else _broken(verification.problems)
         output.emit({**value, **error.to_json()}, text, as_json=args.json)
         if not args.json:
             output.emit_error(error, as_json=False)

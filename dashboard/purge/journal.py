@@ -24,7 +24,6 @@ from dashboard.purge.journal_rows import (
     OPEN_RUN_STATES,
     Options,
     PartitionRow,
-    RunRow,
 )
 from dashboard.purge.journal_tables import (
     put,

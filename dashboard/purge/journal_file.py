@@ -7,13 +7,14 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.errors import JournalError
+from dashboard.purge.journal_head import NOTHING, Head, HeadFile
 from dashboard.purge.journal_pack import pack, readable, unpack
 from dashboard.purge.journal_rows import Entry
 from dashboard.purge.journal_schema import prepare
@@ -26,6 +27,7 @@ class JournalFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._head_file = HeadFile(path)
         self._lock = threading.RLock()
         with self._wrapped():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -46,7 +48,32 @@ class JournalFile:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that holds the write lock from its start; JournalError when it fails."""
+        """A transaction that holds the write lock from its start; JournalError when it fails.
+
+        JOURNAL_ROLLED_BACK before anything is written where links are gone that were there.
+        """
+        with self._transaction() as db:
+            kept = self._head_file.read()
+            if (error := self._lost_since(kept)) is not None:
+                raise error
+            yield db
+            head = self.head()
+        if head != kept:
+            # Committed is committed: behind, the file beside it is caught up by the next write.
+            with suppress(OSError, JournalError):
+                self._head_file.advance(head)
+
+    @contextmanager
+    def accepting(self) -> Iterator[sqlite3.Connection]:
+        """The same for a person's word that a journal which was rolled back is to go on."""
+        with self._transaction() as db:
+            yield db
+            head = self.head()
+        with self._wrapped():
+            self._head_file.replace(head)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._wrapped():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -56,6 +83,40 @@ class JournalFile:
                     self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+
+    def head(self) -> Head:
+        """The newest link in the file itself."""
+        newest = self.rows("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1")
+        return Head(newest[0]["seq"], newest[0]["hash"]) if newest else NOTHING
+
+    def kept_head(self) -> Head:
+        """The newest link as it is kept beside the file. Raises JournalError."""
+        with self._wrapped():
+            return self._head_file.read()
+
+    def rolled_back(self) -> JournalError | None:
+        """That the file has lost links which were there, and what to do; None: it has not."""
+        try:
+            return self._lost_since(self.kept_head())
+        except JournalError as error:
+            return error
+
+    def _lost_since(self, kept: Head) -> JournalError | None:
+        if kept == NOTHING:  # a journal of an earlier version, or a new one
+            return None
+        newest = self.head()
+        first = self.rows("SELECT min(seq) AS seq FROM entries")[0]["seq"]
+        if kept.seq > newest.seq:
+            return _rolled_back(
+                self.path, newest, f"ends with entry {newest.seq}, but entry {kept.seq} was written"
+            )
+        found = self.rows("SELECT hash FROM entries WHERE seq=?", kept.seq)
+        archived = first is not None and kept.seq < first
+        if archived or [row["hash"] for row in found] == [kept.hash]:
+            return None
+        return _rolled_back(
+            self.path, newest, f"has another entry {kept.seq} than the one that was written"
+        )
 
     def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """All rows of one query; its values by position, or one mapping by name."""
@@ -111,6 +172,16 @@ class JournalFile:
                 f"the purge journal {self.path} cannot be written or read: {error}",
                 "Free disk space or correct its rights; nothing is sent without a journal.",
             ) from error
+
+
+def _rolled_back(path: Path, newest: Head, what: str) -> JournalError:
+    return JournalError(
+        f"the purge journal {path} {what}: it was rolled back, as by a backup that was restored, "
+        "and what was asked and sent since is missing",
+        f"Put the newer file back. If there is none: lowwater runs --accept-restored {newest.seq} "
+        "cancels what is open in this one, and stops every purge until an approver allows them.",
+        code="JOURNAL_ROLLED_BACK",
+    )
 
 
 def append(

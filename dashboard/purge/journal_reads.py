@@ -198,6 +198,8 @@ class JournalReads:
         What was changed behind its back in links folded before, and in what those of them that
         queued a run froze, is not seen: begin anew for that.
         """
+        # Before the moment that is read: what is kept beside the file never leads it.
+        lost = None if as_archive else self.file.rolled_back()
         self._fold(chain)
         with self.file.reading():  # runs and links of one moment, or one contradicts the other
             folded = chain if self._begins_with(chain) else Chain()
@@ -210,7 +212,8 @@ class JournalReads:
                 wrong += folded.unexplained_start()
                 wrong += folded.wrong_switches(self.file.rows("SELECT * FROM policy_switches"))
                 wrong += folded.wrong_read_only(self.file.rows(_READ_ONLY))
-        found = Verification(folded.entries, (*folded.problems, *wrong, *cut), folded.first)
+        problems = (*folded.problems, *wrong, *cut, *([lost.message] if lost else []))
+        found = Verification(folded.entries, problems, folded.first)
         return (chain if cut else folded), found
 
     def _fold(self, chain: Chain) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 _CLASS = "the name of its class: every error of it has one of its own"
 _RACE = "a race: the cluster, a group or another process changed meanwhile"
 _BROKER = "what a live broker, or none, answers"
+_BACKUP = "a backup that was restored"
 _DISK = "a disk that is full, or rights that root has"
 _DEMO = "a process of the demo that fails"
 _SPARK = "what Spark or its cluster cannot do"
@@ -39,6 +40,8 @@ UNREACHED = {
     "JAVA_BROKEN": ("a Java that does not run", "tests/unit/test_java.py"),
     "JAVA_TOO_OLD": ("a Java of another version", "tests/unit/test_java.py"),
     "KAFKA_JARS_UNAVAILABLE": ("no way to Maven Central", "tests/unit/demo/test_jars.py"),
+    "JOURNAL_NOT_ROLLED_BACK": (_BACKUP, "tests/unit/purge/test_journal_head.py"),
+    "JOURNAL_ROLLED_BACK": (_BACKUP, "tests/unit/cli/test_runs_restored.py"),
     "LEADER_LOST": (_RACE, "tests/unit/purge/test_journal_policies.py"),
     "LOG_DIR_OFFLINE": (_BROKER, "tests/unit/triage/test_answer.py"),
     "LOG_DIRS_UNKNOWN": (_BROKER, "tests/unit/orphans/test_sweep_places.py"),

@@ -76,7 +76,7 @@ def test_what_was_moved_is_told(run_id: str, capsys: pytest.CaptureFixture[str])
 def test_a_run_that_is_open_is_named(run_id: str, capsys: pytest.CaptureFixture[str]) -> None:
     journal = open_default(load())
     journal.file.rows("UPDATE runs SET state='running', closed_at=NULL")
-    with journal.file.write() as db:
+    with journal.file.accepting() as db:
         db.execute("DELETE FROM entries WHERE seq=2")
     journal.file.rows("UPDATE runs SET state='queued'")
     journal.close()

@@ -147,7 +147,7 @@ def test_what_a_link_of_an_earlier_version_does_not_tell_is_not_compared(
     journal: Journal, run_id: str
 ) -> None:
     told = {"state": "done", "plan_sha256": journal.head(run_id).plan_sha256, "who": "ann"}
-    with journal.file.write() as db:
+    with journal.file.accepting() as db:
         db.execute("DELETE FROM entries")
         db.execute("DELETE FROM run_moves")
         append(db, run_id, "queued", told, NOW)
@@ -159,7 +159,7 @@ def test_what_a_link_of_an_earlier_version_does_not_tell_is_not_compared(
 
 def test_a_link_of_other_shapes_is_a_problem_and_no_crash(journal: Journal, run_id: str) -> None:
     told = {"state": "done", "plan_sha256": journal.head(run_id).plan_sha256, "partitions": [5]}
-    with journal.file.write() as db:
+    with journal.file.accepting() as db:
         db.execute("DELETE FROM entries")
         append(db, run_id, "queued", told, NOW)
     assert journal.verify().problems == (f"what run {run_id} was queued with cannot be read",)

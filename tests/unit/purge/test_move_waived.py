@@ -292,7 +292,7 @@ def test_a_run_that_an_older_version_queued_is_still_carried_out(tmp_path: Path)
     run_id = room.queue(room.plan())
     old = {"timeout_ms": 10_000, "partitions_per_request": 2, "requests_in_flight": 1,
            "watch_for_ms": 0, "canary": False}  # fmt: skip
-    with room.journal.file.write() as db:
+    with room.journal.file.accepting() as db:
         db.execute("DROP TABLE run_moves")
         db.execute("UPDATE runs SET options=?", (json.dumps(old),))
         (queued,) = room.journal.entries()

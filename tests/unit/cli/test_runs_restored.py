@@ -1,0 +1,54 @@
+"""`lowwater runs` of a journal that was rolled back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dashboard.cli.main import main
+from dashboard.clock import utc_now
+from dashboard.purge.journal import open_default
+from dashboard.settings import load
+from tests.unit.purge.test_journal_head import backup
+
+
+@pytest.fixture
+def restored(alone: Path) -> None:
+    """Its newest entry of two is missing."""
+    journal = open_default(load())
+    journal.set_read_only(True, "ann", utc_now())
+    path = journal.file.path
+    old = backup(path, alone / "old.sqlite")
+    journal.set_read_only(False, "ann", utc_now())
+    journal.close()
+    shutil.copy(old, path)
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, object]]:
+    capsys.readouterr()
+    code = main([*words, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("restored")
+def test_it_is_told_and_accepted_by_its_newest_entry_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, value = said(capsys, "runs", "--verify")
+    assert code == 70
+    assert value["error"]["code"] == "JOURNAL_ROLLED_BACK"  # type: ignore[index]
+    assert "--accept-restored 1" in value["error"]["next"]  # type: ignore[index]
+    code, value = said(capsys, "runs", "--accept-restored", "2")
+    assert (code, value["error"]["code"]) == (1, "JOURNAL_NOT_ROLLED_BACK")  # type: ignore[index]
+    code, value = said(capsys, "runs", "--accept-restored", "1")
+    assert (code, value) == (0, {"accepted": {"through_entry": 1, "cancelled": []}})
+    assert said(capsys, "runs", "--verify")[0] == 0
+
+
+@pytest.mark.usefixtures("restored")
+def test_it_goes_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    code, value = said(capsys, "runs", "--accept-restored", "1", "--verify")
+    assert (code, value["error"]["code"]) == (1, "USAGE")  # type: ignore[index]

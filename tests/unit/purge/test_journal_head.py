@@ -1,0 +1,358 @@
+"""A journal that was rolled back is named, whatever moment its writers were killed at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import JournalError, UsageError
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_archive import archive
+from dashboard.purge.journal_head import NOTHING, Head, HeadFile
+from dashboard.purge.journal_restored import accept
+from tests.unit.purge.facts_of import NOW
+from tests.unit.purge.room import Room
+from tests.unit.purge.test_journal import free_plan, insert
+
+CODE = "JOURNAL_ROLLED_BACK"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "journal.sqlite"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    made = Journal(path)
+    yield made
+    made.close()
+
+
+def tell(journal: Journal, times: int = 1) -> None:
+    for n in range(times):
+        journal.set_read_only(n % 2 == 1, "ann", NOW)
+
+
+def backup(path: Path, to: Path) -> Path:
+    source, copy = sqlite3.connect(path), sqlite3.connect(to)
+    source.backup(copy)
+    source.close()
+    copy.close()
+    return to
+
+
+def restore(backed_up: Path, path: Path) -> None:
+    """As an administrator does: the file alone, and what SQLite keeps beside it away."""
+    shutil.copy(backed_up, path)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def refused(journal: Journal) -> JournalError:
+    with pytest.raises(JournalError) as error:
+        journal.set_read_only(False, "eve", NOW)
+    assert error.value.code == CODE
+    return error.value
+
+
+def kept(path: Path) -> Head:
+    return HeadFile(path).read()
+
+
+def killed(work: Callable[[], object]) -> None:
+    """Do it in a process that ends by SIGKILL at the latest when it is done."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def die(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_head_beside_the_file_follows_each_link(journal: Journal, path: Path) -> None:
+    assert kept(path) == NOTHING
+    for seq in (1, 2, 3):
+        tell(journal)
+        assert kept(path) == journal.file.head()
+        assert kept(path).seq == seq
+
+
+def test_a_restored_backup_is_named_and_nothing_is_written_to_it(
+    path: Path, tmp_path: Path
+) -> None:
+    first = Journal(path)
+    run_id, _ = insert(first, free_plan())
+    old = backup(path, tmp_path / "backup.sqlite")
+    first.set_wish(run_id, "cancel", "ann", NOW)
+    first.close()
+    restore(old, path)
+    journal = Journal(path)
+    assert journal.wish(run_id) is None, "it forgot the cancel"
+    error = refused(journal)
+    assert "ends with entry 1, but entry 2 was written" in error.message
+    assert "lowwater runs --accept-restored 1" in error.next_step
+    assert journal.verify().problems == (error.message,)
+    for write in (
+        lambda: journal.beat(run_id, NOW),  # without a heartbeat no worker works
+        lambda: journal.claim(journal.head(run_id), NOW),
+        lambda: journal.set_wish(run_id, None, "eve", NOW),
+        lambda: insert(journal, free_plan(created_by="bob"), "another"),
+    ):
+        with pytest.raises(JournalError, match="rolled back"):
+            write()
+    assert len(journal.entries()) == 1
+    journal.close()
+
+
+def test_a_file_that_is_restored_under_an_open_journal_is_named(
+    journal: Journal, path: Path, tmp_path: Path
+) -> None:
+    tell(journal, 2)
+    old = backup(path, tmp_path / "backup.sqlite")
+    tell(journal, 2)
+    backup(old, path)  # into the same file, as sqlite3's .restore does
+    refused(journal)
+
+
+def test_a_chain_that_went_on_without_its_head_is_named_too(
+    journal: Journal, path: Path, tmp_path: Path
+) -> None:
+    tell(journal, 2)
+    old = backup(path, tmp_path / "backup.sqlite")
+    tell(journal, 1)
+    restored = Journal(old)
+    for _ in range(3):  # by a version that knows no head, elsewhere
+        restored.set_read_only(True, "eve", NOW + timedelta(seconds=1))
+    restored.close()
+    backup(old, path)
+    assert "has another entry 3" in refused(journal).message
+    assert "has another entry 3" in journal.verify().problems[0]
+
+
+def test_a_journal_that_is_gone_is_no_new_one(path: Path) -> None:
+    first = Journal(path)
+    tell(first, 3)
+    first.close()
+    path.unlink()
+    journal = Journal(path)
+    assert "ends with entry 0, but entry 3" in refused(journal).message
+    journal.close()
+
+
+def test_a_journal_of_an_earlier_version_gets_its_head_with_the_next_write(
+    journal: Journal, path: Path
+) -> None:
+    tell(journal, 2)
+    HeadFile(path).path.unlink()
+    assert journal.verify().ok
+    run = insert(journal, free_plan())[0]
+    journal.beat(run, NOW)
+    assert kept(path) == journal.file.head()
+
+
+def test_an_archived_link_is_no_lost_one(path: Path, tmp_path: Path) -> None:
+    journal = Journal(path)
+    run_id, _ = insert(journal, free_plan())
+    journal.set_run(run_id, "running", NOW)
+    journal.set_run(run_id, "refused", NOW)
+    behind = kept(path)
+    tell(journal)
+    day = timedelta(days=1)
+    archive(
+        journal, tmp_path / "a", before=NOW + day, who="ann", from_where="here", now=NOW + 2 * day
+    )
+    assert journal.first_entry() > behind.seq
+    HeadFile(path).replace(behind)  # a process that died right after its commit, before the others
+    assert journal.verify().ok
+    tell(journal)
+    assert kept(path) == journal.file.head()
+    journal.close()
+
+
+@pytest.mark.parametrize("moment", ["before-the-head", "half-a-head", "made-and-empty"])
+def test_killed_between_commit_and_head_the_journal_goes_on(
+    path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> None:
+        journal = Journal(path)
+        if moment != "made-and-empty":
+            tell(journal, 3)
+        if moment == "before-the-head":
+            monkeypatch.setattr(HeadFile, "advance", die)
+        else:
+            write = os.pwrite
+
+            def torn(file: int, data: bytes, offset: int) -> int:
+                if moment == "half-a-head":
+                    write(file, data[: len(data) // 3], offset)
+                die()
+                return 0
+
+            monkeypatch.setattr(os, "pwrite", torn)
+        tell(journal)
+
+    killed(work)
+    journal = Journal(path)
+    written = 1 if moment == "made-and-empty" else 4
+    assert journal.newest_entry() == written, "it was committed"
+    assert kept(path).seq == written - 1
+    assert journal.verify().ok
+    tell(journal)
+    assert kept(path) == journal.file.head() == Head(written + 1, journal.entries()[-1].hash)
+    journal.close()
+
+
+def test_of_processes_that_are_killed_while_they_append_none_bricks_it(path: Path) -> None:
+    Journal(path).close()
+
+    def append_for_ever() -> None:
+        journal = Journal(path)
+        while True:
+            tell(journal)
+
+    seen = 0
+    for round_ in range(6):
+        children = []
+        for _ in range(3):
+            if (child := os.fork()) == 0:
+                try:
+                    append_for_ever()
+                finally:
+                    os._exit(1)
+            children.append(child)
+        time.sleep(0.15 + 0.02 * round_)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+        for child in children:
+            os.waitpid(child, 0)
+        journal = Journal(path)
+        assert 0 <= journal.newest_entry() - kept(path).seq <= 3
+        tell(journal)
+        assert kept(path) == journal.file.head()
+        assert journal.verify().ok
+        assert journal.newest_entry() > seen
+        seen = journal.newest_entry()
+        journal.close()
+
+
+def test_an_older_head_never_takes_the_place_of_a_newer_one(path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+    head = HeadFile(path)
+    head.advance(Head(5, "e" * 64))
+    head.advance(Head(4, "d" * 64))
+    assert head.read() == Head(5, "e" * 64)
+
+
+def test_a_full_disk_beside_the_journal_costs_only_the_lead(
+    journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(journal, 2)
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as fault:
+        fault.setattr(os, "pwrite", full)
+        tell(journal)  # committed: it must not be called failed
+    assert (journal.newest_entry(), kept(path).seq) == (3, 2)
+    tell(journal)
+    assert kept(path).seq == 4
+
+
+def test_a_head_that_something_else_changed_is_named(journal: Journal, path: Path) -> None:
+    tell(journal, 2)
+    HeadFile(path).path.write_text("9 nine\n" * 40)
+    assert "cannot be read" in refused(journal).message
+    assert "cannot be read" in journal.verify().problems[0]
+    accept(journal, 2, who="ann", from_where="here", now=NOW)
+    tell(journal)
+    assert journal.verify().ok
+
+
+@pytest.fixture
+def restored(tmp_path: Path) -> Iterator[Room]:
+    """A run that was begun and then cancelled, in a journal that was restored since."""
+    room = Room(tmp_path / "state")
+    room.run_id = room.queue(room.plan())  # type: ignore[attr-defined]
+    old = backup(room.journal.file.path, tmp_path / "backup.sqlite")
+    room.journal.set_wish(room.run_id, "cancel", "ann", NOW)  # type: ignore[attr-defined]
+    room.journal.close()
+    restore(old, room.journal.file.path)
+    room.journal = Journal(room.journal.file.path)
+    yield room
+    room.journal.close()
+
+
+def test_whoever_accepts_it_is_chained_and_nothing_of_it_is_sent(restored: Room) -> None:
+    journal, run_id = restored.journal, restored.run_id  # type: ignore[attr-defined]
+    lost = journal.file.rolled_back()
+    assert lost is not None
+    assert accept(journal, 1, who="ann", from_where="here", now=NOW) == [run_id]
+    link = next(e for e in journal.entries() if e.kind == "restored")
+    assert link.body == {"who": "ann", "from_where": "here", "through_seq": 1, "lost": lost.message}
+    assert journal.verify().ok
+    assert journal.read_only(), "a stop since the backup is forgotten"
+    journal.set_read_only(False, "ann", NOW)
+    assert restored.execution(run_id).execute() == "cancelled"
+    assert restored.live.sent == []
+
+
+@pytest.mark.parametrize("newest", [0, 2])
+def test_another_entry_is_not_accepted(restored: Room, newest: int) -> None:
+    with pytest.raises(UsageError) as error:
+        accept(restored.journal, newest, who="ann", from_where="here", now=NOW)
+    assert error.value.code == "JOURNAL_NOT_ROLLED_BACK"
+    refused(restored.journal)
+
+
+def test_a_journal_that_was_not_rolled_back_is_not_accepted(journal: Journal) -> None:
+    tell(journal, 2)
+    with pytest.raises(UsageError) as error:
+        accept(journal, 2, who="ann", from_where="here", now=NOW)
+    assert error.value.code == "JOURNAL_NOT_ROLLED_BACK"
+    assert journal.newest_entry() == 2
+
+
+def test_a_broken_journal_is_not_accepted(restored: Room) -> None:
+    restored.journal.file.rows("UPDATE runs SET who='eve'")
+    with pytest.raises(JournalError) as error:
+        accept(restored.journal, 1, who="ann", from_where="here", now=NOW)
+    assert error.value.code == "JOURNAL_BROKEN"
+
+
+@pytest.mark.parametrize("step", ["unlink", "pwrite", "replace"])
+def test_killed_while_it_is_accepted_it_is_accepted_again(
+    restored: Room, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = restored.journal.file.path
+
+    def work() -> None:
+        where: object = os if step == "pwrite" else Path
+        monkeypatch.setattr(where, step, die)
+        accept(Journal(path), 1, who="ann", from_where="here", now=NOW)
+
+    killed(work)
+    again = Journal(path)
+    newest = again.newest_entry()
+    assert newest > 1, "its links were committed"
+    if again.file.rolled_back():  # one that was rolled back further than these links reach
+        accept(again, newest, who="ann", from_where="here", now=NOW)
+    tell(again)
+    assert again.verify().ok
+    assert kept(path) == again.file.head()
+    again.close()
