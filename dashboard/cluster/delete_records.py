@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import UNSUPPORTED_VERSION, error_name
 from dashboard.cluster.messages import DeleteRecordsRequest
 from dashboard.cluster.wire import Wire
-from dashboard.errors import UsageError
+from dashboard.errors import ClusterError, UsageError
 from dashboard.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
 
 LEADER_ONLY_SINCE = 3
@@ -24,13 +24,16 @@ def delete_records(
     *,
     timeout_ms: int,
     leader_only: bool = False,
+    may_leave: Callable[[], bool] = lambda: True,
 ) -> DeleteRecordsResult:
     """Delete all records below each target (exclusive) on their leader (KIP-107).
 
     The version is the leader's highest. `leader_only` on a leader without v3 sends nothing and
     says UNSUPPORTED_VERSION for each partition. Sent once, on its own connection, and never
-    repeated. Raises UsageError for a negative target; BrokerError BROKER_UNREACHABLE when
-    nothing was sent, ANSWER_LOST when the leader may have truncated: then it must be read.
+    repeated. `may_leave` is asked once the connection stands, since connecting, TLS and signing in
+    may take as long as a broker is waited for. Raises UsageError for a negative target; BrokerError
+    BROKER_UNREACHABLE or NOT_SENT (it may not leave) when nothing was sent, ANSWER_LOST when the
+    leader may have truncated: then it must be read.
     """
     _refuse_negative(targets)
     sent_version: list[int] = []
@@ -40,7 +43,15 @@ def delete_records(
         sent_version.append(version)
         if leader_only and version < LEADER_ONLY_SINCE:
             return None
-        return wire.ask(lambda _: _request(version, targets, timeout_ms, leader_only), deadline)
+        request = _request(version, targets, timeout_ms, leader_only)
+        if not may_leave():
+            raise ClusterError(
+                "the request was not sent: by the time the connection stood it was called off",
+                "Nothing: what it stands for is looked at again.",
+                code="NOT_SENT",
+                retriable=True,
+            )
+        return wire.ask(lambda _: request, deadline)
 
     # The leader waits up to timeout_ms for its followers, then still has to answer.
     patience = timeout_ms / 1000 + connection.timeout_seconds

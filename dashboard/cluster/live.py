@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -205,11 +205,13 @@ class LiveCluster:
         *,
         timeout_ms: int,
         leader_only: bool = False,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult:
         """One DeleteRecords request to one leader; see `delete_records.delete_records`."""
         return delete_records(
-            self._connection, leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
-        )
+            self._connection, leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only,
+            may_leave=may_leave,
+        )  # fmt: skip
 
     def commit_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int]

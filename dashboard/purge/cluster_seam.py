@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -66,6 +66,7 @@ class Cluster(Protocol):
         *,
         timeout_ms: int,
         leader_only: bool = False,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult: ...
     def commit_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int]

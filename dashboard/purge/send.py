@@ -19,7 +19,7 @@ from dashboard.purge.states import answered, unanswered
 # What was looked at longer ago is looked at again before it is sent. A look that itself takes long
 # (8 s for 65,000 groups) counts from its beginning, and so needs more, within bounds.
 _FRESH_FOR, _MOST_FRESH_FOR = timedelta(seconds=5), timedelta(seconds=30)
-_NOT_SENT = "BROKER_UNREACHABLE"
+_UNREACHABLE, _CALLED_OFF = "BROKER_UNREACHABLE", "NOT_SENT"
 OUTDATED = "LAST_LOOK_OUTDATED"
 
 Batch = list[PartitionRow]
@@ -133,20 +133,27 @@ class Sender:
         if not self._goes_on(until):
             self.journal.record(self.run.run_id, "not-sent", batch, self.now())
             return
-        self._asked = True
         leaves_at = self.now()
+
+        def may_leave() -> bool:
+            """Asked anew once the connection stands: TLS and signing in may have taken long."""
+            nonlocal leaves_at
+            leaves_at = self.now()
+            return self._goes_on(until)
+
         try:
             result = self.live.delete_records(
                 leader_id,
                 {row.key: row.target_offset for row in intended},
                 timeout_ms=self._timeout_ms(),
                 leader_only=self.run.mode == "leader-only",
+                may_leave=may_leave,
             )
         except BrokerError as error:
             self._no_answer(batch, intended, error)
             return
         with self._lock:
-            self._sent += 1
+            self._sent, self._asked = self._sent + 1, True
         self._answer(intended, result, (self.now() - leaves_at).total_seconds())
 
     def _timeout_ms(self) -> int:
@@ -154,7 +161,11 @@ class Sender:
         return 0 if self.run.mode == "leader-only-verified" else self.run.options.timeout_ms
 
     def _no_answer(self, batch: Batch, intended: Batch, error: BrokerError) -> None:
-        if error.code == _NOT_SENT:
+        if error.code == _CALLED_OFF:
+            self.journal.record(self.run.run_id, "not-sent", batch, self.now(), code=error.code)
+            return
+        self._asked = True
+        if error.code == _UNREACHABLE:
             rows = [replace(row, error=error.code, message=error.message) for row in batch]
         else:
             rows = [unanswered(row, error.code) for row in intended]

@@ -59,6 +59,7 @@ UNREACHED = {
     "NOT_DONE": (_CLASS, None),
     "NOT_IN_TIME": ("what a disk holds", "tests/unit/cli/test_triage.py"),
     "NOT_SIGNED_IN": (_PEOPLE, "tests/unit/test_people.py"),
+    "NOT_SENT": (_RACE, "tests/unit/cluster/test_delete_records.py"),
     "NO_FREE_PORTS": ("a machine without a free port", _HERE),
     "NO_TOPIC": ("the command line asks for --topic first", _HERE),
     "OIDC_SECRETS_INVALID": (_PEOPLE, "tests/unit/test_people_secrets.py"),

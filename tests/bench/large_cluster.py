@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002  (the seam's arguments, of which a stand-in needs few)
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from dashboard.model import (
@@ -128,6 +128,7 @@ class LargeCluster:
         *,
         timeout_ms: int,
         leader_only: bool = False,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult:
         raise NotImplementedError
 

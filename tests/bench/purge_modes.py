@@ -125,12 +125,14 @@ class _StopsAFollower(LiveCluster):
         *,
         timeout_ms: int,
         leader_only: bool = False,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult:
         if self._stop:
             self._lab.brokers.suspend(self._stop.pop())
         return super().delete_records(
-            leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
-        )
+            leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only,
+            may_leave=may_leave,
+        )  # fmt: skip
 
 
 def _follower(place: PartitionState) -> int:

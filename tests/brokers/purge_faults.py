@@ -111,13 +111,15 @@ class Faulty(LiveCluster):
         *,
         timeout_ms: int,
         leader_only: bool = False,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult:
         if self._before:
             self._before.pop()()
         try:
             result = super().delete_records(
-                leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
-            )
+                leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only,
+                may_leave=may_leave,
+            )  # fmt: skip
         finally:
             self._connection.timeout_seconds = TIMEOUT.total_seconds()
         if self._after:

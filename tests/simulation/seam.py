@@ -4,7 +4,7 @@ answered late, or carried out by a broker that woke up or leads no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dashboard.errors import BrokerError, UsageError
@@ -62,6 +62,7 @@ class ModelCluster(ModelReads):
         *,
         timeout_ms: int,
         leader_only: bool = False,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult:
         if any(target < 0 for target in targets.values()):
             raise UsageError("below 0", "never", code="TARGET_NEGATIVE")
@@ -70,6 +71,8 @@ class ModelCluster(ModelReads):
             raise BrokerError(leader_id, "refused", "wait", code="BROKER_UNREACHABLE")
         if leader_only and leader_id not in self.leader_only_brokers:
             return _all(leader_id, targets, 35)
+        if not may_leave():
+            raise BrokerError(leader_id, "called off", "look again", code="NOT_SENT")
         sent = [self._sent(key, target) for key, target in sorted(targets.items())]
         self.sent += sent
         result = self._carried(leader_id, sent, timeout_ms / 1000, leader_only=leader_only)

@@ -164,3 +164,17 @@ def test_a_partition_missing_from_the_answer_is_unknown_not_done(broker: FakeBro
     with open_live(broker) as live:
         result = live.delete_records(1, {P0: 10}, timeout_ms=100)
     assert result.partition_results[0].error == "UNKNOWN_SERVER_ERROR"
+
+
+def test_what_may_not_leave_once_the_connection_stands_does_not(broker: FakeBroker) -> None:
+    signed_in = []
+
+    def may_leave() -> bool:
+        signed_in.append(bool(live._connection._busy))
+        return False
+
+    with open_live(broker) as live, pytest.raises(BrokerError) as called_off:
+        live.delete_records(1, {P0: 10}, timeout_ms=100, may_leave=may_leave)
+    assert called_off.value.code == "NOT_SENT"
+    assert signed_in == [True], "asked on the open connection, at last"
+    assert not [r for r in broker.requests if r.API_KEY == 21]

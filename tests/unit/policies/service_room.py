@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -123,13 +123,15 @@ class Streams(FakeCluster):
         *,
         timeout_ms: int,
         leader_only: bool = False,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult:
         self._answers()
         if self.now is not None:
             self.starts += [(self.now, key) for key in targets]
         return super().delete_records(
-            leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only
-        )
+            leader_id, targets, timeout_ms=timeout_ms, leader_only=leader_only,
+            may_leave=may_leave,
+        )  # fmt: skip
 
     def offsets(self, *args: Any, **kwargs: Any) -> Any:
         self._answers()

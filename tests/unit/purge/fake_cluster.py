@@ -3,7 +3,7 @@
 # ruff: noqa: ARG002  (the seam's arguments, of which a fake needs few)
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -49,7 +49,8 @@ class FakePartition:
 class FakeCluster:
     """`answers` are taken one per request: an error code, or `lost`, `lost-before`, `unreachable`.
 
-    A request truncates the leader, and with code 0 its followers too; `on_send` runs before it.
+    A request truncates the leader, and with code 0 its followers too; `on_send` runs before it,
+    `on_connect` while its connection is made, before it is asked whether it may leave.
     `commit_answers` are taken one per OffsetCommit: an error's name, None, `lost`, `lost-before`
     or `unreachable`; a group with members refuses whatever they say.
     """
@@ -69,6 +70,7 @@ class FakeCluster:
         self.answers: list[int | str] = []
         self.sent: list[tuple[int, dict[TopicPartition, int], int]] = []
         self.on_send: list[Any] = []
+        self.on_connect: list[Any] = []
         self.members: dict[str, int] = {}
         self.controller_at: datetime | None = None
         self.commit_answers: list[str | None] = []
@@ -219,7 +221,12 @@ class FakeCluster:
         *,
         timeout_ms: int,
         leader_only: bool = False,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult:
+        if self.on_connect:
+            self.on_connect.pop(0)()
+        if not may_leave():
+            raise BrokerError(leader_id, "called off", "look again", code="NOT_SENT")
         self.sent.append((leader_id, dict(targets), timeout_ms))
         if self.on_send:
             self.on_send.pop(0)()

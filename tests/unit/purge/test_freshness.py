@@ -106,6 +106,43 @@ def test_a_group_that_is_reset_while_the_journal_is_busy_is_seen(room: Room) -> 
     assert [sorted(k.partition for k in targets) for _, targets, _ in room.live.sent] == [[1, 2]]
 
 
+def test_a_group_that_is_reset_while_the_connection_is_made_is_seen(room: Room) -> None:
+    """TLS and signing in may take as long as a broker is waited for."""
+    run_id = room.queue(room.plan(), timeout_ms=60_000)
+
+    def sign_in() -> None:
+        room.clock.sleep(9)
+        room.live.offsets_of.update(a={0: 0, 1: 60, 2: 60})
+
+    room.live.on_connect = [sign_in]
+    room.execution(run_id).execute()
+    first, *rest = room.journal.partitions(run_id)
+    assert (first.state, first.error, first.was_sent) == ("not_done", "unread-by-group", False)
+    assert {r.state for r in rest} == {"done"}
+    assert kinds(room)[3:6] == ["intent", "not-sent", "refused"]
+
+
+def test_connections_that_always_take_too_long_send_nothing_and_say_so(room: Room) -> None:
+    room.live.on_connect = [lambda: room.clock.sleep(6)] * 100
+    view = room.carry_out()
+    assert (view.run.state, errors(view)) == ("refused", {("not_done", "LAST_LOOK_OUTDATED")})
+    assert room.live.sent == []
+
+
+@pytest.mark.parametrize("stop", ["read-only", "cancel"])
+def test_who_says_stop_while_the_connection_is_made_is_obeyed(room: Room, stop: str) -> None:
+    run_id = room.queue(room.plan())
+
+    def say() -> None:
+        if stop == "cancel":
+            room.journal.set_wish(run_id, "cancel", "ann", NOW)
+        room.read_only = stop == "read-only"
+
+    room.live.on_connect = [say]
+    assert room.execution(run_id).execute() == "cancelled"
+    assert room.live.sent == []
+
+
 @pytest.mark.parametrize("stop", ["read-only", "cancel", "pause"])
 def test_who_says_stop_while_the_journal_is_busy_is_obeyed(room: Room, stop: str) -> None:
     run_id = room.queue(room.plan())
