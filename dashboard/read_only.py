@@ -37,15 +37,22 @@ def wrong(settings: Settings, error: LowwaterError) -> str:
 
 
 def each_second(
-    settings: Settings, clock: Callable[[], float] = time.monotonic
+    settings: Settings,
+    clock: Callable[[], float] = time.monotonic,
+    environ: Mapping[str, str] = os.environ,
 ) -> Callable[[], str | None]:
     """Asks `why`, and a second later anew: for those who ask before every request."""
-    at, said = clock(), why(settings)
+    at, said = clock(), why(settings, environ)
 
     def asked() -> str | None:
         nonlocal at, said
         if not 0 <= clock() - at < _KEPT_SECONDS:
-            at, said = clock(), why(settings)
+            at, said = clock(), why(settings, environ)
         return said
 
     return asked
+
+
+def either(*asked: Callable[[], str | None]) -> Callable[[], str | None]:
+    """The first reason that any of them gives: where one says stop, purges stop."""
+    return lambda: next((said for ask in asked if (said := ask()) is not None), None)

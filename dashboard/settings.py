@@ -114,6 +114,23 @@ def load(named: str | Path | None = None, environ: Mapping[str, str] = os.enviro
     return _build(values, where, source, environ)
 
 
+PINNED = ("LOWWATER_READ_ONLY", "LOWWATER_BROKER_TIMEOUT")
+
+
+def pinned(environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
+    """Of the variables that stand above a settings file, those that a worker goes by."""
+    return {name: environ.get(name) or None for name in PINNED}
+
+
+def load_pinned(named: str | None, environ: Mapping[str, str | None]) -> Settings:
+    """The settings of who queued a run: that file or none, and the variables that were pinned.
+
+    No file of the working directory and no variable of who calls counts. Raises SettingsError.
+    """
+    own = {name: str(environ[name]) for name in PINNED if environ.get(name)}
+    return load(named, own) if named else _build(_from_environment(own), "environment", None, own)
+
+
 def read_client_config(file: str | Path) -> dict[str, str]:
     """A Kafka client.properties file in librdkafka's words. Raises SettingsError."""
     try:

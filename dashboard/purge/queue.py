@@ -23,7 +23,7 @@ from dashboard.purge.journal_rows import MODES, Options, RunRow, RunView
 from dashboard.purge.plan import Plan
 from dashboard.purge.worker_process import ReadyWorker, spawn
 from dashboard.purge_settings import check_request_timeout
-from dashboard.settings import Settings
+from dashboard.settings import Settings, pinned
 
 STALE_AFTER = timedelta(seconds=15)
 _GLANCE_SECONDS = 0.005  # how soon another process's write is seen: asking reads nothing
@@ -222,6 +222,7 @@ def _stored_connection(settings: Settings, plan: Plan) -> dict[str, str | None]:
         "cluster_id": plan.cluster_id,
         "data": str(Path(settings.data).absolute()) if local else settings.data,
         "settings": str(settings.source.absolute()) if settings.source else None,
+        **pinned(),
     }
 
 

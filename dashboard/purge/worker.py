@@ -11,6 +11,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.standards import standards
 from dashboard.purge.worker_process import told_run
-from dashboard.read_only import each_second
+from dashboard.read_only import each_second, either
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
 
@@ -56,6 +57,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _work(journal: Journal, run_id: str) -> None:
     run = journal.head(run_id)
+    own = _own_settings()
     try:
         chosen = _settings(run)
         current = CurrentSettings(chosen)
@@ -67,7 +69,7 @@ def _work(journal: Journal, run_id: str) -> None:
     with live:
         closed = carry_out(
             live, journal, run_id, now=utc_now, sleep=time.sleep,
-            read_only=each_second(chosen), policies=lambda: current.get().policies,
+            read_only=_read_only(run, chosen, own), policies=lambda: current.get().policies,
             standards=lambda plan: standards(
                 current.get(), _store(run), plan.topic_ids, utc_now()
             ),
@@ -76,8 +78,27 @@ def _work(journal: Journal, run_id: str) -> None:
         ReplicaWatch(live, journal, closed, plan, utc_now, time.sleep).watch()
 
 
+def _own_settings() -> Settings:
+    """Those of who started this worker, of which one key counts."""
+    return settings_file.load()
+
+
 def _settings(run: RunRow) -> Settings:
-    return settings_file.load(run.connection.get("settings"))
+    """Those of who queued the run: who starts its worker again may stand anywhere.
+
+    A run of an earlier version has no variables pinned; whoever starts its worker gives none.
+    """
+    chosen = settings_file.load_pinned(run.connection.get("settings"), run.connection)
+    kept_ms = run.options.broker_timeout_ms
+    timeout = chosen.broker_timeout if kept_ms is None else timedelta(milliseconds=kept_ms)
+    return replace(chosen, broker_timeout=timeout)
+
+
+def _read_only(run: RunRow, chosen: Settings, own: Settings) -> Callable[[], str | None]:
+    """The switch of who queued the run, and of who started this worker: either stops it."""
+    variables = {name: value for name, value in run.connection.items() if value}
+    given = {name: variables[name] for name in settings_file.PINNED if name in variables}
+    return either(each_second(chosen, environ=given), each_second(own))
 
 
 def _store(run: RunRow) -> ClusterStore:

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from dashboard.errors import JournalError, LowwaterError
+from dashboard.errors import JournalError, LowwaterError, RefusedError
 from dashboard.purge import execute, facts, readback, recheck, send
 from dashboard.purge.carrying import carry_out
 from dashboard.purge.facts import RememberedOffset, read_facts
@@ -262,7 +262,8 @@ class Scenario:
         with self._by_hand() as journal:
             if journal.head(self.story.run_id).open:
                 self.world.say(f"an operator wishes: {wish or 'resume'}")
-                journal.set_wish(self.story.run_id, wish, "ann", self.world.now())
+                with suppress(RefusedError):  # a cancel is final
+                    journal.set_wish(self.story.run_id, wish, "ann", self.world.now())
 
     def fill_disk(self, seconds: float) -> None:
         """Nothing can be written to the journal for so long."""

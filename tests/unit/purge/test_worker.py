@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +14,14 @@ import pytest
 
 from dashboard import read_only
 from dashboard.model import TopicPartition
-from dashboard.purge import worker
-from dashboard.settings import PurgeSettings
+from dashboard.purge import queue, worker
+from dashboard.purge.journal import open_default
+from dashboard.purge.journal_rows import RunRow
+from dashboard.settings import PurgeSettings, Settings, load
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom, Streams
+from tests.unit.purge.facts_of import NOW
+from tests.unit.purge.test_plan import free_plan
 
 TOPIC = "billing-sum-repartition"
 
@@ -35,6 +41,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServiceRoo
     # The worker's alone: a thread of another test that sleeps would move this clock too.
     monkeypatch.setattr(worker, "time", SimpleNamespace(sleep=made.clock.sleep))
     monkeypatch.setattr(worker, "_settings", lambda _: made.settings)
+    monkeypatch.setattr(worker, "_own_settings", Settings)
     monkeypatch.setattr(worker, "_connect", lambda *_: made.live)
     monkeypatch.setattr(Streams, "__enter__", lambda live: live, raising=False)
     monkeypatch.setattr(Streams, "__exit__", lambda *_: None, raising=False)
@@ -64,8 +71,9 @@ def test_read_only_that_is_written_while_a_worker_sends_stops_its_next_request(
     send = room.live.delete_records
 
     def first(*words: Any, **more: Any) -> Any:
+        answer = send(*words, **more)
         file.write_text("read_only = true")
-        return send(*words, **more)
+        return answer
 
     monkeypatch.setattr(room.live, "delete_records", first)
     assert work(room) == "cancelled"
@@ -80,3 +88,83 @@ def test_a_worker_that_comes_after_the_window_sends_nothing(room: ServiceRoom) -
     room.clock.sleep(3600)
     assert work(room) == "refused"
     assert room.live.sent == []
+
+
+@pytest.fixture
+def respawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of somebody else, who starts the worker again from there."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _: tmp_path / "etc")
+    monkeypatch.delenv("LOWWATER_SETTINGS", raising=False)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def queued(folder: Path, source: Path | None) -> RunRow:
+    """A run that was queued with these settings, or without a file."""
+    settings = load(source) if source else Settings()
+    settings = replace(settings, state_dir=folder, data=str(folder / "data"))
+    with closing(open_default(settings)) as journal:
+        plan = free_plan()
+        run_id = queue.enqueue(
+            settings, journal, plan, mode="wait-all", confirm=plan.confirmation, sha256=None,
+            who="ann", token="click", now=NOW, start=False,
+        )  # fmt: skip
+        return journal.head(run_id)
+
+
+def test_a_run_that_was_queued_without_a_file_reads_none_of_who_starts_it_again(
+    respawned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = queued(tmp_path, None)
+    (respawned / "lowwater.toml").write_text(
+        'broker_timeout = "3s"\n[clusters.prod]\n"bootstrap.servers" = "elsewhere:9092"\n'
+    )
+    monkeypatch.setenv("LOWWATER_BROKER_TIMEOUT", "2s")
+    chosen = worker._settings(run)
+    assert (chosen.source, chosen.clusters) == (None, {})
+    assert chosen.broker_timeout == timedelta(seconds=10)
+
+
+def test_a_run_keeps_the_file_of_who_queued_it(
+    respawned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = tmp_path / "mine.toml", respawned / "lowwater.toml"
+    mine.write_text('broker_timeout = "7s"\n')
+    theirs.write_text('broker_timeout = "3s"\n')
+    run = queued(tmp_path, mine)
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(theirs))
+    assert worker._settings(run).source == mine
+    mine.write_text('broker_timeout = "9s"\n')
+    assert worker._settings(run).broker_timeout == timedelta(seconds=7), "as it was queued"
+
+
+@pytest.mark.parametrize("whose", ["queuer", "starter", "variable", "nobody"])
+def test_read_only_of_either_stops_it(
+    respawned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    mine, theirs = tmp_path / "mine.toml", respawned / "lowwater.toml"
+    mine.write_text("")
+    theirs.write_text("")
+    run = queued(tmp_path, mine)
+    if whose == "variable":
+        monkeypatch.setenv("LOWWATER_READ_ONLY", "true")
+    elif whose != "nobody":
+        (mine if whose == "queuer" else theirs).write_text("read_only = true")
+    if whose == "queuer":  # a variable of who starts it does not take that back
+        monkeypatch.setenv("LOWWATER_READ_ONLY", "false")
+    said = worker._read_only(run, worker._settings(run), worker._own_settings())()
+    assert (said is None) is (whose == "nobody")
+
+
+def test_a_variable_of_who_queued_it_still_stands_above_his_file(
+    respawned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text("read_only = true")
+    monkeypatch.setenv("LOWWATER_READ_ONLY", "false")
+    run = queued(tmp_path, mine)
+    monkeypatch.delenv("LOWWATER_READ_ONLY")
+    assert respawned == Path.cwd()
+    assert worker._read_only(run, worker._settings(run), worker._own_settings())() is None
