@@ -6,12 +6,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 from dashboard.errors import SettingsError
 from dashboard.java import find_java
+from dashboard.network_folders import network_type
 from dashboard.settings import Settings
 
 # Below this a snapshot of a large cluster, or Spark's shuffle, may not fit.
@@ -42,7 +43,7 @@ def local_checks(
         package("pyspark", "analyze and watch cannot compute findings"),
         package("confluent-kafka", "the demo cannot produce or consume"),
         package("kafka-python", "no cluster can be read"),
-        folder("state-dir", settings.state_dir, "purges cannot be journalled, so none can run"),
+        state_folder(settings),
         data_folder(data),
         free_space("disk-space", data),
     ]
@@ -93,6 +94,19 @@ def folder(name: str, path: Path, costs: str) -> Check:
             f"Correct the rights of {there}, free space there, or choose another folder.",
         )
     return Check(name, True, f"{path} is writable" + ("" if there == path else " (not made yet)"))
+
+
+def state_folder(settings: Settings) -> Check:
+    """Whether the journal can be written there, and lies on this machine."""
+    name, costs = "state-dir", "purges cannot be journalled, so none can run"
+    kind = network_type(settings.state_dir)
+    if kind is not None and not settings.state_dir_on_network:
+        said = f"{settings.state_dir} is on a network file system ({kind})"
+        return Check(name, False, said, costs, "Choose a state_dir on a local disk.")
+    found = folder(name, settings.state_dir, costs)
+    if kind is None:
+        return found
+    return replace(found, detail=f"{found.detail}; {kind}, as state_dir_on_network allows")
 
 
 def data_folder(data: str) -> Check:

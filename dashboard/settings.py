@@ -60,6 +60,7 @@ class Settings:
 
     data: str = "data"
     state_dir: Path = field(default_factory=lambda: Path("~/.local/state/lowwater").expanduser())
+    state_dir_on_network: bool = False  # true: the operator answers for a network file system
     cache_dir: Path = field(default_factory=lambda: user_cache_path("lowwater"))
     operator: str = "unknown"
     every: timedelta = timedelta(seconds=60)
@@ -90,7 +91,8 @@ class Settings:
 
 
 _TOP_KEYS = (
-    "data", "state_dir", "cache_dir", "operator", "every", "broker_timeout", "read_only",
+    "data", "state_dir", "state_dir_on_network", "cache_dir", "operator", "every",
+    "broker_timeout", "read_only",
     "spark_master", "spark_wait", "spark",
     "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
     "orphan_delay", "orphan_most_share", "policies", "alerts", "people",
@@ -179,6 +181,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
 _ENV_KEYS = {
     "LOWWATER_DATA": "data",
     "LOWWATER_STATE_DIR": "state_dir",
+    "LOWWATER_STATE_DIR_ON_NETWORK": "state_dir_on_network",
     "LOWWATER_CACHE_DIR": "cache_dir",
     "LOWWATER_OPERATOR": "operator",
     "LOWWATER_EVERY": "every",
@@ -222,8 +225,9 @@ def _build(
             changes[key] = duration(values[key], key, where, above_zero=lasting)
     if (key := "orphan_most_share") in values:
         changes[key] = share(values[key], key, where)
-    if "read_only" in values:
-        changes["read_only"] = switch(values["read_only"], "read_only", where)
+    for key in ("read_only", "state_dir_on_network"):
+        if key in values:
+            changes[key] = switch(values[key], key, where)
     if "metrics_top" in values:
         changes["metrics_top"] = count(values["metrics_top"], "metrics_top", where)
     changes.setdefault("operator", _login_name())

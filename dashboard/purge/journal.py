@@ -42,7 +42,8 @@ from dashboard.settings import Settings
 
 def open_default(settings: Settings) -> Journal:
     """The journal of these settings, made if it does not exist. Raises JournalError."""
-    return Journal(settings.state_dir / "journal.sqlite")
+    path = settings.state_dir / "journal.sqlite"
+    return Journal(path, on_network=settings.state_dir_on_network)
 
 
 class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):

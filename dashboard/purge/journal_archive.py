@@ -120,7 +120,7 @@ def archive(
 
 def _make(path: Path, journal: Journal, who: str, now: datetime) -> None:
     """The archive's file, made if it is not there; refused unless this journal goes on from it."""
-    other = Journal(path)
+    other = Journal(path, on_network=journal.file.on_network)
     try:
         if not other.is_archive() and other.newest_entry():
             raise _mismatch(path, "it holds a journal that is no archive")

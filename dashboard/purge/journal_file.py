@@ -14,6 +14,7 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.errors import JournalError
+from dashboard.network_folders import network_type
 from dashboard.purge.journal_head import NOTHING, Head, HeadFile
 from dashboard.purge.journal_pack import pack, readable, unpack
 from dashboard.purge.journal_rows import Entry
@@ -23,19 +24,27 @@ FIRST_HASH = "0" * 64
 
 
 class JournalFile:
-    """One connection for all threads of a process; every transaction is durable when it ends."""
+    """One connection for all threads of a process; every transaction is durable when it ends.
 
-    def __init__(self, path: Path) -> None:
+    Raises JournalError JOURNAL_ON_NETWORK unless `on_network` says that somebody answers for it.
+    """
+
+    def __init__(self, path: Path, *, on_network: bool = False) -> None:
         self.path = path
+        self.on_network = on_network
         self._head_file = HeadFile(path)
         self._lock = threading.RLock()
         with self._wrapped():
+            if not on_network and (kind := network_type(path.parent)) is not None:
+                raise _on_network(path, kind)
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = sqlite3.connect(
                 path, timeout=30, isolation_level=None, check_same_thread=False
             )
             self._db.row_factory = sqlite3.Row
-            self._db.execute("PRAGMA journal_mode=WAL")
+            mode = self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            if mode != "wal":  # SQLite stays in another mode without an error
+                raise sqlite3.OperationalError(f"its journal mode stays '{mode}', not 'wal'")
             # FULL: an intent is on the disk before its request leaves.
             self._db.execute("PRAGMA synchronous=FULL")
             # For reads that look into a partition's row: json_extract(plain(body), …).
@@ -172,6 +181,16 @@ class JournalFile:
                 f"the purge journal {self.path} cannot be written or read: {error}",
                 "Free disk space or correct its rights; nothing is sent without a journal.",
             ) from error
+
+
+def _on_network(path: Path, kind: str) -> JournalError:
+    return JournalError(
+        f"the purge journal {path} would lie on a network file system ({kind}), where SQLite's "
+        "write-ahead log does not hold: two machines could each take a topic for free",
+        "Choose a state_dir on a local disk. Who knows that one machine alone ever opens it sets "
+        "state_dir_on_network = true.",
+        code="JOURNAL_ON_NETWORK",
+    )
 
 
 def _rolled_back(path: Path, newest: Head, what: str) -> JournalError:

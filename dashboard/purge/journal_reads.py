@@ -45,8 +45,8 @@ _AT_ONCE = 100
 class JournalReads:
     """Reads of one journal file; `Journal` adds the writes."""
 
-    def __init__(self, path: Path) -> None:
-        self.file = JournalFile(path)
+    def __init__(self, path: Path, *, on_network: bool = False) -> None:
+        self.file = JournalFile(path, on_network=on_network)
 
     def close(self) -> None:
         """Close this process's connection."""

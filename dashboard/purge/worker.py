@@ -40,12 +40,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="dashboard.purge.worker")
     parser.add_argument("--run", help="without it, the run is read from stdin once it is known")
     parser.add_argument("--state-dir", required=True, type=Path)
+    parser.add_argument("--on-network", action="store_true", help="as state_dir_on_network")
     args = parser.parse_args(argv)
     run_id = args.run or told_run(args.state_dir)
     if run_id is None:
         return 0
     try:
-        journal = Journal(args.state_dir / "journal.sqlite")
+        journal = Journal(args.state_dir / "journal.sqlite", on_network=args.on_network)
         with held(journal, args.state_dir, run_id, utc_now) as first:
             if first:
                 _work(journal, run_id)

@@ -105,6 +105,7 @@ def log_of(state_dir: Path, run_id: str) -> Path:
 def _start(settings: Settings, arguments: list[str], *files: tuple[object, ...]) -> int:
     command = [sys.executable, "-m", "dashboard.purge.worker", *arguments]
     command += ["--state-dir", str(settings.state_dir.absolute())]
+    command += ["--on-network"] * settings.state_dir_on_network
     pid = os.posix_spawn(
         command[0],
         command,

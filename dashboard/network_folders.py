@@ -1,0 +1,60 @@
+"""Does a folder lie on a network file system? SQLite's write-ahead log does not hold there.
+
+Its index is shared memory, which two machines do not share, and locks may be granted to both
+(sqlite.org/wal.html: "WAL does not work over a network filesystem").
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+MOUNTINFO = Path("/proc/self/mountinfo")
+# Types as the kernel names them (proc_pid_mountinfo(5)); FUSE adds its own after a dot.
+NETWORK_TYPES = frozenset({
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs",
+    "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb2",
+    "smb3", "smbfs", "vboxsf", "vmhgfs", "wekafs",
+})  # fmt: skip
+_FUSE = frozenset({
+    "JuiceFS", "beegfs", "blobfuse", "blobfuse2", "ceph", "ceph-fuse", "cephfs", "curlftpfs",
+    "davfs", "davfs2", "fuse_dfs", "gcsfuse", "glusterfs", "goofys", "hdfs", "juicefs", "lizardfs",
+    "mfs", "mfsmount", "moosefs", "mountpoint-s3", "nfs", "quobyte", "rclone", "s3fs", "s3fs-fuse",
+    "seaweedfs", "smbnetfs", "sshfs", "vmhgfs-fuse", "weed",
+})  # fmt: skip
+
+
+def network_type(path: Path, mountinfo: Path | None = None) -> str | None:
+    """The type and mount point of the network file system that holds a path, or will; else None.
+
+    None too where the machine does not tell its mounts. Links are followed: what counts is where
+    the bytes go.
+    """
+    try:
+        lines = (mountinfo or MOUNTINFO).read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    there = path.resolve()
+    found: tuple[int, str, Path] | None = None
+    for line in lines:
+        left, separator, right = line.partition(" - ")
+        fields, after = left.split(), right.split()
+        if not separator or len(fields) < 5 or not after:
+            continue
+        point = Path(_plain(fields[4]))
+        # The longest mount point holds it; of two on one another, the later one.
+        if there.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
+            found = (len(point.parts), after[0], point)
+    if found is None or not _is_network(found[1]):
+        return None
+    return f"{found[1]} at {found[2]}"
+
+
+def _is_network(kind: str) -> bool:
+    outer, _, inner = kind.partition(".")
+    return kind in NETWORK_TYPES or (outer == "fuse" and inner in _FUSE)
+
+
+def _plain(text: str) -> str:
+    """Blanks and backslashes are octal there."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
