@@ -143,9 +143,14 @@ def commands(role: str, principal: str = ANYBODY) -> tuple[str, ...]:
     )
 
 
-def command(right: Right, principal: str = ANYBODY) -> str:
-    """The kafka-acls line that gives one right."""
-    return _command(principal, right.resource, right.pattern, [right.operation])
+def command(right: Right, principal: str = ANYBODY, name: str = "") -> str:
+    """The kafka-acls line that gives one right, on one `name` of a topic or group if given."""
+    return _command(principal, right.resource, name or right.pattern, [right.operation])
+
+
+def _quoted(name: str) -> str:
+    """In quotes always, as the page has it: a lone star means something to every shell."""
+    return shlex.quote(name) if "'" in name else f"'{name}'"
 
 
 def _command(principal: str, resource: str, pattern: str, operations: list[str]) -> str:
@@ -153,7 +158,7 @@ def _command(principal: str, resource: str, pattern: str, operations: list[str])
     if resource == "Cluster":
         where = "--cluster"
     elif pattern:
-        where = f"--{resource.lower()} '{pattern}'"
+        where = f"--{resource.lower()} {_quoted(pattern)}"
     elif resource == "Topic":
         where = "--topic 'orders.' --resource-pattern-type prefixed"
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dashboard import people
@@ -89,11 +90,25 @@ def run(args: argparse.Namespace) -> int:
     if args.offsets_out:
         files.check_writable(args.offsets_out)
     target = _target(args)
-    plan = _draft(args, settings, target)
+    overrides = read_client_config(args.client_config) if args.client_config else {}
+    if args.bootstrap_server:
+        overrides["bootstrap.servers"] = args.bootstrap_server
+    plan = _draft(args, settings, target, overrides)
     files.write_text(args.out, plan.to_json_text())
     if args.offsets_out and plan.free_partitions:
         files.write_text(args.offsets_out, plan.offsets_json())
-    return _show(plan, args)
+    return _show(plan, args, _rights_missing(settings, plan, overrides))
+
+
+def _rights_missing(
+    settings: Settings, plan: Plan, overrides: Mapping[str, str]
+) -> list[dict[str, str | None]] | None:
+    """Where the plan's own principal may not delete; None: nobody tells."""
+    from dashboard.purge.rights_needed import missing_of
+
+    topics = {partition.topic for partition in plan.partitions}
+    found = missing_of(settings, plan.cluster_id, topics, overrides)
+    return None if found is None else [right.to_json() for right in found]
 
 
 def _target(args: argparse.Namespace) -> Target:
@@ -113,7 +128,9 @@ def _target(args: argparse.Namespace) -> Target:
     return parse_target(args.to)
 
 
-def _draft(args: argparse.Namespace, settings: Settings, target: Target) -> Plan:
+def _draft(
+    args: argparse.Namespace, settings: Settings, target: Target, overrides: Mapping[str, str]
+) -> Plan:
     from dashboard.cli.lift_flags import known_groups, parse_lift, parse_waive
     from dashboard.purge.drafts import PlanRequest, draft
 
@@ -128,18 +145,17 @@ def _draft(args: argparse.Namespace, settings: Settings, target: Target) -> Plan
         sample=args.sample,
         by=settings.operator,
     )
-    overrides = read_client_config(args.client_config) if args.client_config else {}
-    if args.bootstrap_server:
-        overrides["bootstrap.servers"] = args.bootstrap_server
     context.open_store(settings.data)
     output.progress("reading offsets, groups and configs …")
     return draft(settings, settings.data, args.cluster, request, client_overrides=overrides)
 
 
-def _show(plan: Plan, args: argparse.Namespace) -> int:
+def _show(
+    plan: Plan, args: argparse.Namespace, rights_missing: list[dict[str, str | None]] | None
+) -> int:
     from dashboard.purge.preview import preview
 
-    view = {**preview(plan, utc_now()), "out": args.out}
+    view = {**preview(plan, utc_now()), "rights_missing": rights_missing, "out": args.out}
     text = f"{plan_text.describe(view)}\nwritten to {args.out}"
     if plan.free_partitions:
         if args.offsets_out:

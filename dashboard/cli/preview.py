@@ -45,21 +45,38 @@ def run(args: argparse.Namespace) -> int:
 
     plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
     view = preview(plan, utc_now())
-    text = plan_text.describe(view)
     if args.live:
         view["forecast"] = _forecast(args, plan)
+        view["rights_missing"] = _rights_missing(args, plan)
+    text = plan_text.describe(view)
+    if args.live:
         text += "\n" + live_text.describe(view["forecast"])
     output.emit(view, text, as_json=args.json)
     return 0
+
+
+def _overrides(args: argparse.Namespace) -> dict[str, str]:
+    overrides = read_client_config(args.client_config) if args.client_config else {}
+    if args.bootstrap_server:
+        overrides["bootstrap.servers"] = args.bootstrap_server
+    return overrides
+
+
+def _rights_missing(args: argparse.Namespace, plan: Plan) -> list[dict[str, str | None]] | None:
+    """Where we may not delete; None: nobody tells."""
+    from dashboard.purge.rights_needed import missing_of
+
+    topics = {partition.topic for partition in plan.free_partitions}
+    cluster = args.cluster or plan.cluster_id
+    found = missing_of(context.read_settings(args), cluster, topics, _overrides(args))
+    return None if found is None else [right.to_json() for right in found]
 
 
 def _forecast(args: argparse.Namespace, plan: Plan) -> dict[str, Any]:
     from dashboard.purge.forecast import forecast
     from dashboard.purge.forecast_text import to_json
 
-    overrides = read_client_config(args.client_config) if args.client_config else {}
-    if args.bootstrap_server:
-        overrides["bootstrap.servers"] = args.bootstrap_server
+    overrides = _overrides(args)
     settings = context.read_settings(args)
     context.open_store(settings.data)
     output.progress("reading replicas, log dirs and versions …")

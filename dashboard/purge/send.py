@@ -14,6 +14,7 @@ from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import PartitionRow, RunRow, WaitForecast
+from dashboard.purge.rights_needed import MissingRight
 from dashboard.purge.states import answered, unanswered
 
 # What was looked at longer ago is looked at again before it is sent. A look that itself takes long
@@ -21,6 +22,7 @@ from dashboard.purge.states import answered, unanswered
 _FRESH_FOR, _MOST_FRESH_FOR = timedelta(seconds=5), timedelta(seconds=30)
 _UNREACHABLE, _CALLED_OFF = "BROKER_UNREACHABLE", "NOT_SENT"
 OUTDATED = "LAST_LOOK_OUTDATED"
+_NOT_AUTHORIZED = 29  # TOPIC_AUTHORIZATION_FAILED
 
 Batch = list[PartitionRow]
 
@@ -180,7 +182,9 @@ class Sender:
         by_key = {TopicPartition(r.topic, r.partition): r for r in result.partition_results}
         told = [replace(row, waited_seconds=round(waited, 3)) for row in intended]
         rows = [
-            answered(row, by_key[row.key]) if row.key in by_key else unanswered(row, "NO_RESULT")
+            self._explained(answered(row, by_key[row.key]))
+            if row.key in by_key
+            else unanswered(row, "NO_RESULT")
             for row in told
         ]
         raw = [
@@ -197,6 +201,12 @@ class Sender:
             results=raw,
         )
         self.saw(rows)
+
+    def _explained(self, row: PartitionRow) -> PartitionRow:
+        """With the right that it lacks: Kafka names none."""
+        if row.answer_error_code != _NOT_AUTHORIZED:
+            return row
+        return replace(row, message=MissingRight(row.topic, self.live.principal()).said)
 
     def _say_late(self, rows: Batch, checked_at: datetime, until: datetime) -> None:
         """Why these wait: the last look was outdated before any request could leave."""

@@ -61,7 +61,7 @@ def _work(journal: Journal, run_id: str) -> None:
     own = _own_settings()
     try:
         chosen = _settings(run)
-        current = CurrentSettings(chosen)
+        current = CurrentSettings(chosen, environ=_pinned(run))
         live = _connect(chosen, run, utc_now)
     except LowwaterError as error:
         if run.open:
@@ -97,9 +97,13 @@ def _settings(run: RunRow) -> Settings:
 
 def _read_only(run: RunRow, chosen: Settings, own: Settings) -> Callable[[], str | None]:
     """The switch of who queued the run, and of who started this worker: either stops it."""
+    return either(each_second(chosen, environ=_pinned(run)), each_second(own))
+
+
+def _pinned(run: RunRow) -> dict[str, str]:
+    """The environment variables of who queued the run, as far as they count."""
     variables = {name: value for name, value in run.connection.items() if value}
-    given = {name: variables[name] for name in settings_file.PINNED if name in variables}
-    return either(each_second(chosen, environ=given), each_second(own))
+    return {name: variables[name] for name in settings_file.PINNED if name in variables}
 
 
 def _store(run: RunRow) -> ClusterStore:

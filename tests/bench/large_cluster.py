@@ -65,6 +65,9 @@ class LargeCluster:
     def controller_time(self) -> datetime | None:
         return None
 
+    def principal(self) -> str | None:
+        return "User:ann"
+
     def cluster_id(self) -> str:
         return CLUSTER_ID
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from dashboard.errors import RefusedError
+from dashboard.purge.rights_needed import MissingRight, missing_of
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
@@ -111,11 +112,16 @@ def test_a_topic_without_the_delete_right_is_not_done_and_the_others_are(bench: 
         hidden = bench.plan(*topics).partitions[0]
         assert "groups-incomplete" in [g.name for g in hidden.guards]
         allow(bench, group)
-        view = bench.apply(bench.plan(*topics))
+        plan = bench.plan(*topics)
+        found = missing_of(bench.settings, plan.cluster_id, topics)
+        view = bench.apply(plan)
     finally:
         take_back(bench, cluster, configs, group)  # the broker is shared with other tests
     errors = [row.error for row in view.partitions]
     assert errors == [None, None, "TOPIC_AUTHORIZATION_FAILED"]
+    assert found == (MissingRight(topics[2], f"User:{LIMITED}"),), "told before it was confirmed"
+    assert view.partitions[2].message == found[0].said
+    assert f"User:{LIMITED} --operation Delete --topic '{topics[2]}'" in found[0].line
     assert view.exit_code == 2
     purged = [Left(topic, 0, "done", range(12, 20)) for topic in topics[:2]]
     kept = Left(topics[2], 0, "not_done", range(20))

@@ -72,6 +72,9 @@ class ModelReads:
     def controller_time(self) -> datetime | None:
         return None
 
+    def principal(self) -> str | None:
+        return "User:ann"
+
     def cluster_id(self) -> str:
         self._pass("cluster_id")
         return self.cluster

@@ -76,6 +76,9 @@ class FakeCluster:
         self.commit_answers: list[str | None] = []
         self.commits: list[tuple[str, dict[TopicPartition, int]]] = []
 
+    def principal(self) -> str | None:
+        return "User:ann"
+
     def cluster_id(self) -> str:
         return self.id
 

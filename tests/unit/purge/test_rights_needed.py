@@ -1,0 +1,71 @@
+"""Which right a purge lacks is said before it is confirmed, and by its error afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from dashboard.cli import plan_text
+from dashboard.cluster.authorized import Authorized
+from dashboard.purge.preview import preview
+from dashboard.purge.rights_needed import MissingRight, may_delete, missing
+from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.room import Room
+from tests.unit.purge.test_plan import free_plan
+
+LINE = "kafka-acls --add --allow-principal User:ann --operation Delete --topic 'orders'"
+
+
+class Told:
+    """Brokers that tell of a few topics."""
+
+    def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized:
+        assert list(groups) == []
+        found = {
+            "may": frozenset({"Describe", "Delete"}), "orders": frozenset({"Describe"}),
+            "hidden": frozenset[str](), "old": None,
+        }  # fmt: skip
+        return Authorized(None, {t: found[t] for t in topics}, {})
+
+    def principal(self) -> str | None:
+        return "User:ann"
+
+
+def test_each_topic_may_or_may_not_or_is_not_told() -> None:
+    topics = ["orders", "may", "old", "hidden"]
+    assert may_delete(Told(), topics) == {
+        "may": True, "orders": False, "hidden": False, "old": None,
+    }  # fmt: skip
+    assert [right.topic for right in missing(Told(), topics)] == ["hidden", "orders"]
+
+
+def test_it_names_the_right_the_principal_and_the_line() -> None:
+    (right,) = missing(Told(), ["orders", "may"])
+    assert right.said == f"User:ann has no DELETE on topic orders: {LINE}"
+    assert right.to_json() == {
+        "topic": "orders", "operation": "Delete", "principal": "User:ann", "command": LINE,
+    }  # fmt: skip
+    unknown = MissingRight("orders", None)
+    assert "User:NAME" in unknown.line
+    assert unknown.said.startswith("the principal has no DELETE")
+
+
+def test_a_plan_says_it_in_words() -> None:
+    view = preview(free_plan(), NOW)
+    assert "MISSING RIGHT" not in plan_text.describe({**view, "rights_missing": None})
+    rows = [right.to_json() for right in missing(Told(), ["orders"])]
+    said = plan_text.describe({**view, "rights_missing": rows})
+    assert "MISSING RIGHT: User:ann has no DELETE on topic orders, so nothing" in said
+    assert LINE in said
+
+
+@pytest.mark.parametrize(("code", "named"), [(29, True), (44, False)])
+def test_the_error_of_a_run_names_the_right(tmp_path: Path, code: int, named: bool) -> None:
+    room = Room(tmp_path)
+    room.live.answers = [code]
+    (row,) = room.carry_out().partitions
+    wanted = MissingRight(TOPIC, "User:ann").said
+    assert (row.state, row.message) == ("not_done", wanted if named else None)
+    room.journal.close()
