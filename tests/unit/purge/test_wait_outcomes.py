@@ -48,8 +48,9 @@ def answering_after(room: Room, seconds: float) -> None:
     send = room.live.delete_records
 
     def late(*words: Any, **how: Any) -> Any:
+        answer = send(*words, **how)
         room.clock.sleep(seconds)
-        return send(*words, **how)
+        return answer
 
     room.live.delete_records = late  # type: ignore[method-assign]
 
