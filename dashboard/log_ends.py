@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pyarrow as pa
 
+from dashboard.clock import CLOCKS_AGREE
 from dashboard.errors import StoreError
 from dashboard.safety.arrow import column, looked_up
 from dashboard.snapshot_files import Manifest
@@ -20,8 +21,6 @@ from dashboard.snapshots import ClusterStore
 LOG_ENDS = pa.schema(
     [("topic_no", pa.int32()), ("partition", pa.int32()), ("high_watermark", pa.int64())]
 )
-# Clocks of hosts that keep time by NTP differ by milliseconds.
-CLOCKS_AGREE = timedelta(seconds=10)
 
 
 def log_ends(cluster: ClusterStore, before: datetime, topics: pa.Table) -> pa.Table:

@@ -32,7 +32,7 @@ def add_parser(verbs: Verbs) -> None:
         "when planning: plan again if that is long ago. Ctrl-C ends the waiting, not the\n"
         "purge: its worker goes on, and lowwater run shows and cancels it.",
         examples=(
-            'lowwater apply plan.json --mode wait-all --confirm "purge 1 topics on prod"',
+            'lowwater apply plan.json --mode wait-all --confirm "purge orders on prod"',
             'lowwater apply plan.json --mode leader-only-verified --confirm "…" --timeout 5s',
         ),
     )

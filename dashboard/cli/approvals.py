@@ -32,7 +32,7 @@ def add_parser(verbs: Verbs) -> None:
         examples=(
             "lowwater approvals",
             "lowwater approvals --show 20260301T040000-1a2b3c4d",
-            'lowwater approvals --approve 20260301T040000-1a2b3c4d --confirm "purge 1 topics on p"',
+            'lowwater approvals --approve 20260301T040000-1a2b3c4d --confirm "purge orders on p"',
             "lowwater approvals --reject 20260301T040000-1a2b3c4d",
         ),
     )

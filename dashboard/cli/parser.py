@@ -27,7 +27,7 @@ examples:
   lowwater findings reclaimable --data ./data --limit 20
   lowwater plan --topic orders --to committed --out plan.json --data ./data
   lowwater preview plan.json
-  lowwater apply plan.json --mode wait-all --confirm "purge 1 topics on prod" --data ./data
+  lowwater apply plan.json --mode wait-all --confirm "purge orders on prod" --data ./data
 
 Every flag stands after its verb. With --json stdout is one JSON object (one a line for
 watch and policies run); progress and logs go to stderr. Settings: lowwater.toml, see

@@ -26,7 +26,7 @@ def describe(view: Mapping[str, Any]) -> str:
         *plan_words.unseen_readers(view["unseen_readers"]),
         *(_loss(group) for group in view["groups"] if group["loss_if_latest"]),
         *plan_words.declared(view["declarations"]),
-        *(f"waived {w['group_id']} by {w['by']}: {w['reason']}" for w in view["waivers"]),
+        *(_waived(w) for w in view["waivers"]),
         *moves_text.planned(view),
         *(f"lifted {_lifted(o)} by {o['by']}: {o['reason']}" for o in view["overrides"]),
         *(_missing(row) for row in view.get("rights_missing") or ()),
@@ -59,6 +59,11 @@ def _reasons(partitions: list[Mapping[str, Any]]) -> list[str]:
         f"guard {name} ({count} partitions): {reason} {lift}"
         for (name, reason, lift), count in sorted(found.items())
     ]
+
+
+def _waived(waiver: dict[str, Any]) -> str:
+    said = f"waived {waiver['group_id']} by {waiver['by']}: {waiver['reason']}"
+    return f"{said} (ALIVE: it has members now, and goes on reading)" if waiver["alive"] else said
 
 
 def _loss(group: Mapping[str, Any]) -> str:

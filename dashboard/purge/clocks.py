@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from dashboard.log_ends import CLOCKS_AGREE
+from dashboard.clock import CLOCKS_AGREE
 from dashboard.purge.cluster_seam import Cluster
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from dashboard.errors import UsageError
-from dashboard.guard_texts import NEVER_LIFTABLE, names
+from dashboard.guard_texts import NEVER_LIFTABLE
 from dashboard.model import Guard
 from dashboard.purge.guards import Finding
 
@@ -49,36 +47,6 @@ class Lifted:
 
     name: str
     group_id: str | None
-
-
-def parse_waiver(text: str, by: str, at: datetime, *, move: bool = False) -> Waiver:
-    """`G=reason`. Raises UsageError WAIVER_INVALID when a part is missing."""
-    group_id, _, reason = text.partition("=")
-    if not group_id.strip() or not reason.strip():
-        raise UsageError(
-            f"'{text}' waives no group with a reason",
-            'Write --waive "GROUP=why its offsets no longer count".',
-            code="WAIVER_INVALID",
-        )
-    return Waiver(group_id.strip(), reason.strip(), by, at, move)
-
-
-def parse_override(text: str, by: str, at: datetime, liftable: Collection[str]) -> Override:
-    """`NAME=reason` or `NAME:GROUP=reason`. Raises UsageError OVERRIDE_INVALID or NOT_LIFTABLE."""
-    match = re.fullmatch(r"([a-z-]+)(?::([^=]+))?=(.*\S.*)", text.strip(), re.DOTALL)
-    if match is None or match[1] not in names():
-        raise UsageError(
-            f"'{text}' overrides no guard with a reason",
-            f'Write --override "NAME=why" with one of: {", ".join(liftable)}.',
-            code="OVERRIDE_INVALID",
-        )
-    if match[1] in NEVER_LIFTABLE or match[1] not in liftable:
-        raise UsageError(
-            f"guard {match[1]} cannot be lifted",
-            f"These may be: {', '.join(liftable)}; the settings' liftable_guards decide.",
-            code="NOT_LIFTABLE",
-        )
-    return Override(match[1], match[2], match[3].strip(), by, at)
 
 
 def lift(

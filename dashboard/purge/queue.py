@@ -54,9 +54,9 @@ def enqueue(
     second call with it gives the same run. `connection` may name paths (`client_config`) or
     `bootstrap_servers` that replace the stored ones; never secrets. `worker` is one that was
     started before the run was known. Raises UsageError MODE_UNKNOWN; RefusedError ROLE_TOO_LOW,
-    READ_ONLY, PLAN_EDITED, CONFIRMATION_MISMATCH, PLAN_EXPIRED, NOT_LIFTABLE, NOTHING_FREE,
-    PLAN_ALREADY_APPLIED, TOPIC_BUSY, and where a second person must agree ApprovalRequired, which
-    names the request; JournalError. Nothing is sent.
+    READ_ONLY, PLAN_EDITED, CONFIRMATION_MISMATCH, PLAN_EXPIRED, NOT_LIFTABLE, GUARDED,
+    NOTHING_FREE, PLAN_ALREADY_APPLIED, TOPIC_BUSY, and where a second person must agree
+    ApprovalRequired, which names the request; JournalError. Nothing is sent.
     """
     moment = now or utc_now()
     if mode not in MODES:
@@ -66,8 +66,9 @@ def enqueue(
     name = people.require(settings, who, "operator", "purge", moment)
     refuse.read_only(settings, journal)
     refuse.other_text(plan, confirm, sha256)
-    refuse.again_or_late(journal, plan, token, moment)
+    refuse.again_or_late(settings, journal, plan, token, moment)
     refuse.forbidden_overrides(settings, plan)
+    refuse.not_free_any_more(settings, plan)
     given: dict[str, Any] = {
         "token": token,
         "mode": mode,
@@ -107,6 +108,7 @@ def enqueue_policy(
     if plan.expired(now):
         refuse.late(plan)
     refuse.forbidden_overrides(settings, plan)
+    refuse.not_free_any_more(settings, plan)
     refuse.beyond_policy(plan, policy)
     run_id, _ = journal.insert(
         plan,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NoReturn
 
+from dashboard.clock import CLOCKS_AGREE
 from dashboard.errors import RefusedError
+from dashboard.guard_texts import guard
+from dashboard.model import Guard
 from dashboard.policy_settings import POLICY_LIFTABLE, Policy
 from dashboard.purge.journal import Journal
 from dashboard.purge.plan import Plan
 from dashboard.read_only import why
 from dashboard.settings import Settings
+from dashboard.system_topics import is_system_topic
 
 
 def read_only(settings: Settings, journal: Journal) -> None:
@@ -80,16 +84,52 @@ def forbidden_overrides(settings: Settings, plan: Plan) -> None:
             )
 
 
-def again_or_late(journal: Journal, plan: Plan, token: str, now: datetime) -> None:
-    """PLAN_EXPIRED, unless the plan ran already: then the journal names its run."""
-    if plan.expired(now) and not journal.knows(plan.sha256, token):
-        late(plan)
+def again_or_late(
+    settings: Settings, journal: Journal, plan: Plan, token: str, now: datetime
+) -> None:
+    """PLAN_EXPIRED, unless the plan ran already: then the journal names its run.
+
+    A plan lives as long as the settings let it, whatever its own text says: it may be edited.
+    """
+    if journal.knows(plan.sha256, token):
+        return
+    if plan.created_at - now > CLOCKS_AGREE:
+        raise RefusedError(
+            f"plan {plan.plan_id} was made at {plan.created_at:%Y-%m-%d %H:%M:%S} UTC, which is "
+            "yet to come here: a clock was wrong, or the plan was edited",
+            "Set the clock right, then plan again.",
+            code="PLAN_EXPIRED",
+        )
+    if plan.expired(now) or now >= plan.created_at + settings.purge.plan_expires_after:
+        late(plan, settings.purge.plan_expires_after)
 
 
-def late(plan: Plan) -> NoReturn:
-    """PLAN_EXPIRED."""
+def not_free_any_more(settings: Settings, plan: Plan) -> None:
+    """GUARDED: what may be judged without the cluster blocks it, whatever the plan's text says.
+
+    A plan sealed again by hand has a right hash. All other guards are judged again, with these,
+    from live reads before anything is sent (`recheck`).
+    """
+    why = _guarded(settings, plan)
+    if why is not None:
+        raise RefusedError(why.reason, f"{why.lift} Then plan again.", code="GUARDED")
+
+
+def _guarded(settings: Settings, plan: Plan) -> Guard | None:
+    free, most = plan.free_partitions, settings.purge.most_partitions
+    if len(plan.partitions) > most and not any(o.name == "over-limit" for o in plan.overrides):
+        return guard("over-limit", partitions=len(plan.partitions), limit=most)
+    for topic in sorted({p.topic for p in free}):
+        if is_system_topic(topic):
+            return guard("system-topic", topic=topic)
+    return None
+
+
+def late(plan: Plan, longest: timedelta | None = None) -> NoReturn:
+    """PLAN_EXPIRED; `longest` is how long the settings let a plan live."""
+    ends = plan.expires_at if longest is None else min(plan.expires_at, plan.created_at + longest)
     raise RefusedError(
-        f"plan {plan.plan_id} expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC",
+        f"plan {plan.plan_id} expired at {ends:%Y-%m-%d %H:%M:%S} UTC",
         "Plan again: what it saw may have changed.",
         code="PLAN_EXPIRED",
     )

@@ -159,7 +159,8 @@ def decisions_html(view: Row) -> str:
     """
     lines = [
         f"<p>Waived <b>{text(w['group_id'])}</b>: {text(w['reason'])} "
-        f"({text(w['by'])}){', its offsets move to the target' if w['move'] else ''}</p>"
+        f"({text(w['by'])}){', its offsets move to the target' if w['move'] else ''}"
+        f"{_ALIVE if w['alive'] else ''}</p>"
         for w in view["waivers"]
     ]
     lines += [
@@ -186,6 +187,9 @@ def decisions_html(view: Row) -> str:
 def _guards(partition: Row) -> str:
     names = [guard["name"] for guard in partition["guards"]]
     return "⊘ " + ", ".join(names) if names else "✔ free"
+
+
+_ALIVE = ". <b>⚠ It is alive: it has members now, and goes on reading.</b>"
 
 
 def _waived(group: Row) -> str:

@@ -46,7 +46,7 @@ def test_a_purge_and_its_reports_tell_no_secret(
                     ["plan", "--topic", topic, "--to", "committed", "--out", out["plan.json"]],
                     ["preview", out["plan.json"], "--live"],
                     ["apply", out["plan.json"], "--mode", "wait-all",
-                     "--confirm", "purge 1 topics on test"],
+                     "--confirm", f"purge {topic} on test"],
                     ["delete-records", *there, "--offset-json-file", out["offsets.json"],
                      "--command-config", config, "--yes"],
                     ["policies", "check"],

@@ -76,7 +76,7 @@ def test_a_purge_from_its_preview_to_its_receipt(
             rests(page)
             broken["preview"] = axe.violations(page)
             page.get_by_label("Confirmation", exact=True).click()
-            page.keyboard.type("purge 1 topics on test", delay=15)
+            page.keyboard.type(f"purge {topic} on test", delay=15)
             button = page.get_by_role("button", name="Purge 1 topic")
             expect(button).to_be_enabled()
             broken["ready"] = axe.violations(page)

@@ -254,7 +254,7 @@ def test_one_asks_another_approves_and_the_records_are_gone(
     with dashboard_server({}) as url, browsers() as browser:
         gus = signed_in(browser, url, "gus@example.org", "operator")
         gus.goto(f"{url}/purge?topics={topic}")
-        type_sentence(gus, "purge 1 topics on test")
+        type_sentence(gus, f"purge {topic} on test")
         ask = gus.get_by_role("button", name="Ask to purge 1 topic")
         expect(ask).to_be_enabled()
         keep_screenshot(gus, "people-ask")
@@ -265,7 +265,7 @@ def test_one_asks_another_approves_and_the_records_are_gone(
         ann = signed_in(browser, url, ANN, "approver")
         ann.goto(f"{url}/purge")
         ann.get_by_text("asks to purge").click()
-        type_sentence(ann, "purge 1 topics on test")
+        type_sentence(ann, f"purge {topic} on test")
         ann.get_by_role("button", name="Approve and purge").click()
         expect(ann.get_by_text("done · run")).to_be_visible()
         keep_screenshot(ann, "people-approved")

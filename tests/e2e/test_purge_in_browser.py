@@ -74,7 +74,7 @@ def purge_the_safest(page: Page) -> None:
     page.keyboard.press("ArrowLeft")
     expect(leader_only).not_to_be_checked()
     tab_to(page, page.get_by_label("Confirmation", exact=True))
-    page.keyboard.type("purge 1 topics on e2e", delay=15)
+    page.keyboard.type(f"purge {TOPIC} on e2e", delay=15)
     button = page.get_by_role("button", name="Purge 1 topic")
     expect(button).to_be_enabled()
     keep_screenshot(page, "purge-confirm")
@@ -95,7 +95,7 @@ def tab_to(page: Page, target: Locator, most: int = 45) -> None:
 def confirm(page: Page) -> None:
     field = page.get_by_label("Confirmation", exact=True)
     field.click()
-    page.keyboard.type("purge 1 topics on e2e", delay=15)
+    page.keyboard.type(f"purge {TOPIC} on e2e", delay=15)
     button = page.get_by_role("button", name="Purge 1 topic")
     expect(button).to_be_enabled()
     keep_screenshot(page, "purge-confirm")

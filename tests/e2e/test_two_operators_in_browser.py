@@ -54,7 +54,7 @@ def ready_to_purge(page: Page, url: str, topic: str, who: str) -> None:
     name.fill(who)
     name.press("Tab")
     page.get_by_label("Confirmation", exact=True).click()
-    page.keyboard.type("purge 1 topics on test", delay=15)
+    page.keyboard.type(f"purge {topic} on test", delay=15)
     expect(page.get_by_role("button", name=BUTTON)).to_be_enabled()
 
 

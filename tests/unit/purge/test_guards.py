@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import UsageError
 from dashboard.model import Group, GroupListing, GroupOffset, TopicPartition
 from dashboard.purge.facts import (
     GroupClaim,
@@ -16,9 +15,8 @@ from dashboard.purge.facts import (
     offset_topics,
 )
 from dashboard.purge.guards import Finding, findings
-from dashboard.purge.lifting import Override, lift, parse_override, parse_waiver
+from dashboard.purge.lifting import Override, lift
 from dashboard.purge.resolve import ResolvedTarget
-from dashboard.settings import LIFTABLE_GUARDS
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
 CLAIMS = {0: {"a": 80}}
@@ -366,37 +364,3 @@ def test_the_never_liftable_stand_whatever_is_overridden() -> None:
 def test_without_a_target_nothing_is_lifted() -> None:
     asked = [Override("no-committed-offset", None, "why", "eve", NOW)]
     assert lift(judged(facts(), None), asked, has_target=False)[1] == []
-
-
-def test_overrides_are_spelt_with_a_reason() -> None:
-    found = parse_override("unread-by-group:a:b=why=not", "ann", NOW, LIFTABLE_GUARDS)
-    assert (found.name, found.group_id, found.reason) == ("unread-by-group", "a:b", "why=not")
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("readers-undeclared", "OVERRIDE_INVALID"),
-        ("readers-undeclared=", "OVERRIDE_INVALID"),
-        ("readers-undeclared= ", "OVERRIDE_INVALID"),
-        ("unknown=why", "OVERRIDE_INVALID"),
-        ("system-topic=why", "NOT_LIFTABLE"),
-        ("groups-incomplete=why", "NOT_LIFTABLE"),
-    ],
-)
-def test_other_overrides_are_refused(text: str, code: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        parse_override(text, "ann", NOW, LIFTABLE_GUARDS)
-    assert refused.value.code == code
-
-
-def test_settings_may_forbid_a_liftable_guard() -> None:
-    with pytest.raises(UsageError) as refused:
-        parse_override("over-limit=why", "ann", NOW, ("unread-by-group",))
-    assert refused.value.code == "NOT_LIFTABLE"
-
-
-@pytest.mark.parametrize("text", ["g", "g=", "=why", " = "])
-def test_a_waiver_needs_a_group_and_a_reason(text: str) -> None:
-    with pytest.raises(UsageError):
-        parse_waiver(text, "ann", NOW)

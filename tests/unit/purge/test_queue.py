@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,39 @@ def test_the_queue_refuses(
     assert (refused.value.code, refused.value.exit_code) == (code, exit_code)
     assert journal.runs() == []
     assert journal.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "code"),
+    [
+        ({"expires_at": NOW + timedelta(days=36_500)}, {}, "PLAN_EXPIRED"),
+        ({"created_at": NOW + timedelta(days=2), "expires_at": NOW + timedelta(days=9)}, {},
+         "PLAN_EXPIRED"),
+        ({}, {"plan_expires_after": timedelta(minutes=1)}, "PLAN_EXPIRED"),
+        ({}, {"most_partitions": 0}, "GUARDED"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_was_sealed_again_is_bounded_by_settings(
+    journal: Journal, change: dict[str, Any], settings: dict[str, Any], code: str
+) -> None:
+    """Its text may say that it lives for ever, or is of tomorrow; its hash is right."""
+    plan = replace(free_plan(), **change)
+    chosen = Settings(state_dir=journal.file.path.parent, purge=PurgeSettings(**settings))
+    at = NOW if code == "GUARDED" else NOW + timedelta(hours=1)
+    with pytest.raises(LowwaterError) as refused:
+        enqueue(journal, plan, settings=chosen, now=at)
+    assert refused.value.code == code
+    assert journal.entries() == []
+
+
+def test_a_plan_that_frees_a_tools_topic_was_not_made_by_a_planner(journal: Journal) -> None:
+    plan = free_plan()
+    edited = replace(
+        plan, partitions=tuple(replace(p, topic="connect-offsets") for p in plan.partitions)
+    )
+    with pytest.raises(LowwaterError) as refused:
+        enqueue(journal, edited)
+    assert (refused.value.code, "connect-offsets" in refused.value.message) == ("GUARDED", True)
 
 
 def test_a_plan_without_a_free_partition_is_refused(journal: Journal) -> None:
