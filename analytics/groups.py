@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.model import is_telling
 from dashboard.safety.arrow import column, looked_up, places
-from dashboard.safety.readers import GROUPS, Readers, is_telling, readers
+from dashboard.safety.readers import GROUPS, Readers, readers
 from dashboard.safety.standing import COMMITS
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore

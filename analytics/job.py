@@ -165,6 +165,7 @@ def _findings(
     read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
     declarations = topics.all_declarations(settings, cluster.declarations())
     named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
+    named = topics.with_new(named, cluster, snapshot, settings.purge.pattern_refresh)
     with ThreadPoolExecutor(1) as beside:  # what needs no Spark is done while Spark works
         in_spark = beside.submit(
             _in_spark, tables, snapshot, named, base, one_machine=is_local(settings)

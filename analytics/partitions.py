@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.tables import Tables
+from dashboard.guard_texts import NO_SNAPSHOT
 from dashboard.safety import targets
 from dashboard.safety.arrow import column, looked_up, places, without
 from dashboard.safety.standing import Standing
@@ -97,7 +98,7 @@ def _bounds(rows: pa.Table, where: pa.Array, topics: pa.Table, windows: pa.Table
         column(rows, "high_watermark"),
         looked_up(where, there, column(windows, "window_offset")),
         pc.fill_null(pc.greater(length, 0), False),
-        pa.repeat(targets.NO_SNAPSHOT, rows.num_rows),
+        pa.repeat(NO_SNAPSHOT, rows.num_rows),
     )
 
 

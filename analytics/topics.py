@@ -11,8 +11,11 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.log_ends import new_topics
 from dashboard.safety.arrow import column, known_true, looked_up
 from dashboard.settings import Settings, TopicDeclaration, declaration
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
 from dashboard.system_topics import is_system_topic
 
 DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
@@ -98,3 +101,13 @@ def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
         .append_column("remote_storage", is_true("remote.storage.enable"))
         .append_column("unclean_election", is_true("unclean.leader.election.enable"))
     )
+
+
+def with_new(
+    topics: pa.Table, cluster: ClusterStore, snapshot: Manifest, refresh: timedelta
+) -> pa.Table:
+    """`topics` with is_new: consumers that subscribe by a pattern may not know it yet."""
+    ids = dict(zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True))
+    found = new_topics(cluster, snapshot.taken_at - refresh, ids) if refresh else frozenset()
+    new = [name in found for name in topics["topic"].to_pylist()]
+    return topics.append_column("is_new", pa.array(new, pa.bool_()))

@@ -12,6 +12,11 @@ from typing import Any
 from dashboard.model import Guard
 from dashboard.settings import LIFTABLE_GUARDS
 
+# Why a target is not known: facts of target-unresolved.
+UNREAD = "the leader's offsets were not read"
+NO_SNAPSHOT = "no kept snapshot is as old as the replay window"
+RESTARTED = "its log ends below where it ended when the replay window began: it was begun anew"
+
 # These stand whatever is overridden: past them nobody can say what a purge would lose.
 NEVER_LIFTABLE = (
     "groups-incomplete",

@@ -35,6 +35,22 @@ def log_ends(cluster: ClusterStore, before: datetime, topics: pa.Table) -> pa.Ta
     return LOG_ENDS.empty_table()
 
 
+def new_topics(
+    cluster: ClusterStore, before: datetime, topic_ids: Mapping[str, str | None]
+) -> frozenset[str]:
+    """Those of these topics (name to id) that no snapshot shows which was taken by then.
+
+    The id counts: a topic made anew is new. Without a readable snapshot that old, all are.
+    """
+    known: set[tuple[str, str | None]] = set()
+    for snapshot_id in taken_before(cluster, before):
+        with suppress(StoreError):  # damaged, or pruned meanwhile
+            rows = cluster.read("snapshots", snapshot_id, "topics", ["topic", "topic_id"])
+            known = {(row["topic"], row["topic_id"]) for row in rows.to_pylist()}
+            break
+    return frozenset(name for name, its in topic_ids.items() if (name, its) not in known)
+
+
 def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:
     """The kept snapshots taken at `limit` or earlier, newest first.
 

@@ -231,6 +231,11 @@ class Group:
         return self.state in REBALANCING
 
 
+def is_telling(kind: str | None, state: str, members: int | None, is_streams: bool) -> bool:
+    """Whether a group's offsets tell what it may read, besides how far."""
+    return kind == "share" or is_streams or members is None or state in REBALANCING
+
+
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
     """One committed offset; `committed_offset` None with no error means: never committed."""

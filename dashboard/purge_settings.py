@@ -43,6 +43,7 @@ class PurgeSettings:
     partitions_per_request: int = 500
     requests_in_flight: int = 2
     most_partitions: int = 10_000
+    pattern_refresh: timedelta = timedelta(minutes=5)
     stop_at_error_share: float = 0.5
     stop_at_least_answered: int = 20
     stop_on_isr_loss: bool = True

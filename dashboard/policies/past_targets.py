@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from dashboard.columns import Flags, Ints
 from dashboard.curve_tables import integers
+from dashboard.guard_texts import NO_SNAPSHOT
 from dashboard.policies.past import Moment
 from dashboard.policies.past_rows import ABSENT, Rows
 from dashboard.purge.targets import parse_target
@@ -142,7 +143,7 @@ def wanted(
         _known(moment.high_watermark),
         _known(window),
         pa.array(window_ms > 0),
-        pa.repeat(targets.NO_SNAPSHOT, len(lowest)),
+        pa.repeat(NO_SNAPSHOT, len(lowest)),
     )
     if keep is None:
         offset = lowest if owner is None else moment.commits.of(owner, moment.high_watermark)

@@ -7,9 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from dashboard.errors import ClusterError, RefusedError
 from dashboard.model import (
     ConfigEntry,
@@ -20,11 +17,10 @@ from dashboard.model import (
     Reassignment,
     TopicPartition,
     TopicState,
+    is_telling,
 )
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.unseen_readers import TopicReading
-from dashboard.safety.readers import is_telling
-from dashboard.safety.standing import tells
 
 # What targets, guards, forecasts and the receipt need of a topic's configs.
 TOPIC_CONFIGS = (
@@ -106,6 +102,7 @@ class PlanFacts:
     readings: Mapping[str, TopicReading] = field(default_factory=dict)  # of kept broker metrics
     # Topics where the groups have offsets that tell what they may read (`readers.is_telling`).
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
 
 
 def read_facts(
@@ -232,7 +229,8 @@ def claims_of(
     topics = {key.topic for key in partitions}
     here = [kept for kept in remembered if kept.topic in topics]
     found: dict[TopicPartition, dict[str, GroupClaim]] = {}
-    for kept, counts in zip(here, _of_this_log(here, partitions), strict=True):
+    counting = _of_this_log(here, partitions) if here else []
+    for kept, counts in zip(here, counting, strict=True):
         offset = kept.committed_offset if counts else None
         claim = GroupClaim(kept.group_id, offset, remembered=True)
         found.setdefault(TopicPartition(kept.topic, kept.partition), {})[kept.group_id] = claim
@@ -251,6 +249,12 @@ def _of_this_log(
     remembered: Sequence[RememberedOffset], partitions: Mapping[TopicPartition, PartitionFacts]
 ) -> list[bool]:
     """Whether each offset can have been committed on its partition as it is now."""
+    # Half of what a purge's two processes would cost at their start: nobody else needs it there.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from dashboard.safety.standing import tells
+
     seen = [partitions.get(TopicPartition(kept.topic, kept.partition)) for kept in remembered]
     then, now = [k.topic_id or None for k in remembered], [s.topic_id if s else None for s in seen]
     found = tells(

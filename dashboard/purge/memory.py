@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.errors import StoreError
-from dashboard.log_ends import log_ends
 from dashboard.model import TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts, RememberedOffset
@@ -100,6 +100,8 @@ def ends_before(
     """
     import pyarrow as pa
 
+    from dashboard.log_ends import log_ends
+
     found: dict[TopicPartition, int] = {}
     for at in sorted(set(times.values())):
         keys = [key for key, its in times.items() if its == at]
@@ -117,6 +119,18 @@ def ends_before(
             if row["high_watermark"] is not None and times.get(key) == at:
                 found[key] = row["high_watermark"]
     return found
+
+
+def with_new_topics(
+    store: ClusterStore, facts: PlanFacts, now: datetime, refresh: timedelta
+) -> PlanFacts:
+    """`facts` with the topics that are younger than `refresh`, by kept snapshots; 0: none is."""
+    if not refresh:
+        return facts
+    from dashboard.log_ends import new_topics
+
+    ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
+    return replace(facts, new_topics=new_topics(store, now - refresh, ids))
 
 
 def history(store: ClusterStore, facts: PlanFacts) -> History:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from dashboard.guard_texts import guard
@@ -98,7 +98,7 @@ def recheck(
     names = sorted({key.topic for key in pending})
     states = live.topics(names)
     same = _same_topics(states, planned, result)
-    facts = replace(_facts(live, plan, states, same, now), readings=standards.readings)
+    facts = standards.applied(_facts(live, plan, states, same, now), now)
     targets = {key: ResolvedTarget(planned[key].target_offset) for key in facts.partitions}
     found = findings(
         facts,

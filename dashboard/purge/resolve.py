@@ -6,17 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import pyarrow as pa
-
 from dashboard.errors import PlanError
+from dashboard.guard_texts import NO_SNAPSHOT, RESTARTED, UNREAD
 from dashboard.model import OffsetAtTime, TopicPartition
 from dashboard.purge import clocks
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts, PlanFacts
 from dashboard.purge.retained import Kept, kept
-from dashboard.purge.standing import stand
 from dashboard.purge.targets import HIGH_WATERMARK, Target
-from dashboard.safety import targets
 from dashboard.settings import TopicDeclaration
 
 
@@ -73,34 +70,30 @@ def resolve(
     it. Raises PlanError PARTITION_NOT_FOUND for an offsets file that names one the cluster has
     not.
     """
+    # Loads tables, which a purge's processes can do without until they plan or judge.
+    from dashboard.purge import standing
+
     known = history or History()
     keys = _keys(facts, target)
     if target.kind == "committed":
-        wanted = _lowest(facts, keys, chosen_groups, waived)
+        lowest = standing.lowest(facts, keys, chosen_groups, waived)
+        wanted = {key: ResolvedTarget(offset) for key, offset in lowest.items()}
     else:
         wanted = _asked(live, facts, target, keys, now=now, history=known)
     windows = replay_windows(live, facts, keys, declarations, now=now, history=known)
-    bounds = _bounds(facts, keys, windows)
-    if target.kind == "committed":
-        lowest = [wanted[key].offset for key in keys]
-        found = targets.committed(pa.array(lowest, pa.int64()), bounds)
-    else:
-        found = targets.capped(pa.array([wanted[k].offset for k in keys], pa.int64()), bounds)
-    rows = zip(
-        keys, found.offset.to_pylist(), found.capped_by.to_pylist(), found.problem.to_pylist(),
-        strict=True,
-    )  # fmt: skip
+    offsets = {key: wanted[key].offset for key in keys}
+    rows = standing.capped(facts, offsets, windows, is_committed=target.kind == "committed")
     return {
         key: ResolvedTarget(offset, capped_by)
         if offset is not None
         else ResolvedTarget(None, problem=_problem(facts.partitions[key], wanted[key], problem))
-        for key, offset, capped_by, problem in rows
+        for key, (offset, capped_by, problem) in rows.items()
     }
 
 
 def _problem(seen: PartitionFacts, wanted: ResolvedTarget, problem: str | None) -> str | None:
     """Why there is no target; None: no group's offset tells one."""
-    if problem == targets.UNREAD and seen.error:
+    if problem == UNREAD and seen.error:
         return f"{problem} ({seen.error})"
     return problem or wanted.problem
 
@@ -136,44 +129,6 @@ def _asked(
             aged = _written_before(seen, at_time.get(key), ends.get(key), target.keep)
         found[key] = _before(seen, stays[key], aged, by_size.get(key))
     return found
-
-
-def _lowest(
-    facts: PlanFacts,
-    keys: list[TopicPartition],
-    chosen: Collection[str],
-    waived: Collection[str],
-) -> dict[TopicPartition, ResolvedTarget]:
-    """The lowest offset of the groups that count, where one tells how far it read."""
-    names = sorted({key.topic for key in facts.partitions})
-    every = stand(facts, keys, names)
-    if chosen:
-        counted = [
-            [g["committed_offset"] for g in groups if g["group_id"] in chosen]
-            for groups in stand(facts, keys, names, waived).positions.to_pylist()
-        ]
-        lowest = [min(offsets, default=None) for offsets in counted]
-    else:
-        rest = stand(facts, keys, names, waived) if waived else every
-        ends = pa.array([facts.partitions[key].high_watermark for key in keys], pa.int64())
-        found = targets.without_waived(rest.first_offset, every.first_offset, ends)
-        lowest = found.to_pylist()
-    return {key: ResolvedTarget(at) for key, at in zip(keys, lowest, strict=True)}
-
-
-def _bounds(
-    facts: PlanFacts, keys: list[TopicPartition], windows: Mapping[TopicPartition, Window]
-) -> targets.Bounds:
-    seen = [facts.partitions[key] for key in keys]
-    found = [windows.get(key) for key in keys]
-    return targets.Bounds(
-        pa.array([p.log_start_offset for p in seen], pa.int64()),
-        pa.array([p.last_stable_offset for p in seen], pa.int64()),
-        pa.array([p.high_watermark for p in seen], pa.int64()),
-        pa.array([w.offset if w else None for w in found], pa.int64()),
-        pa.array([w is not None for w in found], pa.bool_()),
-        pa.array([w.problem if w else None for w in found], pa.string()),
-    )
 
 
 def _keys(facts: PlanFacts, target: Target) -> list[TopicPartition]:
@@ -247,7 +202,7 @@ def _written_before(
     if end is None:
         return ResolvedTarget(None, problem=f"no kept snapshot is {keep} old")
     if seen.high_watermark is not None and end > seen.high_watermark:
-        return ResolvedTarget(None, problem=targets.RESTARTED)
+        return ResolvedTarget(None, problem=RESTARTED)
     young = answer.offset if answer.offset is not None and answer.offset >= 0 else end
     return ResolvedTarget(min(end, young))
 
@@ -291,11 +246,11 @@ def replay_windows(
 
 def _window(seen: PartitionFacts, answer: OffsetAtTime, end: int | None) -> Window:
     if end is not None and seen.high_watermark is not None and end > seen.high_watermark:
-        return Window(None, targets.RESTARTED)
+        return Window(None, RESTARTED)
     if answer.error:
         return Window(None, f"the start of its replay window cannot be read ({answer.error})")
     if end is None:
-        return Window(None, targets.NO_SNAPSHOT)
+        return Window(None, NO_SNAPSHOT)
     if answer.offset is None or answer.offset < 0:
         return Window(end)
     return Window(min(end, answer.offset))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from dashboard.errors import StoreError
 from dashboard.purge import memory
@@ -24,7 +24,8 @@ from dashboard.snapshots import ClusterStore
 class Standards:
     """Declarations by topic, the guards that may be lifted, the limit of one run, and the store.
 
-    `readings`: what brokers' metrics tell of unseen readers.
+    `readings`: what brokers' metrics tell of unseen readers; `pattern_refresh`: how long a topic
+    may be unknown to consumers that subscribe by a pattern.
     """
 
     declarations: Mapping[str, TopicDeclaration]
@@ -32,6 +33,14 @@ class Standards:
     most_partitions: int
     store: ClusterStore | None = None
     readings: Mapping[str, TopicReading] = field(default_factory=dict)
+    pattern_refresh: timedelta = timedelta(0)
+
+    def applied(self, facts: PlanFacts, now: datetime) -> PlanFacts:
+        """Live facts with what the store adds to them."""
+        facts = replace(facts, readings=self.readings)
+        if self.store is None:
+            return facts
+        return memory.with_new_topics(self.store, facts, now, self.pattern_refresh)
 
     def history(self, facts: PlanFacts) -> History:
         """What kept snapshots tell; nothing without a store."""
@@ -48,6 +57,7 @@ def standards(
         most_partitions=settings.purge.most_partitions,
         store=store,
         readings=readings(store, topics, now),
+        pattern_refresh=settings.purge.pattern_refresh,
     )
 
 

@@ -1,4 +1,7 @@
-"""Live facts in the shape that `dashboard.safety` judges: where every group stands."""
+"""Live facts as tables, judged by `dashboard.safety`: places of groups, targets, guards.
+
+It loads pyarrow, a quarter of a second: who plans or judges imports it when it does.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,14 @@ from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
-from dashboard.model import Group, TopicPartition
+from dashboard.model import Group, Guard, TopicPartition
 from dashboard.purge.facts import PlanFacts
+from dashboard.purge.resolve import ResolvedTarget, Window
+from dashboard.safety import guards, targets
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.safety.standing import COMMITS, Standing, standing
+from dashboard.settings import TopicDeclaration
+from dashboard.system_topics import is_system_topic
 
 
 def stand(
@@ -26,8 +33,9 @@ def stand(
             pa.array(range(len(names)), pa.int32()),
             pa.array(names, pa.string()),
             pa.array([ids[name] for name in names], pa.string()),
+            pa.array([name in facts.new_topics for name in names], pa.bool_()),
         ],
-        names=["topic_no", "topic", "topic_id"],
+        names=["topic_no", "topic", "topic_id", "is_new"],
     )
     partitions = pa.table(
         [
@@ -39,6 +47,130 @@ def stand(
     )
     who = readers(_groups(facts.groups.values()), _offsets(facts, number), topics, waived)
     return standing(partitions, _commits(facts, number), topics, who, waived)
+
+
+def lowest(
+    facts: PlanFacts,
+    keys: list[TopicPartition],
+    chosen: Collection[str],
+    waived: Collection[str],
+) -> dict[TopicPartition, int | None]:
+    """Per partition the lowest offset of the groups that count, where one tells how far it read.
+
+    `chosen` empty: all groups but the waived ones.
+    """
+    names = sorted({key.topic for key in facts.partitions})
+    if chosen:
+        of_each = stand(facts, keys, names, waived).positions.to_pylist()
+        counted = [
+            [g["committed_offset"] for g in groups if g["group_id"] in chosen] for groups in of_each
+        ]
+        return {k: min(found, default=None) for k, found in zip(keys, counted, strict=True)}
+    every = stand(facts, keys, names)
+    rest = stand(facts, keys, names, waived) if waived else every
+    ends = pa.array([facts.partitions[key].high_watermark for key in keys], pa.int64())
+    found = targets.without_waived(rest.first_offset, every.first_offset, ends)
+    return dict(zip(keys, found.to_pylist(), strict=True))
+
+
+def capped(
+    facts: PlanFacts,
+    wanted: Mapping[TopicPartition, int | None],
+    windows: Mapping[TopicPartition, Window],
+    *,
+    is_committed: bool,
+) -> dict[TopicPartition, tuple[int | None, str | None, str | None]]:
+    """Per partition the offset as far as its bounds allow, what lowered it, why it is unknown."""
+    keys = sorted(wanted)
+    offsets = pa.array([wanted[key] for key in keys], pa.int64())
+    rule = targets.committed if is_committed else targets.capped
+    found = rule(offsets, _bounds(facts, keys, windows))
+    columns = (found.offset, found.capped_by, found.problem)
+    rows = zip(*(values.to_pylist() for values in columns), strict=True)
+    return dict(zip(keys, rows, strict=True))
+
+
+def judged(
+    facts: PlanFacts,
+    resolved: Mapping[TopicPartition, ResolvedTarget],
+    waived: Collection[str],
+    declarations: Mapping[str, TopicDeclaration],
+) -> list[tuple[TopicPartition, Guard, str | None]]:
+    """Every guard that `safety.guards` finds, by partition, and the group that it speaks of."""
+    keys = sorted(resolved)
+    names = sorted({key.topic for key in facts.partitions})
+    rows = _rows(facts, keys, names, resolved, declarations)
+    errors = [(at, facts.offset_errors[k]) for at, k in enumerate(keys) if k in facts.offset_errors]
+    where = stand(facts, keys, names, waived)
+    found = guards.findings(rows, where, facts.incomplete, _errors(errors))
+    return [
+        (keys[row["row"]], Guard(row["name"], row["reason"], row["lift"]), row["group_id"])
+        for row in found.to_pylist()
+    ]
+
+
+def _bounds(
+    facts: PlanFacts, keys: list[TopicPartition], windows: Mapping[TopicPartition, Window]
+) -> targets.Bounds:
+    seen = [facts.partitions[key] for key in keys]
+    found = [windows.get(key) for key in keys]
+    return targets.Bounds(
+        pa.array([p.log_start_offset for p in seen], pa.int64()),
+        pa.array([p.last_stable_offset for p in seen], pa.int64()),
+        pa.array([p.high_watermark for p in seen], pa.int64()),
+        pa.array([w.offset if w else None for w in found], pa.int64()),
+        pa.array([w is not None for w in found], pa.bool_()),
+        pa.array([w.problem if w else None for w in found], pa.string()),
+    )
+
+
+def _rows(
+    facts: PlanFacts,
+    keys: list[TopicPartition],
+    names: list[str],
+    resolved: Mapping[TopicPartition, ResolvedTarget],
+    declarations: Mapping[str, TopicDeclaration],
+) -> pa.Table:
+    """The rows that `safety.guards.findings` judges."""
+    seen = [facts.partitions[key] for key in keys]
+    configs = [facts.configs.get(key.topic, {}) for key in keys]
+    internal = {k.topic for k, p in facts.partitions.items() if p.is_internal}
+    system = {name: name in internal or is_system_topic(name) for name in names}
+    declared = [declarations.get(key.topic) for key in keys]
+    targets = [resolved[key] for key in keys]
+    moving = [p.reassigning or (None, None) for p in seen]
+    text, whole, flag, ids = pa.string(), pa.int64(), pa.bool_(), pa.list_(pa.int32())
+    columns: dict[str, tuple[list[object], pa.DataType]] = {
+        "topic": ([key.topic for key in keys], text),
+        "is_system": ([system[key.topic] for key in keys], flag),
+        "cleanup_policy": ([c.get("cleanup.policy") for c in configs], text),
+        "readers_declared": ([d is not None and d.readers == "groups" for d in declared], flag),
+        "restore_declared": ([d is not None and d.state_restore == "none" for d in declared], flag),
+        "remote_storage": ([c.get("remote.storage.enable") == "true" for c in configs], flag),
+        "unclean_election": (
+            [c.get("unclean.leader.election.enable") == "true" for c in configs], flag,
+        ),
+        "leader_id": ([p.leader_id for p in seen], whole),
+        "log_start_offset": ([p.log_start_offset for p in seen], whole),
+        "last_stable_offset": ([p.last_stable_offset for p in seen], whole),
+        "high_watermark": ([p.high_watermark for p in seen], whole),
+        "behind_brokers": ([sorted(set(p.replicas) - set(p.isr)) for p in seen], ids),
+        "adding": ([m[0] for m in moving], ids),
+        "removing": ([m[1] for m in moving], ids),
+        "leader_moves_to": ([p.leader_moves_to for p in seen], text),
+        "target_offset": ([t.offset for t in targets], whole),
+        "target_problem": ([t.problem for t in targets], text),
+    }  # fmt: skip
+    return pa.table({name: pa.array(values, kind) for name, (values, kind) in columns.items()})
+
+
+def _errors(errors: list[tuple[int, str]]) -> pa.Table:
+    return pa.table(
+        {
+            "row": pa.array([at for at, _ in errors], pa.int64()),
+            "why": pa.array([why for _, why in errors], pa.string()),
+        }
+    )
 
 
 def _groups(groups: Collection[Group]) -> pa.Table:

@@ -38,6 +38,8 @@ _WHO = {
                         "committed no offset here"),
     places_of.OTHER_LOG: ("The last known offset of group ", " is not of this log"),
     places_of.ANYWHERE: ("Members of group ", " may read any topic"),
+    places_of.NEWCOMER: ("Group ", " may subscribe by a pattern that takes this topic in, which is "
+                         "new: younger than its members' metadata may be"),
 }  # fmt: skip
 
 

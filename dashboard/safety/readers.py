@@ -34,11 +34,6 @@ _ASSIGNED = pa.schema(
 )
 
 
-def is_telling(kind: str | None, state: str, members: int | None, is_streams: bool) -> bool:
-    """Whether a group's offsets tell what it may read, besides how far: those `readers` needs."""
-    return kind == "share" or is_streams or members is None or state in REBALANCING
-
-
 @dataclass(frozen=True)
 class Readers:
     """Who may read what; waived groups are left out, topics are numbers of the `topics` table.
@@ -49,7 +44,8 @@ class Readers:
     why it may want records there, and whether its topics are known at all; `anywhere`: groups
     that may read any topic, since nobody can tell; `restless`: groups with members, and the
     topics they may read without an offset that shows where (topic_no null: any);
-    `streams`: topic_no and group_id of Kafka Streams applications.
+    `streams`: topic_no and group_id of Kafka Streams applications; `newcomers`: topic_no and
+    group_id of groups with members that may be about to read a topic that is new.
     """
 
     members: pa.Table
@@ -59,6 +55,7 @@ class Readers:
     anywhere: pa.Array
     restless: pa.Table
     streams: pa.Table
+    newcomers: pa.Table
 
 
 def readers(
@@ -67,7 +64,7 @@ def readers(
     topics: pa.Table,
     waived: Collection[str] = (),
 ) -> Readers:
-    """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no and topic.
+    """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no, topic and is_new.
 
     `offsets`: topic_no, group_id, where groups have offsets at the same moment, of all topics of
     the cluster (topic_no null for those that are not among `topics`): committed ones, and the
@@ -87,6 +84,7 @@ def readers(
         anywhere=_anywhere(plain, offsets),
         restless=_restless(plain, topics, patterns),
         streams=_streams(plain, offsets, members),
+        newcomers=_newcomers(plain, topics, members),
     )
 
 
@@ -207,3 +205,17 @@ def _streams(groups: pa.Table, offsets: pa.Table, members: pa.Table) -> pa.Table
         pc.and_(pc.is_in(pairs["group_id"], value_set=names), pairs["topic_no"].is_valid())
     )
     return pairs.group_by(_PAIRS.names).aggregate([])
+
+
+def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Table:
+    """Groups with members, on topics younger than consumers' metadata may be.
+
+    A classic client, and Java's under KIP-848 too, resolves its pattern itself and tells its
+    coordinator names alone, so nothing shows that a new topic is among them until it has
+    refreshed its metadata (metadata.max.age.ms, 5 minutes unless set).
+    """
+    new = topics.filter(pc.fill_null(topics["is_new"], False))["topic_no"].to_pylist()
+    alive = groups.filter(pc.fill_null(pc.not_equal(groups["members"], 0), True))
+    names = sorted(alive["group_id"].to_pylist())
+    rows = [{"topic_no": number, "group_id": group_id} for number in new for group_id in names]
+    return without_rows(pa.Table.from_pylist(rows, schema=_PAIRS), members, _PAIRS.names)

@@ -28,7 +28,7 @@ COMMITS = pa.schema(
     ]
 )
 # Why a group's place is unknown: what `Standing.unplaced` tells, in the order of its guards.
-ASSIGNED, SKIPPED, GONE, PAST_END, PATTERN, OTHER_LOG, ANYWHERE = range(7)
+ASSIGNED, SKIPPED, GONE, PAST_END, PATTERN, OTHER_LOG, ANYWHERE, NEWCOMER = range(8)
 _UNPLACED = pa.schema(
     [("row", pa.int64()), ("kind", pa.int8()), ("group_id", pa.string()), ("offset", pa.int64())]
 )
@@ -111,10 +111,10 @@ class _Judged:
             column(commits, "group_id"), column(who.members, "group_id"),
             column(who.patterns, "group_id"), column(who.assigned, "group_id"),
             column(who.restless, "group_id"), column(who.share, "group_id"), who.anywhere,
-            column(who.streams, "group_id"),
+            column(who.streams, "group_id"), column(who.newcomers, "group_id"),
         )  # fmt: skip
         (self.group, self.member, self.pattern, self.assigned, self.restless, self.share,
-         self.anywhere, self.streams) = ranks  # fmt: skip
+         self.anywhere, self.streams, self.newcomer) = ranks  # fmt: skip
         self.width = max(len(self.names), 1)
         self.commits = commits
         at = places(column(commits, "topic_no"), column(commits, "partition"))
@@ -209,12 +209,15 @@ class _Judged:
         kinds[_among(missing, known[beyond])] = PAST_END  # named with its offset, member or not
         others = self._on_rows(misplaced)
         anywhere = self._anywhere_pairs(np.concatenate([wanted, others]))
-        pairs = np.concatenate([missing, others, anywhere])
+        newcomers = _numbers(column(self.who.newcomers, "topic_no")) * self.width + self.newcomer
+        coming = without(self._on_rows(newcomers), np.concatenate([wanted, others, anywhere]))
+        pairs = np.concatenate([missing, others, anywhere, coming])
         kinds = np.concatenate(
             [
                 kinds,
                 np.full(len(others), OTHER_LOG, dtype=np.int8),
                 np.full(len(anywhere), ANYWHERE, dtype=np.int8),
+                np.full(len(coming), NEWCOMER, dtype=np.int8),
             ]
         )
         return self._table(pairs, kinds, known[beyond], self.offset[beyond])

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-UNREAD = "the leader's offsets were not read"
-NO_SNAPSHOT = "no kept snapshot is as old as the replay window"
-RESTARTED = "its log ends below where it ended when the replay window began: it was begun anew"
+from dashboard.guard_texts import RESTARTED, UNREAD
+
 REPLAY_WINDOW, LAST_STABLE = "replay-window", "last-stable-offset"
 
 

@@ -24,6 +24,7 @@ from dashboard.purge.asked import Lift
 from dashboard.purge.drafts import PlanRequest, draft_live
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal import open_default
+from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
 from dashboard.snapshots import ClusterStore, Store
 from tests.bench.purge_lab import Lab, in_turn, seconds
@@ -101,6 +102,7 @@ def _run(lab: Lab, mode: str) -> float:
             execution = Execution(
                 live=faulty, journal=journal, run=journal.head(run_id), plan=plan, now=utc_now,
                 sleep=time.sleep, read_only=lambda: None,
+                standards=lambda: standards(chosen, store, plan.topic_ids, utc_now()),
             )  # fmt: skip
             return seconds(execution.execute)
     finally:

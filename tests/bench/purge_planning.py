@@ -21,8 +21,9 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
 from dashboard.purge.recheck import recheck
+from dashboard.purge.standards import Standards
 from dashboard.purge.targets import parse_target
-from dashboard.settings import PurgeSettings, Settings
+from dashboard.settings import LIFTABLE_GUARDS, PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
 from tests.bench import large_cluster
 from tests.bench.large_cluster import LargeCluster
@@ -75,7 +76,9 @@ def _run_of(made: LargeCluster, folder: Path) -> dict[str, float]:
     )  # fmt: skip
     rows = _timed(found, "read rows", lambda: journal.partitions(run_id))
     live = cast(Cluster, made)
-    checked = _timed(found, "recheck", lambda: recheck(live, plan, rows, utc_now()))
+    checked = _timed(found, "recheck", lambda: recheck(
+        live, plan, rows, utc_now(), Standards({}, LIFTABLE_GUARDS, 10**9)
+    ))  # fmt: skip
     assert len(checked.allowed) == len(made.keys)
     _timed(found, "intent", lambda: journal.record(run_id, "intent", rows, utc_now()))
     journal.close()

@@ -30,6 +30,7 @@ from dashboard.purge.drafts import PlanRequest, draft
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunView
 from dashboard.purge.plan import Plan
+from dashboard.purge.standards import Standards, standards
 from dashboard.purge.targets import Target, parse_target
 from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
@@ -151,6 +152,10 @@ class Bench:
         waived = tuple(Waive(*text.split("=", 1)) for text in request.pop("waive", ()))
         wanted = PlanRequest(topics, target, waive=waived, override=lifted, by="test", **request)
         return draft(self.settings, self.settings.data, None, wanted)
+
+    def standards(self, plan: Plan) -> Standards:
+        """What settings and the store say now of the plan's topics."""
+        return standards(self.settings, self.store, plan.topic_ids, utc_now())
 
     def enqueue(self, plan: Plan, **change: Any) -> str:
         """Queue with the right confirmation; `change` replaces arguments of `enqueue`.

@@ -147,5 +147,6 @@ def carry_out(
             now=utc_now,
             sleep=time.sleep,
             read_only=lambda: None,
+            standards=lambda: bench.standards(bench.journal.plan(run_id)),
         ).execute()
     return bench.journal.run(run_id)

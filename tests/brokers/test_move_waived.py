@@ -127,8 +127,12 @@ def test_a_living_group_is_refused_at_planning_and_at_the_move(
         view = bench.apply(plan)
         with connect({"bootstrap.servers": bench.bootstrap}) as live:
             answer = live.commit_offsets(dead, {Key(topic, 0): 60})
-    assert (view.run.state, view.partitions[0].state, view.exit_code) == ("done", "done", 2)
-    assert (view.moves[0].state, view.moves[0].error) == ("refused", "GROUP_ALIVE")
+    # What it has not read stays: it lived again before anything was sent.
+    assert (view.run.state, view.partitions[0].state, view.exit_code) == ("refused", "not_done", 3)
+    assert view.partitions[0].error == "unread-by-group"
+    assert f"Group {dead} was waived as gone and lives again" in str(view.partitions[0].message)
+    assert len(bench.offsets(topic, 0)) == 100
+    assert (view.moves[0].state, view.moves[0].error) == ("refused", "PARTITION_NOT_DONE")
     # Whoever wakes up after it was read meets the coordinator's own refusal.
     assert answer == {Key(topic, 0): "UNKNOWN_MEMBER_ID"}
     assert committed(bench, dead, topic) == {0: 10}
@@ -145,8 +149,13 @@ def test_a_group_that_moved_back_after_the_plan_stays_where_it_is(bench: Bench, 
     plan = plan_moving(bench, topic, dead)
     bench.commit(dead, topic, {0: 4})
     view = bench.apply(plan)
-    assert (view.run.state, view.moves[0].error) == ("done", "OFFSET_MOVED_BACK")
+    assert (view.run.state, view.partitions[0].error) == ("refused", "unread-by-group")
+    assert f"Group {dead}, which is waived, moved back from 10 to 4" in str(
+        view.partitions[0].message
+    )
+    assert view.moves[0].error == "PARTITION_NOT_DONE"
     assert committed(bench, dead, topic) == {0: 4}
+    assert len(bench.offsets(topic, 0)) == 100
 
 
 @pytest.mark.parametrize("moment", ["before-sending", "after-the-answer"])
@@ -209,6 +218,7 @@ def test_a_coordinator_that_hangs_got_nothing_and_is_asked_again(
             live=live, journal=bench.journal, run=bench.journal.head(run_id),
             plan=bench.journal.plan(run_id), now=utc_now, sleep=time.sleep,
             read_only=lambda: None,
+            standards=lambda: bench.standards(bench.journal.plan(run_id)),
         )  # fmt: skip
         assert execution.execute() == "done"
     lost = [e for e in bench.journal.entries(run_id) if e.kind == "move-no-answer"]

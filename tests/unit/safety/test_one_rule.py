@@ -84,6 +84,7 @@ class Analysis:
         }  # fmt: skip
         declared = [case.declaration] if case.declaration else []
         named = topics.with_settings(topics.describe(read["topics"], declared), read["configs"])
+        named = topics.with_new(named, store, snapshot, REFRESH)
         tables = Tables(None, store)  # type: ignore[arg-type]  # several snapshots: no Spark
         offsets = holds.fold(tables, snapshot, named, None, one_machine=True)
         self.held, _ = holds.split(offsets, named)
@@ -125,6 +126,7 @@ class Analysis:
         return conform(spec, table)
 
 
+REFRESH = timedelta(minutes=5)
 _SIZES = ("topic_no", "partition", "size_bytes", "replicas")
 _BYTES = ("bytes_low", "bytes_likely", "bytes_high", "bytes_at_once", "bytes_at_once_low",
           "bytes_at_once_high")  # fmt: skip
@@ -137,6 +139,7 @@ def planned(
         case.now, [TOPIC], cluster_name="prod", remembered=memory.remembered(store, [TOPIC]),
         now=NOW,
     )  # fmt: skip
+    facts = memory.with_new_topics(store, facts, NOW, REFRESH)
     resolved = resolve(
         case.now, facts, parse_target(to), chosen_groups=(), waived=waived,
         declarations=case.declarations, now=NOW, history=memory.history(store, facts),
@@ -198,7 +201,7 @@ def _sent_as_planned(
     resolved: dict[TopicPartition, ResolvedTarget],
 ) -> None:
     """What a plan frees is sent, and nothing else; what it lifted is lifted there alone."""
-    standards = Standards(case.declarations, LIFTABLE_GUARDS, 100, store)
+    standards = Standards(case.declarations, LIFTABLE_GUARDS, 100, store, pattern_refresh=REFRESH)
     for lifted in ((), LIFTABLE_GUARDS):
         plan = plan_of(case, facts, resolved, lifted)
         asked = [

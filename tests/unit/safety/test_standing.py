@@ -24,7 +24,12 @@ PARTITIONS = pa.table(
     }
 )
 TOPICS = pa.table(
-    {"topic_no": pa.array([0, 1], pa.int32()), "topic": ["t", "u"], "topic_id": ["T", "U"]}
+    {
+        "topic_no": pa.array([0, 1], pa.int32()),
+        "topic": ["t", "u"],
+        "topic_id": ["T", "U"],
+        "is_new": [False, False],
+    }
 )
 NO_OFFSETS = pa.table({"topic_no": pa.array([], pa.int32()), "group_id": pa.array([], pa.string())})
 
