@@ -24,12 +24,13 @@ from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_plan import free_plan
 
 TOPIC = "billing-sum-repartition"
+DEFINITION = REPARTITION + '\nwindows = ["Sun 12:00-13:00"]'
 
 
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServiceRoom]:
     """A policy's run (it is Sunday, 12:00) whose service died before it sent anything."""
-    made = ServiceRoom(tmp_path, policy(REPARTITION + '\nwindows = ["Sun 12:00-13:00"]', "streams"))
+    made = ServiceRoom(tmp_path, policy(DEFINITION, "streams"))
     one_by_one = PurgeSettings(partitions_per_request=1, requests_in_flight=1)
     made.settings = replace(made.settings, purge=one_by_one)
     made.live.topic(TOPIC, 2)
@@ -64,15 +65,15 @@ def test_a_workers_settings_say_whether_a_policys_run_may_begin(room: ServiceRoo
 def test_read_only_that_is_written_while_a_worker_sends_stops_its_next_request(
     room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = room.folder / "lowwater.toml"
-    file.write_text("")
+    file, defined = room.folder / "lowwater.toml", f"[policies.streams]\n{DEFINITION}\n"
+    file.write_text(defined)
     room.settings = replace(room.settings, source=file)
     monkeypatch.setattr(read_only, "_KEPT_SECONDS", 0)
     send = room.live.delete_records
 
     def first(*words: Any, **more: Any) -> Any:
         answer = send(*words, **more)
-        file.write_text("read_only = true")
+        file.write_text(f"read_only = true\n{defined}")
         return answer
 
     monkeypatch.setattr(room.live, "delete_records", first)
