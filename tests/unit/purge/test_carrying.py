@@ -144,8 +144,9 @@ def test_after_long_silence_a_person_resumes(room: Room, tmp_path: Path) -> None
 
     with held(room.journal, tmp_path, run_id, room.clock):
         run = carry_out(
-            room.live, room.journal, run_id, now=room.clock, sleep=sleep, read_only=lambda: None
-        )
+            room.live, room.journal, run_id, now=room.clock, sleep=sleep, read_only=lambda: None,
+            standards=lambda _: room.standards,
+        )  # fmt: skip
     assert set(slept[:100]) == {("paused", "WORKER_SILENT", 0)}
     assert (run.state, run.error) == ("done", None)
     assert room.journal.verify().ok
