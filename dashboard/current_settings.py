@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dashboard.errors import SettingsError
+from dashboard.people_settings import gone
 from dashboard.settings import Settings, load
 
 # A journal and a store are open by then: elsewhere lie other switches, runs and memories.
@@ -64,6 +65,8 @@ class CurrentSettings:
                     "Restart it; or take the change back.",
                     code="SETTINGS_MOVED",
                 )
+        if self._first.people is not None and found.people is None:
+            raise gone(source)  # without the section everybody may do everything
         return self._here(found)
 
     def _here(self, found: Settings) -> Settings:

@@ -81,12 +81,17 @@ def read_again(source: Path) -> PeopleSettings:
             "Correct it; until then nothing is queued.",
         ) from error
     if "people" not in table:
-        raise SettingsError(
-            f"the settings file {source} had a section [people] and has it no more",
-            "Put it back; or start the dashboard again, if everybody may do everything from now.",
-            code="PEOPLE_GONE",
-        )
+        raise gone(source)
     return people_settings(table["people"], str(source))
+
+
+def gone(source: Path) -> SettingsError:
+    """PEOPLE_GONE: a process that began with the section goes on for nobody without it."""
+    return SettingsError(
+        f"the settings file {source} had a section [people] and has it no more",
+        "Put it back; or start the dashboard again, if everybody may do everything from now.",
+        code="PEOPLE_GONE",
+    )
 
 
 def _check(found: PeopleSettings, place: str) -> None:

@@ -129,6 +129,9 @@ def settings_text(
         f"cache_dir = {_quoted(str(settings.cache_dir.resolve()))}",
         f'orphan_delay = "{ORPHAN_DELAY}"',
         "",
+        "[purge]",
+        'pattern_refresh = "0s"  # all who read here subscribe by name',
+        "",
         "[clusters.demo]",
         f'"bootstrap.servers" = {_quoted(bootstrap)}',
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -38,9 +37,6 @@ class SimulatedCluster:
     seed: int = 1
 
     @property
-    def controller_time(self) -> datetime | None:
-        return None
-
     def cluster_id(self) -> str:
         return f"simulated-{self.partitions}-{self.brokers}-{self.groups}-{self.seed}"
 

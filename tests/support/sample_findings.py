@@ -42,6 +42,10 @@ def write(
                    for t in ("committed", "high-watermark")]  # fmt: skip
     tables: dict[str, Rows] = {
         "reclaimable": reclaimable,
+        "former_readers": [
+            {**parts[0].key, "group_id": "before-the-rebuild", "topic_id": "an-earlier-one",
+             "committed_offset": 7, "last_seen_at": taken_at}
+        ],
         "holds": [
             {**p.key, "group_id": g, "committed_offset": o, "last_seen_at": taken_at,
              "last_commit_at": taken_at - timedelta(days=41 if g == "old-reporting" else 0)}

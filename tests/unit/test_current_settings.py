@@ -107,3 +107,15 @@ def test_an_analysis_that_serves_reads_declarations_before_each_snapshot(
     file.write_text("[topics")
     assert "error" in answer()
     assert seen == [timedelta(hours=1), timedelta(hours=2)]
+
+
+def test_a_section_of_people_that_is_gone_is_no_leave_for_everybody(tmp_path: Path) -> None:
+    """Without the section everybody who is connected may do everything."""
+    file = tmp_path / "lowwater.toml"
+    file.write_text('[people]\napprovers = ["ann"]\n')
+    current = CurrentSettings(load(str(file), {}), {})
+    assert current.get().people is not None
+    file.write_text("")
+    with pytest.raises(SettingsError) as refused:
+        current.get()
+    assert refused.value.code == "PEOPLE_GONE"
