@@ -30,6 +30,7 @@ FINDINGS = pa.schema(
     ]
 )
 _MARK = "\x00"
+_MOST_NAMED = 3  # applications in a reason
 _NOBODY = "No group that counts has committed an offset on this partition"
 _WHO = {
     places_of.SKIPPED: ("Group ", " has committed no offset on this partition"),
@@ -280,6 +281,26 @@ def _add_restorers(found: _Found, groups: Standing) -> None:
     at, app, names = (values.filter(stands) for values in (at, app, names))
     why = pc.binary_join_element_wise("Kafka Streams application ", app, " reads it", "")
     found.add_at("changelog-source", at, app, topic=names, why=why)
+    _add_global_tables(found, groups)
+
+
+def _add_global_tables(found: _Found, groups: Standing) -> None:
+    """A global table is read without a group: where an application runs, any topic may be one's.
+
+    Who declares that a topic's groups are all its readers has said that this one is not.
+    """
+    applications = groups.applications.to_pylist()
+    if not applications:
+        return
+    rows = found.rows
+    named = pc.match_substring_regex(rows["topic"], "-(repartition|changelog)$")
+    vouched = pc.or_(rows["restore_declared"], pc.or_(rows["readers_declared"], named))
+    read = pc.is_in(pa.array(range(rows.num_rows), pa.int64()), value_set=groups.restorers["row"])
+    rest = len(applications) - _MOST_NAMED
+    who = ", ".join(applications[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    why = pa.scalar(f"Kafka Streams runs here, and a global table of {who} is read by no group")
+    stands = pc.and_(pc.invert(vouched), _chunked(pc.invert(read)))
+    found.add("changelog-source", stands, topic=rows["topic"], why=why)
 
 
 def _chunked(values: pa.Array) -> pa.ChunkedArray:

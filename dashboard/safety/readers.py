@@ -44,7 +44,8 @@ class Readers:
     why it may want records there, and whether its topics are known at all; `anywhere`: groups
     that may read any topic, since nobody can tell; `restless`: groups with members, and the
     topics they may read without an offset that shows where (topic_no null: any);
-    `streams`: topic_no and group_id of Kafka Streams applications; `newcomers`: topic_no and
+    `streams`: topic_no and group_id of Kafka Streams applications, `applications` all of these,
+    whose global tables are read by no group; `newcomers`: topic_no and
     group_id of groups with members that may be about to read a topic that is new.
     """
 
@@ -55,6 +56,7 @@ class Readers:
     anywhere: pa.Array
     restless: pa.Table
     streams: pa.Table
+    applications: pa.Array
     newcomers: pa.Table
 
 
@@ -84,6 +86,7 @@ def readers(
         anywhere=_anywhere(plain, offsets),
         restless=_restless(plain, topics, patterns),
         streams=_streams(plain, offsets, members),
+        applications=_applications(plain),
         newcomers=_newcomers(plain, topics, members),
     )
 
@@ -205,6 +208,11 @@ def _streams(groups: pa.Table, offsets: pa.Table, members: pa.Table) -> pa.Table
         pc.and_(pc.is_in(pairs["group_id"], value_set=names), pairs["topic_no"].is_valid())
     )
     return pairs.group_by(_PAIRS.names).aggregate([])
+
+
+def _applications(groups: pa.Table) -> pa.Array:
+    found = column(groups, "group_id").filter(pc.fill_null(column(groups, "is_streams"), False))
+    return found.take(pc.sort_indices(found))
 
 
 def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Table:

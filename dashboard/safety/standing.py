@@ -41,7 +41,8 @@ class Standing:
     `positions` (POSITIONS): the offsets that tell how far a group has read, lowest first; then
     its first two entries. `unplaced`: row, kind (above), group_id and, past the log's end, the
     offset. `unread_share`: row, group_id, why of share groups without a place. `restorers`: row and
-    group_id of Kafka Streams applications that read the topic. `has_readers`: whether any group
+    group_id of Kafka Streams applications that read the topic, `applications` the names of all.
+    `has_readers`: whether any group
     at all is known to read the row's topic.
     """
 
@@ -52,6 +53,7 @@ class Standing:
     unplaced: pa.Table
     unread_share: pa.Table
     restorers: pa.Table
+    applications: pa.Array
     has_readers: pa.Array
 
     @cached_property
@@ -148,6 +150,7 @@ class _Judged:
             self._unplaced(here, misplaced),
             self._unread_share(),
             self._restorers(),
+            self.who.applications,
             pc.is_in(self.topic, value_set=pa.array(np.unique(here // self.width), pa.int32())),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,42 @@ def streams_app(
     The repartition topic is APPLICATION-by-key-repartition. The application is running inside, and
     commits what it has read when it is left.
     """
+    with _running(application, config, lambda builder, jvm: _copies(builder, jvm, topics)):
+        yield
+
+
+@contextmanager
+def tables_app(
+    application: str, table: str, global_table: str, config: Mapping[str, str]
+) -> Iterator[Callable[[str], int]]:
+    """Keeps a table of one topic and a global table of the other, in memory: empty at each start.
+
+    The table's source is its own changelog (topology.optimization). Inside, the call tells how
+    many entries the store named `table` or `global` has.
+    """
+    in_memory = "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"
+    config = {"topology.optimization": "all", "dsl.store.suppliers.class": in_memory, **config}
+
+    def build(builder: Any, jvm: Any) -> None:
+        named = getattr(jvm.org.apache.kafka.streams.kstream.Materialized, "as")
+        builder.table(table, named("table"))
+        builder.globalTable(global_table, named("global"))
+
+    with _running(application, config, build) as (app, jvm):
+        streams = jvm.org.apache.kafka.streams
+
+        def entries(store: str) -> int:
+            kind = streams.state.QueryableStoreTypes.keyValueStore()
+            asked = streams.StoreQueryParameters.fromNameAndType(store, kind)
+            return int(app.store(asked).approximateNumEntries())
+
+        yield entries
+
+
+@contextmanager
+def _running(
+    application: str, config: Mapping[str, str], build: Callable[[Any, Any], None]
+) -> Iterator[tuple[Any, Any]]:
     cache_dir = settings.load().cache_dir
     jars = resolve(_VERSION, cache_dir)
     (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
@@ -45,29 +81,33 @@ def streams_app(
     )[:2]  # fmt: skip
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
     try:
-        app = _started(gateway.jvm, topics, {"application.id": application, **config})
+        app = _started(gateway.jvm, build, {"application.id": application, **config})
         try:
             until(lambda: app.state().toString() == "RUNNING", 90)
-            yield
+            yield app, gateway.jvm
         finally:
             app.close()
     finally:
         gateway.shutdown()
 
 
-def _started(jvm: Any, topics: tuple[str, str], config: Mapping[str, str]) -> Any:
+def _started(jvm: Any, build: Callable[[Any, Any], None], config: Mapping[str, str]) -> Any:
     properties = jvm.java.util.Properties()
     for key, value in {**_CONFIG, **config}.items():
         properties.setProperty(key, value)
     streams = jvm.org.apache.kafka.streams
     builder = streams.StreamsBuilder()
-    named = getattr(streams.kstream.Repartitioned, "as")("by-key")
+    build(builder, jvm)
+    app = streams.KafkaStreams(builder.build(properties), properties)
+    app.start()
+    return app
+
+
+def _copies(builder: Any, jvm: Any, topics: tuple[str, str]) -> None:
+    named = getattr(jvm.org.apache.kafka.streams.kstream.Repartitioned, "as")("by-key")
     records = builder.stream(topics[0])
     records.to(topics[1])
     records.repartition(named).to(topics[1])
-    app = streams.KafkaStreams(builder.build(), properties)
-    app.start()
-    return app
 
 
 def _jar(jars: KafkaJars, cache_dir: Path) -> Path:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from dashboard.cluster.live import connect
+from dashboard.demo.clients import client
 from dashboard.demo.jars import KafkaJars
+from dashboard.errors import RefusedError
 from dashboard.model import Group
 from dashboard.purge.plan import Plan
 from tests.brokers.purge_bench import Bench, lone_bench
-from tests.brokers.streams_app import streams_app
+from tests.brokers.streams_app import streams_app, tables_app
 from tests.brokers.workload import until
 
 READER = "has-read-all"
@@ -50,7 +54,7 @@ def test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it(
     source, other, app = bench.topic(30), bench.topic(1), f"app-{uuid.uuid4().hex[:8]}"
     bench.commit(READER, source, {0: 30})
     bench.commit(app, other, {0: 1})
-    assert guards(bench.plan(source)) == []
+    assert app not in str(guards(bench.plan(source)))
 
     config = {
         "bootstrap.servers": bench.bootstrap, "state.dir": str(tmp_path),
@@ -78,6 +82,48 @@ def test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it(
     accepted = bench.plan(source, override=("changelog-source=it keeps no table of this",))
     assert (accepted.partitions[0].target_offset, guards(accepted)) == (30, [])
     assert bench.apply(accepted).run.state == "done"
+
+
+def test_tables_are_whole_after_a_purge_and_a_start_without_state(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """Their topics are what state is restored from, whatever all groups have committed."""
+    table, global_table = keyed(bench, 40), keyed(bench, 30)
+    app = f"tables-{uuid.uuid4().hex[:8]}"
+    config = {
+        "bootstrap.servers": bench.bootstrap, "state.dir": str(tmp_path / "one"),
+        "commit.interval.ms": "100", "replication.factor": "1",
+    }  # fmt: skip
+    with tables_app(app, table, global_table, config) as entries:
+        until(lambda: (entries("table"), entries("global")) == (40, 30), 60)
+    until(lambda: _gone(group_of(bench, app)), 60)
+    bench.commit(READER, table, {0: 40})
+    bench.commit(READER, global_table, {0: 30})
+
+    for topic, says in ((table, f"{app} reads it"), (global_table, "a global table of")):
+        plan = bench.plan(topic)
+        assert [g.name for g in plan.partitions[0].guards] == ["changelog-source"]
+        assert says in plan.partitions[0].guards[0].reason
+        assert app in plan.partitions[0].guards[0].reason
+        with pytest.raises(RefusedError) as refused:
+            bench.apply(plan)
+        assert refused.value.code == "NOTHING_FREE"
+        edited = replace(plan, partitions=(replace(plan.partitions[0], guards=()),))
+        assert bench.apply(edited).partitions[0].error == "changelog-source"
+
+    again = {**config, "state.dir": str(tmp_path / "two")}
+    with tables_app(app, table, global_table, again) as entries:
+        until(lambda: (entries("table"), entries("global")) == (40, 30), 60)
+
+
+def keyed(bench: Bench, count: int) -> str:
+    """A topic with so many keys, one record each."""
+    topic = bench.topic(0)
+    producer = Producer(client(bench.bootstrap))
+    for number in range(count):
+        producer.produce(topic, b"value", key=b"%d" % number, partition=0)
+    assert producer.flush(30) == 0
+    return topic
 
 
 def _asked_for(group: Group | None) -> tuple[str, ...]:

@@ -308,6 +308,20 @@ def test_what_a_streams_application_reads_may_be_its_own_changelog() -> None:
     assert reads_of(replace(APP, is_streams=False), TOPIC) == []
 
 
+def test_where_an_application_runs_any_topic_may_be_read_as_a_global_table() -> None:
+    """No group shows that: only who declares the topic's readers can tell."""
+    apps = tuple(replace(APP, group_id=name) for name in ("a", "b", "c", "d"))
+    found = facts(claims={0: {"other": 80}}, groups=apps)
+    assert [f.guard.reason for f in judged(found, declarations={})][1:] == [
+        "orders may be the source of a state store (Kafka Streams runs here, and a global table of "
+        "a, b, c and 1 more is read by no group): Kafka Streams restores from it whatever its "
+        "groups committed."
+    ]
+    assert names(found) == [], "its groups are all its readers"
+    alone = replace(declared(readers="unknown"), state_restore="none")
+    assert names(found, declarations={TOPIC: alone}) == ["readers-undeclared"]
+
+
 def test_repartition_topics_of_the_application_are_read_once_and_never_restored_from() -> None:
     assert reads_of(APP, "app-join-repartition") == []
     assert len(reads_of(APP, "other-join-repartition")) == 1, "another's is its source"

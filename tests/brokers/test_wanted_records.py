@@ -1,0 +1,135 @@
+"""Records that somebody still wants stay, whatever offsets, clocks or waivers say: on brokers."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
+from dashboard.collect import collect
+from dashboard.demo.clients import client
+from dashboard.purge.plan import Plan
+from dashboard.settings import TopicDeclaration
+from tests.brokers.purge_bench import Bench
+from tests.brokers.workload import until
+
+
+def guards(plan: Plan) -> dict[str, str]:
+    return {g.name: g.reason for g in plan.partitions[0].guards}
+
+
+def records(bench: Bench, topic: str) -> int:
+    return len(bench.offsets(topic, 0))
+
+
+@pytest.mark.parametrize("to", ["committed", "offset:400", "high-watermark"])
+def test_an_offset_past_the_end_of_the_log_purges_nothing(bench: Bench, to: str) -> None:
+    """Brokers take it and list it for ever; it says nothing of the 500 records that are there."""
+    topic, group = bench.topic(500), f"reset-{uuid.uuid4().hex[:8]}"
+    bench.commit(group, topic, {0: 1_000_000})
+    plan = bench.plan(topic, to=to)
+    assert plan.free_partitions == ()
+    named = [g.reason for g in plan.partitions[0].guards if group in g.reason]
+    assert f"Group {group} committed 1000000, past the end of the log (500)" in named[0]
+    assert records(bench, topic) == 500
+
+
+def test_an_offset_that_comes_to_lie_past_the_end_before_sending_stops_the_run(
+    bench: Bench,
+) -> None:
+    topic, group = bench.topic(100), f"reset-{uuid.uuid4().hex[:8]}"
+    bench.commit(group, topic, {0: 60})
+    plan = bench.plan(topic)
+    bench.commit(group, topic, {0: 1_000_000})
+    view = bench.apply(plan)
+    assert (view.run.state, view.partitions[0].error) == ("refused", "no-committed-offset")
+    assert records(bench, topic) == 100
+
+
+def test_a_waived_group_that_lives_again_keeps_what_it_has_not_read(bench: Bench) -> None:
+    topic, group = bench.topic(400), f"gone-{uuid.uuid4().hex[:8]}"
+    bench.commit("wanted-live", topic, {0: 400})
+    bench.commit(group, topic, {0: 100})
+    plan = bench.plan(topic, waive=(f"{group}=it is gone",))
+    assert plan.partitions[0].target_offset == 400
+    with reading(bench, group, topic):
+        view = bench.apply(plan)
+        lives = bench.plan(topic, waive=(f"{group}=we stop it",))
+    assert (view.run.state, view.partitions[0].error) == ("refused", "unread-by-group")
+    assert f"Group {group} was waived as gone and lives again" in str(view.partitions[0].message)
+    assert records(bench, topic) == 400
+    assert [w.alive for w in lives.waivers] == [True], "a plan says so when it is made"
+
+
+def test_a_waived_group_that_starts_over_further_back_keeps_its_records(bench: Bench) -> None:
+    topic, group = bench.topic(400), f"gone-{uuid.uuid4().hex[:8]}"
+    bench.commit("wanted-live", topic, {0: 400})
+    bench.commit(group, topic, {0: 300})
+    plan = bench.plan(topic, waive=(f"{group}=it is gone",))
+    bench.commit(group, topic, {0: 50})
+    view = bench.apply(plan)
+    assert (view.run.state, view.partitions[0].error) == ("refused", "unread-by-group")
+    assert f"Group {group}, which is waived, moved back from 300 to 50" in str(
+        view.partitions[0].message
+    )
+    assert records(bench, topic) == 400
+
+
+def test_a_classic_groups_pattern_holds_a_topic_that_is_new_to_it(bench: Bench) -> None:
+    """Its client resolves the pattern, and its coordinator knows the old topic's name alone."""
+    prefix, group = f"twin-{uuid.uuid4().hex[:8]}", f"pattern-{uuid.uuid4().hex[:8]}"
+    old = bench.topic(30, name=f"{prefix}-a")
+    with reading(bench, group, f"^{prefix}-.*", **{"topic.metadata.refresh.interval.ms": "300000"}):
+        new = bench.topic(300, name=f"{prefix}-b")
+        bench.commit("wanted-live", new, {0: 300})
+        plan = bench.plan(new)
+        assert group in guards(plan)["no-committed-offset"]
+        edited = replace(plan, partitions=(replace(plan.partitions[0], guards=()),))
+        assert bench.apply(edited).run.state == "refused"
+    assert (records(bench, old), records(bench, new)) == (30, 300)
+
+
+@pytest.mark.parametrize("window", ["2h", "30m"])
+def test_a_replay_window_keeps_what_was_written_inside_it_whatever_its_records_times(
+    bench: Bench, window: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CreateTime: an import of old events bears times of last year, and was written just now."""
+    topic = bench.topic(0)
+    producer = Producer(client(bench.bootstrap))
+    last_year = round((time.time() - 365 * 86_400) * 1000)
+    for number in range(100):
+        producer.produce(topic, b"%d" % number, partition=0, timestamp=last_year + number)
+    assert producer.flush(30) == 0
+    bench.commit("wanted-live", topic, {0: 100})
+    length = timedelta(hours=2) if window == "2h" else timedelta(minutes=30)
+    declared = TopicDeclaration(topic, "team", "groups", length, "ann", "2026-01-01")
+    monkeypatch.setattr(bench, "settings", replace(bench.settings, topics=(declared,)))
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        collect(live, bench.store, now=utc_now, progress=lambda _: None)
+        ahead = live.controller_time()
+    assert ahead is not None and abs((utc_now() - ahead).total_seconds()) < 10
+    plan = bench.plan(topic)
+    assert plan.partitions[0].target_offset is None
+    assert "no kept snapshot is as old as the replay window" in guards(plan)["target-unresolved"]
+    assert records(bench, topic) == 100
+
+
+@contextmanager
+def reading(bench: Bench, group: str, name: str, **properties: str) -> Iterator[Consumer]:
+    """A member of the group that is assigned what it subscribes to, and commits nothing."""
+    given = {"group.id": group, "enable.auto.commit": "false", **properties}
+    member = Consumer(client(bench.bootstrap, **given))
+    member.subscribe([name])
+    try:
+        until(lambda: member.poll(0.2) is not None or bool(member.assignment()), 60)
+        yield member
+    finally:
+        member.close()
