@@ -32,6 +32,9 @@ LONGEST_REQUEST = timedelta(milliseconds=2**31 - 1)  # timeout_ms of DeleteRecor
 LEAST_SILENCE = timedelta(minutes=1)
 
 
+_MAY_BE_ZERO = ("watch_for", "pattern_refresh")
+
+
 @dataclass(frozen=True, slots=True)
 class PurgeSettings:
     """How purges are sent and watched; times as timedelta, counts as numbers."""
@@ -61,7 +64,7 @@ def purge_settings(table: Any, where: str) -> PurgeSettings:
         if key == "liftable_guards":
             changes[key] = _guards(value, place)
         elif isinstance(PurgeSettings.__dataclass_fields__[key].default, timedelta):
-            changes[key] = duration(value, key, place, above_zero=key != "watch_for")
+            changes[key] = duration(value, key, place, above_zero=key not in _MAY_BE_ZERO)
         elif key == "stop_at_error_share":
             changes[key] = share(value, key, place)
         elif key == "stop_on_isr_loss":

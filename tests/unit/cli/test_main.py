@@ -250,7 +250,7 @@ def test_any_call_starts_again_the_workers_of_runs_that_lost_theirs(
     monkeypatch.setattr(queue, "spawn", lambda _settings, run_id: spawned.append(run_id))
     journal = open_default(load())
     run_id = queue.enqueue(
-        load(), journal, a_plan(hours_ago=0), mode="wait-all", confirm="purge orders on prod",
+        load(), journal, a_plan(hours_ago=1), mode="wait-all", confirm="purge orders on prod",
         sha256=None, who="me", token="t", now=utc_now() - timedelta(minutes=5),
     )  # fmt: skip
     journal.close()
