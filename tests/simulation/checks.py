@@ -18,6 +18,7 @@ from tests.simulation.reads import BROKER_TIMEOUT
 from tests.simulation.records import Partition
 from tests.simulation.scenario import Story
 from tests.simulation.seam import Applied
+from tests.simulation.truth import Truth
 from tests.simulation.world import BEGAN, LEARN
 
 # From reading offsets and groups until the request leaves: what changed in between nobody can see.
@@ -36,6 +37,8 @@ def problems(story: Story) -> list[str]:
 def _found(story: Story) -> Iterator[str]:
     if story.problem:
         yield story.problem
+    if not story.named:
+        yield "the journal was put back from an earlier copy, and calls itself whole"
     if not story.chain_ok:
         yield "the journal's chain does not verify"
     for sent in story.cluster.sent:
@@ -43,7 +46,9 @@ def _found(story: Story) -> Iterator[str]:
     for applied in story.cluster.applied:
         yield from _wanted(story, applied)
         yield from _remembered(story, applied)
+        yield from _replayed(story, applied)
         yield from _same_records(story, applied)
+    yield from _obeyed(story)
     yield from _purged_once(story)
     yield from _canary_first(story)
     if story.run is not None:
@@ -66,34 +71,87 @@ def _sent(story: Story, key: TopicPartition, target: int) -> Iterator[str]:
 
 
 def _wanted(story: Story, done: Applied) -> Iterator[str]:
-    """No reader's record goes: of the plan's groups, nor of those listed before sending."""
+    """No reader's record goes: of the plan's groups, nor of those there were before sending.
+
+    What a reader wants is what it had not read when the groups were listed for the last time, and
+    has not read since: what it did in between nobody can see.
+    """
     assert story.plan is not None
-    key, target = done.sent.key, done.sent.target
-    waived = story.plan.waived_groups
-    then = {
-        c.group_id: c.committed_offset
-        for p in story.plan.partitions
-        if p.key == key
-        for c in p.groups
-    }
-    for name, groups in (("planned", then), ("listed", done.sent.listed)):
-        for group, offset in groups.items():
-            if group not in waived and offset is not None and offset < target:
-                yield f"{_name(key)}: group {group} was {name} at {offset}, below {target}"
-    for group in sorted(done.sent.unplaced):
-        yield f"{_name(key)}: group {group} read it and had committed nothing there"
-    if not done.sent.complete:
+    key, target, listed = done.sent.key, done.sent.target, done.sent.listed
+    accepted = _accepted(story, key)
+    for group, offset in _claimed(story, key).items():
+        if group not in accepted and offset < target:
+            yield f"{_name(key)}: group {group} was planned at {offset}, below {target}"
+    then, now = _readers(done, listed.truth), _readers(done, done.truth)
+    for group in sorted(then.keys() & now.keys()):
+        unread = max(then[group], now[group])
+        if unread >= target:
+            continue
+        lives = {group} <= listed.truth.alive & done.truth.alive - story.plan_truth.alive
+        if group not in accepted:
+            yield f"{_name(key)}: group {group} has read up to {unread}, below {target}"
+        elif group in story.plan.waived_groups and lives:
+            yield f"{_name(key)}: group {group}, which was waived, lives, and has read to {unread}"
+        elif unread < accepted[group]:
+            yield (
+                f"{_name(key)}: group {group} was accepted to lose what follows "
+                f"{accepted[group]}, and has read up to {unread}"
+            )
+    if not listed.complete:
         yield f"{_name(key)} was sent although the list of groups was incomplete"
-    if done.sent.at - done.sent.listed_at > RACE:
-        age = done.sent.at - done.sent.listed_at
+    if done.sent.at - listed.at > RACE:
+        age = done.sent.at - listed.at
         yield f"{_name(key)} was sent {age:.0f} s after the groups were last listed"
+
+
+def _readers(done: Applied, truth: Truth) -> dict[str, int]:
+    """Groups that read the partition, by the first offset that they have not read.
+
+    A broker that no longer leads has a log of its own, as has one that knows of an earlier topic
+    alone: there what they committed is compared.
+    """
+    key = done.sent.key
+    readers = truth.readers(key)
+    if done.led and not done.gone:
+        return readers
+    return {g: max(read, truth.committed.get(g, {}).get(key, 0)) for g, read in readers.items()}
+
+
+def _claimed(story: Story, key: TopicPartition) -> dict[str, int]:
+    """Where the plan shows each group on a partition."""
+    assert story.plan is not None
+    planned = [p for p in story.plan.partitions if p.key == key]
+    return {
+        c.group_id: c.committed_offset
+        for p in planned
+        for c in p.groups
+        if c.committed_offset is not None
+    }
+
+
+def _accepted(story: Story, key: TopicPartition) -> dict[str, int]:
+    """Groups whose loss the plan accepts by name, by the first offset that it shows as lost.
+
+    Where it shows none that can be of this log, the loss of everything was accepted.
+    """
+    assert story.plan is not None
+    planned = next(p for p in story.plan.partitions if p.key == key)
+    claimed = _claimed(story, key)
+    lifted = {found.group_id for found in planned.lifted if found.name == "unread-by-group"}
+    names = {*story.plan.waived_groups, *(name for name in lifted if name is not None)}
+    return {
+        name: offset if (offset := claimed.get(name, 0)) <= (planned.high_watermark or 0) else 0
+        for name in names
+    }
 
 
 def _remembered(story: Story, done: Applied) -> Iterator[str]:
     """A group that snapshots alone know has read what it committed there, on this very topic."""
     assert story.plan is not None
+    committed = done.sent.listed.truth.committed
     for kept in story.remembered:
-        alive = kept.group_id in done.sent.listed or kept.group_id in story.plan.waived_groups
+        lives = done.sent.key in committed.get(kept.group_id, {})
+        alive = lives or kept.group_id in story.plan.waived_groups
         if TopicPartition(kept.topic, kept.partition) != done.sent.key or alive:
             continue
         place = f"{_name(done.sent.key)}: group {kept.group_id}"
@@ -101,6 +159,12 @@ def _remembered(story: Story, done: Applied) -> Iterator[str]:
             yield f"{place} is known of an earlier topic alone, and may read this one"
         elif kept.committed_offset is not None and kept.committed_offset < done.sent.target:
             yield f"{place} was last seen at {kept.committed_offset}, below {done.sent.target}"
+
+
+def _replayed(story: Story, done: Applied) -> Iterator[str]:
+    """Records that were written within the replay window stay, whatever clocks and records say."""
+    if story.world.window and done.led and not done.gone and done.young < done.sent.target:
+        yield f"{_name(done.sent.key)}: {done.young} and what follows is inside the replay window"
 
 
 def _same_records(story: Story, done: Applied) -> Iterator[str]:
@@ -124,6 +188,18 @@ def _same_records(story: Story, done: Applied) -> Iterator[str]:
         since = next((m.at for m in part.moments if m.epoch >= later[0][0]), 0.0)
         if done.sent.at - since > RACE + LEARN:
             yield f"{_name(done.sent.key)}: offsets from {later[0][1]} on were written anew"
+
+
+def _obeyed(story: Story) -> Iterator[str]:
+    """What was cancelled is not sent any more, nor what waited past the life of its plan."""
+    assert story.plan is not None
+    expires = (story.plan.expires_at - BEGAN).total_seconds()
+    for sent in story.cluster.sent:
+        if story.cancelled_at is not None and sent.at > story.cancelled_at:
+            late = sent.at - story.cancelled_at
+            yield f"{_name(sent.key)} was sent {late:.0f} s after the run was cancelled"
+        if sent.at > expires:
+            yield f"{_name(sent.key)} was sent {sent.at - expires:.0f} s after its plan had expired"
 
 
 def _purged_once(story: Story) -> Iterator[str]:

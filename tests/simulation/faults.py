@@ -82,10 +82,7 @@ class Misfortune:
     def _group(self, key: TopicPartition) -> None:
         """A group appears below the target, or an old one starts over."""
         group = self.rng.choice(("a", "newborn"))
-        part = self.world.parts.get(key)
-        start = min(r.start for r in part.replicas.values()) if part else 0
-        self.world.groups.setdefault(group, {})[key] = start
-        self.world.say(f"group {group} stands at {start} on {key.topic}-{key.partition}")
+        self.world.with_coordinator(group, lambda: self.world.start_over(group, key))
 
     def _heal(self) -> None:
         """No new faults; what was set off heals by itself. Somebody resumes what is paused."""

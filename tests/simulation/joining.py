@@ -1,4 +1,4 @@
-"""Groups whose members read a topic before they have committed anything on it.
+"""Groups with members: who joins to read what, what its coordinator tells of it, when it commits.
 
 Each is one that a careful reader of the cluster can know: its protocol tells what it asks for, or
 it has committed nowhere, or it has been assigned its partitions.
@@ -8,34 +8,69 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
-from dashboard.model import Group, TopicPartition
-from tests.simulation.world import World
+from dashboard.model import TopicPartition
 
-_ELSEWHERE = TopicPartition("elsewhere", 0)
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+ELSEWHERE = TopicPartition("elsewhere", 0)
 _WAITING = {"classic": "PreparingRebalance", "consumer": "Assigning", "streams": "Assigning"}
 
 
 @dataclass(frozen=True)
+class Told:
+    """A group as its coordinator describes it. `asked` None: only its members know their topics."""
+
+    kind: str
+    state: str
+    members: int
+    asked: tuple[str, ...] | None
+    pattern: str
+    assigned: tuple[TopicPartition, ...]
+    commits: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True)
 class Joined:
-    """A group that joined to read one topic from its beginning; `waits` until it is assigned."""
+    """A group with a member that wants `topics`; `waits` until their partitions are assigned.
+
+    A `settled` one reads another topic meanwhile, is Stable, and has just come upon these. Of a
+    `pattern` the broker knows the words (KIP-848), and what it matches only later.
+    """
 
     group_id: str
     kind: str
-    topic: str
+    topics: tuple[str, ...]
     at: float
     waits: float
-    ready: bool  # a Streams application that is not tells no topic
+    ready: bool = True  # a Streams application that is not tells no topic
+    settled: bool = False
+    pattern: str = ""
 
-    def seen(self, world: World) -> Group:
-        """The group as its coordinator describes it now."""
+    def told(self, world: World) -> Told:
+        """The group as its coordinator has it now."""
+        elsewhere = (ELSEWHERE,) if self.settled else ()
+        asked = () if self.pattern else (*(key.topic for key in elsewhere), *self.topics)
         if world.at >= self.at + self.waits:
-            read = tuple(sorted(key for key in world.parts if key.topic == self.topic))
-            return Group(self.group_id, self.kind, "Stable", 1, read)
+            read = sorted(key for key in world.parts if key.topic in self.topics)
+            return self._told(world, "Stable", asked, (*elsewhere, *read))
+        if self.settled:
+            return self._told(world, "Stable", asked, elsewhere)
         if not self.ready:
-            return Group(self.group_id, self.kind, "NotReady", None)
-        asked = () if self.kind == "classic" else (self.topic,)
-        return Group(self.group_id, self.kind, _WAITING[self.kind], 1, subscribed=asked)
+            return self._told(world, "NotReady", None, ())
+        return self._told(world, _WAITING[self.kind], asked, ())
+
+    def _told(
+        self,
+        world: World,
+        state: str,
+        asked: tuple[str, ...] | None,
+        assigned: tuple[TopicPartition, ...],
+    ) -> Told:
+        commits = dict(world.groups.get(self.group_id, {}))
+        return Told(self.kind, state, 1, asked, self.pattern, assigned, commits)
 
 
 class Joining:
@@ -43,43 +78,51 @@ class Joining:
 
     def __init__(self, rng: Random, world: World) -> None:
         self.rng, self.world = rng, world
-        self.joined: dict[str, Joined] = {}
+        self.born = 0
 
     def join(self, topic: str) -> None:
         """One more group reads the topic from now on."""
-        rng, world = self.rng, self.world
-        name = f"joined-{len(self.joined)}"
+        rng, name = self.rng, f"joined-{self.born}"
+        self.born += 1
         kind = rng.choice(("classic", "consumer", "streams"))
         ready = kind != "streams" or rng.random() < 0.5
-        world.groups[name] = {}
-        if kind != "classic" and ready and rng.random() < 0.8:
-            world.groups[name][_ELSEWHERE] = 1
-        self.joined[name] = Joined(name, kind, topic, world.at, rng.choice((3.0, 15.0)), ready)
-        world.say(f"group {name} ({kind}) joins to read {topic}")
-        world.later(rng.uniform(15, 90), lambda: self._commit(self.joined[name]))
+        commits = kind != "classic" and ready and rng.random() < 0.8
+        waits = rng.choice((3.0, 15.0))
+        self.enter(
+            Joined(name, kind, (topic,), 0.0, waits, ready), {ELSEWHERE: 1} if commits else {}
+        )
+
+    def come_upon(self, topic: str) -> None:
+        """A group that reads another topic comes upon this one, by its pattern or its name."""
+        rng, name = self.rng, f"joined-{self.born}"
+        self.born += 1
+        kind = rng.choice(("consumer", "consumer", "classic"))
+        by_pattern = kind == "consumer" and rng.random() < 0.7
+        pattern = (
+            rng.choice((f"{topic}|elsewhere", "t.*|elsewhere", "[a-z].*")) if by_pattern else ""
+        )
+        group = Joined(name, kind, (topic,), 0.0, rng.choice((60.0, 300.0)), True, True, pattern)
+        self.enter(group, {ELSEWHERE: 1})
+
+    def enter(self, group: Joined, commits: dict[TopicPartition, int]) -> None:
+        """The group is there once its coordinator can take it; it commits much later."""
+        self.world.with_coordinator(group.group_id, lambda: self._entered(group, commits))
+
+    def _entered(self, group: Joined, commits: dict[TopicPartition, int]) -> None:
+        world = self.world
+        world.groups.setdefault(group.group_id, {}).update(commits)
+        world.members[group.group_id] = Joined(**{**vars(group), "at": world.at})
+        what = f"{group.kind}, as {group.pattern}" if group.pattern else group.kind
+        world.say(f"group {group.group_id} ({what}) joins to read {', '.join(group.topics)}")
+        first = max(self.rng.uniform(15, 90), group.waits * 1.1 if group.settled else 0.0)
+        world.later(
+            first, lambda: world.with_coordinator(group.group_id, lambda: self._commit(group))
+        )
 
     def _commit(self, group: Joined) -> None:
         for key, part in self.world.parts.items():
-            if key.topic == group.topic:
+            if key.topic in group.topics and not group.group_id.startswith("b"):
                 low = min(replica.start for replica in part.replicas.values())
-                self.world.groups[group.group_id][key] = self.rng.randint(
-                    low, max(low, part.high_watermark)
-                )
-        self.world.say(f"group {group.group_id} commits on {group.topic}")
-
-    def groups(self) -> list[Group]:
-        """Every group of the world, those without members too."""
-        return [
-            self.joined[name].seen(self.world)
-            if name in self.joined
-            else Group(name, "classic", "Empty", 0)
-            for name in sorted(self.world.groups)
-        ]
-
-    def reading(self) -> dict[str, frozenset[str]]:
-        """Who reads each topic now, or is about to."""
-        topics = {group.topic for group in self.joined.values()}
-        return {
-            topic: frozenset(n for n, group in self.joined.items() if group.topic == topic)
-            for topic in topics
-        }
+                offset = self.rng.randint(low, max(low, part.high_watermark))
+                self.world.commit(group.group_id, key, offset)
+        self.world.say(f"group {group.group_id} commits on {', '.join(group.topics)}")

@@ -5,13 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
-from dashboard.model import Group, GroupListing, LeaderLogStart
-from dashboard.purge import execute, facts, readback, recheck, replica_watch, send, states
+import pyarrow as pa
+
+from dashboard.cluster import group_lists, groups
+from dashboard.model import GroupListing, LeaderLogStart
+from dashboard.purge import (
+    clocks,
+    execute,
+    facts,
+    holding,
+    journal_wishes,
+    readback,
+    recheck,
+    replica_watch,
+    resolve,
+    send,
+    states,
+)
 from dashboard.purge.facts import claims_of
 from dashboard.purge.journal import Journal
+from dashboard.purge.journal_file import JournalFile
+from dashboard.safety import readers, standing
 
 Planted = AbstractContextManager[Any]
 
@@ -66,13 +84,12 @@ def a_group_born_after_the_plan_is_overlooked() -> Planted:
 
 def members_that_wait_read_nothing() -> Planted:
     """A group that rebalances has no partitions: "then it wants none"."""
-    return _patched(mock.patch.object(recheck, "without_offsets", lambda _: frozenset()))
+    return _patched(mock.patch.object(readers, "_anywhere", lambda *_: pa.array([], pa.string())))
 
 
 def a_topic_that_is_asked_for_is_not_read_yet() -> Planted:
     """Only what is assigned already counts as read."""
-    assigned = property(lambda group: frozenset(key.topic for key in group.assigned))
-    return _patched(mock.patch.object(Group, "topics", assigned))
+    return _groups_without(subscribed=frozenset())
 
 
 def the_memory_goes_by_topic_name() -> Planted:
@@ -83,6 +100,102 @@ def the_memory_goes_by_topic_name() -> Planted:
 def an_offset_past_the_end_is_believed() -> Planted:
     """A snapshot without topic ids says more than was ever written: "then it read everything"."""
     return _remembering(lambda kept: kept, lambda seen: replace(seen, high_watermark=None))
+
+
+def a_commit_past_the_end_is_believed() -> Planted:
+    """A group committed 1,000,000: "then it read all 500 records"."""
+    real = standing._Judged._tells
+
+    def tells(judged: Any, topics: Any) -> Any:
+        remembered = judged.commits["remembered"].to_numpy()
+        committed = judged.commits["committed_offset"].is_valid().to_numpy()
+        return real(judged, topics) | (committed & ~remembered)
+
+    return _patched(mock.patch.object(standing._Judged, "_tells", tells))
+
+
+def who_lists_a_group_last_coordinates_it() -> Planted:
+    """The higher broker id wins, also where that one is cut off and tells of long ago."""
+
+    def choose(_: Any, __: Any, twice: Any, lists: Any) -> None:
+        lists.groups.update({group_id: listed[-1] for group_id, listed in twice.items()})
+
+    return _patched(mock.patch.object(group_lists, "_choose", choose))
+
+
+def any_broker_knows_the_coordinators() -> Planted:
+    """One broker's metadata tells which coordinators must have answered."""
+    real = group_lists._leaders
+
+    def leaders(views: Any) -> Any:
+        def age(view: Any) -> int:
+            return sum(p.leader_epoch or 0 for p in view.partitions)
+
+        return real(sorted(views, key=age)[:1])
+
+    return _patched(mock.patch.object(group_lists, "_leaders", leaders))
+
+
+def a_pattern_is_no_subscription() -> Planted:
+    """A group that asks for topics by a regular expression asks for none that is new to it."""
+    return _groups_without(patterns=())
+
+
+def _groups_without(**fields: Any) -> Planted:
+    real = groups._group
+    return _patched(
+        mock.patch.object(groups, "_group", lambda *given: replace(real(*given), **fields))
+    )
+
+
+def who_was_waived_stays_dead() -> Planted:
+    """A waiver holds whatever the group does after the plan."""
+    return _patched(mock.patch.object(recheck, "revived", lambda *_: None))
+
+
+def what_was_accepted_has_no_bound() -> Planted:
+    """Who accepts that a group loses some records accepts that it loses any."""
+    return _patched(mock.patch.object(recheck, "_moved_back", lambda *_: None))
+
+
+def records_are_as_old_as_they_say() -> Planted:
+    """A look-up by time alone finds the replay window: producers may write any time they like."""
+    real = resolve._window
+
+    def window(answer: Any, end: Any) -> Any:
+        known = end is not None and answer.offset is not None
+        return real(answer, answer.offset) if known else resolve.Window(answer.offset)
+
+    return _patched(mock.patch.object(resolve, "_window", window))
+
+
+def this_hosts_clock_is_right() -> Planted:
+    """What is an hour old is counted by a clock that runs ahead of the brokers'."""
+    return _patched(mock.patch.object(clocks, "problem", lambda *_: None))
+
+
+def a_cancel_can_be_taken_back() -> Planted:
+    """Whoever resumes or pauses a run last is obeyed."""
+    return _patched(mock.patch.object(journal_wishes, "_refuse_final", lambda *_: None))
+
+
+def a_journal_is_what_its_file_says() -> Planted:
+    """A copy of last week verifies by itself, so it is believed."""
+    return _patched(mock.patch.object(JournalFile, "_lost_since", lambda *_: None))
+
+
+def who_began_may_go_on_for_ever() -> Planted:
+    """A run that sent something does not expire any more."""
+    never = datetime(9999, 1, 1, tzinfo=UTC)
+    return _patched(mock.patch.object(execute, "expires_at", lambda _: never))
+
+
+def silence_means_nothing() -> Planted:
+    """A run whose worker was dead for long goes on as soon as another one is started."""
+    return _patched(
+        mock.patch.object(journal_wishes, "_pause_if_silent", lambda *_: None),
+        mock.patch.object(holding, "silent", lambda *_: False),
+    )
 
 
 def _remembering(of_memory: Callable[[Any], Any], of_log: Callable[[Any], Any]) -> Planted:
@@ -101,8 +214,8 @@ def an_incomplete_list_of_groups_is_enough() -> Planted:
     real = recheck._read
 
     def read(*arguments: Any) -> Any:
-        offsets, listing, configs = real(*arguments)
-        return offsets, replace(listing, incomplete=()), configs
+        found = real(*arguments)
+        return replace(found, listing=replace(found.listing, incomplete=()))
 
     return _patched(mock.patch.object(recheck, "_read", read))
 
@@ -228,6 +341,18 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         what_is_unknown_is_given_up_as_not_done,
         an_ex_leader_is_believed,
         a_canary_is_forgotten_with_its_worker,
+        a_commit_past_the_end_is_believed,
+        who_lists_a_group_last_coordinates_it,
+        any_broker_knows_the_coordinators,
+        a_pattern_is_no_subscription,
+        who_was_waived_stays_dead,
+        what_was_accepted_has_no_bound,
+        records_are_as_old_as_they_say,
+        this_hosts_clock_is_right,
+        a_cancel_can_be_taken_back,
+        a_journal_is_what_its_file_says,
+        who_began_may_go_on_for_ever,
+        silence_means_nothing,
     )
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 
 from dashboard.errors import ClusterError
@@ -14,7 +14,6 @@ from dashboard.model import (
     ConfigEntry,
     EpochEnd,
     GroupListing,
-    GroupOffset,
     LeaderLogStart,
     LogDirsAnswer,
     OffsetAtTime,
@@ -26,9 +25,10 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
-from tests.simulation.joining import Joining
 from tests.simulation.records import Partition, View
-from tests.simulation.world import World
+from tests.simulation.truth import Truth
+from tests.simulation.wire import ModelConnection, read_groups
+from tests.simulation.world import BEGAN, World
 
 BROKER_TIMEOUT = 10.0
 NAMES = {
@@ -49,6 +49,15 @@ class Faults:
     outage: float = 0.0  # all brokers stall once it has, for longer than a run waits
 
 
+@dataclass(frozen=True)
+class Listed:
+    """The newest listing of groups: when it ended, what was true when it began, no gap in it."""
+
+    at: float
+    truth: Truth
+    complete: bool
+
+
 @dataclass
 class ModelReads:
     """The reads of `dashboard.purge.cluster_seam.Cluster`. `hook` is called at each call, where a
@@ -58,19 +67,15 @@ class ModelReads:
     world: World
     rng: Random
     faults: Faults
-    joining: Joining
+    wire_rng: Random
     hook: Callable[[str], None]
     cluster: str = "cluster-1"
+    listed: Listed | None = None
     _view: View | None = None
-    _listing: tuple[float, GroupListing] | None = None
-    _reading: dict[str, frozenset[str]] = field(default_factory=dict)  # as it was listed
     _topic_ids: dict[str, str | None] = field(default_factory=dict)
     _waited_for: set[int] = field(default_factory=set)
 
     # -- reads
-
-    def controller_time(self) -> datetime | None:
-        return None
 
     def principal(self) -> str | None:
         return "User:ann"
@@ -78,6 +83,10 @@ class ModelReads:
     def cluster_id(self) -> str:
         self._pass("cluster_id")
         return self.cluster
+
+    def controller_time(self) -> datetime | None:
+        self._pass("controller_time")
+        return self.world.now() - timedelta(seconds=self.world.host_ahead)
 
     def alive_brokers(self) -> tuple[int, ...]:
         return (self._view or self.world.view()).alive
@@ -162,7 +171,21 @@ class ModelReads:
         self, partitions: Iterable[TopicPartition], at: datetime
     ) -> dict[TopicPartition, OffsetAtTime]:
         self._pass("offsets_at")
-        return {k: OffsetAtTime(*k, None) for k in partitions}
+        # Records bear the brokers' time, or that of what they tell of; the host has its own.
+        offset = self.world.host_ahead + self.world.event_age
+        since = (at - BEGAN).total_seconds() + offset
+        found = {}
+        for key in partitions:
+            part, error = self._asked_leader(key)
+            if part is None:
+                found[key] = OffsetAtTime(*key, None, error)
+                continue
+            first = part.since(since)
+            none = first >= part.high_watermark
+            found[key] = OffsetAtTime(
+                *key, None if none else max(first, part.replicas[int(error)].start)
+            )
+        return found
 
     def replica_offsets(
         self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
@@ -228,17 +251,13 @@ class ModelReads:
 
     def groups(self, *, with_offsets: bool = True) -> GroupListing:
         self._pass("groups")
-        offsets = tuple(
-            GroupOffset(g, *k, o)
-            for g, by in sorted(self.world.groups.items())
-            for k, o in sorted(by.items())
-        )
-        incomplete: tuple[str, ...] = ()
-        # Broker 1 leads the offsets topic's partitions: without it nobody knows the groups.
-        if not self.world.works(1) or self.rng.random() < self.faults.incomplete:
-            incomplete, offsets = ("broker 1 did not answer",), ()
-        listing = GroupListing(tuple(self.joining.groups()), offsets, incomplete)
-        self._listing, self._reading = (self.world.at, listing), self.joining.reading()
+        truth = self.world.truth()
+        connection = ModelConnection(self.world, self.wire_rng, self._wait_for)
+        if self.rng.random() < self.faults.incomplete:
+            leaders = {b for b in self.world.coordinators.values() if b is not None}
+            connection.unheard = self.wire_rng.choice(sorted(leaders)) if leaders else None
+        listing = read_groups(connection, with_offsets=with_offsets)
+        self.listed = Listed(self.world.at, truth, not listing.incomplete)
         return listing
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
@@ -256,7 +275,8 @@ class ModelReads:
         self, group_id: str, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, str | None]:
         self._pass("commit_offsets")
-        self.world.groups[group_id].update(offsets)
+        for key, offset in offsets.items():
+            self.world.commit(group_id, key, offset)
         return dict.fromkeys(offsets)
 
     # -- how calls go wrong
@@ -275,6 +295,11 @@ class ModelReads:
         self._view = self.world.brokers[asked].view or self.world.view()
         return self._view
 
+    def _wait_for(self, broker_id: int) -> None:
+        if self._hangs(broker_id) and broker_id not in self._waited_for:
+            self._waited_for.add(broker_id)  # brokers are asked side by side, once a call
+            self.world.advance(BROKER_TIMEOUT)
+
     def _hangs(self, broker_id: int) -> bool:
         return self.world.brokers[broker_id].up and not self.world.works(broker_id)
 
@@ -288,9 +313,7 @@ class ModelReads:
         if part is None:
             return None, NAMES[3]
         if not self.world.works(leader):
-            if self._hangs(leader) and leader not in self._waited_for:
-                self._waited_for.add(leader)  # brokers are asked side by side, once a call
-                self.world.advance(BROKER_TIMEOUT)
+            self._wait_for(leader)
             return None, "ANSWER_LOST"
         if self.rng.random() < self.faults.unread:
             return None, "ANSWER_LOST"

@@ -6,8 +6,10 @@ import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from random import Random
 
 from dashboard.model import TopicPartition
+from tests.simulation.joining import Told
 
 
 @dataclass
@@ -59,22 +61,43 @@ class Partition:
     high_watermark: int = 0
     future: tuple[int, int] | None = None
     moments: list[Moment] = field(default_factory=list)
+    written: list[tuple[int, float]] = field(default_factory=list)  # first offset, when appended
 
     @cached_property
     def by_id(self) -> tuple[int, ...]:
         """The brokers of its replicas, which stay the same."""
         return tuple(sorted(self.replicas))
 
+    def fill(self, end: int, at: float) -> None:
+        """Every replica has records up to `end`, all written at once."""
+        self.high_watermark, self.written = end, [(0, at)]
+        for replica in self.replicas.values():
+            replica.end = end
+
+    def spread(self, rng: Random, seconds: float) -> None:
+        """Its records were written one batch after the other in so much time before the start."""
+        if not self.high_watermark:
+            return
+        newer = [(first, at) for first, at in self.written if first]
+        end = newer[0][0] if newer else self.high_watermark
+        starts = sorted({0, *(rng.randint(0, end - 1) for _ in range(20))})
+        times = sorted(rng.uniform(-seconds, 0.0) for _ in starts)
+        self.written = [*zip(starts, times, strict=True), *newer]
+
+    def since(self, at: float) -> int:
+        """The first offset that was written then or later."""
+        first = next((first for first, when in self.written if when >= at), None)
+        return self.high_watermark if first is None else first
+
     def note(self, at: float) -> None:
         """Keep what is true now, if it changed."""
-        starts = {b: r.start for b, r in self.replicas.items()}
         last = self.moments[-1] if self.moments else None
-        if (
-            last is None
-            or last.starts != starts
-            or last.leader != self.leader
-            or last.epoch != self.epoch
-        ):
+        if last is None or last.leader != self.leader or last.epoch != self.epoch:
+            changed = True
+        else:
+            changed = any(last.starts[b] != r.start for b, r in self.replicas.items())
+        if changed:
+            starts = {b: r.start for b, r in self.replicas.items()}
             self.moments.append(Moment(at, self.topic_id, self.leader, self.epoch, starts))
 
     def during(self, since: float, until: float) -> Iterator[Moment]:
@@ -88,7 +111,8 @@ class Broker:
     """One broker. `leads`: what it believes to lead, by key and epoch; right or long outdated.
 
     `view` is the metadata it answers with while it is cut off from the controllers, `kept` the logs
-    of topics that were deleted meanwhile. `inbox` holds requests that arrived while it hung.
+    of topics that were deleted meanwhile. `coordinates` is a belief, as `leads` is. `inbox` holds
+    requests that arrived while it hung.
     """
 
     broker_id: int
@@ -103,12 +127,18 @@ class Broker:
     learns_at: float | None = None
     slow_until: float = 0.0
     inbox: list[Callable[[], None]] = field(default_factory=list)
+    coordinates: set[int] = field(default_factory=set)  # partitions of the offsets topic
+    groups_then: dict[str, Told] | None = None  # as they were when it was cut off
 
 
 @dataclass(frozen=True)
 class View:
-    """Metadata as a broker tells it: partitions by key, ids by topic, and who is registered."""
+    """Metadata as a broker tells it: partitions by key, ids by topic, and who is registered.
+
+    `coordinators`: leader and epoch of each partition of the offsets topic.
+    """
 
     partitions: dict[TopicPartition, tuple[int | None, int, tuple[int, ...], tuple[int, ...]]]
     topic_ids: dict[str, str]
     alive: tuple[int, ...]
+    coordinators: dict[int, tuple[int | None, int]]

@@ -19,12 +19,13 @@ LAG_OUT = 10.0  # replica.lag.time.max.ms
 
 def elect_if_needed(world: World, part: Partition, joined: AbstractSet[int]) -> None:
     """Another leader, where the one that led is not registered any more."""
+    brokers = world.brokers
     for b in part.by_id:
-        if b in part.isr and not world.brokers[b].registered and len(part.isr) > 1:
+        if not brokers[b].registered and b in part.isr and len(part.isr) > 1:
             part.isr.discard(b)
-    if part.leader is not None and world.brokers[part.leader].registered:
+    if part.leader is not None and brokers[part.leader].registered:
         return
-    registered = {b for b in joined if world.brokers[b].registered}
+    registered = {b for b in joined if brokers[b].registered}
     ready = [b for b in part.by_id if b in part.isr and b in registered]
     if ready:
         world.lead(part, ready[0])
@@ -45,11 +46,12 @@ def replicate(world: World, part: Partition, step: float, joined: AbstractSet[in
         return
     source = part.replicas[leader]
     if world.traffic and world.rng.random() < step:
+        part.written.append((source.end, world.at))
         source.end += world.rng.randint(1, 20)
     for b in part.by_id:
         if b != leader and b in joined:
             _fetch(world, part, source, b)
-    least = min((part.replicas[b].end for b in part.isr), default=source.end)
+    least = min([part.replicas[b].end for b in part.isr], default=source.end)
     part.high_watermark = min(max(part.high_watermark, least), source.end)
     if part.future is not None and world.rng.random() < step / 20:
         part.future = None  # the replica in the other log dir took over

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,8 +13,9 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+from dashboard.cluster import groups
 from dashboard.errors import JournalError, LowwaterError, RefusedError
-from dashboard.purge import execute, facts, readback, recheck, send
+from dashboard.purge import execute, facts, journal_head, readback, recheck, send
 from dashboard.purge.carrying import carry_out
 from dashboard.purge.facts import RememberedOffset, read_facts
 from dashboard.purge.journal import Journal
@@ -24,13 +25,16 @@ from dashboard.purge.plan import Plan, build
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.resolve import resolve
 from dashboard.purge.targets import parse_target
-from dashboard.settings import TopicDeclaration
+from tests.simulation import restoring
 from tests.simulation.faults import FAULTS_FOR, Misfortune
 from tests.simulation.joining import Joining
 from tests.simulation.past import Past
 from tests.simulation.reads import Faults
 from tests.simulation.seam import ModelCluster
-from tests.simulation.world import World
+from tests.simulation.situations import APART, Situation, drawn
+from tests.simulation.standards import OfModel
+from tests.simulation.truth import NOTHING_KNOWN, Truth
+from tests.simulation.world import CALM_TICK, World
 
 WATCH_FOR = 900.0
 TOO_LONG = 3600.0
@@ -63,12 +67,22 @@ class OneAfterAnother:
         return done
 
 
+@dataclass(frozen=True)
+class Naps:
+    """The module `time`, for a reader that waits a moment before it reads again."""
+
+    sleep: Callable[[float], None]
+
+
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread(sleep: Callable[[float], None]) -> Iterator[None]:
     """The executor's pools work in one thread, in the order of the code."""
     with contextlib.ExitStack() as stack:
         for module in (execute, facts, readback, recheck, send):
             stack.enter_context(mock.patch.object(module, "ThreadPoolExecutor", OneAfterAnother))
+        stack.enter_context(mock.patch.object(groups, "time", Naps(sleep)))
+        # No power fails here: only processes die.
+        stack.enter_context(mock.patch.object(journal_head.os, "fdatasync", lambda _: None))
         yield
 
 
@@ -81,11 +95,15 @@ class Story:
     cluster: ModelCluster
     remembered: tuple[RememberedOffset, ...] = ()
     plan: Plan | None = None
+    plan_truth: Truth = NOTHING_KNOWN
     run: RunView | None = None
     run_id: str = ""
     entries: list[Any] = field(default_factory=list)
     chain_ok: bool = True
+    kind: str = ""  # the situation that this seed is about, if any
     crashes: int = 0
+    named: bool = True  # a journal that was put back is called so
+    cancelled_at: float | None = None  # an operator was told that it is
     problem: str | None = None  # what the product raised, or that it never ended
 
 
@@ -95,11 +113,14 @@ class Scenario:
     def __init__(self, seed: int, folder: Path) -> None:
         self.seed, self.folder = seed, folder
         self.rng = Random(seed)
+        fate = Random(seed + 7)
+        kind = drawn(fate)
         brokers = self.rng.choice((3, 3, 3, 4))
         topics = {f"t{n}": self.rng.randint(1, 3) for n in range(self.rng.randint(1, 2))}
         self.world = World(
             Random(seed + 1), brokers, topics,
-            unclean=self.rng.random() < 0.3, replication=self.rng.choice((1, 2, 3, 3, 3)),
+            unclean=self.rng.random() < 0.3,
+            replication=min(self.rng.choice((1, 2, 3, 3, 3)), 1 if kind in APART else 3),
         )  # fmt: skip
         self.past = Past(Random(seed + 3), self.world)
         self.stale = self.world.unclean and self.rng.random() < 0.4
@@ -107,21 +128,27 @@ class Scenario:
         v3 = frozenset(b for b in self.world.brokers if self.rng.random() < 0.8)
         self.faults = Faults()
         self.joining = Joining(Random(seed + 4), self.world)
+        self.situation = Situation(kind, fate, self.world, self.joining)
+        self.world.window = self.situation.window
         self.cluster = ModelCluster(
-            self.world, Random(seed + 2), self.faults, self.joining, self._hook,
+            self.world, Random(seed + 2), self.faults, Random(seed + 6), self._hook,
             leader_only_brokers=v3 if self.mode == "leader-only" else frozenset(),
         )  # fmt: skip
         self.crash_share = self.rng.choice((0.0, 0.0, 0.01, 0.05))
         self.disk_full_until = -1.0
+        self.copy: Path | None = None
+        self.copied = False
         self.alive = False
-        self.story = Story(seed, self.world, self.cluster)
+        self.patience = 1.0  # how much longer than it asks a worker sleeps
+        self.story = Story(seed, self.world, self.cluster, kind=kind)
         self.journal: Journal | None = None
 
     def play(self) -> Story:
         """The whole story. Errors of the product are part of it, not raised."""
-        with one_thread():
+        with one_thread(self.world.sleep):
             self.past.recreate()
             self._live_before()
+            self.situation.before()
             self.story.remembered = self.past.kept()
             plan = self._plan()
             self.story.plan = plan
@@ -139,9 +166,10 @@ class Scenario:
         for key, part in self.world.parts.items():
             leader = part.replicas[part.leader or 1]
             leader.end = self.rng.randint(30, 100) if self.stale else self.rng.randint(100, 2000)
+            part.written = [(0, self.world.at)]
             for group in ("a", "b"):
                 if self.rng.random() < 0.9 or group == "a":
-                    self.world.groups.setdefault(group, {})[key] = self.rng.randint(0, leader.end)
+                    self.world.commit(group, key, self.rng.randint(0, leader.end))
         self.world.advance(20 if self.stale else 2)
 
     def _plan(self) -> Plan | None:
@@ -151,24 +179,30 @@ class Scenario:
         found = read_facts(
             self.cluster, names, cluster_name="sim", remembered=self.story.remembered, now=now
         )
-        declared = {
-            n: TopicDeclaration(n, "team", "groups", timedelta(0), "ann", "2026-01-01")
-            for n in names
-        }
-        waivers = [Waiver("b", "gone", "ann", now)] if self.rng.random() < 0.3 else []
-        target = parse_target("committed")
+        assert self.cluster.listed is not None
+        self.story.plan_truth = self.cluster.listed.truth
+        self.standards = OfModel(self.world, names)
+        waives = self.rng.random() < 0.3 or self.situation.waives
+        waivers = [Waiver("b", "gone", "ann", now)] if waives else []
+        typed = "high-watermark" if self.situation.accepts else "committed"
+        target = parse_target(typed)
         resolved = resolve(
             self.cluster, found, target, chosen_groups=(), waived={w.group_id for w in waivers},
-            declarations=declared, now=now,
+            declarations=self.standards.declarations, now=now,
+            history=self.standards.history(found),
         )  # fmt: skip
         overrides = [
             Override(name, None, "accepted", "ann", now)
             for name in ("unclean-election-enabled", "under-replicated")
+            if self.world.unclean
         ]
+        if self.situation.accepts:
+            overrides += [Override("unread-by-group", g, "accepted", "ann", now) for g in "ab"]
         return build(
-            found, resolved, target="committed", declarations=declared, estimates={},
-            overrides=overrides if self.world.unclean else [], waivers=waivers, analysis_id=None,
-            most_partitions=100, created_by="ann", now=now, expires_after=timedelta(hours=1),
+            found, resolved, target=typed, declarations=self.standards.declarations, estimates={},
+            overrides=overrides, waivers=waivers, analysis_id=None,
+            most_partitions=self.standards.most_partitions, created_by="ann", now=now,
+            expires_after=timedelta(hours=1),
         )  # fmt: skip
 
     # -- the run, its workers, their deaths
@@ -176,7 +210,7 @@ class Scenario:
     def _run(self, plan: Plan) -> None:
         options = Options(
             timeout_ms=self.rng.choice((3_000, 10_000, 30_000)),
-            partitions_per_request=self.rng.choice((1, 2, 500)),
+            partitions_per_request=1 if self.situation.restores else self.rng.choice((1, 2, 500)),
             requests_in_flight=self.rng.choice((1, 2)),
             watch_for_ms=int(WATCH_FOR * 1000),
             canary=self.rng.random() < 0.3,
@@ -189,9 +223,13 @@ class Scenario:
                 plan, token=plan.sha256, mode=self.mode, who="ann", from_where="sim",
                 typed=plan.confirmation, options=options, connection={}, now=self.world.now(),
             )  # fmt: skip
+        if self.situation.restores:
+            self._backup()
         fate = Random(self.seed + 5)
         Misfortune(self.rng, self.world, self.faults, self, self.joining, fate).come()
+        self.situation.after_plan(self)
         waits = (60.0,) if self.stale else (0.0, 0.0, 0.0, 20.0, 60.0)
+        waits = self.situation.waits or waits
         self.world.advance(self.rng.choice(waits))  # until a worker takes it
         while self.world.at < TOO_LONG and not self._worked():
             self.world.advance(self.rng.uniform(15, 40))  # until somebody respawns it
@@ -202,15 +240,57 @@ class Scenario:
             self.story.chain_ok = journal.verify().ok
         if self.world.at >= TOO_LONG:
             self.story.problem = "the run never ended"
+        elif self.copy is not None and self.story.cancelled_at is not None:
+            self._restore(self.copy)
+
+    def _backup(self) -> None:
+        """A copy of the journal is taken; then somebody cancels, as soon as something is sent."""
+        sent = restoring.half_sent(self.folder)
+        if sent or self.copy is None:
+            self.copy = self.folder / "copy"
+            restoring.copied(self.folder, self.copy)
+        if sent:
+            self.copied = True
+            self.world.later(self.situation.rng.uniform(0.0, 0.3), lambda: self.wish("cancel"))
+
+    def _restore(self, copy: Path) -> None:
+        """The journal is put back; a worker finds an open run in it, and perhaps somebody resumes.
+
+        Alone it is not as what lies beside it. With all of its folder only time tells: a person who
+        goes on while the plan lives does so with open eyes.
+        """
+        rng, world = self.situation.rng, self.world
+        how = rng.choice(("alone", "soon", "late"))
+        seconds = {"alone": (60, 1200), "soon": (700, 2000), "late": (7_200, 3_000_000)}[how]
+        world.advance(max(10.0, FAULTS_FOR * 3 - world.at))  # by then the world is calm
+        jump = rng.uniform(*seconds)
+        world.tick = jump / 20
+        world.advance(jump)
+        world.tick = CALM_TICK
+        world.say(f"the journal is put back from a copy that was taken before the cancel, {how}")
+        restoring.put_back(self.folder, copy, alone=how == "alone")
+        self.patience, earlier = 50.0, self.story.entries
+        if how == "late":
+            world.later(60.0, self.resume)
+        for _ in range(5):
+            if self._worked():
+                break
+            world.advance(30.0)
+        with suppress(JournalError), self._opened() as journal:
+            now = journal.entries(self.story.run_id)
+            self.story.entries = [*earlier, *(e for e in now if e not in earlier)]
+            self.story.named = how != "alone" or not journal.verify().ok
 
     def _worked(self) -> bool:
         """One worker's life; whether nothing is left to do."""
         self.alive = True
         try:
             with self._opened() as journal:
+                journal.beat(self.story.run_id, self.world.now())
                 run = carry_out(
                     self.cluster, journal, self.story.run_id, now=self.world.now,
-                    sleep=self.world.sleep, read_only=lambda: None,
+                    sleep=lambda s: self.world.sleep(s * self.patience), read_only=lambda: None,
+                    standards=lambda _: self.standards,
                 )  # fmt: skip
                 plan = journal.plan(run.run_id)
                 ReplicaWatch(
@@ -233,7 +313,7 @@ class Scenario:
     @contextmanager
     def _opened(self) -> Iterator[Journal]:
         journal = Journal(self.folder / "journal.sqlite")
-        journal.file.rows("PRAGMA synchronous=OFF")  # no power fails here: only processes die
+        journal.file.rows("PRAGMA synchronous=OFF")  # as above
         durable = journal.file.write
 
         @contextmanager
@@ -249,6 +329,9 @@ class Scenario:
             yield journal
 
     def _hook(self, where: str) -> None:
+        backs_up = self.situation.restores and not self.copied and where == "after a write"
+        if backs_up and self.story.run_id:
+            self._backup()
         may_die = self.alive and self.world.at < FAULTS_FOR + 30
         left = _MOST_CRASHES - self.story.crashes
         if may_die and left and self.rng.random() < self.crash_share:
@@ -261,9 +344,11 @@ class Scenario:
         """An operator asks for a pause, a cancel, or (None) to go on."""
         with self._by_hand() as journal:
             if journal.head(self.story.run_id).open:
-                self.world.say(f"an operator wishes: {wish or 'resume'}")
-                with suppress(RefusedError):  # a cancel is final
+                with suppress(RefusedError):  # a run that was cancelled stays so
                     journal.set_wish(self.story.run_id, wish, "ann", self.world.now())
+                    self.world.say(f"an operator wishes: {wish or 'resume'}")
+                    if wish == "cancel" and self.story.cancelled_at is None:
+                        self.story.cancelled_at = self.world.at
 
     def fill_disk(self, seconds: float) -> None:
         """Nothing can be written to the journal for so long."""
@@ -272,7 +357,7 @@ class Scenario:
 
     def resume(self) -> None:
         """Somebody remembers what was paused."""
-        with self._by_hand() as journal:
+        with suppress(JournalError), self._by_hand() as journal:
             run = journal.head(self.story.run_id)
             if run.open and run.wish == "pause":
                 journal.set_wish(self.story.run_id, None, "ann", self.world.now())

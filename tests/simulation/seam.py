@@ -11,11 +11,11 @@ from dashboard.errors import BrokerError, UsageError
 from dashboard.model import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResult,
-    GroupListing,
     TopicPartition,
 )
-from tests.simulation.reads import BROKER_TIMEOUT, NAMES, ModelReads
+from tests.simulation.reads import BROKER_TIMEOUT, NAMES, Listed, ModelReads
 from tests.simulation.records import Partition
+from tests.simulation.truth import Truth
 from tests.simulation.world import TICK
 
 
@@ -26,10 +26,7 @@ class Sent:
     at: float
     key: TopicPartition
     target: int
-    listed_at: float
-    listed: Mapping[str, int]  # group -> its offset on this partition in the newest listing
-    unplaced: frozenset[str]  # groups that read the topic then, and had no offset on this partition
-    complete: bool
+    listed: Listed  # the groups, for the last time
     topic_id: str | None  # as last read
 
 
@@ -45,6 +42,9 @@ class Applied:
     epoch: int
     led: bool  # whether that broker truly led then
     epochs: tuple[tuple[int, int], ...]
+    truth: Truth
+    gone: bool  # the topic was deleted, which that broker does not know
+    young: int  # the first offset inside the replay window
 
 
 @dataclass
@@ -156,7 +156,9 @@ class ModelCluster(ModelReads):
         led = part.leader == broker_id and part.epoch == epoch
         self.applied.append(
             Applied(self.world.at, sent, broker_id, part.topic_id, before, epoch, led,
-                    tuple(replica.epochs))
+                    tuple(replica.epochs), self.world.truth(),
+                    part is not self.world.parts.get(sent.key),
+                    part.since(self.world.at - self.world.window))
         )  # fmt: skip
         who = "" if led else ", which no longer leads"
         self.world.say(f"broker {broker_id} truncates {sent.key.topic}-{sent.key.partition} "
@@ -175,15 +177,9 @@ class ModelCluster(ModelReads):
         return min(starts)
 
     def _sent(self, key: TopicPartition, target: int) -> Sent:
-        at, listing = self._listing or (-1.0, GroupListing((), ()))
-        listed = {
-            o.group_id: o.committed_offset
-            for o in listing.offsets
-            if (o.topic, o.partition) == key and o.committed_offset is not None
-        }
-        unplaced = self._reading.get(key.topic, frozenset()) - set(listed)
-        return Sent(self.world.at, key, target, at, listed, unplaced, not listing.incomplete,
-                    self._topic_ids.get(key.topic))  # fmt: skip
+        assert self.listed is not None
+        topic_id = self._topic_ids.get(key.topic)
+        return Sent(self.world.at, key, target, self.listed, topic_id)
 
 
 def _high(part: Partition, broker_id: int) -> int:

@@ -15,7 +15,10 @@ def told(story: Story) -> str:
     lines = [(float(line.split()[0]), line) for line in story.world.trace]
     lines += [_entry(entry) for entry in story.entries]
     mode = story.run.run.mode if story.run else "no run"
-    head = f"seed {story.seed}, {mode}: replay with: python -m tests.simulation {story.seed}"
+    special = f", {story.kind}" if story.kind else ""
+    head = (
+        f"seed {story.seed}, {mode}{special}: replay with: python -m tests.simulation {story.seed}"
+    )
     broken = [f"BROKEN: {text}" for text in problems(story)] or ["every promise was kept"]
     return "\n".join([head, *broken, *(line for _, line in sorted(lines, key=lambda x: x[0]))])
 

@@ -15,8 +15,11 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from dashboard.model import TopicPartition
+from tests.simulation.coordinators import PARTITIONS, coordinate, freeze, loads, of_group, resign
+from tests.simulation.joining import Joined, Told
 from tests.simulation.records import Broker, Partition, Replica, View
 from tests.simulation.replication import elect_if_needed, replicate
+from tests.simulation.truth import Truth
 
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TICK = 0.25
@@ -46,12 +49,23 @@ class World:
         self.brokers = {n: Broker(n) for n in range(1, brokers + 1)}
         self.parts: dict[TopicPartition, Partition] = {}
         self.gone: list[Partition] = []  # of topics that were deleted
-        self.groups: dict[str, dict[TopicPartition, int]] = {}
+        self.groups: dict[str, dict[TopicPartition, int]] = {}  # what Kafka holds as committed
+        self.has_read: dict[str, dict[TopicPartition, int]] = {}  # of the log as it is now
+        self.members: dict[str, Joined] = {}  # groups without are Empty
         self.trace: list[str] = []
         self.due: list[tuple[float, Callable[[], None]]] = []
         self.traffic = True
         self.tick = TICK
+        self.host_ahead = 0.0  # the clock of the host that plans, before the brokers'
+        self.window = 0.0  # how old a record must be before it may go
+        self.event_age = 0.0  # how old records say they are when they are written
+        self.ends: list[tuple[float, dict[TopicPartition, int]]] = []  # that kept snapshots show
         self._births = 0
+        self.coordinators: dict[int, int | None] = dict.fromkeys(range(PARTITIONS))
+        self.coordinator_epochs = dict.fromkeys(range(PARTITIONS), 0)
+        self.loaded_at = dict.fromkeys(range(PARTITIONS), 0.0)
+        coordinate(self, set(self.brokers))
+        self.loaded_at = dict.fromkeys(range(PARTITIONS), 0.0)
         for topic, count in topics.items():
             self.create(topic, count)
 
@@ -59,6 +73,12 @@ class World:
 
     def now(self) -> datetime:
         return BEGAN + timedelta(seconds=self.at)
+
+    def note_ends(self) -> None:
+        """Snapshots of the last hours, as a host with a right clock took them."""
+        for hours in (8, 4, 2.6, 2.2, 1.1, 0.5):
+            at = -3600.0 * hours
+            self.ends.append((at, {key: part.since(at) for key, part in self.parts.items()}))
 
     def sleep(self, seconds: float) -> None:
         self.advance(seconds)
@@ -81,9 +101,11 @@ class World:
             self._tick(step)
 
     def _tick(self, step: float) -> None:
-        for broker in self.brokers.values():
-            self._heartbeat(broker)
         joined = {b for b in self.brokers if self.joined(b)}
+        for b, broker in self.brokers.items():
+            if b not in joined or broker.silent_since is not None or broker.learns_at is not None:
+                self._heartbeat(broker)
+        coordinate(self, joined)
         for part in self.parts.values():
             elect_if_needed(self, part, joined)
             replicate(self, part, step, joined)
@@ -123,6 +145,7 @@ class World:
         if broker.silent_since is None:
             broker.silent_since = self.at
             broker.view = self.view()
+            freeze(self, broker)
         # Controllers live in the same processes: while none of them runs, nobody is missed.
         missed = any(self.works(b) for b in self.brokers)
         if missed and broker.registered and self.at - broker.silent_since > SESSION:
@@ -135,7 +158,8 @@ class World:
             request()
 
     def _learn(self, broker: Broker) -> None:
-        broker.learns_at, broker.view, broker.kept = None, None, {}
+        broker.learns_at, broker.view, broker.kept, broker.groups_then = None, None, {}, None
+        broker.coordinates = {n for n, b in self.coordinators.items() if b == broker.broker_id}
         broker.leads = {
             key: part.epoch for key, part in self.parts.items() if part.leader == broker.broker_id
         }
@@ -153,6 +177,9 @@ class World:
         self.say(f"broker {broker.broker_id} starts")
         broker.up, broker.hangs_until, broker.leads = True, 0.0, {}
         broker.view, broker.kept = None, {}  # it serves nobody before it has caught up
+        broker.groups_then, broker.coordinates = None, set()
+        for number in [n for n, b in self.coordinators.items() if b == broker.broker_id]:
+            resign(self, number, {b for b in self.brokers if self.joined(b)})
         for part in self.parts.values():
             replica = part.replicas.get(broker.broker_id)
             if replica is not None:
@@ -212,11 +239,24 @@ class World:
                     broker.kept.setdefault(key, part)  # it does not know yet, and has its log
                 else:
                     broker.leads.pop(key, None)
+            self.cut(key, 0)
         self.create(topic, len(keys))
         for part in (self.parts[key] for key in keys):
-            part.high_watermark = filled
-            for replica in part.replicas.values():
-                replica.end = filled
+            part.fill(filled, self.at)
+
+    def restart(self, key: TopicPartition, filled: int) -> None:
+        """Its disk is lost, and with it every record: the same topic begins at 0 again."""
+        part = self.parts[key]
+        self.say(f"{key.topic}-{key.partition} lost its log, and has {filled} records since")
+        part.epoch += 1
+        for replica in part.replicas.values():
+            replica.start = replica.checkpoint = replica.floor = 0
+            replica.epochs = [(part.epoch, 0)]
+        if part.leader is not None:
+            self.brokers[part.leader].leads[key] = part.epoch
+        self.cut(key, 0)
+        part.fill(filled, self.at)
+        part.note(self.at)
 
     def part_at(self, broker_id: int, key: TopicPartition) -> Partition | None:
         """The partition as this broker has it: of a topic that is gone, if it does not know."""
@@ -249,6 +289,8 @@ class World:
             self.brokers[leader].leads[part.key] = part.epoch
             # Followers know nothing higher than what the new leader has.
             part.high_watermark = min(part.high_watermark, replica.end)
+            self.cut(part.key, replica.end)
+            part.written = [row for row in part.written if row[0] < replica.end]
         self.say(f"{part.key.topic}-{part.key.partition}: broker {leader} leads epoch {part.epoch}")
         part.note(self.at)
 
@@ -291,4 +333,52 @@ class World:
             },
             {key.topic: p.topic_id for key, p in self.parts.items()},
             tuple(b for b, broker in self.brokers.items() if broker.registered),
+            {n: (b, self.coordinator_epochs[n]) for n, b in self.coordinators.items()},
+        )
+
+    # -- groups
+
+    def told(self, group_id: str) -> Told:
+        """A group as it is. Nobody is in those that no reader joined."""
+        member = self.members.get(group_id)
+        if member is not None:
+            return member.told(self)
+        return Told("classic", "Empty", 0, (), "", (), dict(self.groups[group_id]))
+
+    def with_coordinator(self, group_id: str, act: Callable[[], None]) -> None:
+        """Have the group change, as soon as it has a coordinator that can write it down."""
+        number = of_group(group_id)
+        leader = self.coordinators[number]
+        if leader is not None and self.joined(leader) and not loads(self, leader, number):
+            act()
+        else:
+            self.later(1.0, lambda: self.with_coordinator(group_id, act))
+
+    def commit(
+        self, group_id: str, key: TopicPartition, offset: int, read: int | None = None
+    ) -> None:
+        """The group commits; what it has read of this log, where that is something else."""
+        self.groups.setdefault(group_id, {})[key] = offset
+        self.has_read.setdefault(group_id, {})[key] = offset if read is None else read
+
+    def start_over(self, group_id: str, key: TopicPartition) -> None:
+        """The group stands at the log start, and reads from there."""
+        part = self.parts.get(key)
+        start = min(r.start for r in part.replicas.values()) if part else 0
+        self.commit(group_id, key, start)
+        self.say(f"group {group_id} stands at {start} on {key.topic}-{key.partition}")
+
+    def cut(self, key: TopicPartition, end: int) -> None:
+        """Records from `end` on are lost: what is written there next, nobody has read."""
+        for by in self.has_read.values():
+            if by.get(key, 0) > end:
+                by[key] = end
+
+    def truth(self) -> Truth:
+        """Who wants what now: known to the model alone."""
+        return Truth(
+            self.at,
+            {g: dict(by) for g, by in self.groups.items()},
+            {g: dict(by) for g, by in self.has_read.items()},
+            {g: frozenset(member.topics) for g, member in self.members.items()},
         )

@@ -1,0 +1,205 @@
+"""Situations that chance alone would hardly bring about: one in some seeds, each from its own dice.
+
+Each is a way in which what is read of a cluster, or of the own host, is not what is true. Where one
+holds records back before anything is sent, faults have nothing to strike: most seeds have none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+from dashboard.model import TopicPartition
+from tests.simulation.coordinators import of_group
+from tests.simulation.faults import Host
+from tests.simulation.joining import Joined, Joining
+from tests.simulation.world import World
+
+# Each stands for a share of all seeds; the rest has none of them.
+SHARES = {
+    "log restarted": 0.06,
+    "offsets set by hand": 0.04,
+    "old coordinator": 0.06,
+    "old metadata": 0.06,
+    "waived group lives": 0.05,
+    "accepted group moves back": 0.04,
+    "pattern": 0.05,
+    "clock ahead": 0.05,
+    "old record times": 0.05,
+    "journal restored": 0.05,
+    "cancelled for good": 0.03,
+    "topic made anew": 0.04,
+}
+# A broker that is gone for long leaves its partitions under-replicated, and guards see that: here
+# some partitions have no replica on it.
+APART = ("old coordinator", "old metadata")
+_HOUR = 3600.0
+
+
+def drawn(rng: Random) -> str:
+    """The situation of one seed, "" where it has none."""
+    left = rng.random()
+    for name, share in SHARES.items():
+        left -= share
+        if left < 0:
+            return name
+    return ""
+
+
+@dataclass
+class Situation:
+    """What is special about one seed, if anything is. `early`: before a worker comes."""
+
+    kind: str
+    rng: Random
+    world: World
+    joining: Joining
+    early: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.early = self.rng.random() < 0.5
+
+    # -- before the plan
+
+    @property
+    def window(self) -> float:
+        """The replay window of every topic in seconds; 0: none."""
+        return 2 * _HOUR if self.kind in ("clock ahead", "old record times") else 0.0
+
+    @property
+    def waits(self) -> tuple[float, ...]:
+        """Until a worker takes the run: long enough for what happens in between."""
+        late = (*APART, "topic made anew")
+        soon = (
+            "waived group lives", "accepted group moves back", "offsets set by hand", "pattern",
+            "cancelled for good",
+        )  # fmt: skip
+        early = self.restores and self.early
+        return (25.0,) if self.kind in late else (5.0,) if self.kind in soon or early else ()
+
+    @property
+    def waives(self) -> bool:
+        return self.kind == "waived group lives"
+
+    @property
+    def restores(self) -> bool:
+        """Whether the journal is put back from a copy once the run was cancelled."""
+        return self.kind == "journal restored"
+
+    @property
+    def accepts(self) -> bool:
+        """Whether somebody accepts by name what group b has not read, up to the high watermark."""
+        return self.kind == "accepted group moves back"
+
+    def before(self) -> None:
+        """What happened before the plan is made, and is not seen any more."""
+        rng, world = self.rng, self.world
+        if self.kind == "log restarted":
+            for key in sorted(world.parts):
+                if rng.random() < 0.7:
+                    self._restart(key)
+        elif self.kind == "clock ahead":
+            world.host_ahead = rng.choice((0.5, 2.0, 24.0)) * _HOUR
+            world.say(f"this host's clock is {world.host_ahead / _HOUR:g} h ahead")
+        elif self.kind == "old record times":
+            world.event_age = rng.choice((2.0, 24.0, 24.0 * 365)) * _HOUR
+            world.say(f"records bear times of {world.event_age / _HOUR:g} h ago (CreateTime)")
+        elif self.kind == "pattern" and self.early:
+            self.joining.come_upon(rng.choice(sorted(world.parts)).topic)
+        elif self.kind == "old coordinator":
+            # Where two list a group, the last one asked must not be right by chance.
+            world.coordinators[of_group(self._group)] = max(world.brokers)
+            for broker_id, broker in world.brokers.items():
+                led = {n for n, b in world.coordinators.items() if b == broker_id}
+                broker.coordinates = led
+        if self.window:
+            for key, part in sorted(world.parts.items()):
+                part.spread(rng, 3 * _HOUR)
+                for group_id in [g for g, by in world.groups.items() if key in by]:
+                    end = part.high_watermark
+                    world.commit(group_id, key, rng.randint(end * 3 // 5, end))
+            world.note_ends()
+
+    @property
+    def _group(self) -> str:
+        """Of the groups that read everything: the one that something happens to."""
+        return "a"
+
+    def _restart(self, key: TopicPartition) -> None:
+        """It ends below the offsets that groups committed, until they have read it anew."""
+        world, part = self.world, self.world.parts[key]
+        filled = max(50, part.high_watermark // 2)
+        far = self.rng.choice((1_000, 9_000, 1_000_000))
+        world.restart(key, filled)
+        for group_id in [g for g, by in world.groups.items() if key in by]:
+            if self.rng.random() < 0.3:
+                world.commit(group_id, key, self.rng.randint(filled // 2, filled))
+            else:
+                world.groups[group_id][key] += far + part.high_watermark
+
+    # -- between the plan and the last look
+
+    def after_plan(self, host: Host) -> None:
+        """What happens while nobody looks: the worker comes later."""
+        rng, world = self.rng, self.world
+        key = rng.choice(sorted(world.parts))
+        if self.kind in APART:
+            self._cut_off_coordinator(hidden=self.kind == "old metadata")
+        elif self.kind == "waived group lives":
+            world.later(rng.uniform(0.1, 3.0), lambda: self._lives(key))
+        elif self.kind == "accepted group moves back":
+            world.later(rng.uniform(0.1, 3.0), lambda: self._starts_over("b"))
+        elif self.kind == "offsets set by hand":
+            far = rng.choice((5_000, 1_000_000))
+            world.later(rng.uniform(0.1, 3.0), lambda: self._placed(key, far))
+        elif self.kind == "cancelled for good":
+            world.later(1.0, lambda: host.wish("cancel"))
+            world.later(rng.uniform(1.1, 4.0), lambda: host.wish(rng.choice(("pause", None))))
+        elif self.kind == "topic made anew":
+            # One broker tells of the old one while another one has taken over where it led.
+            world.later(4.0, lambda: world.cut_off(rng.choice(sorted(world.brokers)), 60.0))
+            world.later(6.0, lambda: world.recreate(key.topic, filled=5000))
+        elif self.restores and self.early:
+            world.later(2.0, lambda: host.wish("cancel"))
+        elif self.kind == "pattern" and not self.early:
+            world.later(rng.uniform(0.1, 3.0), lambda: self.joining.come_upon(key.topic))
+
+    def _cut_off_coordinator(self, *, hidden: bool) -> None:
+        """The group's coordinator loses the others, and goes on listing it; it starts over since.
+
+        `hidden`: its successor was down when it was cut off, so its metadata does not name it.
+        """
+        world, group = self.world, self._group
+        old = world.coordinators[of_group(group)]
+        if old is None:
+            return
+        ids = sorted(world.brokers)
+        heir = ids[(ids.index(old) + 1) % len(ids)]
+        if hidden:
+            world.crash(heir, 12.5)
+            world.later(11.0, lambda: world.cut_off(old, 90.0))
+        else:
+            world.cut_off(old, 90.0)
+        world.later(12.0, lambda: self._starts_over(group))
+
+    def _starts_over(self, group: str) -> None:
+        world = self.world
+        for key in sorted(world.groups.get(group, ())):
+            world.with_coordinator(group, partial(world.start_over, group, key))
+
+    def _lives(self, key: TopicPartition) -> None:
+        """Group b, which was waived, has a member again; or its offsets were set back."""
+        world = self.world
+        if self.rng.random() < 0.6:
+            topics = tuple(sorted({k.topic for k in world.groups.get("b", {})} | {key.topic}))
+            self.joining.enter(Joined("b", "classic", topics, 0.0, 0.0), {})
+        else:
+            self._starts_over("b")
+
+    def _placed(self, key: TopicPartition, far: int) -> None:
+        """A new group is placed past the end, by a tool or a mirror, and has read nothing."""
+        part = self.world.parts.get(key)
+        if part is not None:
+            self.world.commit("placed", key, part.high_watermark + far, read=0)
+            self.world.say(f"group placed is set to {part.high_watermark + far} by hand")

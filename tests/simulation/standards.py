@@ -1,0 +1,46 @@
+"""What the settings and the store of the simulated host say: declarations, and kept snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from dashboard.model import TopicPartition
+from dashboard.purge.facts import PlanFacts
+from dashboard.purge.resolve import History
+from dashboard.purge.standards import Standards
+from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
+from tests.simulation.world import BEGAN, World
+
+
+class OfModel(Standards):
+    """The readers of each topic are declared, with the replay window of this world."""
+
+    def __init__(self, world: World, topics: Iterable[str]) -> None:
+        window = timedelta(seconds=world.window)
+        declared = {
+            name: TopicDeclaration(
+                name, "team", "groups", window, "ann", "2026-01-01", state_restore="none"
+            )
+            for name in topics
+        }
+        super().__init__(declared, LIFTABLE_GUARDS, 100)
+        object.__setattr__(self, "world", world)
+
+    def history(self, facts: PlanFacts) -> History:
+        return History(ends_before=lambda times: self._ends(facts, times))
+
+    def _ends(
+        self, facts: PlanFacts, times: Mapping[TopicPartition, datetime]
+    ) -> dict[TopicPartition, int]:
+        """Where logs ended in the newest snapshot that is old enough by its own host's clock."""
+        world: World = self.world
+        found = {}
+        for key, at in times.items():
+            since = (at - BEGAN).total_seconds() + world.host_ahead
+            ends = [ends for taken, ends in world.ends if taken <= since]
+            end = ends[-1].get(key) if ends else None
+            now = facts.partitions[key].high_watermark
+            if end is not None and now is not None and end <= now:
+                found[key] = end
+        return found

@@ -1,0 +1,265 @@
+"""What single brokers answer about groups, to the product's own code that asks and merges.
+
+Each broker tells what it believes: metadata from before it was cut off, groups that another one
+coordinates by now. Answers are what that code reads of Kafka's messages, without the bytes between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from random import Random
+from types import SimpleNamespace as Answer
+from typing import Any
+
+from kafka.protocol.consumer import ConsumerProtocolSubscription
+
+from dashboard.cluster import groups as product
+from dashboard.cluster.messages import ConsumerProtocolAssignment
+from dashboard.errors import BrokerError, ClusterError
+from dashboard.model import GroupListing, TopicPartition
+from tests.simulation import coordinators
+from tests.simulation.joining import Told
+from tests.simulation.records import View
+from tests.simulation.world import World
+
+_VERSIONS = {
+    "MetadataRequest": 9, "DescribeClusterRequest": 1, "ListGroupsRequest": 5,
+    "DescribeGroupsRequest": 5, "OffsetFetchRequest": 7,
+    "FindCoordinatorRequest": 4,
+}  # fmt: skip
+_LOADING, _NO_COORDINATOR, _NOT_COORDINATOR = 14, 15, 16
+_DESCRIBE = 1 << 8
+_MEMBER = {"member_id": "m", "client_id": "c", "instance_id": None}
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class ModelConnection:
+    """`dashboard.cluster.connection.Connection`, as far as reading groups needs it."""
+
+    timeout_seconds = 10.0
+
+    def __init__(self, world: World, rng: Random, waited: Callable[[int], None]) -> None:
+        self.world, self.rng, self.waited = world, rng, waited
+        self.unheard: int | None = None  # the broker whose list of groups gets lost
+        self._ids = world.view().alive
+        self._answers: int | None = None
+
+    def broker_ids(self) -> list[int]:
+        return sorted(self._ids)
+
+    def remember(self, addresses: Mapping[int, Any]) -> None:
+        self._ids = tuple(addresses)
+
+    def ask(self, broker_id: int, question: Any) -> Any:
+        if not self.world.works(broker_id):
+            self.waited(broker_id)
+            raise BrokerError(broker_id, "no answer", "wait", code="ANSWER_LOST")
+        return question(ModelWire(self, broker_id), 0.0)
+
+    def ask_each(self, questions: Mapping[int, Any]) -> dict[int, Any]:
+        found = {}
+        for broker_id, question in sorted(questions.items()):
+            try:
+                found[broker_id] = self.ask(broker_id, question)
+            except ClusterError as error:
+                found[broker_id] = error
+        return found
+
+    def ask_any(self, question: Any) -> Any:
+        """Who answered last is asked first, as long as it answers."""
+        if self._answers is None or not self.world.works(self._answers):
+            working = [b for b in self.world.brokers if self.world.works(b)]
+            if not working:
+                raise ClusterError("nobody answers", "wait")
+            self._answers = self.rng.choice(working)
+        return self.ask(self._answers, question)
+
+
+class ModelWire:
+    """`dashboard.cluster.wire.Wire` to one broker."""
+
+    def __init__(self, connection: ModelConnection, broker_id: int) -> None:
+        self.connection, self.broker_id = connection, broker_id
+        self.world, self.address = connection.world, f"broker {broker_id}"
+
+    def version(self, message: Any, newest: int | None = None) -> int:
+        known = _VERSIONS.get(message.__name__, message.valid_versions[1])
+        return min(known, known if newest is None else newest)
+
+    def ask(self, request: Any, deadline: float) -> Any:  # noqa: ARG002
+        made = request(self)
+        name = type(made).__name__.removesuffix("Request")
+        return _ANSWERS[name](self, made)
+
+    @property
+    def listed(self) -> dict[str, Told]:
+        return coordinators.listed_by(self.world, self.broker_id)
+
+    @property
+    def view(self) -> View:
+        return self.world.brokers[self.broker_id].view or self.world.view()
+
+
+def read_groups(connection: ModelConnection, *, with_offsets: bool) -> GroupListing:
+    """The product's own listing of groups over these answers."""
+    return product.read_groups(connection, with_offsets=with_offsets)  # type: ignore[arg-type]
+
+
+def _metadata(wire: ModelWire, _: Any) -> Any:
+    ids = tuple(sorted(wire.world.brokers))
+    partitions = [
+        Answer(error_code=0 if leader is not None else 5, partition_index=number,
+               leader_id=-1 if leader is None else leader, leader_epoch=epoch, replica_nodes=ids,
+               isr_nodes=ids)
+        for number, (leader, epoch) in sorted(wire.view.coordinators.items())
+    ]  # fmt: skip
+    topic = Answer(name=OFFSETS_TOPIC, topic_id=None, is_internal=True, error_code=0,
+                   partitions=partitions)  # fmt: skip
+    return Answer(brokers=_nodes(wire), topics=[topic], cluster_id="cluster-1")
+
+
+def _nodes(wire: ModelWire) -> list[Any]:
+    return [
+        Answer(node_id=b, broker_id=b, host=f"b{b}", port=9092, rack=None) for b in wire.view.alive
+    ]
+
+
+def _cluster(wire: ModelWire, _: Any) -> Any:
+    return Answer(error_code=0, cluster_authorized_operations=_DESCRIBE, brokers=_nodes(wire))
+
+
+def _list(wire: ModelWire, _: Any) -> Any:
+    if wire.connection.unheard == wire.broker_id:
+        raise BrokerError(wire.broker_id, "lost", "read", code="ANSWER_LOST")
+    world = wire.world
+    believed = world.brokers[wire.broker_id].coordinates
+    loading = any(coordinators.loads(world, wire.broker_id, number) for number in believed)
+    groups = [
+        Answer(group_id=g, group_type=told.kind, group_state=told.state,
+               protocol_type="consumer" if told.kind != "streams" else "streams")
+        for g, told in wire.listed.items()
+    ]  # fmt: skip
+    return Answer(error_code=_LOADING if loading else 0, groups=groups)
+
+
+def _classic(wire: ModelWire, request: Any) -> Any:
+    return Answer(groups=[_one_classic(g, wire.listed.get(g)) for g in request.groups])
+
+
+def _one_classic(group_id: str, told: Told | None) -> Any:
+    if told is None:
+        return Answer(error_code=_NOT_COORDINATOR, group_id=group_id, group_state="", members=[],
+                      protocol_type="", protocol_data="")  # fmt: skip
+    # Brokers tell members' words while the group is Stable, and leave them out while it is not.
+    stable = told.state == "Stable"
+    member = Answer(
+        **_MEMBER, member_assignment=_assignment(told.assigned) if stable else b"",
+        member_metadata=_subscription(told.asked or ()) if stable else b"",
+    )  # fmt: skip
+    return Answer(error_code=0, group_id=group_id, group_state=told.state, members=[member],
+                  protocol_type="consumer", protocol_data="range")  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _assignment(assigned: tuple[TopicPartition, ...]) -> bytes:
+    one = ConsumerProtocolAssignment.TopicPartition
+    topics = [one(topic=t, partitions=n) for t, n in _by_topic(assigned).items()]
+    made = ConsumerProtocolAssignment(assigned_partitions=topics, user_data=None, version=1)
+    return bytes(made.encode())
+
+
+@lru_cache(maxsize=1024)
+def _subscription(topics: tuple[str, ...]) -> bytes:
+    made = ConsumerProtocolSubscription(
+        topics=list(topics), user_data=None, owned_partitions=[], version=1
+    )
+    return bytes(made.encode())
+
+
+def _consumer(wire: ModelWire, request: Any) -> Any:
+    return Answer(groups=[_one_consumer(g, wire.listed.get(g)) for g in request.group_ids])
+
+
+def _one_consumer(group_id: str, told: Told | None) -> Any:
+    if told is None:
+        return Answer(error_code=_NOT_COORDINATOR, group_id=group_id, group_state="", members=[])
+    assigned = Answer(topic_partitions=[
+        Answer(topic_name=t, partitions=n) for t, n in _by_topic(told.assigned).items()
+    ])  # fmt: skip
+    member = Answer(
+        **_MEMBER, member_epoch=1, assignment=assigned, target_assignment=assigned,
+        subscribed_topic_names=list(told.asked or ()), subscribed_topic_regex=told.pattern or None,
+        member_type=1,
+    )  # fmt: skip
+    return Answer(error_code=0, group_id=group_id, group_state=told.state, members=[member])
+
+
+def _streams(wire: ModelWire, request: Any) -> Any:
+    return Answer(groups=[_one_streams(g, wire.listed.get(g)) for g in request.group_ids])
+
+
+def _one_streams(group_id: str, told: Told | None) -> Any:
+    if told is None:
+        return Answer(error_code=_NOT_COORDINATOR, group_id=group_id, group_state="", members=[],
+                      topology=None)  # fmt: skip
+    subtopologies = None
+    if told.asked is not None:
+        subtopologies = [
+            Answer(subtopology_id="0", source_topics=list(told.asked), source_topic_regex=[],
+                   repartition_source_topics=[], state_changelog_topics=[],
+                   repartition_sink_topics=[])
+        ]  # fmt: skip
+    numbers = sorted({key.partition for key in told.assigned})
+    tasks = Answer(
+        active_tasks=[Answer(subtopology_id="0", partitions=numbers)], standby_tasks=[],
+        warmup_tasks=[],
+    )  # fmt: skip
+    member = Answer(**_MEMBER, assignment=tasks, target_assignment=tasks)
+    return Answer(error_code=0, group_id=group_id, group_state=told.state, members=[member],
+                  topology=Answer(epoch=1, subtopologies=subtopologies))  # fmt: skip
+
+
+def _by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for key in keys:
+        found.setdefault(key.topic, []).append(key.partition)
+    return found
+
+
+def _committed(wire: ModelWire, request: Any) -> Any:
+    told = wire.listed.get(request.group_id)
+    if told is None:
+        return Answer(error_code=_NOT_COORDINATOR, topics=[])
+    topics: dict[str, list[Any]] = {}
+    for key, offset in sorted(told.commits.items()):
+        topics.setdefault(key.topic, []).append(
+            Answer(partition_index=key.partition, committed_offset=offset, error_code=0,
+                   committed_leader_epoch=-1, metadata="")
+        )  # fmt: skip
+    return Answer(
+        error_code=0, topics=[Answer(name=name, partitions=rows) for name, rows in topics.items()]
+    )
+
+
+def _coordinator(wire: ModelWire, request: Any) -> Any:
+    found = []
+    for key in request.coordinator_keys:
+        leader, _ = wire.view.coordinators[coordinators.of_group(key)]
+        found.append(
+            Answer(key=key, node_id=-1 if leader is None else leader,
+                   error_code=_NO_COORDINATOR if leader is None else 0)
+        )  # fmt: skip
+    return Answer(coordinators=found)
+
+
+_ANSWERS: dict[str, Callable[[ModelWire, Any], Any]] = {
+    "Metadata": _metadata,
+    "DescribeCluster": _cluster,
+    "ListGroups": _list,
+    "DescribeGroups": _classic,
+    "ConsumerGroupDescribe": _consumer,
+    "StreamsGroupDescribe": _streams,
+    "OffsetFetch": _committed,
+    "FindCoordinator": _coordinator,
+}
