@@ -106,8 +106,12 @@ def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
 def with_new(
     topics: pa.Table, cluster: ClusterStore, snapshot: Manifest, refresh: timedelta
 ) -> pa.Table:
-    """`topics` with is_new: consumers that subscribe by a pattern may not know it yet."""
+    """`topics` with is_new: consumers that subscribe by a pattern may not know it yet.
+
+    In the first minutes of a store nobody knows how old a topic is: that is left to planning.
+    """
     ids = dict(zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True))
-    found = new_topics(cluster, snapshot.taken_at - refresh, ids) if refresh else frozenset()
+    before = snapshot.taken_at - refresh
+    found = new_topics(cluster, before, ids, unknown=False) if refresh else frozenset()
     new = [name in found for name in topics["topic"].to_pylist()]
     return topics.append_column("is_new", pa.array(new, pa.bool_()))

@@ -36,19 +36,23 @@ def log_ends(cluster: ClusterStore, before: datetime, topics: pa.Table) -> pa.Ta
 
 
 def new_topics(
-    cluster: ClusterStore, before: datetime, topic_ids: Mapping[str, str | None]
+    cluster: ClusterStore,
+    before: datetime,
+    topic_ids: Mapping[str, str | None],
+    *,
+    unknown: bool,
 ) -> frozenset[str]:
     """Those of these topics (name to id) that no snapshot shows which was taken by then.
 
-    The id counts: a topic made anew is new. Without a readable snapshot that old, all are.
+    The id counts: a topic made anew is new. Without a readable snapshot that old, all are if
+    `unknown` counts as new.
     """
-    known: set[tuple[str, str | None]] = set()
     for snapshot_id in taken_before(cluster, before):
         with suppress(StoreError):  # damaged, or pruned meanwhile
             rows = cluster.read("snapshots", snapshot_id, "topics", ["topic", "topic_id"])
             known = {(row["topic"], row["topic_id"]) for row in rows.to_pylist()}
-            break
-    return frozenset(name for name, its in topic_ids.items() if (name, its) not in known)
+            return frozenset(name for name, its in topic_ids.items() if (name, its) not in known)
+    return frozenset(topic_ids) if unknown else frozenset()
 
 
 def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:

@@ -130,7 +130,7 @@ def with_new_topics(
     from dashboard.log_ends import new_topics
 
     ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
-    return replace(facts, new_topics=new_topics(store, now - refresh, ids))
+    return replace(facts, new_topics=new_topics(store, now - refresh, ids, unknown=True))
 
 
 def history(store: ClusterStore, facts: PlanFacts) -> History:
