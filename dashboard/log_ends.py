@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
@@ -56,7 +56,7 @@ def new_topics(
 
 
 def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:
-    """The kept snapshots taken at `limit` or earlier, newest first.
+    """The kept snapshots that were taken, and read to their end, by `limit`, newest first.
 
     One that was taken while its host's clock was wrong is left out: nobody knows how old it is.
     """
@@ -67,8 +67,10 @@ def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:
                 manifest = cluster.manifest("snapshots", snapshot_id)
             except StoreError:  # damaged, or pruned meanwhile
                 continue
+            # Ends are read after it was begun: what was written meanwhile is younger than that.
+            read_by = manifest.taken_at + timedelta(seconds=manifest.seconds)
             in_step = f"{manifest.taken_at:%Y%m%dT%H%M%S}" == snapshot_id[:15]
-            if in_step and manifest.taken_at <= limit and clock_was_right(manifest):
+            if in_step and read_by <= limit and clock_was_right(manifest):
                 yield snapshot_id
 
 

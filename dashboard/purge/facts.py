@@ -304,10 +304,12 @@ def offset_errors(listing: GroupListing) -> dict[TopicPartition, str]:
 
 
 def reassignments(live: Cluster) -> tuple[Reassignment, ...]:
-    """The reassignments under way, none where they may not be seen."""
+    """The reassignments under way, none where they may not be seen. Raises ClusterError."""
     try:
         return live.reassignments()
-    except ClusterError:
+    except ClusterError as error:
+        if error.code != "REASSIGNMENTS_UNKNOWN":
+            raise
         # Refused with the right that also completes the group list: that guard blocks already.
         return ()
 

@@ -98,7 +98,8 @@ def recheck(
     names = sorted({key.topic for key in pending})
     states = live.topics(names)
     same = _same_topics(states, planned, result)
-    facts = standards.applied(_facts(live, plan, states, same, now), now)
+    read = _facts(live, plan, states, same, now=now, remembered=standards.remembered)
+    facts = standards.applied(read, now)
     targets = {key: ResolvedTarget(planned[key].target_offset) for key in facts.partitions}
     found = findings(
         facts,
@@ -172,7 +173,9 @@ def _facts(
     plan: Plan,
     states: Mapping[str, TopicState],
     keys: list[TopicPartition],
+    *,
     now: datetime,
+    remembered: Iterable[RememberedOffset],
 ) -> PlanFacts:
     names = {key.topic for key in keys}
     read = _read(live, states, keys, sorted(names))
@@ -191,7 +194,8 @@ def _facts(
         partitions={k: p for k, p in partitions.items() if k in wanted},
         configs=read.configs,
         groups={g.group_id: g for g in listing.groups},
-        claims=claims_of(listing, _remembered(plan), partitions),
+        # What the store remembers comes last: a plan's text may be edited.
+        claims=claims_of(listing, [*_remembered(plan), *remembered], partitions),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         offset_topics=offset_topics(listing),
@@ -265,6 +269,10 @@ def _place(
     if seen.log_start_offset >= target:
         result.arrived[key] = seen
         return
+    if not facts.configs.get(key.topic, {}).get("cleanup.policy"):
+        why = f"the configs of topic {key.topic} cannot be read, so its guards cannot be judged"
+        result.unreadable[key] = Refusal("CONFIGS_UNREADABLE", why)
+        return
     blocking, elsewhere = _blocking(judged, plan, standards)
     lost = _moved_back(planned, target, facts.claims.get(key, ())) or revived(plan, planned, facts)
     inside = _inside_window(judged.window, target)
@@ -333,6 +341,11 @@ def _refuse_reused_offsets(
         for key, seen in result.allowed.items()
         if (epoch := planned[key].leader_epoch) is not None and epoch != seen.leader_epoch
     }
+    for key in [k for k, seen in result.allowed.items() if seen.leader_epoch is not None]:
+        if planned[key].leader_epoch is None:  # a plan of a broker that tells epochs has one
+            reason = "the plan does not say in which leader epoch its offsets were read; plan again"
+            result.refused[key] = Refusal("offsets-reused", reason)
+            del result.allowed[key]
     ends = live.epoch_ends(changed) if changed else {}
     for key, epoch in changed.items():
         end, target = ends.get(key), planned[key].target_offset

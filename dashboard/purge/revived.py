@@ -21,7 +21,7 @@ def revived(plan: Plan, planned: PlannedPartition, facts: PlanFacts) -> str | No
         return None
     for waiver in plan.waivers:
         before, after = then.get(waiver.group_id), now.get(waiver.group_id)
-        why = _lives_again(waiver, facts.groups.get(waiver.group_id), after, target, planned)
+        why = _lives_again(waiver, facts.groups.get(waiver.group_id), after, target)
         why = why or _further_back(waiver, before, after, target)
         if why:
             return f"{why}. Plan again."
@@ -38,13 +38,12 @@ def _lives_again(
     group: Group | None,
     claim: GroupClaim | None,
     target: int,
-    planned: PlannedPartition,
 ) -> str | None:
     if waiver.alive or group is None or not alive(group):
         return None
     offset = None if claim is None or claim.remembered else claim.committed_offset
-    reads = claim is not None or group.members is None or planned.topic in group.topics
-    if not reads or (offset is not None and offset >= target):
+    # Its members may come upon the topic at any moment: by a pattern, or while they rebalance.
+    if offset is not None and offset >= target:
         return None
     members = "members nobody can tell" if group.members is None else f"{group.members} members"
     stands = "without an offset here" if offset is None else f"at {offset}"

@@ -6,14 +6,14 @@ was made counts no more when it is queued, approved and sent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.errors import StoreError
 from dashboard.purge import memory
-from dashboard.purge.facts import PlanFacts
+from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.resolve import History
 from dashboard.purge.unseen_readers import TopicReading
 from dashboard.settings import Settings, TopicDeclaration
@@ -25,7 +25,8 @@ class Standards:
     """Declarations by topic, the guards that may be lifted, the limit of one run, and the store.
 
     `readings`: what brokers' metrics tell of unseen readers; `pattern_refresh`: how long a topic
-    may be unknown to consumers that subscribe by a pattern.
+    may be unknown to consumers that subscribe by a pattern; `remembered`: the last known offsets
+    of groups, also of those that came and went since the plan.
     """
 
     declarations: Mapping[str, TopicDeclaration]
@@ -34,6 +35,7 @@ class Standards:
     store: ClusterStore | None = None
     readings: Mapping[str, TopicReading] = field(default_factory=dict)
     pattern_refresh: timedelta = timedelta(0)
+    remembered: Sequence[RememberedOffset] = ()
 
     def applied(self, facts: PlanFacts, now: datetime) -> PlanFacts:
         """Live facts with what the store adds to them."""
@@ -58,6 +60,7 @@ def standards(
         store=store,
         readings=readings(store, topics, now),
         pattern_refresh=settings.purge.pattern_refresh,
+        remembered=memory.remembered(store, topics),
     )
 
 

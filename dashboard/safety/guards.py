@@ -161,6 +161,8 @@ def _add_topic_guards(
         found.add_at("groups-incomplete", pa.array(rest, pa.int64()), why=why)
     found.add("system-topic", rows["is_system"], topic=rows["topic"])
     policy = rows["cleanup_policy"]
+    unread = pa.scalar("the topic's configs were not read")
+    found.add("target-unresolved", policy.is_null(), why=unread)
     kept = pc.invert(pc.match_substring(policy, "delete"))
     found.add("not-deletable", kept, topic=rows["topic"], policy=policy)
 

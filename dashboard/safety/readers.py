@@ -36,7 +36,8 @@ _ASSIGNED = pa.schema(
 
 @dataclass(frozen=True)
 class Readers:
-    """Who may read what; waived groups are left out, topics are numbers of the `topics` table.
+    """Who may read what; waived groups are left out, of `streams` they are not. Topics are numbers
+    of the `topics` table.
 
     `members`: topic_no and group_id of what members read or ask for, share groups aside;
     `patterns`: those that a subscription's regular expression alone brings in, with it;
@@ -72,6 +73,9 @@ def readers(
     the cluster (topic_no null for those that are not among `topics`): committed ones, and the
     start offsets of share groups, also where they have not begun.
     """
+    # Whom a waiver names, its state is restored all the same: that is lifted by an override.
+    every = groups.filter(pc.invert(pc.fill_null(pc.equal(groups["type"], "share"), False)))
+    streams = _streams(every, offsets, _members(every, topics))
     groups = _without(groups, waived)
     offsets = _without(offsets, waived)
     is_share = pc.fill_null(pc.equal(groups["type"], "share"), False)
@@ -85,8 +89,8 @@ def readers(
         share=_share(share, offsets, topics),
         anywhere=_anywhere(plain, offsets),
         restless=_restless(plain, topics, patterns),
-        streams=_streams(plain, offsets, members),
-        applications=_applications(plain),
+        streams=streams,
+        applications=_applications(every),
         newcomers=_newcomers(plain, topics, members),
     )
 

@@ -309,7 +309,8 @@ class _Judged:
         rows.append(np.repeat(np.arange(self.count), len(everywhere)))
         of.append(np.tile(everywhere, self.count))
         row, entry = np.concatenate(rows).astype(np.int64), np.concatenate(of).astype(np.int64)
-        begun = (self.row * self.width + self.group)[self.here & self.tells]
+        live = self.here & self.tells & ~self.remembered  # its offsets may have been deleted since
+        begun = (self.row * self.width + self.group)[live]
         known = share["known"].to_numpy()[entry]
         stays = ~(known & _among(row * self.width + self.share[entry], begun))
         row, entry = row[stays], entry[stays]

@@ -92,16 +92,15 @@ class Joining:
             Joined(name, kind, (topic,), 0.0, waits, ready), {ELSEWHERE: 1} if commits else {}
         )
 
-    def come_upon(self, topic: str) -> None:
-        """A group that reads another topic comes upon this one, by its pattern or its name."""
+    def come_upon(self, topic: str, *, by_pattern: bool) -> None:
+        """A group that reads another topic comes upon this one, by its pattern or by its name."""
         rng, name = self.rng, f"joined-{self.born}"
         self.born += 1
-        kind = rng.choice(("consumer", "consumer", "classic"))
-        by_pattern = kind == "consumer" and rng.random() < 0.7
-        pattern = (
-            rng.choice((f"{topic}|elsewhere", "t.*|elsewhere", "[a-z].*")) if by_pattern else ""
-        )
-        group = Joined(name, kind, (topic,), 0.0, rng.choice((60.0, 300.0)), True, True, pattern)
+        kind = "consumer" if by_pattern else rng.choice(("consumer", "classic"))
+        words = (f"{topic}|elsewhere", "t.*|elsewhere", "[a-z].*")
+        pattern = rng.choice(words) if by_pattern else ""
+        waits = rng.choice((60.0, 300.0))
+        group = Joined(name, kind, (topic,), 0.0, waits, settled=True, pattern=pattern)
         self.enter(group, {ELSEWHERE: 1})
 
     def enter(self, group: Joined, commits: dict[TopicPartition, int]) -> None:

@@ -30,6 +30,7 @@ from dashboard.purge.facts import claims_of
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_file import JournalFile
 from dashboard.safety import readers, standing
+from tests.simulation.seam import ModelCluster
 
 Planted = AbstractContextManager[Any]
 
@@ -89,7 +90,7 @@ def members_that_wait_read_nothing() -> Planted:
 
 def a_topic_that_is_asked_for_is_not_read_yet() -> Planted:
     """Only what is assigned already counts as read."""
-    return _groups_without(subscribed=frozenset())
+    return _groups_without(subscribed=())
 
 
 def the_memory_goes_by_topic_name() -> Planted:
@@ -99,7 +100,12 @@ def the_memory_goes_by_topic_name() -> Planted:
 
 def an_offset_past_the_end_is_believed() -> Planted:
     """A snapshot without topic ids says more than was ever written: "then it read everything"."""
-    return _remembering(lambda kept: kept, lambda seen: replace(seen, high_watermark=None))
+    real = standing.tells
+
+    def tells(committed: Any, same_topic: Any, _: Any) -> Any:
+        return real(committed, same_topic, pa.nulls(len(committed), pa.int64()))
+
+    return _patched(mock.patch.object(standing, "tells", tells))
 
 
 def a_commit_past_the_end_is_believed() -> Planted:
@@ -162,9 +168,8 @@ def records_are_as_old_as_they_say() -> Planted:
     """A look-up by time alone finds the replay window: producers may write any time they like."""
     real = resolve._window
 
-    def window(answer: Any, end: Any) -> Any:
-        known = end is not None and answer.offset is not None
-        return real(answer, answer.offset) if known else resolve.Window(answer.offset)
+    def window(seen: Any, answer: Any, _: Any) -> Any:
+        return real(seen, answer, seen.high_watermark)
 
     return _patched(mock.patch.object(resolve, "_window", window))
 
@@ -172,6 +177,16 @@ def records_are_as_old_as_they_say() -> Planted:
 def this_hosts_clock_is_right() -> Planted:
     """What is an hour old is counted by a clock that runs ahead of the brokers'."""
     return _patched(mock.patch.object(clocks, "problem", lambda *_: None))
+
+
+def a_look_lasts_until_a_connection_stands() -> Planted:
+    """What was read counts, and nobody is asked again, however long connecting took."""
+    real = ModelCluster.delete_records
+
+    def delete_records(cluster: Any, *given: Any, **named: Any) -> Any:
+        return real(cluster, *given, **{**named, "may_leave": lambda: True})
+
+    return _patched(mock.patch.object(ModelCluster, "delete_records", delete_records))
 
 
 def a_cancel_can_be_taken_back() -> Planted:
@@ -349,6 +364,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         what_was_accepted_has_no_bound,
         records_are_as_old_as_they_say,
         this_hosts_clock_is_right,
+        a_look_lasts_until_a_connection_stands,
         a_cancel_can_be_taken_back,
         a_journal_is_what_its_file_says,
         who_began_may_go_on_for_ever,

@@ -20,10 +20,10 @@ _FAR = (1_000, 9_000)  # offsets past the end that no traffic reaches before the
 class Past:
     """The topics that were deleted and created again, and who had read them."""
 
-    def __init__(self, rng: Random, world: World) -> None:
+    def __init__(self, rng: Random, world: World, *, eventful: bool) -> None:
         self.rng, self.world = rng, world
         self.earlier_ids: dict[str, str | None] = {}  # None: of snapshots that hold no ids
-        self.any = rng.random() < 0.2
+        self.any = rng.random() < 0.3 and not eventful
 
     def recreate(self) -> None:
         """Delete some topics and create them again, before anything is written."""

@@ -46,6 +46,7 @@ class Faults:
     unread: float = 0.0
     incomplete: float = 0.0
     worst_moment: float = 0.0  # the leader is struck just before or after it truncates
+    slow_connection: float = 0.0  # until a request can leave
     outage: float = 0.0  # all brokers stall once it has, for longer than a run waits
 
 
@@ -292,6 +293,8 @@ class ModelReads:
     def _metadata(self) -> View:
         """Of any broker that answers: one that is cut off tells what it knew."""
         asked = self.rng.choice([b for b in self.world.brokers if self.world.works(b)])
+        first = self.world.asked_first
+        asked = first if first is not None and self.world.works(first) else asked
         self._view = self.world.brokers[asked].view or self.world.view()
         return self._view
 

@@ -117,12 +117,14 @@ class Scenario:
         kind = drawn(fate)
         brokers = self.rng.choice((3, 3, 3, 4))
         topics = {f"t{n}": self.rng.randint(1, 3) for n in range(self.rng.randint(1, 2))}
+        if kind == "journal restored":  # while some of it is sent, some is not
+            topics = dict.fromkeys(topics, 3)
         self.world = World(
             Random(seed + 1), brokers, topics,
             unclean=self.rng.random() < 0.3,
             replication=min(self.rng.choice((1, 2, 3, 3, 3)), 1 if kind in APART else 3),
         )  # fmt: skip
-        self.past = Past(Random(seed + 3), self.world)
+        self.past = Past(Random(seed + 3), self.world, eventful=bool(kind))
         self.stale = self.world.unclean and self.rng.random() < 0.4
         self.mode = self.rng.choice(MODES)
         v3 = frozenset(b for b in self.world.brokers if self.rng.random() < 0.8)
@@ -140,6 +142,7 @@ class Scenario:
         self.copied = False
         self.alive = False
         self.patience = 1.0  # how much longer than it asks a worker sleeps
+        self.until = 2 * TOO_LONG
         self.story = Story(seed, self.world, self.cluster, kind=kind)
         self.journal: Journal | None = None
 
@@ -213,7 +216,7 @@ class Scenario:
             partitions_per_request=1 if self.situation.restores else self.rng.choice((1, 2, 500)),
             requests_in_flight=self.rng.choice((1, 2)),
             watch_for_ms=int(WATCH_FOR * 1000),
-            canary=self.rng.random() < 0.3,
+            canary=self.rng.random() < 0.3 and not self.situation.restores,
             stop_at_least_answered=self.rng.choice((2, 20)),
         )
         if options.canary:  # its moment is short: more workers die in it
@@ -226,7 +229,10 @@ class Scenario:
         if self.situation.restores:
             self._backup()
         fate = Random(self.seed + 5)
-        Misfortune(self.rng, self.world, self.faults, self, self.joining, fate).come()
+        eventful = bool(self.situation.kind)
+        Misfortune(
+            self.rng, self.world, self.faults, self, self.joining, fate, eventful=eventful
+        ).come()
         self.situation.after_plan(self)
         waits = (60.0,) if self.stale else (0.0, 0.0, 0.0, 20.0, 60.0)
         waits = self.situation.waits or waits
@@ -251,7 +257,7 @@ class Scenario:
             restoring.copied(self.folder, self.copy)
         if sent:
             self.copied = True
-            self.world.later(self.situation.rng.uniform(0.0, 0.3), lambda: self.wish("cancel"))
+            self.world.later(0.0, lambda: self.wish("cancel"))
 
     def _restore(self, copy: Path) -> None:
         """The journal is put back; a worker finds an open run in it, and perhaps somebody resumes.
@@ -259,8 +265,7 @@ class Scenario:
         Alone it is not as what lies beside it. With all of its folder only time tells: a person who
         goes on while the plan lives does so with open eyes.
         """
-        rng, world = self.situation.rng, self.world
-        how = rng.choice(("alone", "soon", "late"))
+        rng, world, how = self.situation.rng, self.world, self.situation.restored
         seconds = {"alone": (60, 1200), "soon": (700, 2000), "late": (7_200, 3_000_000)}[how]
         world.advance(max(10.0, FAULTS_FOR * 3 - world.at))  # by then the world is calm
         jump = rng.uniform(*seconds)
@@ -269,7 +274,8 @@ class Scenario:
         world.tick = CALM_TICK
         world.say(f"the journal is put back from a copy that was taken before the cancel, {how}")
         restoring.put_back(self.folder, copy, alone=how == "alone")
-        self.patience, earlier = 50.0, self.story.entries
+        self.patience, self.until = 50.0, world.at + 2 * TOO_LONG
+        earlier = self.story.entries
         if how == "late":
             world.later(60.0, self.resume)
         for _ in range(5):
@@ -289,7 +295,7 @@ class Scenario:
                 journal.beat(self.story.run_id, self.world.now())
                 run = carry_out(
                     self.cluster, journal, self.story.run_id, now=self.world.now,
-                    sleep=lambda s: self.world.sleep(s * self.patience), read_only=lambda: None,
+                    sleep=self._sleep, read_only=lambda: None,
                     standards=lambda _: self.standards,
                 )  # fmt: skip
                 plan = journal.plan(run.run_id)
@@ -309,6 +315,11 @@ class Scenario:
         finally:
             self.alive = False
         return False
+
+    def _sleep(self, seconds: float) -> None:
+        if self.world.at > self.until:
+            raise Died("the end of all patience")
+        self.world.sleep(seconds * self.patience)
 
     @contextmanager
     def _opened(self) -> Iterator[Journal]:

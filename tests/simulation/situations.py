@@ -18,22 +18,28 @@ from tests.simulation.world import World
 
 # Each stands for a share of all seeds; the rest has none of them.
 SHARES = {
-    "log restarted": 0.06,
-    "offsets set by hand": 0.04,
-    "old coordinator": 0.06,
-    "old metadata": 0.06,
-    "waived group lives": 0.05,
-    "accepted group moves back": 0.04,
-    "pattern": 0.05,
-    "clock ahead": 0.05,
-    "old record times": 0.05,
-    "journal restored": 0.05,
+    "log restarted": 0.03,
+    "offsets set by hand": 0.03,
+    "old coordinator": 0.04,
+    "old metadata": 0.04,
+    "waived group lives": 0.04,
+    "accepted group moves back": 0.03,
+    "pattern": 0.03,
+    "asked by name": 0.04,
+    "clock ahead": 0.04,
+    "old record times": 0.03,
+    "journal restored": 0.09,
     "cancelled for good": 0.03,
-    "topic made anew": 0.04,
+    "topic made anew": 0.05,
 }
 # A broker that is gone for long leaves its partitions under-replicated, and guards see that: here
 # some partitions have no replica on it.
 APART = ("old coordinator", "old metadata")
+ASKING = ("pattern", "asked by name")
+SOON = (
+    "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
+    *ASKING,
+)  # fmt: skip
 _HOUR = 3600.0
 
 
@@ -56,9 +62,13 @@ class Situation:
     world: World
     joining: Joining
     early: bool = field(init=False)
+    restored: str = field(init=False)  # how a journal is put back
 
     def __post_init__(self) -> None:
         self.early = self.rng.random() < 0.5
+        self.restored = self.rng.choice(("alone", "soon", "late", "late"))
+        if self.restores:  # of what nothing was sent, a plan's own life takes care
+            self.early = self.early and self.restored == "alone"
 
     # -- before the plan
 
@@ -70,13 +80,12 @@ class Situation:
     @property
     def waits(self) -> tuple[float, ...]:
         """Until a worker takes the run: long enough for what happens in between."""
-        late = (*APART, "topic made anew")
-        soon = (
-            "waived group lives", "accepted group moves back", "offsets set by hand", "pattern",
-            "cancelled for good",
-        )  # fmt: skip
-        early = self.restores and self.early
-        return (25.0,) if self.kind in late else (5.0,) if self.kind in soon or early else ()
+        if self.kind == "topic made anew":
+            return (40.0,)
+        if self.kind in APART:
+            return (25.0,)
+        soon = self.kind in SOON or (self.restores and self.early)
+        return (5.0,) if soon else ()
 
     @property
     def waives(self) -> bool:
@@ -105,8 +114,8 @@ class Situation:
         elif self.kind == "old record times":
             world.event_age = rng.choice((2.0, 24.0, 24.0 * 365)) * _HOUR
             world.say(f"records bear times of {world.event_age / _HOUR:g} h ago (CreateTime)")
-        elif self.kind == "pattern" and self.early:
-            self.joining.come_upon(rng.choice(sorted(world.parts)).topic)
+        elif self.kind in ASKING and self.early:
+            self._come_upon(rng.choice(sorted(world.parts)))
         elif self.kind == "old coordinator":
             # Where two list a group, the last one asked must not be right by chance.
             world.coordinators[of_group(self._group)] = max(world.brokers)
@@ -158,12 +167,16 @@ class Situation:
             world.later(rng.uniform(1.1, 4.0), lambda: host.wish(rng.choice(("pause", None))))
         elif self.kind == "topic made anew":
             # One broker tells of the old one while another one has taken over where it led.
-            world.later(4.0, lambda: world.cut_off(rng.choice(sorted(world.brokers)), 60.0))
-            world.later(6.0, lambda: world.recreate(key.topic, filled=5000))
+            world.asked_first = rng.choice(sorted(world.brokers))
+            world.later(2.0, partial(world.cut_off, world.asked_first, 90.0))
+            world.later(3.0, lambda: world.recreate(key.topic, filled=5000))
         elif self.restores and self.early:
             world.later(2.0, lambda: host.wish("cancel"))
-        elif self.kind == "pattern" and not self.early:
-            world.later(rng.uniform(0.1, 3.0), lambda: self.joining.come_upon(key.topic))
+        elif self.kind in ASKING and not self.early:
+            world.later(rng.uniform(0.1, 3.0), lambda: self._come_upon(key))
+
+    def _come_upon(self, key: TopicPartition) -> None:
+        self.joining.come_upon(key.topic, by_pattern=self.kind == "pattern")
 
     def _cut_off_coordinator(self, *, hidden: bool) -> None:
         """The group's coordinator loses the others, and goes on listing it; it starts over since.
@@ -174,6 +187,7 @@ class Situation:
         old = world.coordinators[of_group(group)]
         if old is None:
             return
+        world.asked_first = old if self.rng.random() < 0.8 else None
         ids = sorted(world.brokers)
         heir = ids[(ids.index(old) + 1) % len(ids)]
         if hidden:

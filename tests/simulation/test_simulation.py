@@ -1,10 +1,11 @@
-"""500 purges through a cluster that fails, and eighteen bugs that must not get through.
+"""400 purges through a cluster that fails, and 31 bugs that must not get through.
 
 A seed that fails is printed with its story; `python -m tests.simulation SEED` plays it again.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,9 @@ from tests.simulation.mutants import CAUGHT_BY, MUTANTS
 from tests.simulation.scenario import Story, play
 from tests.simulation.telling import told
 
-SEEDS = 500
+PLAYED = 400
+SEEDS = 500  # among which each planted bug is caught
+LEAST = 5  # what one lucky seed alone sees, the next change of the model hides
 MANY = 10_000
 _AT_ONCE = 50
 _MANY_AT_ONCE = 1_000
@@ -27,11 +30,10 @@ def stories(seeds: Iterable[int], folder: Path) -> Iterable[Story]:
         own = folder / str(seed)
         own.mkdir()
         yield play(seed, own)
-        for file in own.iterdir():
-            file.unlink()
+        shutil.rmtree(own)
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, _AT_ONCE))
+@pytest.mark.parametrize("first", range(0, PLAYED, _AT_ONCE))
 def test_no_fault_loses_a_wanted_record_or_makes_a_run_tell_an_untruth(
     first: int, tmp_path: Path
 ) -> None:
@@ -57,7 +59,7 @@ def test_ten_thousand_purges(first: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
     """Any of the seeds may catch it; those that did when the model last changed come first."""
-    first = CAUGHT_BY[name]
+    first = CAUGHT_BY.get(name, 0)
     seeds = [*range(first, SEEDS), *range(first)]
     with MUTANTS[name]():
         found = next((s.seed for s in stories(seeds, tmp_path) if problems(s)), None)
@@ -68,13 +70,13 @@ def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", sorted(MUTANTS))
-def test_a_planted_bug_is_caught_more_than_once(name: str, tmp_path: Path) -> None:
-    """What one lucky seed alone sees, the next change of the model hides."""
+def test_a_planted_bug_is_caught_by_several_seeds(name: str, tmp_path: Path) -> None:
     with MUTANTS[name]():
-        caught = [*islice((s.seed for s in stories(range(SEEDS), tmp_path) if problems(s)), 2)]
-    print(f"{name}: first caught by the seeds {caught}")
+        caught = (s.seed for s in stories(range(SEEDS), tmp_path) if problems(s))
+        first = [*islice(caught, LEAST)]
+    print(f"{name}: first caught by the seeds {first}")
 
-    assert len(caught) == 2, f"of {SEEDS} seeds, {caught} alone see {name}"
+    assert len(first) == LEAST, f"of {SEEDS} seeds, {first} alone see {name}"
 
 
 def test_a_seed_tells_the_same_story_twice(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class ModelConnection:
         self.world, self.rng, self.waited = world, rng, waited
         self.unheard: int | None = None  # the broker whose list of groups gets lost
         self._ids = world.view().alive
-        self._answers: int | None = None
+        self._first = world.asked_first
 
     def broker_ids(self) -> list[int]:
         return sorted(self._ids)
@@ -68,12 +68,12 @@ class ModelConnection:
 
     def ask_any(self, question: Any) -> Any:
         """Who answered last is asked first, as long as it answers."""
-        if self._answers is None or not self.world.works(self._answers):
+        if self._first is None or not self.world.works(self._first):
             working = [b for b in self.world.brokers if self.world.works(b)]
             if not working:
                 raise ClusterError("nobody answers", "wait")
-            self._answers = self.rng.choice(working)
-        return self.ask(self._answers, question)
+            self._first = self.rng.choice(working)
+        return self.ask(self._first, question)
 
 
 class ModelWire:

@@ -56,6 +56,7 @@ class World:
         self.due: list[tuple[float, Callable[[], None]]] = []
         self.traffic = True
         self.tick = TICK
+        self.asked_first: int | None = None  # who answered this host last, if it still does
         self.host_ahead = 0.0  # the clock of the host that plans, before the brokers'
         self.window = 0.0  # how old a record must be before it may go
         self.event_age = 0.0  # how old records say they are when they are written

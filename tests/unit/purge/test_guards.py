@@ -378,3 +378,17 @@ def test_the_never_liftable_stand_whatever_is_overridden() -> None:
 def test_without_a_target_nothing_is_lifted() -> None:
     asked = [Override("no-committed-offset", None, "why", "eve", NOW)]
     assert lift(judged(facts(), None), asked, has_target=False)[1] == []
+
+
+def test_a_waiver_of_an_application_lifts_nothing_that_it_restores_from() -> None:
+    found = facts(claims={0: {"a": 80, "app": 50}}, groups=(APP,))
+    found = replace(found, offset_topics={"app": frozenset({TOPIC})})
+    assert names(found, waived={"app"}) == ["changelog-source"]
+
+
+def test_a_remembered_start_offset_of_a_share_group_is_no_beginning() -> None:
+    share = replace(SHARE, assigned=(KEY,), members=1, state="Stable")
+    found = facts(
+        claims={0: {"a": 80, "share": 60}}, groups=(share,), remembered=frozenset({"share"})
+    )
+    assert names(found) == ["share-group"]

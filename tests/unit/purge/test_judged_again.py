@@ -1,0 +1,80 @@
+"""What the last look before sending asks besides the plan's text: store, configs, epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dashboard.model import Group, GroupListing
+from dashboard.purge.facts import RememberedOffset
+from dashboard.purge.lifting import Waiver
+from dashboard.purge.plan import Plan
+from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.room import Room
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    yield made
+    made.journal.close()
+
+
+def ended(room: Room, plan: Plan) -> tuple[str, str | None, int]:
+    row = room.carry_out(plan).partitions[0]
+    return row.state, row.error, len(room.live.sent)
+
+
+def edited(plan: Plan, **change: object) -> Plan:
+    """The plan with another first partition, sealed again: its hash is right."""
+    return replace(plan, partitions=(replace(plan.partitions[0], **change),))
+
+
+def test_a_group_that_came_and_went_since_the_plan_counts_by_the_store(room: Room) -> None:
+    plan = room.plan()
+    seen = (RememberedOffset("late", TOPIC, 0, 20, "id-1"),)
+    room.standards = replace(room.standards, remembered=seen)
+    assert ended(room, plan) == ("not_done", "unread-by-group", 0)
+
+
+def test_a_group_that_was_cut_out_of_a_plan_still_counts(room: Room) -> None:
+    room.remembered = (RememberedOffset("gone", TOPIC, 0, 30, "id-1"),)
+    plan = room.plan()
+    assert plan.partitions[0].target_offset == 30
+    room.standards = replace(room.standards, remembered=room.remembered)
+    assert ended(room, edited(plan, groups=(), target_offset=60)) == (
+        "not_done", "unread-by-group", 0,
+    )  # fmt: skip
+
+
+def test_configs_that_cannot_be_read_are_no_leave(room: Room) -> None:
+    plan = room.plan()
+    room.live.configs = lambda *_: ()  # type: ignore[method-assign]
+    assert ended(room, plan) == ("not_done", "CONFIGS_UNREADABLE", 0)
+
+
+def test_a_plan_without_the_epoch_it_was_read_in_is_refused(room: Room) -> None:
+    assert ended(room, edited(room.plan(), leader_epoch=None)) == ("not_done", "offsets-reused", 0)
+
+
+@pytest.mark.parametrize("state", ["Stable", "PreparingRebalance"])
+def test_a_waived_group_that_lives_again_holds_partitions_that_it_never_read(
+    tmp_path: Path, state: str
+) -> None:
+    """Its members may come upon them at any moment: it was waived as nobody's."""
+    room = Room(tmp_path, 2)
+    room.live.offsets_of = {"a": {0: 60, 1: 60}, "b": {0: 10}}
+    plan = room.plan(waivers=(Waiver("b", "gone", "ann", NOW),))
+    assert [p.free for p in plan.partitions] == [True, True]
+    listing = room.live.groups()
+    groups = tuple(
+        Group("b", "classic", state, 1) if g.group_id == "b" else g for g in listing.groups
+    )
+    room.live.groups = lambda **_: GroupListing(groups, listing.offsets)  # type: ignore[method-assign]
+    view = room.carry_out(plan)
+    assert [(r.state, r.error) for r in view.partitions] == [("not_done", "unread-by-group")] * 2
+    assert room.live.sent == []
+    room.journal.close()
