@@ -119,6 +119,7 @@ def _collect(
     _same_cluster(live, cluster)
     check_cluster(inventories, cluster.cluster_id)
     answers = _read(live, reading, progress, metrics, now)
+    ends_read_at = now()
     trying.met(answers.brokers)
     doubtful = doubtful_topics(live, answers.topics, answers.sizes, inventories)
     for subject, error in shortfalls(inventories, answers.sizes.log_dirs):
@@ -133,6 +134,7 @@ def _collect(
         "groups_incomplete": list(answers.groups.incomplete),
         "doubtful_topics": doubtful,
         "clock_ahead_seconds": answers.clock_ahead_seconds,
+        "ends_read_at": format_time(ends_read_at),
         "errors": reading.errors,
         "metrics": counted,
         "inventories": seen,

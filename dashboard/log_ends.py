@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pyarrow as pa
 
-from dashboard.clock import CLOCKS_AGREE
+from dashboard.clock import CLOCKS_AGREE, parse_time
 from dashboard.errors import StoreError
 from dashboard.safety.arrow import column, looked_up
 from dashboard.snapshot_files import Manifest
@@ -68,10 +68,16 @@ def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:
             except StoreError:  # damaged, or pruned meanwhile
                 continue
             # Ends are read after it was begun: what was written meanwhile is younger than that.
-            read_by = manifest.taken_at + timedelta(seconds=manifest.seconds)
+            read_by = _read_by(manifest)
             in_step = f"{manifest.taken_at:%Y%m%dT%H%M%S}" == snapshot_id[:15]
             if in_step and read_by <= limit and clock_was_right(manifest):
                 yield snapshot_id
+
+
+def _read_by(snapshot: Manifest) -> datetime:
+    """When its ends had been read; snapshots of earlier versions tell when they were begun."""
+    told = snapshot.details.get("ends_read_at")
+    return snapshot.taken_at if told is None else parse_time(str(told))
 
 
 def clock_was_right(snapshot: Manifest) -> bool:

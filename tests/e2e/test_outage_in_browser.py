@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def watching(bootstrap: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         processes.stop(process, 10)
 
 
-def header_says(page: Page, text: str) -> None:
+def header_says(page: Page, text: str | re.Pattern[str]) -> None:
     expect(page.locator(".lw-head").first).to_contain_text(text, timeout=120_000)
 
 
@@ -93,6 +94,7 @@ def test_the_header_tells_one_broker_all_of_them_and_the_watch(
         expect(alert).to_have_count(0)
 
         os.kill(watch.pid, signal.SIGKILL)
-        header_says(page, "is watch running?")
+        # Killed between two attempts, or in the middle of one.
+        header_says(page, re.compile(r"is watch running\?|hangs, or was killed"))
         expect(alert).to_have_count(0)
         keep_screenshot(page, "outage-watch-gone")

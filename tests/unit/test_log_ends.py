@@ -1,0 +1,37 @@
+"""Which kept snapshot is old enough to bound a replay window."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.clock import format_time
+from dashboard.log_ends import taken_before
+from tests.unit.policies.examples import NOON
+from tests.unit.policies.kept_history import store
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("details", "counts"),
+    [
+        ({}, True),
+        ({"ends_read_at": format_time(NOON - HOUR)}, True),
+        ({"ends_read_at": format_time(NOON - HOUR + timedelta(seconds=1))}, False),
+        ({"clock_ahead_seconds": -3.0}, True),
+        ({"clock_ahead_seconds": 11.0}, False),
+        ({"clock_ahead_seconds": None}, True),
+    ],
+)
+def test_a_snapshot_is_as_old_as_the_ends_in_it_by_a_clock_that_was_right(
+    tmp_path: Path, details: dict[str, Any], counts: bool
+) -> None:
+    """What was written while a long collect went on is younger than its beginning."""
+    cluster = store(tmp_path)
+    writer = cluster.begin("snapshots", NOON - HOUR)
+    writer.commit(600.0, details)
+    assert list(taken_before(cluster, NOON - HOUR)) == ([writer.id] if counts else [])
