@@ -63,6 +63,13 @@ class Partition:
     moments: list[Moment] = field(default_factory=list)
     written: list[tuple[int, float]] = field(default_factory=list)  # first offset, when appended
 
+    @property
+    def log(self) -> Replica:
+        """The leader's; while there is none, that of the newest epoch."""
+        if self.leader is not None:
+            return self.replicas[self.leader]
+        return max(self.replicas.values(), key=lambda replica: replica.epochs[-1])
+
     @cached_property
     def by_id(self) -> tuple[int, ...]:
         """The brokers of its replicas, which stay the same."""

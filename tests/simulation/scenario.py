@@ -184,7 +184,7 @@ class Scenario:
         )
         assert self.cluster.listed is not None
         self.story.plan_truth = self.cluster.listed.truth
-        self.standards = OfModel(self.world, names)
+        self.standards = OfModel(self.world, names, self.story.remembered)
         waives = self.rng.random() < 0.3 or self.situation.waives
         waivers = [Waiver("b", "gone", "ann", now)] if waives else []
         typed = "high-watermark" if self.situation.accepts else "committed"

@@ -18,13 +18,13 @@ from tests.simulation.world import World
 
 # Each stands for a share of all seeds; the rest has none of them.
 SHARES = {
-    "log restarted": 0.03,
+    "log restarted": 0.04,
     "offsets set by hand": 0.03,
     "old coordinator": 0.04,
     "old metadata": 0.04,
     "waived group lives": 0.04,
     "accepted group moves back": 0.03,
-    "pattern": 0.03,
+    "pattern": 0.04,
     "asked by name": 0.04,
     "clock ahead": 0.04,
     "old record times": 0.03,
@@ -161,7 +161,10 @@ class Situation:
             world.later(rng.uniform(0.1, 3.0), lambda: self._starts_over("b"))
         elif self.kind == "offsets set by hand":
             far = rng.choice((5_000, 1_000_000))
-            world.later(rng.uniform(0.1, 3.0), lambda: self._placed(key, far))
+            world.later(
+                rng.uniform(0.1, 3.0),
+                partial(world.with_coordinator, "placed", partial(self._placed, key, far)),
+            )
         elif self.kind == "cancelled for good":
             world.later(1.0, lambda: host.wish("cancel"))
             world.later(rng.uniform(1.1, 4.0), lambda: host.wish(rng.choice(("pause", None))))

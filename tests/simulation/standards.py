@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from dashboard.model import TopicPartition
-from dashboard.purge.facts import PlanFacts
+from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.resolve import History
 from dashboard.purge.standards import Standards
 from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
@@ -16,7 +16,9 @@ from tests.simulation.world import BEGAN, World
 class OfModel(Standards):
     """The readers of each topic are declared, with the replay window of this world."""
 
-    def __init__(self, world: World, topics: Iterable[str]) -> None:
+    def __init__(
+        self, world: World, topics: Iterable[str], remembered: Sequence[RememberedOffset]
+    ) -> None:
         window = timedelta(seconds=world.window)
         declared = {
             name: TopicDeclaration(
@@ -24,7 +26,7 @@ class OfModel(Standards):
             )
             for name in topics
         }
-        super().__init__(declared, LIFTABLE_GUARDS, 100)
+        super().__init__(declared, LIFTABLE_GUARDS, 100, remembered=remembered)
         object.__setattr__(self, "world", world)
 
     def history(self, facts: PlanFacts) -> History:

@@ -19,7 +19,7 @@ from tests.simulation.coordinators import PARTITIONS, coordinate, freeze, loads,
 from tests.simulation.joining import Joined, Told
 from tests.simulation.records import Broker, Partition, Replica, View
 from tests.simulation.replication import elect_if_needed, replicate
-from tests.simulation.truth import Truth
+from tests.simulation.truth import Read, Truth
 
 BEGAN = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TICK = 0.25
@@ -50,7 +50,7 @@ class World:
         self.parts: dict[TopicPartition, Partition] = {}
         self.gone: list[Partition] = []  # of topics that were deleted
         self.groups: dict[str, dict[TopicPartition, int]] = {}  # what Kafka holds as committed
-        self.has_read: dict[str, dict[TopicPartition, int]] = {}  # of the log as it is now
+        self.has_read: dict[str, dict[TopicPartition, Read]] = {}
         self.members: dict[str, Joined] = {}  # groups without are Empty
         self.trace: list[str] = []
         self.due: list[tuple[float, Callable[[], None]]] = []
@@ -240,7 +240,6 @@ class World:
                     broker.kept.setdefault(key, part)  # it does not know yet, and has its log
                 else:
                     broker.leads.pop(key, None)
-            self.cut(key, 0)
         self.create(topic, len(keys))
         for part in (self.parts[key] for key in keys):
             part.fill(filled, self.at)
@@ -255,7 +254,6 @@ class World:
             replica.epochs = [(part.epoch, 0)]
         if part.leader is not None:
             self.brokers[part.leader].leads[key] = part.epoch
-        self.cut(key, 0)
         part.fill(filled, self.at)
         part.note(self.at)
 
@@ -290,7 +288,6 @@ class World:
             self.brokers[leader].leads[part.key] = part.epoch
             # Followers know nothing higher than what the new leader has.
             part.high_watermark = min(part.high_watermark, replica.end)
-            self.cut(part.key, replica.end)
             part.written = [row for row in part.written if row[0] < replica.end]
         self.say(f"{part.key.topic}-{part.key.partition}: broker {leader} leads epoch {part.epoch}")
         part.note(self.at)
@@ -360,7 +357,12 @@ class World:
     ) -> None:
         """The group commits; what it has read of this log, where that is something else."""
         self.groups.setdefault(group_id, {})[key] = offset
-        self.has_read.setdefault(group_id, {})[key] = offset if read is None else read
+        part = self.parts.get(key)
+        if part is not None:
+            up_to = offset if read is None else read
+            self.has_read.setdefault(group_id, {})[key] = Read(
+                up_to, part.topic_id, tuple(part.log.epochs)
+            )
 
     def start_over(self, group_id: str, key: TopicPartition) -> None:
         """The group stands at the log start, and reads from there."""
@@ -369,17 +371,18 @@ class World:
         self.commit(group_id, key, start)
         self.say(f"group {group_id} stands at {start} on {key.topic}-{key.partition}")
 
-    def cut(self, key: TopicPartition, end: int) -> None:
-        """Records from `end` on are lost: what is written there next, nobody has read."""
-        for by in self.has_read.values():
-            if by.get(key, 0) > end:
-                by[key] = end
-
     def truth(self) -> Truth:
         """Who wants what now: known to the model alone."""
         return Truth(
             self.at,
             {g: dict(by) for g, by in self.groups.items()},
-            {g: dict(by) for g, by in self.has_read.items()},
+            {
+                g: {key: self._of_now(key, read) for key, read in by.items()}
+                for g, by in self.has_read.items()
+            },
             {g: frozenset(member.topics) for g, member in self.members.items()},
         )
+
+    def _of_now(self, key: TopicPartition, read: Read) -> int:
+        part = self.parts.get(key)
+        return read.of(part.topic_id, part.log.epochs) if part is not None else 0
