@@ -97,18 +97,7 @@ def run(args: argparse.Namespace) -> int:
     files.write_text(args.out, plan.to_json_text())
     if args.offsets_out and plan.free_partitions:
         files.write_text(args.offsets_out, plan.offsets_json())
-    return _show(plan, args, _rights_missing(settings, plan, overrides))
-
-
-def _rights_missing(
-    settings: Settings, plan: Plan, overrides: Mapping[str, str]
-) -> list[dict[str, str | None]] | None:
-    """Where the plan's own principal may not delete; None: nobody tells."""
-    from dashboard.purge.rights_needed import missing_of
-
-    topics = {partition.topic for partition in plan.partitions}
-    found = missing_of(settings, plan.cluster_id, topics, overrides)
-    return None if found is None else [right.to_json() for right in found]
+    return _show(plan, args)
 
 
 def _target(args: argparse.Namespace) -> Target:
@@ -150,12 +139,10 @@ def _draft(
     return draft(settings, settings.data, args.cluster, request, client_overrides=overrides)
 
 
-def _show(
-    plan: Plan, args: argparse.Namespace, rights_missing: list[dict[str, str | None]] | None
-) -> int:
+def _show(plan: Plan, args: argparse.Namespace) -> int:
     from dashboard.purge.preview import preview
 
-    view = {**preview(plan, utc_now()), "rights_missing": rights_missing, "out": args.out}
+    view = {**preview(plan, utc_now()), "out": args.out}
     text = f"{plan_text.describe(view)}\nwritten to {args.out}"
     if plan.free_partitions:
         if args.offsets_out:

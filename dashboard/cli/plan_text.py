@@ -29,7 +29,7 @@ def describe(view: Mapping[str, Any]) -> str:
         *(_waived(w) for w in view["waivers"]),
         *moves_text.planned(view),
         *(f"lifted {_lifted(o)} by {o['by']}: {o['reason']}" for o in view["overrides"]),
-        *(_missing(row) for row in view.get("rights_missing") or ()),
+        *plan_words.rights_missing(view["rights_missing"]),
         f"sha256 {view['sha256']}",
         f"expires {view['expires_at']}" + (": EXPIRED, plan again" if view["expired"] else ""),
     ]
@@ -70,14 +70,6 @@ def _loss(group: Mapping[str, Any]) -> str:
     return (
         f"group {group['group_id']} would lose {group['loss_if_earliest']} records if it resets "
         f"to earliest, {group['loss_if_latest']} if it resets to latest"
-    )
-
-
-def _missing(right: Mapping[str, Any]) -> str:
-    who = right["principal"] or "the principal"
-    return (
-        f"MISSING RIGHT: {who} has no DELETE on topic {right['topic']}, so nothing can be purged "
-        f"there; grant it with: {right['command']}"
     )
 
 

@@ -47,7 +47,6 @@ def run(args: argparse.Namespace) -> int:
     view = preview(plan, utc_now())
     if args.live:
         view["forecast"] = _forecast(args, plan)
-        view["rights_missing"] = _rights_missing(args, plan)
     text = plan_text.describe(view)
     if args.live:
         text += "\n" + live_text.describe(view["forecast"])
@@ -60,16 +59,6 @@ def _overrides(args: argparse.Namespace) -> dict[str, str]:
     if args.bootstrap_server:
         overrides["bootstrap.servers"] = args.bootstrap_server
     return overrides
-
-
-def _rights_missing(args: argparse.Namespace, plan: Plan) -> list[dict[str, str | None]] | None:
-    """Where we may not delete; None: nobody tells."""
-    from dashboard.purge.rights_needed import missing_of
-
-    topics = {partition.topic for partition in plan.free_partitions}
-    cluster = args.cluster or plan.cluster_id
-    found = missing_of(context.read_settings(args), cluster, topics, _overrides(args))
-    return None if found is None else [right.to_json() for right in found]
 
 
 def _forecast(args: argparse.Namespace, plan: Plan) -> dict[str, Any]:

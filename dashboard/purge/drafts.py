@@ -20,6 +20,7 @@ from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.resolve import History, ResolvedTarget, resolve
+from dashboard.purge.rights_needed import MissingRight, missing
 from dashboard.purge.standards import readings
 from dashboard.purge.targets import Target
 from dashboard.settings import Settings, TopicDeclaration
@@ -103,6 +104,7 @@ class Read:
     analysis_id: str | None
     estimates: Mapping[TopicPartition, Estimate]
     history: History
+    rights_missing: tuple[MissingRight, ...] | None
 
     def only(self, keys: Collection[TopicPartition]) -> Read:
         """What was read, for these partitions alone: a plan of it holds no other.
@@ -133,6 +135,7 @@ class Read:
             created_by=by,
             now=self.now,
             expires_after=purge.plan_expires_after,
+            rights_missing=self.rights_missing,
         )
 
 
@@ -181,8 +184,9 @@ def read_live(
     if request.sample:
         estimates |= sampled.estimates(live, facts, _not_exact(resolved, estimates))
     return Read(
-        settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates, history
-    )
+        settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates,
+        history, missing(live, topics),
+    )  # fmt: skip
 
 
 def _not_exact(

@@ -14,6 +14,7 @@ from dashboard.purge.facts import GroupClaim, PlanFacts
 from dashboard.purge.guards import Finding, findings
 from dashboard.purge.lifting import Lifted, Override, Waiver, lift
 from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.rights_needed import MissingRight
 from dashboard.purge.targets import write_offsets_json
 from dashboard.purge.unseen_readers import TopicReading, reading_of
 from dashboard.settings import TopicDeclaration
@@ -94,7 +95,11 @@ class Declared:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that may be sent, and why. Its identity is the sha256 of its canonical JSON."""
+    """Everything that may be sent, and why. Its identity is the sha256 of its canonical JSON.
+
+    `rights_missing`: the topics whose records its principal may not delete; None where nobody
+    could be asked, as in plans of older journals.
+    """
 
     cluster_id: str
     cluster_name: str
@@ -109,6 +114,7 @@ class Plan:
     overrides: tuple[Override, ...]
     declarations: tuple[Declared, ...]
     readings: tuple[TopicReading, ...] = ()
+    rights_missing: tuple[MissingRight, ...] | None = None
 
     @cached_property
     def _sealed(self) -> tuple[str, str]:
@@ -188,6 +194,7 @@ def build(
     created_by: str,
     now: datetime,
     expires_after: timedelta,
+    rights_missing: tuple[MissingRight, ...] | None = None,
 ) -> Plan:
     """The plan for frozen targets: pure, the same input gives the same bytes."""
     waived = tuple(
@@ -225,6 +232,7 @@ def build(
         readings=tuple(
             reading_of(facts.readings, topic) for topic in sorted({key.topic for key in resolved})
         ),
+        rights_missing=rights_missing,
     )
 
 

@@ -13,6 +13,7 @@ from dashboard.model import Guard
 from dashboard.purge.facts import GroupClaim
 from dashboard.purge.lifting import Lifted, Override, Waiver
 from dashboard.purge.plan_checks import check
+from dashboard.purge.rights_needed import MissingRight
 from dashboard.purge.unseen_readers import TopicReading
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def encode(plan: Plan) -> dict[str, Any]:
         **decisions(plan),
         # Plans that older journals keep have no such key.
         **({"unseen_readers": [asdict(r) for r in plan.readings]} if plan.readings else {}),
+        **_encode_rights(plan.rights_missing),
     }
 
 
@@ -84,7 +86,18 @@ def _decode(document: dict[str, Any]) -> Plan:
         overrides=tuple(Override(**{**o, "at": _time(o, "at")}) for o in document["overrides"]),
         declarations=tuple(Declared(**d) for d in document["declarations"]),
         readings=tuple(TopicReading(**r) for r in document.get("unseen_readers", ())),
+        rights_missing=_decode_rights(document),
     )
+
+
+def _encode_rights(missing: tuple[MissingRight, ...] | None) -> dict[str, Any]:
+    # Only where somebody told: plans that older journals keep have no such key.
+    return {} if missing is None else {"rights_missing": [asdict(right) for right in missing]}
+
+
+def _decode_rights(document: dict[str, Any]) -> tuple[MissingRight, ...] | None:
+    rows = document.get("rights_missing")
+    return None if rows is None else tuple(MissingRight(**row) for row in rows)
 
 
 def _time(row: dict[str, Any], name: str) -> datetime:

@@ -37,6 +37,15 @@ def unseen_readers(readings: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def rights_missing(rights: Sequence[Mapping[str, Any]] | None) -> list[str]:
+    """Where nothing can be purged for want of a right, with the line that gives it."""
+    return [
+        f"MISSING RIGHT: {right['principal'] or 'the principal'} has no DELETE on topic "
+        f"{right['topic']}, so nothing can be purged there; grant it with: {right['command']}"
+        for right in rights or ()
+    ]
+
+
 def coverage(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What no group's offset covers, a line per topic; of many topics the first ones."""
     gaps = [

@@ -49,6 +49,9 @@ def preview(plan: Plan, now: datetime) -> dict[str, Any]:
              "at": format_time(o.at)}
             for o in plan.overrides
         ],
+        "rights_missing": None if plan.rights_missing is None else [
+            right.to_json() for right in plan.rights_missing
+        ],
     }  # fmt: skip
 
 

@@ -6,17 +6,13 @@ a purge is planned, confirmed and sent, and only the leader's answer says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from dashboard import rights
 from dashboard.cluster.authorized import Authorized
-from dashboard.cluster.live import connect
-from dashboard.connections import client_for
 from dashboard.errors import LowwaterError
-from dashboard.settings import Settings
-from dashboard.snapshots import Store
 
 
 class Tells(Protocol):
@@ -68,27 +64,14 @@ def may_delete(live: Tells, topics: Collection[str]) -> dict[str, bool | None]:
     return held
 
 
-def missing(live: Tells, topics: Collection[str]) -> tuple[MissingRight, ...]:
-    """The topics where we may not, sorted. What is not told is not missing."""
-    principal = live.principal()
-    held = may_delete(live, topics)
-    return tuple(MissingRight(topic, principal) for topic in held if held[topic] is False)
+def missing(live: Tells, topics: Collection[str]) -> tuple[MissingRight, ...] | None:
+    """The topics where we may not, sorted; what a broker does not tell is not missing.
 
-
-def missing_of(
-    settings: Settings,
-    cluster: str | None,
-    topics: Collection[str],
-    client_overrides: Mapping[str, str] | None = None,
-) -> tuple[MissingRight, ...] | None:
-    """The same of the cluster that the data folder knows by this name or id.
-
-    None: nobody could be asked. It is said beside what was asked for, and fails none of it.
+    None: nobody could be asked. It is said beside a plan, and fails none.
     """
     try:
-        store = Store(settings.data).cluster(cluster)
-        client = client_for(settings, store, client_overrides)
-        with connect(client, settings.broker_timeout) as live:
-            return missing(live, topics)
+        held = may_delete(live, topics)
+        principal = live.principal()
     except LowwaterError:
         return None
+    return tuple(MissingRight(topic, principal) for topic in held if held[topic] is False)

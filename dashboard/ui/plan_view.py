@@ -169,7 +169,8 @@ def decisions_html(view: Row) -> str:
         f"({text(o['by'])})</p>"
         for o in view["overrides"]
     ]
-    told = plan_words.coverage(view["coverage"])
+    told = plan_words.rights_missing(view["rights_missing"])
+    told += plan_words.coverage(view["coverage"])
     told += plan_words.declared(view["declarations"])
     told += plan_words.unseen_readers(view["unseen_readers"])
     lines += [f"<p>{text(sentence)}.</p>" for sentence in told]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
+from dashboard.cluster.authorized import Authorized
 from dashboard.errors import ClusterError
 from dashboard.model import (
     BatchSamples,
@@ -80,6 +81,9 @@ class ModelReads:
 
     def principal(self) -> str | None:
         return "User:ann"
+
+    def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized:
+        return Authorized(None, dict.fromkeys(topics), dict.fromkeys(groups))
 
     def cluster_id(self) -> str:
         self._pass("cluster_id")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from dashboard.cluster.authorized import Authorized
 from dashboard.errors import BrokerError
 from dashboard.model import (
     Batch,
@@ -78,6 +79,9 @@ class FakeCluster:
 
     def principal(self) -> str | None:
         return "User:ann"
+
+    def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized:
+        return Authorized(None, dict.fromkeys(topics), dict.fromkeys(groups))
 
     def cluster_id(self) -> str:
         return self.id

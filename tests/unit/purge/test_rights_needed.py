@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dashboard.cli import plan_text
 from dashboard.cluster.authorized import Authorized
+from dashboard.errors import ClusterError
+from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
 from dashboard.purge.rights_needed import MissingRight, may_delete, missing
+from dashboard.ui import plan_view
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_plan import free_plan
@@ -21,8 +25,13 @@ LINE = "kafka-acls --add --allow-principal User:ann --operation Delete --topic '
 class Told:
     """Brokers that tell of a few topics."""
 
+    def __init__(self, *, answers: bool = True) -> None:
+        self.answers = answers
+
     def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized:
         assert list(groups) == []
+        if not self.answers:
+            raise ClusterError("no broker answers", "Start one.", code="NO_BROKER")
         found = {
             "may": frozenset({"Describe", "Delete"}), "orders": frozenset({"Describe"}),
             "hidden": frozenset[str](), "old": None,
@@ -38,11 +47,11 @@ def test_each_topic_may_or_may_not_or_is_not_told() -> None:
     assert may_delete(Told(), topics) == {
         "may": True, "orders": False, "hidden": False, "old": None,
     }  # fmt: skip
-    assert [right.topic for right in missing(Told(), topics)] == ["hidden", "orders"]
+    assert [right.topic for right in missing(Told(), topics) or ()] == ["hidden", "orders"]
 
 
 def test_it_names_the_right_the_principal_and_the_line() -> None:
-    (right,) = missing(Told(), ["orders", "may"])
+    (right,) = missing(Told(), ["orders", "may"]) or ()
     assert right.said == f"User:ann has no DELETE on topic orders: {LINE}"
     assert right.to_json() == {
         "topic": "orders", "operation": "Delete", "principal": "User:ann", "command": LINE,
@@ -52,13 +61,28 @@ def test_it_names_the_right_the_principal_and_the_line() -> None:
     assert unknown.said.startswith("the principal has no DELETE")
 
 
-def test_a_plan_says_it_in_words() -> None:
-    view = preview(free_plan(), NOW)
-    assert "MISSING RIGHT" not in plan_text.describe({**view, "rights_missing": None})
-    rows = [right.to_json() for right in missing(Told(), ["orders"])]
-    said = plan_text.describe({**view, "rights_missing": rows})
-    assert "MISSING RIGHT: User:ann has no DELETE on topic orders, so nothing" in said
-    assert LINE in said
+def test_where_nobody_answers_it_is_not_known() -> None:
+    assert missing(Told(answers=False), ["orders"]) is None
+
+
+def test_a_plan_keeps_it_and_every_preview_of_it_says_it_in_words() -> None:
+    assert "MISSING RIGHT" not in plan_text.describe(preview(free_plan(), NOW))
+    plan = replace(free_plan(), rights_missing=missing(Told(), ["orders"]))
+    kept = Plan.from_json_text(plan.to_json_text(), "plan.json")
+    view = preview(kept, NOW)
+    for said in (plan_text.describe(view), plan_view.decisions_html(view)):
+        assert "MISSING RIGHT: User:ann has no DELETE on topic orders, so nothing" in said
+    assert LINE in plan_text.describe(view)
+
+
+@pytest.mark.parametrize("missing_rights", [None, ()])
+def test_a_plan_tells_none_missing_from_nobody_told(
+    missing_rights: tuple[MissingRight, ...] | None,
+) -> None:
+    plan = replace(free_plan(), rights_missing=missing_rights)
+    kept = Plan.from_json_text(plan.to_json_text(), "plan.json")
+    assert kept.rights_missing == missing_rights
+    assert preview(kept, NOW)["rights_missing"] == (None if missing_rights is None else [])
 
 
 @pytest.mark.parametrize(("code", "named"), [(29, True), (44, False)])
