@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -26,6 +27,13 @@ def test_units_begin_in_their_order_and_all_others_after_them() -> None:
     assert {*of_units} == {*range(len(sharing.TOGETHER))}
     alone = [file for file in FILES if sharing.unit(file) == file]
     assert {sharing.rank(file) for file in alone} == {len(sharing.TOGETHER)}
+
+
+def test_a_file_of_broker_tests_that_is_alone_starts_brokers_of_its_own() -> None:
+    """The shared ones would start once more for it."""
+    alone = [f for f in FILES if f.startswith("tests/brokers/") and sharing.unit(f) == f]
+    starts = re.compile(r"\b(LocalCluster|lone_bench)\(")
+    assert [file for file in alone if not starts.search((ROOT / file).read_text())] == []
 
 
 def _matches(pattern: str) -> list[str]:
