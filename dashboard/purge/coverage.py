@@ -1,4 +1,4 @@
-"""What of a plan no group's offset covers: no group, never committed, or only remembered. Pure.
+"""What of a plan no group's offset covers: none, one past the end, or only remembered. Pure.
 
 A partition without an offset of a group is unknown to us, not unread by it and not read.
 """
@@ -16,9 +16,10 @@ from dashboard.purge.plan import PlannedPartition
 def coverage(partitions: Iterable[PlannedPartition]) -> list[dict[str, Any]]:
     """One row per topic of planned partitions, sorted as a plan's are; waived groups count too.
 
-    `without_group` are partitions on which no group's offset is known. `never_committed` are
-    groups of the topic with the partitions where they have none; a share group that has not begun
-    there counts among them. `remembered` are offsets that only kept snapshots show: expired, or
+    `without_group` are partitions on which no group's offset tells how far it has read.
+    `never_committed` are groups of the topic with the partitions where they have none; a share
+    group that has not begun there counts among them. `past_end` are offsets past the end of the
+    log, which tell nothing. `remembered` are offsets that only kept snapshots show: expired, or
     the group is gone.
     """
     by_topic = groupby(partitions, attrgetter("topic"))
@@ -28,14 +29,18 @@ def coverage(partitions: Iterable[PlannedPartition]) -> list[dict[str, Any]]:
 def _of_topic(topic: str, partitions: list[PlannedPartition]) -> dict[str, Any]:
     with_offset: dict[str, set[int]] = {}
     remembered: dict[str, list[int]] = {}
+    past_end: dict[str, list[int]] = {}
     without = []
     for p in partitions:
         nobody = True
         for claim in p.groups:
             known = with_offset.setdefault(claim.group_id, set())
             if claim.committed_offset is not None:
-                nobody = False
                 known.add(p.partition)
+                if p.told(claim) is None:
+                    past_end.setdefault(claim.group_id, []).append(p.partition)
+                    continue
+                nobody = False
                 if claim.remembered:
                     remembered.setdefault(claim.group_id, []).append(p.partition)
         if nobody:
@@ -50,6 +55,7 @@ def _of_topic(topic: str, partitions: list[PlannedPartition]) -> dict[str, Any]:
         "partitions": len(partitions),
         "without_group": without,
         "never_committed": _listed(never),
+        "past_end": _listed(past_end),
         "remembered": _listed(remembered),
     }
 

@@ -16,10 +16,13 @@ from dashboard.sizes import binary
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A guard that applies, and the group it speaks of where an override may name one."""
+    """A guard that applies, the group it speaks of where an override may name one, and which of
+    the guard's facts it is, where it has several.
+    """
 
     guard: Guard
     group_id: str | None = None
+    fact: str | None = None
 
 
 def findings(
@@ -42,8 +45,8 @@ def findings(
     keys = sorted(resolved)
     found = standing.judged(facts, resolved, waived, declarations)
     by_key: dict[TopicPartition, list[Finding]] = {key: [] for key in keys}
-    for key, made, group_id in found:
-        by_key[key].append(Finding(made, group_id))
+    for key, made, group_id, fact in found:
+        by_key[key].append(Finding(made, group_id, fact))
     for key in keys:
         if _deletes(facts, key, resolved[key]):
             by_key[key] += _of_the_plan(facts, key.topic, most_partitions, planned_partitions)

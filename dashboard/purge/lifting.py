@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dashboard.guard_texts import NEVER_LIFTABLE
@@ -43,52 +43,61 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """A guard that an override lifted on one partition, and the group that it spoke of."""
+    """A guard that an override lifted on one partition, the group and the fact it spoke of.
+
+    A group may have no offset for many reasons: who accepts one has not accepted the next.
+    """
 
     name: str
     group_id: str | None
+    fact: str | None = None
 
 
 def lift(
-    findings: Iterable[Finding],
-    overrides: Iterable[Override],
-    *,
-    has_target: bool,
-    every_group: bool = True,
-) -> tuple[tuple[Guard, ...], list[Override]]:
-    """The guards that still block, and the overrides that lifted the others, naming each group.
+    findings: Iterable[Finding], overrides: Iterable[Override], *, has_target: bool
+) -> tuple[tuple[Guard, ...], list[tuple[Override, Lifted]]]:
+    """The guards that still block, and each override with what it lifted, naming the group.
 
-    Without a target offset nothing can be lifted: there is nothing to send. `every_group` is
-    how a request reads an override that names no group; before sending `accepted` says which
-    may lift, and each lifts the group that it names.
+    Without a target offset nothing can be lifted: there is nothing to send. An override that
+    names no group lifts its guard of every group.
     """
     blocking: list[Guard] = []
-    lifted: list[Override] = []
+    lifted: list[tuple[Override, Lifted]] = []
     for finding in findings:
-        found = _matching(finding, overrides, every_group) if has_target else None
+        found = _matching(finding, overrides) if has_target else None
         if found is None:
             blocking.append(finding.guard)
         else:
-            lifted.append(Override(found.name, finding.group_id, found.reason, found.by, found.at))
+            lifted.append((replace(found, group_id=finding.group_id), _as_lifted(finding)))
     return tuple(blocking), lifted
 
 
-def accepted(overrides: Iterable[Override], lifted: Collection[Lifted]) -> list[Override]:
-    """A plan's overrides that lifted something on one partition: no other may lift there again."""
-    return [o for o in overrides if Lifted(o.name, o.group_id) in lifted]
+def still_blocking(
+    findings: Iterable[Finding], overrides: Iterable[Override], lifted: Collection[Lifted]
+) -> list[Finding]:
+    """What blocks before sending: all that these overrides of a plan did not lift as `lifted`."""
+    named = {(o.name, o.group_id) for o in overrides}
+    return [
+        found
+        for found in findings
+        if found.guard.name in NEVER_LIFTABLE
+        or _as_lifted(found) not in lifted
+        or (found.guard.name, found.group_id) not in named
+    ]
 
 
-def _matching(
-    finding: Finding, overrides: Iterable[Override], every_group: bool
-) -> Override | None:
+def _as_lifted(finding: Finding) -> Lifted:
+    return Lifted(finding.guard.name, finding.group_id, finding.fact)
+
+
+def _matching(finding: Finding, overrides: Iterable[Override]) -> Override | None:
     if finding.guard.name in NEVER_LIFTABLE:
         return None
     return next(
         (
             o
             for o in overrides
-            if o.name == finding.guard.name
-            and (o.group_id == finding.group_id or (every_group and o.group_id is None))
+            if o.name == finding.guard.name and o.group_id in (None, finding.group_id)
         ),
         None,
     )

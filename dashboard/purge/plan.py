@@ -67,6 +67,11 @@ class PlannedPartition:
     def key(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
+    def told(self, claim: GroupClaim) -> int | None:
+        """The offset of a group of it, where it tells how far the group has read."""
+        offset, end = claim.committed_offset, self.high_watermark
+        return None if offset is None or end is None or offset > end else offset
+
     @property
     def free(self) -> bool:
         return not self.guards and self.target_offset is not None
@@ -248,7 +253,7 @@ def _partition(
 ) -> PlannedPartition:
     seen = facts.partitions[key]
     blocking, used = lift(found, overrides, has_target=target.offset is not None)
-    for override in used:
+    for override, _ in used:
         lifted[(override.name, override.group_id or "")] = override
     return PlannedPartition(
         topic=key.topic,
@@ -264,7 +269,7 @@ def _partition(
         guards=blocking,
         groups=facts.claims.get(key, ()),
         estimate=estimate,
-        lifted=tuple(dict.fromkeys(Lifted(o.name, o.group_id) for o in used)),
+        lifted=tuple(dict.fromkeys(found for _, found in used)),
     )
 
 

@@ -81,6 +81,7 @@ def _partition(row: Mapping[str, Any], where: str) -> None:
     for found in row.get("lifted", ()):
         _text(found["name"], where + "lifted.name")
         _text_or_null(found["group_id"], where + "lifted.group_id")
+        _text_or_null(found.get("fact"), where + "lifted.fact")
     if row["estimate"] is not None:
         _estimate(row["estimate"], where + "estimate.")
 

@@ -152,8 +152,13 @@ def _encode_partition(p: PlannedPartition) -> dict[str, Any]:
         ],
         "estimate": _encode_estimate(p.estimate),
         # Plans that older journals keep have no such key.
-        **({"lifted": [asdict(found) for found in p.lifted]} if p.lifted else {}),
+        **({"lifted": [_encode_lifted(found) for found in p.lifted]} if p.lifted else {}),
     }
+
+
+def _encode_lifted(lifted: Lifted) -> dict[str, Any]:
+    # Of a guard with one fact there is nothing to tell.
+    return {name: v for name, v in asdict(lifted).items() if name != "fact" or v is not None}
 
 
 def _encode_estimate(estimate: Estimate | None) -> dict[str, Any] | None:

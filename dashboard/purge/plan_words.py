@@ -48,14 +48,14 @@ def rights_missing(rights: Sequence[Mapping[str, Any]] | None) -> list[str]:
 
 def coverage(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What no group's offset covers, a line per topic; of many topics the first ones."""
-    gaps = [
-        (row["topic"], said)
-        for row in rows
-        if (said := "; ".join([*_without_group(row), *_never(row), *_remembered(row)]))
-    ]
+    gaps = [(row["topic"], said) for row in rows if (said := "; ".join(_gaps(row)))]
     lines = [f"Groups of {topic}: {said}" for topic, said in gaps[:_MOST_TOPICS]]
     rest = len(gaps) - len(lines)
     return [*lines, f"Groups of {plural(rest, 'more topic')} have such gaps"] if rest else lines
+
+
+def _gaps(row: Mapping[str, Any]) -> list[str]:
+    return [*_without_group(row), *_never(row), *_past_end(row), *_remembered(row)]
 
 
 def _without_group(row: Mapping[str, Any]) -> list[str]:
@@ -68,6 +68,13 @@ def _never(row: Mapping[str, Any]) -> list[str]:
     return [
         f"{group['group_id']} never committed on {_partitions(group)}, so unknown"
         for group in row["never_committed"]
+    ]
+
+
+def _past_end(row: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{group['group_id']} committed past the end of the log on {_partitions(group)}, so unknown"
+        for group in row["past_end"]
     ]
 
 

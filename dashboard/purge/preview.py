@@ -101,7 +101,8 @@ def _groups(plan: Plan) -> list[dict[str, Any]]:
     """Each group on the planned partitions, and the range of what it would lose.
 
     A group left behind the log start resets to earliest (it loses what lies below the target)
-    or to latest (all up to the log end); Kafka does not show which.
+    or to latest (all up to the log end); Kafka does not show which. One without an offset that
+    tells may want everything.
     """
     waived = {w.group_id: w.reason for w in plan.waivers}
     rows: dict[str, dict[str, Any]] = {}
@@ -122,14 +123,15 @@ def _groups(plan: Plan) -> list[dict[str, Any]]:
             )
             row["remembered"] = row["remembered"] and claim.remembered
             row["partitions"] += 1
-            _add_loss(row, p, claim.committed_offset)
+            _add_loss(row, p, p.told(claim))
     return [rows[group_id] for group_id in sorted(rows)]
 
 
-def _add_loss(row: dict[str, Any], p: PlannedPartition, committed: int | None) -> None:
-    if committed is None or p.target_offset is None:
+def _add_loss(row: dict[str, Any], p: PlannedPartition, place: int | None) -> None:
+    if p.target_offset is None:
         return
-    start = max(committed, p.log_start_offset or 0)
+    # Whose place nobody can tell may want all that is there.
+    start = max(0 if place is None else place, p.log_start_offset or 0)
     if start >= p.target_offset:
         return
     row["records_unread_below_targets"] += p.target_offset - start

@@ -33,7 +33,7 @@ from dashboard.purge.facts import (
 )
 from dashboard.purge.guards import Finding, findings
 from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.lifting import accepted, lift
+from dashboard.purge.lifting import still_blocking
 from dashboard.purge.plan import Plan, PlannedPartition
 from dashboard.purge.resolve import ResolvedTarget, Window, replay_windows
 from dashboard.purge.revived import revived
@@ -112,12 +112,22 @@ def recheck(
     windows = replay_windows(
         live, facts, targets, standards.declarations, now=now, history=standards.history(facts)
     )
+    places = _places(facts) if plan.waivers else {}
     for key, seen in facts.partitions.items():
-        judged = _Judged(planned[key], seen, found[key], windows.get(key), key in sent)
+        judged = _Judged(
+            planned[key], seen, found[key], windows.get(key), key in sent, places.get(key, {})
+        )
         _place(judged, plan, facts, standards, result)
     _refuse_reused_offsets(live, planned, result)
     _doubt_identity(live, plan, result)
     return result
+
+
+def _places(facts: PlanFacts) -> Mapping[TopicPartition, Mapping[str, int | None]]:
+    # Loads tables, as judging guards does.
+    from dashboard.purge import standing
+
+    return standing.places(facts, sorted(facts.partitions))
 
 
 def _as_planned(
@@ -252,6 +262,7 @@ class _Judged:
     found: list[Finding]
     window: Window | None
     was_sent: bool
+    places: Mapping[str, int | None]  # of groups, where one was waived
 
 
 def _place(
@@ -274,7 +285,12 @@ def _place(
         result.unreadable[key] = Refusal("CONFIGS_UNREADABLE", why)
         return
     blocking, elsewhere = _blocking(judged, plan, standards)
-    lost = _moved_back(planned, target, facts.claims.get(key, ())) or revived(plan, planned, facts)
+    claims = facts.claims.get(key, ())
+    lost = (
+        _moved_back(planned, target, claims)
+        or _starts_lower(plan, planned, seen.log_start_offset, claims)
+        or revived(plan, planned, facts, judged.places)
+    )
     inside = _inside_window(judged.window, target)
     if blocking and blocking[0].name in _PASSING:
         result.unreadable[key] = Refusal(blocking[0].name, blocking[0].reason)
@@ -293,17 +309,20 @@ def _blocking(judged: _Judged, plan: Plan, standards: Standards) -> tuple[tuple[
     first was lifted, but on other partitions.
     """
     liftable = [o for o in plan.overrides if o.name in standards.liftable]
-    here = accepted(liftable, judged.planned.lifted)
     found = [f for f in judged.found if not (judged.was_sent and f.guard.name in _MOMENT)]
-    blocking, _ = lift(found, here, has_target=True, every_group=False)
-    blocking = tuple(sorted(blocking, key=lambda found: found.name in _PASSING))
+    blocking = still_blocking(found, liftable, judged.planned.lifted)
     if not blocking:
         return (), ""
-    anywhere, _ = lift(found, liftable, has_target=True, every_group=False)
-    if blocking[0] in anywhere:
-        return blocking, ""
-    topic, partition = judged.seen.key
-    return blocking, f" The plan lifted it elsewhere, not on {topic}-{partition}."
+    first, *_ = sorted(blocking, key=lambda found: found.guard.name in _PASSING)
+    everywhere = {lifted for p in plan.partitions for lifted in p.lifted}
+    named = (first.guard.name, first.group_id)
+    guards = (first.guard, *(f.guard for f in blocking if f is not first))
+    if named in {(lifted.name, lifted.group_id) for lifted in judged.planned.lifted}:
+        return guards, " The plan lifted another fact of it."
+    if not still_blocking([first], liftable, everywhere):
+        topic, partition = judged.seen.key
+        return guards, f" The plan lifted it elsewhere, not on {topic}-{partition}."
+    return guards, ""
 
 
 def _inside_window(window: Window | None, target: int) -> str | None:
@@ -331,6 +350,28 @@ def _moved_back(planned: PlannedPartition, target: int, claims: Iterable[GroupCl
                 "more would be lost than was accepted."
             )
     return None
+
+
+def _starts_lower(
+    plan: Plan, planned: PlannedPartition, start: int, claims: Iterable[GroupClaim]
+) -> str | None:
+    """What was accepted began at the log start that was shown, and an older one may come back.
+
+    A replica that missed an earlier purge is elected: the records below the planned start are
+    there again. Where nothing was accepted every known group has read them.
+    """
+    then = planned.log_start_offset
+    if then is None or start >= then:
+        return None
+    waived = [c for c in claims if c.group_id in plan.waived_groups]
+    unread = [c for c in waived if c.committed_offset is None or c.committed_offset < then]
+    if not planned.lifted and not unread:
+        return None
+    names = [found.name for found in planned.lifted] or [f"waived {c.group_id}" for c in unread]
+    return (
+        f"Its log starts at {start} again, below the {then} of the plan: more records would go "
+        f"than were accepted ({', '.join(sorted({*names}))}). Plan again."
+    )
 
 
 def _refuse_reused_offsets(

@@ -95,8 +95,8 @@ def judged(
     resolved: Mapping[TopicPartition, ResolvedTarget],
     waived: Collection[str],
     declarations: Mapping[str, TopicDeclaration],
-) -> list[tuple[TopicPartition, Guard, str | None]]:
-    """Every guard that `safety.guards` finds, by partition, and the group that it speaks of."""
+) -> list[tuple[TopicPartition, Guard, str | None, str | None]]:
+    """Every guard that `safety.guards` finds, by partition, its group and which fact it is."""
     keys = sorted(resolved)
     names = sorted({key.topic for key in facts.partitions})
     rows = _rows(facts, keys, names, resolved, declarations)
@@ -104,9 +104,26 @@ def judged(
     where = stand(facts, keys, names, waived)
     found = guards.findings(rows, where, facts.incomplete, _errors(errors))
     return [
-        (keys[row["row"]], Guard(row["name"], row["reason"], row["lift"]), row["group_id"])
+        (keys[row["row"]], Guard(row["name"], row["reason"], row["lift"]), row["group_id"],
+         row["fact"])
         for row in found.to_pylist()
-    ]
+    ]  # fmt: skip
+
+
+def places(
+    facts: PlanFacts, keys: list[TopicPartition]
+) -> dict[TopicPartition, dict[str, int | None]]:
+    """Each group's offset where it tells how far the group has read; None: it has one that does
+    not, or reads the partition without. No group is waived here.
+    """
+    names = sorted({key.topic for key in facts.partitions})
+    found = stand(facts, keys, names)
+    of: dict[TopicPartition, dict[str, int | None]] = {}
+    for key, groups in zip(keys, found.positions.to_pylist(), strict=True):
+        of[key] = {g["group_id"]: g["committed_offset"] for g in groups}
+    for row in found.unplaced.to_pylist():
+        of[keys[row["row"]]][row["group_id"]] = None
+    return of
 
 
 def _bounds(
@@ -142,6 +159,7 @@ def _rows(
     text, whole, flag, ids = pa.string(), pa.int64(), pa.bool_(), pa.list_(pa.int32())
     columns: dict[str, tuple[list[object], pa.DataType]] = {
         "topic": ([key.topic for key in keys], text),
+        "topic_id": ([p.topic_id for p in seen], text),
         "is_system": ([system[key.topic] for key in keys], flag),
         "cleanup_policy": ([c.get("cleanup.policy") for c in configs], text),
         "readers_declared": ([d is not None and d.readers == "groups" for d in declared], flag),

@@ -27,20 +27,22 @@ FINDINGS = pa.schema(
         ("reason", pa.string()),
         ("lift", pa.string()),
         ("group_id", pa.string()),
+        ("fact", pa.string()),
     ]
 )
 _MARK = "\x00"
 _MOST_NAMED = 3  # applications in a reason
 _NOBODY = "No group that counts has committed an offset on this partition"
+# What is known of a group whose place is not: the fact that an override accepts, and its words.
 _WHO = {
-    places_of.SKIPPED: ("Group ", " has committed no offset on this partition"),
-    places_of.GONE: ("The last known offset of group ", " is gone"),
-    places_of.PATTERN: ("Group ", " subscribes by a pattern that takes this topic in, and has "
-                        "committed no offset here"),
-    places_of.OTHER_LOG: ("The last known offset of group ", " is not of this log"),
-    places_of.ANYWHERE: ("Members of group ", " may read any topic"),
-    places_of.NEWCOMER: ("Group ", " may subscribe by a pattern that takes this topic in, which is "
-                         "new: younger than its members' metadata may be"),
+    places_of.SKIPPED: ("skipped", "Group ", " has committed no offset on this partition"),
+    places_of.GONE: ("gone", "The last known offset of group ", " is gone"),
+    places_of.PATTERN: ("pattern", "Group ", " subscribes by a pattern that takes this topic in, "
+                        "and has committed no offset here"),
+    places_of.OTHER_LOG: ("other-log", "The last known offset of group ", " is not of this log"),
+    places_of.ANYWHERE: ("anywhere", "Members of group ", " may read any topic"),
+    places_of.NEWCOMER: ("newcomer", "Group ", " may subscribe by a pattern that takes this topic "
+                         "in, which is new: younger than its members' metadata may be"),
 }  # fmt: skip
 
 
@@ -51,9 +53,9 @@ def findings(
     offset_errors: pa.Table | None = None,
 ) -> pa.Table:
     """Every guard of each row: FINDINGS, by row and then in one fixed order; the group is null
-    where a guard speaks of none.
+    where a guard speaks of none, `fact` says which of a guard's facts stands where it has several.
 
-    `rows`: topic, is_system, cleanup_policy, readers_declared, restore_declared,
+    `rows`: topic, topic_id, is_system, cleanup_policy, readers_declared, restore_declared,
     remote_storage, unclean_election of the topic; leader_id, log_start_offset,
     last_stable_offset, high_watermark, behind_brokers, adding, removing, leader_moves_to of the
     partition; target_offset (null: none is known) and target_problem (why it cannot be, null: no
@@ -105,9 +107,12 @@ class _Found:
         name: str,
         at: pa.Array,
         group_id: pa.Array | None = None,
+        fact: str | None = None,
         **facts: pa.Array | pa.Scalar,
     ) -> None:
-        """A guard on each row of `at`, facts beside it; `group_id`: the group it speaks of."""
+        """A guard on each row of `at`, facts beside it; `group_id`: the group it speaks of;
+        `fact`: which of the guard's facts, an override of another one does not lift it.
+        """
         if group_id is not None:
             facts = {"group_id": group_id, **facts}
         spoken_of = pa.nulls(len(at), pa.string()) if group_id is None else group_id
@@ -121,6 +126,7 @@ class _Found:
             _filled(text.reason, facts, len(at)),
             _filled(text.lift, facts, len(at)),
             spoken_of,
+            pa.repeat(pa.scalar(fact, pa.string()), len(at)),
         ]
         self._parts.append(pa.table([_whole(v) for v in values], schema=FINDINGS))
 
@@ -160,6 +166,9 @@ def _add_topic_guards(
         why = pa.scalar("; ".join(incomplete))
         found.add_at("groups-incomplete", pa.array(rest, pa.int64()), why=why)
     found.add("system-topic", rows["is_system"], topic=rows["topic"])
+    nameless = pa.scalar("no broker tells the topic's id (Kafka before 2.8), so it could not be "
+                         "told from one that is made anew under its name")  # fmt: skip
+    found.add("target-unresolved", rows["topic_id"].is_null(), why=nameless)
     policy = rows["cleanup_policy"]
     unread = pa.scalar("the topic's configs were not read")
     found.add("target-unresolved", policy.is_null(), why=unread)
@@ -207,10 +216,11 @@ def _add_unplaced(found: _Found, groups: Standing) -> None:
 
     members = of(places_of.ASSIGNED)
     found.add_at("members-without-commits", column(members, "row"), column(members, "group_id"))
-    for kind, (before, after) in _WHO.items():
+    for kind, (fact, before, after) in _WHO.items():
         own = of(kind)
-        who = pc.binary_join_element_wise(before, column(own, "group_id"), after, "")
-        found.add_at("no-committed-offset", column(own, "row"), column(own, "group_id"), who=who)
+        at, group = column(own, "row"), column(own, "group_id")
+        who = pc.binary_join_element_wise(before, group, after, "")
+        found.add_at("no-committed-offset", at, group, fact, who=who)
     _add_past_end(found, of(places_of.PAST_END))
 
 
@@ -221,7 +231,7 @@ def _add_past_end(found: _Found, own: pa.Table) -> None:
     who = pc.binary_join_element_wise(
         "Group ", group, " committed ", offset, ", past the end of the log (", end, ")", ""
     )
-    found.add_at("no-committed-offset", at, group, who=who)
+    found.add_at("no-committed-offset", at, group, "past-end", who=who)
 
 
 def _add_unread(found: _Found, groups: Standing) -> None:

@@ -22,7 +22,7 @@ from tests.brokers.streams_app import streams_app, tables_app
 from tests.brokers.workload import until
 
 READER = "has-read-all"
-# A classic Streams member does not leave its group as it ends: its session does, after 45 s unless set.
+# A classic Streams member does not leave its group as it ends: its session ends, in 45 s or so.
 SOON_GONE = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500"}
 
 

@@ -92,10 +92,10 @@ def _wanted(story: Story, done: Applied) -> Iterator[str]:
             yield f"{_name(key)}: group {group} has read up to {unread}, below {target}"
         elif group in story.plan.waived_groups and lives:
             yield f"{_name(key)}: group {group}, which was waived, lives, and has read to {unread}"
-        elif unread < accepted[group]:
+        elif max(unread, done.before) < accepted[group]:
             yield (
                 f"{_name(key)}: group {group} was accepted to lose what follows "
-                f"{accepted[group]}, and has read up to {unread}"
+                f"{accepted[group]}, and loses what follows {max(unread, done.before)}"
             )
     if not listed.complete:
         yield f"{_name(key)} was sent although the list of groups was incomplete"
@@ -132,17 +132,17 @@ def _claimed(story: Story, key: TopicPartition) -> dict[str, int]:
 def _accepted(story: Story, key: TopicPartition) -> dict[str, int]:
     """Groups whose loss the plan accepts by name, by the first offset that it shows as lost.
 
-    Where it shows none that can be of this log, the loss of everything was accepted.
+    Nothing goes from below the log start that it shows. Where it shows no offset that can be of
+    this log, the loss of everything else was accepted.
     """
     assert story.plan is not None
     planned = next(p for p in story.plan.partitions if p.key == key)
     claimed = _claimed(story, key)
     lifted = {found.group_id for found in planned.lifted if found.name == "unread-by-group"}
     names = {*story.plan.waived_groups, *(name for name in lifted if name is not None)}
-    return {
-        name: offset if (offset := claimed.get(name, 0)) <= (planned.high_watermark or 0) else 0
-        for name in names
-    }
+    start, end = planned.log_start_offset or 0, planned.high_watermark or 0
+    offsets = {name: claimed.get(name, 0) for name in names}
+    return {name: start if offset > end else max(start, offset) for name, offset in offsets.items()}
 
 
 def _remembered(story: Story, done: Applied) -> Iterator[str]:

@@ -164,6 +164,11 @@ def what_was_accepted_has_no_bound() -> Planted:
     return _patched(mock.patch.object(recheck, "_moved_back", lambda *_: None))
 
 
+def what_was_accepted_starts_anywhere() -> Planted:
+    """Who accepts a loss accepts also what an older log start brings back."""
+    return _patched(mock.patch.object(recheck, "_starts_lower", lambda *_: None))
+
+
 def records_are_as_old_as_they_say() -> Planted:
     """A look-up by time alone finds the replay window: producers may write any time they like."""
     real = resolve._window
@@ -362,6 +367,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         a_pattern_is_no_subscription,
         who_was_waived_stays_dead,
         what_was_accepted_has_no_bound,
+        what_was_accepted_starts_anywhere,
         records_are_as_old_as_they_say,
         this_hosts_clock_is_right,
         a_look_lasts_until_a_connection_stands,
@@ -374,22 +380,36 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
 
 # The first seed that caught it when the model last changed: the search begins there.
 CAUGHT_BY = {
-    "a_lost_answer_counts_as_not_done": 9,
-    "a_timeout_counts_as_a_failure": 1,
-    "success_is_believed_unread": 10,
-    "followers_behind_are_overlooked": 17,
+    "a_cancel_can_be_taken_back": 2,
+    "a_commit_past_the_end_is_believed": 24,
+    "a_journal_is_what_its_file_says": 18,
+    "a_look_lasts_until_a_connection_stands": 37,
+    "a_pattern_is_no_subscription": 6,
+    "any_broker_knows_the_coordinators": 75,
+    "records_are_as_old_as_they_say": 9,
+    "silence_means_nothing": 34,
+    "this_hosts_clock_is_right": 124,
+    "what_was_accepted_has_no_bound": 78,
+    "what_was_accepted_starts_anywhere": 22,
+    "who_began_may_go_on_for_ever": 89,
+    "who_lists_a_group_last_coordinates_it": 7,
+    "who_was_waived_stays_dead": 11,
+    "a_lost_answer_counts_as_not_done": 27,
+    "a_timeout_counts_as_a_failure": 12,
+    "success_is_believed_unread": 19,
+    "followers_behind_are_overlooked": 39,
     "a_group_born_after_the_plan_is_overlooked": 3,
-    "members_that_wait_read_nothing": 96,
-    "a_topic_that_is_asked_for_is_not_read_yet": 207,
-    "the_memory_goes_by_topic_name": 28,
-    "an_offset_past_the_end_is_believed": 88,
-    "an_incomplete_list_of_groups_is_enough": 1,
-    "the_topic_is_known_by_its_name": 49,
-    "any_broker_knows_the_topics_id": 49,
-    "reused_offsets_are_the_planned_records": 45,
-    "a_reversal_is_overlooked": 12,
-    "the_intent_is_written_afterwards": 0,
-    "what_is_unknown_is_given_up_as_not_done": 26,
-    "an_ex_leader_is_believed": 6,
-    "a_canary_is_forgotten_with_its_worker": 104,
+    "members_that_wait_read_nothing": 4,
+    "a_topic_that_is_asked_for_is_not_read_yet": 38,
+    "the_memory_goes_by_topic_name": 63,
+    "an_offset_past_the_end_is_believed": 24,
+    "an_incomplete_list_of_groups_is_enough": 75,
+    "the_topic_is_known_by_its_name": 13,
+    "any_broker_knows_the_topics_id": 23,
+    "reused_offsets_are_the_planned_records": 40,
+    "a_reversal_is_overlooked": 20,
+    "the_intent_is_written_afterwards": 8,
+    "what_is_unknown_is_given_up_as_not_done": 38,
+    "an_ex_leader_is_believed": 18,
+    "a_canary_is_forgotten_with_its_worker": 39,
 }

@@ -29,7 +29,7 @@ class Past:
         """Delete some topics and create them again, before anything is written."""
         ids = {key.topic: part.topic_id for key, part in self.world.parts.items()}
         for topic, topic_id in sorted(ids.items()):
-            if self.any and self.rng.random() < 0.5:
+            if self.any and self.rng.random() < 0.8:
                 self.earlier_ids[topic] = topic_id if self.rng.random() < 0.6 else None
                 self.world.recreate(topic)
 

@@ -31,7 +31,7 @@ from tests.simulation.joining import Joining
 from tests.simulation.past import Past
 from tests.simulation.reads import Faults
 from tests.simulation.seam import ModelCluster
-from tests.simulation.situations import APART, Situation, drawn
+from tests.simulation.situations import LONE, Situation, drawn
 from tests.simulation.standards import OfModel
 from tests.simulation.truth import NOTHING_KNOWN, Truth
 from tests.simulation.world import CALM_TICK, World
@@ -122,7 +122,7 @@ class Scenario:
         self.world = World(
             Random(seed + 1), brokers, topics,
             unclean=self.rng.random() < 0.3,
-            replication=min(self.rng.choice((1, 2, 3, 3, 3)), 1 if kind in APART else 3),
+            replication=min(self.rng.choice((1, 2, 3, 3, 3)), 1 if kind in LONE else 3),
         )  # fmt: skip
         self.past = Past(Random(seed + 3), self.world, eventful=bool(kind))
         self.stale = self.world.unclean and self.rng.random() < 0.4

@@ -31,10 +31,12 @@ SHARES = {
     "journal restored": 0.09,
     "cancelled for good": 0.03,
     "topic made anew": 0.05,
+    "log start forgotten": 0.03,
 }
 # A broker that is gone for long leaves its partitions under-replicated, and guards see that: here
 # some partitions have no replica on it.
 APART = ("old coordinator", "old metadata")
+LONE = (*APART, "log start forgotten")  # a partition with one replica
 ASKING = ("pattern", "asked by name")
 SOON = (
     "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
@@ -82,7 +84,7 @@ class Situation:
         """Until a worker takes the run: long enough for what happens in between."""
         if self.kind == "topic made anew":
             return (40.0,)
-        if self.kind in APART:
+        if self.kind in LONE:
             return (25.0,)
         soon = self.kind in SOON or (self.restores and self.early)
         return (5.0,) if soon else ()
@@ -99,7 +101,7 @@ class Situation:
     @property
     def accepts(self) -> bool:
         """Whether somebody accepts by name what group b has not read, up to the high watermark."""
-        return self.kind == "accepted group moves back"
+        return self.kind in ("accepted group moves back", "log start forgotten")
 
     def before(self) -> None:
         """What happened before the plan is made, and is not seen any more."""
@@ -114,21 +116,34 @@ class Situation:
         elif self.kind == "old record times":
             world.event_age = rng.choice((2.0, 24.0, 24.0 * 365)) * _HOUR
             world.say(f"records bear times of {world.event_age / _HOUR:g} h ago (CreateTime)")
+        elif self.kind == "log start forgotten":
+            for key, part in sorted(world.parts.items()):
+                (replica,) = part.replicas.values()
+                replica.start = rng.randint(replica.end // 3, replica.end)
+                world.say(f"{key.topic}-{key.partition} starts at {replica.start}, since now")
         elif self.kind in ASKING and self.early:
             self._come_upon(rng.choice(sorted(world.parts)))
         elif self.kind == "old coordinator":
-            # Where two list a group, the last one asked must not be right by chance.
-            world.coordinators[of_group(self._group)] = max(world.brokers)
-            for broker_id, broker in world.brokers.items():
-                led = {n for n, b in world.coordinators.items() if b == broker_id}
-                broker.coordinates = led
+            self._coordinate()
         if self.window:
-            for key, part in sorted(world.parts.items()):
-                part.spread(rng, 3 * _HOUR)
-                for group_id in [g for g, by in world.groups.items() if key in by]:
-                    end = part.high_watermark
-                    world.commit(group_id, key, rng.randint(end * 3 // 5, end))
-            world.note_ends()
+            self._spread()
+
+    def _coordinate(self) -> None:
+        """Where two list a group, the last one asked must not be right by chance."""
+        world = self.world
+        world.coordinators[of_group(self._group)] = max(world.brokers)
+        for broker_id, broker in world.brokers.items():
+            broker.coordinates = {n for n, b in world.coordinators.items() if b == broker_id}
+
+    def _spread(self) -> None:
+        """Records of three hours, and groups that have read most of them."""
+        world, rng = self.world, self.rng
+        for key, part in sorted(world.parts.items()):
+            part.spread(rng, 3 * _HOUR)
+            for group_id in [g for g, by in world.groups.items() if key in by]:
+                end = part.high_watermark
+                world.commit(group_id, key, rng.randint(end * 3 // 5, end))
+        world.note_ends()
 
     @property
     def _group(self) -> str:
@@ -155,6 +170,9 @@ class Situation:
         key = rng.choice(sorted(world.parts))
         if self.kind in APART:
             self._cut_off_coordinator(hidden=self.kind == "old metadata")
+        elif self.kind == "log start forgotten":
+            for broker in world.brokers:
+                world.later(rng.uniform(0.1, 3.0), partial(world.crash, broker, 2.0))
         elif self.kind == "waived group lives":
             world.later(rng.uniform(0.1, 3.0), lambda: self._lives(key))
         elif self.kind == "accepted group moves back":

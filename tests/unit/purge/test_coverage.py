@@ -41,6 +41,7 @@ def test_gaps_are_told_by_partition_and_group() -> None:
             {"group_id": "gone", "partitions": [1, 2, 3]},
             {"group_id": "share", "partitions": [0, 1, 2, 3]},
         ],
+        "past_end": [],
         "remembered": [{"group_id": "gone", "partitions": [0]}],
     }
     (said,) = plan_words.coverage([row])
@@ -51,6 +52,14 @@ def test_gaps_are_told_by_partition_and_group() -> None:
         "share never committed on partitions 0, 1, 2, 3, so unknown; "
         "gone only remembered from kept snapshots on partition 0"
     )
+
+
+def test_an_offset_past_the_end_covers_nothing() -> None:
+    row = coverage_of({0: {"far": 1_000_000}}, 1, frozenset())
+    assert (row["without_group"], row["never_committed"]) == ([0], [])
+    assert row["past_end"] == [{"group_id": "far", "partitions": [0]}]
+    (said,) = plan_words.coverage([row])
+    assert "far committed past the end of the log on partition 0, so unknown" in said
 
 
 def test_full_coverage_needs_no_words() -> None:

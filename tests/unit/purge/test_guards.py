@@ -372,7 +372,7 @@ def test_the_never_liftable_stand_whatever_is_overridden() -> None:
     forged = [Override(f.guard.name, None, "why", "eve", NOW) for f in stands]
     blocking, lifted = lift(stands, forged, has_target=True)
     assert [g.name for g in blocking] == ["groups-incomplete"]
-    assert [o.name for o in lifted] == ["readers-undeclared"]
+    assert [o.name for o, _ in lifted] == ["readers-undeclared"]
 
 
 def test_without_a_target_nothing_is_lifted() -> None:

@@ -78,3 +78,28 @@ def test_a_waived_group_that_lives_again_holds_partitions_that_it_never_read(
     assert [(r.state, r.error) for r in view.partitions] == [("not_done", "unread-by-group")] * 2
     assert room.live.sent == []
     room.journal.close()
+
+
+@pytest.mark.parametrize("stands", [1_000_000, 10])
+def test_a_waived_group_that_lives_again_holds_its_records_wherever_its_offset_lies(
+    room: Room, stands: int
+) -> None:
+    """Past the end of the log an offset tells nothing, above the target or not."""
+    room.live.offsets_of["g"] = {0: stands}
+    plan = room.plan("offset:60", waivers=(Waiver("g", "gone", "ann", NOW),))
+    room.live.members["g"] = 1
+    assert ended(room, plan) == ("not_done", "unread-by-group", 0)
+
+
+@pytest.mark.parametrize("now", [{}, {0: 0}, {0: 1_000_000}], ids=["none", "start", "past-end"])
+def test_a_waived_group_whose_offset_no_longer_tells_loses_more_than_was_shown(
+    room: Room, now: dict[int, int]
+) -> None:
+    """Ten records were shown; its members may start over."""
+    room.live.offsets_of["g"] = {0: 50}
+    room.live.members["g"] = 1
+    plan = room.plan("offset:60", waivers=(Waiver("g", "we stop it", "ann", NOW),))
+    room.live.offsets_of["g"] = now
+    row = room.carry_out(plan).partitions[0]
+    assert (row.state, row.error, room.live.sent) == ("not_done", "unread-by-group", [])
+    assert "moved back from 50" in str(row.message)

@@ -238,6 +238,17 @@ def test_the_preview_shows_a_waivers_loss_as_a_range() -> None:
     assert json.dumps(view, allow_nan=False)
 
 
+@pytest.mark.parametrize("committed", [None, 1_000_000])
+def test_a_group_whose_place_nobody_can_tell_may_lose_all_that_goes(committed: int | None) -> None:
+    found = facts(partition(start=20), claims={0: {"far": committed, "live": 60}})
+    view = preview(
+        plan_of(found, {KEY: ResolvedTarget(60)}, waivers=[Waiver("far", "gone", "ann", NOW)]), NOW
+    )
+    far = next(g for g in view["groups"] if g["group_id"] == "far")
+    assert (far["records_unread_below_targets"], far["loss_if_earliest"]) == (40, 40)
+    assert far["loss_if_latest"] == 80
+
+
 def test_a_plan_over_the_limit_is_guarded() -> None:
     found = facts(claims={0: {"a": 40}})
     plan = plan_of(found, {KEY: ResolvedTarget(40)}, most_partitions=0)

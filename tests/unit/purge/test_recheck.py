@@ -24,7 +24,7 @@ from dashboard.model import (
 )
 from dashboard.purge.facts import read_facts
 from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.lifting import Lifted, Override
+from dashboard.purge.lifting import Lifted, Override, Waiver
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.resolve import ResolvedTarget
@@ -47,11 +47,12 @@ class TwoTopics(FakeCluster):
         self.parts = {key: FakePartition({1: 0, 2: 0, 3: 0}) for key in keys or (A, B)}
         self.commits_of: dict[str, dict[TopicPartition, int | None]] = {}
         self.others: tuple[Group, ...] = ()
+        self.nameless = False  # brokers before 2.8 tell no topic ids
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         return {
             name: TopicState(
-                name, f"id-{name}", False,
+                name, None if self.nameless else f"id-{name}", False,
                 tuple(PartitionState(name, key.partition, 1, 3, (1, 2, 3), (1, 2, 3))
                       for key in sorted(self.parts) if key.topic == name),
             )
@@ -94,6 +95,18 @@ def planned(live: TwoTopics, *overrides: str) -> Plan:
                    for name, _, group in lifted],
         declarations={}, estimates={}, analysis_id=None, most_partitions=100, created_by="ann",
         now=NOW, expires_after=timedelta(hours=1),
+    )  # fmt: skip
+
+
+def waiving(live: TwoTopics, group: str) -> Plan:
+    """The same plan, with a group waived as gone."""
+    topics = sorted({key.topic for key in live.parts})
+    found = read_facts(live, topics, cluster_name="prod", remembered=(), now=NOW)
+    return build(
+        found, {key: ResolvedTarget(TARGET) for key in live.parts}, target="offset:80",
+        waivers=[Waiver(group, "gone", "ann", NOW)], declarations=DECLARED, estimates={},
+        analysis_id=None, most_partitions=100, created_by="ann", now=NOW,
+        expires_after=timedelta(hours=1),
     )  # fmt: skip
 
 
@@ -170,6 +183,69 @@ def test_a_share_group_is_accepted_only_where_it_read_when_planned() -> None:
     live.commits_of["s"][B] = None
     found = looked(live, plan)
     assert (list(found.allowed), found.refused[B].name) == ([A], "share-group")
+
+
+def test_what_was_accepted_ends_at_the_log_start_that_was_shown() -> None:
+    """A replica that missed an earlier purge is elected: 60 more records are there, and unread."""
+    live = TwoTopics(A, B)
+    live.parts[A] = FakePartition({1: 60, 2: 60, 3: 0})
+    live.parts[B] = FakePartition({1: 60, 2: 60, 3: 0})
+    live.commits_of = {"g": {A: 10}, "dead": {B: 10}}
+    plan = planned(live, "unread-by-group:g", "unread-by-group:dead")
+    live.elect(3)
+    found = looked(live, plan)
+    assert [found.refused[key].name for key in (A, B)] == ["unread-by-group"] * 2
+    assert "starts at 0 again, below the 60 of the plan" in found.refused[A].reason
+
+
+def test_a_waiver_ends_there_too() -> None:
+    live = TwoTopics(A, B)
+    for key in (A, B):
+        live.parts[key] = FakePartition({1: 60, 2: 60, 3: 0})
+    live.commits_of = {"dead": {A: 10, B: 65}}
+    plan = waiving(live, "dead")
+    live.elect(3)
+    found = looked(live, plan)
+    assert "more records would go than were accepted (waived dead)" in found.refused[A].reason
+    assert list(found.allowed) == [B], "it stands above what came back"
+
+
+def test_an_override_of_one_fact_lifts_no_other() -> None:
+    """That a group may subscribe by a pattern is not that it reads the topic by name."""
+    live = TwoTopics(A)
+    elsewhere = Group("g", "classic", "Stable", 1, subscribed=("elsewhere",))
+    live.others = (elsewhere,)
+    found = read_facts(live, ["a"], cluster_name="prod", remembered=(), now=NOW)
+    plan = build(
+        replace(found, new_topics=frozenset({"a"})), {A: ResolvedTarget(TARGET)},
+        target="offset:80",
+        overrides=[Override("no-committed-offset", "g", "it has no pattern", "ann", NOW)],
+        declarations=DECLARED, estimates={}, analysis_id=None, most_partitions=100,
+        created_by="ann", now=NOW, expires_after=timedelta(hours=1),
+    )  # fmt: skip
+    assert plan.partitions[0].lifted == (Lifted("no-committed-offset", "g", "newcomer"),)
+    kept = Plan.from_json_text(plan.to_json_text(), "plan.json")
+    assert kept == plan
+    assert list(looked(live, kept).allowed) == [A]
+
+    live.others = (replace(elsewhere, subscribed=("a", "elsewhere")),)
+    refused = looked(live, kept).refused[A]
+    assert refused.name == "no-committed-offset"
+    assert "The plan lifted another fact of it" in refused.reason
+    live.others = (Group("g", "classic", "Empty", 0),)
+    live.commits_of = {"g": {A: 1_000_000}}
+    assert looked(live, kept).refused[A].name == "no-committed-offset"
+
+
+def test_a_topic_without_an_id_is_never_sent() -> None:
+    """Nobody could tell it from one that is made anew under its name (brokers before 2.8)."""
+    live = TwoTopics(A)
+    live.nameless = True
+    plan = planned(live)
+    (guard,) = plan.partitions[0].guards
+    assert (guard.name, "tells the topic's id" in guard.reason) == ("target-unresolved", True)
+    forged = replace(plan, partitions=(replace(plan.partitions[0], guards=()),))
+    assert looked(live, forged).refused[A].name == "target-unresolved"
 
 
 def test_what_was_lifted_stands_in_the_plan_on_its_partition() -> None:
