@@ -39,6 +39,7 @@ from analytics.tables import Tables, stamped, write_all
 from analytics.trend_tables import microseconds
 from dashboard.curve_tables import to_table
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
+from dashboard.holes import holes, reasons
 from dashboard.pruning import prune_findings
 from dashboard.safety.arrow import column
 from dashboard.safety.standing import standing as stand
@@ -88,11 +89,11 @@ def analyze(
     """
     began = time.monotonic()
     snapshot = cluster.manifest("snapshots", snapshot_id or cluster.latest_snapshot())
-    findings, base, left_out = _computed(spark, cluster, snapshot, settings, full=full)
+    findings, base, left_out, missed = _computed(spark, cluster, snapshot, settings, full=full)
     writer = cluster.begin("findings", now())
     try:
         rows = write_all(writer, findings.items())
-        writer.commit(time.monotonic() - began, _details(snapshot, base, left_out))
+        writer.commit(time.monotonic() - began, _details(snapshot, base, missed))
     except BaseException:
         writer.abandon()
         raise
@@ -110,16 +111,20 @@ def _computed(
     settings: Settings,
     *,
     full: bool,
-) -> tuple[dict[str, pa.Table], Manifest | None, dict[str, StoreError]]:
-    """The findings, the analysis that they go on from, and what could not be read, by id."""
+) -> tuple[dict[str, pa.Table], Manifest | None, dict[str, StoreError], dict[str, str]]:
+    """The findings, the analysis that they go on from, what could not be read now, by id, and what
+    they do without: that, and what an earlier analysis could not read either.
+    """
     left_out: dict[str, StoreError] = {}
+    known = {} if full else _known_holes(cluster)
     while True:
         kept = earlier.Kept(cluster, left_out)
         newest = earlier.newest_base(kept, snapshot, _CARRIED)
         base = None if full else newest
         try:
-            found = compute(Tables(spark, kept), snapshot, settings, base, left_out)
-            return found, base, left_out
+            missed = known | _damaged(left_out)
+            found = compute(Tables(spark, kept), snapshot, settings, base, missed)
+            return found, base, left_out, missed
         except (StoreError, PySparkException, Py4JError, pa.ArrowException) as error:
             wrong = earlier.unreadable(kept, newest, snapshot, full=full)
             if snapshot.id in wrong:
@@ -127,6 +132,17 @@ def _computed(
             left_out.update(wrong)
             if not wrong:
                 raise _failed(snapshot, error) from error
+
+
+def _known_holes(cluster: ClusterStore) -> dict[str, str]:
+    with suppress(StoreError):  # an analysis that cannot be read is left out by itself
+        return holes(cluster)
+    return {}
+
+
+def _damaged(left_out: Mapping[str, StoreError]) -> dict[str, str]:
+    """What was pruned meanwhile is not kept any more, and nothing of it is missed."""
+    return {n: e.message for n, e in left_out.items() if e.code != "SNAPSHOT_NOT_FOUND"}
 
 
 def _failed(snapshot: Manifest, error: Exception) -> LowwaterError:
@@ -143,20 +159,25 @@ def compute(
     snapshot: Manifest,
     settings: Settings,
     base: Manifest | None,
-    left_out: Mapping[str, StoreError] | None = None,
+    left_out: Mapping[str, str] | None = None,
 ) -> dict[str, pa.Table]:
     """All findings tables of one snapshot, in memory. `base`: the analysis to go on from.
 
-    `left_out` are earlier snapshots and analyses that could not be read, for `quality`.
+    `left_out` are earlier snapshots and analyses that could not be read, and why: what they alone
+    knew of groups is missing.
     """
-    found = _findings(tables, snapshot, settings, base)
+    found = _findings(tables, snapshot, settings, base, reasons(left_out or {}))
     found["quality"] = quality.with_left_out(found["quality"], left_out or {})
     found["quality"] = quality.with_metrics(found["quality"], snapshot.details.get("metrics", ()))
     return {table: stamped(table, data, snapshot) for table, data in found.items()}
 
 
 def _findings(
-    tables: Tables, snapshot: Manifest, settings: Settings, base: Manifest | None
+    tables: Tables,
+    snapshot: Manifest,
+    settings: Settings,
+    base: Manifest | None,
+    unknown: Sequence[str],
 ) -> dict[str, pa.Table]:
     """The findings without their stamps. Spark folds and joins the long tables; what is small,
     and every text, is made from its results on the driver.
@@ -194,7 +215,7 @@ def _findings(
     known = reclaimable.described(found, named, read["reassignments"])
     alone = orphans.find(tables, snapshot, base, read, settings)
     errors = groups.offset_errors(cluster, snapshot, read, rows)
-    incomplete = list(snapshot.details.get("groups_incomplete", ()))
+    incomplete = [*snapshot.details.get("groups_incomplete", ()), *unknown]
     told_of = [
         reclaimable.reclaimable(
             known, target, sums, groups=standing, incomplete=incomplete, offset_errors=errors
@@ -277,12 +298,12 @@ def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> Non
 
 
 def _details(
-    snapshot: Manifest, base: Manifest | None, left_out: Mapping[str, StoreError]
+    snapshot: Manifest, base: Manifest | None, left_out: Mapping[str, str]
 ) -> dict[str, Any]:
     return {
         "snapshot_id": snapshot.id,
         "holds_from": base.id if base else None,
-        "left_out": {name: error.message for name, error in sorted(left_out.items())},
+        "left_out": dict(sorted(left_out.items())),
     }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.errors import LowwaterError
 from dashboard.tables import FINDING_TABLES
 
 _Row = dict[str, Any]
@@ -39,11 +38,11 @@ def quality(read: Mapping[str, pa.Table], incomplete: Sequence[str]) -> pa.Table
     return pa.Table.from_pylist(rows, schema=spec.schema).drop_columns(["snapshot_id", "taken_at"])
 
 
-def with_left_out(found: pa.Table, left_out: Mapping[str, LowwaterError]) -> pa.Table:
+def with_left_out(found: pa.Table, left_out: Mapping[str, str]) -> pa.Table:
     """`found`, and a row that names the earlier snapshots and analyses that were not readable."""
     if not left_out:
         return found
-    why = "; ".join(left_out[name].message for name in sorted(left_out))
+    why = "; ".join(left_out[name] for name in sorted(left_out))
     row = _row("history", None, 0, len(left_out), why)
     return pa.concat_tables([found, pa.Table.from_pylist([row], schema=found.schema)])
 

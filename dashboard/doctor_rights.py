@@ -12,8 +12,8 @@ from dashboard.model import GroupListing, LogDirsAnswer, TopicState
 from dashboard.rights import Feature, Right
 
 if TYPE_CHECKING:
-    from dashboard.cluster.authorized import Authorized
     from dashboard.cluster.configs import ConfigsAnswer
+    from dashboard.model import Authorized
 
 # Named to the brokers only to hear whether a right reaches names that nobody has yet.
 PROBE = "lowwater-doctor-asks-for-its-rights"

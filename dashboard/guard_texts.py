@@ -42,7 +42,7 @@ def _override(what: str, name: str, group: str = "") -> str:
 _TEXTS: dict[str, _Text] = {
     "groups-incomplete": _Text(
         "The list of consumer groups is incomplete ({why}), so a reader may be missing from it.",
-        "Not liftable: give the right or restore the broker that is named, then plan again.",
+        "Not liftable: give the right or restore what is named, then plan again.",
     ),
     "cluster-mismatch": _Text(
         "The plan is for cluster {planned}, but cluster {found} answered.",

@@ -6,11 +6,10 @@ never 0 or -1 (only Kafka's own watermark fields keep -1).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
-
-from dashboard.patterns import matching
 
 
 class TopicPartition(NamedTuple):
@@ -221,10 +220,6 @@ class Group:
         """Topics that members read, or ask to by name."""
         return frozenset(key.topic for key in self.assigned) | frozenset(self.subscribed)
 
-    def matches(self, topic: str) -> bool:
-        """Whether a member subscribes by a pattern that matches this topic's whole name."""
-        return bool(matching(self.patterns, (topic,)))
-
     @property
     def rebalancing(self) -> bool:
         """Whether members wait to be told what they read."""
@@ -328,3 +323,18 @@ class BatchSamples:
     partition: int
     batches: tuple[Batch, ...]
     error: str | None = None
+
+
+Operations = frozenset[str]
+
+
+class Authorized(NamedTuple):
+    """Operations, of those that Lowwater uses; None where the cluster does not tell.
+
+    `topics` and `groups` hold the names asked for: a topic that may not even be described has
+    none at all.
+    """
+
+    cluster: Operations | None
+    topics: Mapping[str, Operations | None]
+    groups: Mapping[str, Operations | None]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dashboard.errors import StoreError
+from dashboard.holes import holes
 from dashboard.snapshot_files import Kind, time_of
 from dashboard.snapshot_retention import analyses_to_keep, snapshots_to_keep
 from dashboard.snapshot_settings import SnapshotSettings
@@ -32,11 +33,13 @@ class Pruned:
 
 
 def prune_snapshots(cluster: ClusterStore, keep: SnapshotSettings, now: datetime) -> Pruned:
-    """Thin out snapshots as settings say; what only one of them saw of a group stays."""
+    """Thin out snapshots as settings say; what only one of them saw of a group stays, and one that
+    cannot be read: nobody knows what it saw.
+    """
 
     def chosen(ids: Sequence[str]) -> set[str]:
         kept = snapshots_to_keep(ids, now, keep)
-        return kept | only_witnesses(cluster, ids, kept)
+        return kept | only_witnesses(cluster, ids, kept) | _damaged(cluster)
 
     return prune(cluster, "snapshots", chosen, now)
 
@@ -45,11 +48,19 @@ def prune_findings(cluster: ClusterStore, keep: SnapshotSettings, now: datetime)
     """Thin out analyses as settings say; the one that LATEST names stays."""
 
     def chosen(ids: Sequence[str]) -> set[str]:
+        kept = analyses_to_keep(ids, now, keep) | _damaged(cluster)
         with suppress(StoreError):  # a damaged LATEST names none
-            return analyses_to_keep(ids, now, keep) | {str(cluster.latest("findings"))}
-        return analyses_to_keep(ids, now, keep)
+            return kept | {str(cluster.latest("findings"))}
+        return kept
 
     return prune(cluster, "findings", chosen, now)
+
+
+def _damaged(cluster: ClusterStore) -> set[str]:
+    """What an analysis had to do without: somebody has to say that nobody misses it."""
+    with suppress(StoreError):
+        return {*holes(cluster)}
+    return set()
 
 
 def prune(

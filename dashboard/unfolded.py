@@ -28,7 +28,7 @@ def only_witnesses(
     """Those of `ids` outside `keep` that saw a group's commit on a partition as the last ones.
 
     Only snapshots after the newest analysis' one are read; at most `most` are named, the newest.
-    One that cannot be read is no witness.
+    One that cannot be read may have seen any group.
     """
     known_to = folded_to(cluster)
     unfolded = [name for name in sorted(ids, reverse=True) if name > known_to]
@@ -37,7 +37,13 @@ def only_witnesses(
     newer: list[pa.Table] = []  # commits of the snapshots that stay, read as far as needed
     spared: set[str] = set()
     for name in (name for name in unfolded if name not in keep):
-        alone = _unseen(_commits(cluster, name), newer)
+        if len(spared) == most:
+            break
+        seen = _commits(cluster, name)
+        if seen is None:
+            spared.add(name)
+            continue
+        alone = _unseen(seen, newer)
         while alone is not None and ahead is not None and ahead > name:
             commits = _commits(cluster, ahead)
             ahead = next(stays, None)
@@ -45,8 +51,6 @@ def only_witnesses(
                 newer.append(commits)
                 alone = _unseen(alone, [commits])
         if alone is not None:
-            if len(spared) == most:
-                break
             spared.add(name)
             newer.append(alone)
     return spared

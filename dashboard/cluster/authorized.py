@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from dashboard.cluster.connection import Connection, chunks
 from dashboard.cluster.kafka_errors import error_name
@@ -17,6 +17,7 @@ from dashboard.cluster.messages import (
 )
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
+from dashboard.model import Authorized, Operations
 
 # Bits of Kafka's AclOperation, by the names that kafka-acls takes.
 _OPERATIONS = {3: "Read", 6: "Delete", 8: "Describe", 10: "DescribeConfigs"}
@@ -26,20 +27,6 @@ _TOLD_SINCE = 8  # Metadata
 _GROUPS_TOLD_SINCE, _ANY_GROUP_UNTIL = 3, 5  # DescribeGroups; v6 knows classic groups alone
 _MANY_KEYS_SINCE = 4  # FindCoordinator, KIP-699
 _GROUPS_PER_REQUEST = 200
-
-Operations = frozenset[str]
-
-
-class Authorized(NamedTuple):
-    """Operations, of those that Lowwater uses; None where the cluster does not tell.
-
-    `topics` and `groups` hold the names asked for: a topic that may not even be described has
-    none at all.
-    """
-
-    cluster: Operations | None
-    topics: Mapping[str, Operations | None]
-    groups: Mapping[str, Operations | None]
 
 
 def read_authorized(

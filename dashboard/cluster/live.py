@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from dashboard.cluster.authorized import Authorized, read_authorized
+from dashboard.cluster.authorized import read_authorized
 from dashboard.cluster.batches import read_batches
 from dashboard.cluster.commit_offsets import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
@@ -27,6 +27,7 @@ from dashboard.cluster.topics import (
     read_topics,
 )
 from dashboard.model import (
+    Authorized,
     BatchSamples,
     Broker,
     ConfigEntry,

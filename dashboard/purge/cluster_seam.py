@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from dashboard.cluster.authorized import Authorized
 from dashboard.model import (
+    Authorized,
     BatchSamples,
     ConfigEntry,
     DeleteRecordsResult,

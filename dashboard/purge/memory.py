@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.errors import StoreError
+from dashboard.holes import holes, newest_analysis, reasons
 from dashboard.model import TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts, RememberedOffset
@@ -38,7 +39,7 @@ def remembered(store: ClusterStore, topics: Iterable[str]) -> list[RememberedOff
 
 def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset]:
     found: dict[tuple[str, str, int], RememberedOffset] = {}
-    analysis = store.latest("findings")
+    analysis = newest_analysis(store)
     after = ""
     if analysis is not None:
         manifest = store.manifest("findings", analysis)
@@ -54,6 +55,11 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
             for row in _group_offsets(store, snapshot, wanted):
                 _keep(found, row)
     return [found[key] for key in sorted(found)]
+
+
+def with_holes(store: ClusterStore, facts: PlanFacts) -> PlanFacts:
+    """`facts`, whose list of groups lacks what only a damaged snapshot knew. Raises StoreError."""
+    return replace(facts, incomplete=(*facts.incomplete, *reasons(holes(store))))
 
 
 def estimates(

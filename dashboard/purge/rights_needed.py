@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dashboard import rights
-from dashboard.cluster.authorized import Authorized
 from dashboard.errors import LowwaterError
+from dashboard.model import Authorized
 
 
 class Tells(Protocol):

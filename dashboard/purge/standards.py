@@ -42,6 +42,7 @@ class Standards:
         facts = replace(facts, readings=self.readings)
         if self.store is None:
             return facts
+        facts = memory.with_holes(self.store, facts)
         return memory.with_new_topics(self.store, facts, now, self.pattern_refresh)
 
     def history(self, facts: PlanFacts) -> History:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from dashboard.cluster.authorized import Authorized
 from dashboard.model import (
+    Authorized,
     ConfigEntry,
     DeleteRecordsResult,
     EpochEnd,

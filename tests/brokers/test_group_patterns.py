@@ -16,6 +16,7 @@ from dashboard.collect import collect
 from dashboard.demo.clients import client
 from dashboard.demo.jars import KafkaJars
 from dashboard.model import Group
+from dashboard.patterns import matching
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import until
 
@@ -65,7 +66,7 @@ def test_a_pattern_shows_while_the_coordinator_has_not_resolved_it_for_a_new_top
         group = group_of(bench, prefix)
         assert (group.type, len(group.patterns)) == ("consumer", 1)
         assert new not in {key.topic for key in group.assigned}
-        assert group.matches(new) and not group.matches(f"x{new}")
+        assert matching(group.patterns, (new, f"x{new}")) == {new}
         with connect({"bootstrap.servers": bench.bootstrap}) as live:
             taken = collect(live, bench.store, now=utc_now, progress=print)
     (row,) = [
@@ -86,7 +87,7 @@ def test_the_coordinator_matches_whole_names(bench: Bench, kafka_jars: KafkaJars
         until(lambda: bool(group_of(bench, name).assigned), 60)
         group = group_of(bench, name)
         assert group.topics == {exact}
-        assert group.matches(exact) and not group.matches(longer)
+        assert matching(group.patterns, (exact, longer)) == {exact}
 
 
 def test_what_a_classic_member_subscribes_to_is_read_from_its_own_words(bench: Bench) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from dashboard.cluster.authorized import Authorized
 from dashboard.errors import ClusterError
 from dashboard.model import (
+    Authorized,
     BatchSamples,
     ConfigEntry,
     EpochEnd,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from dashboard.holes import holes
 from tests.spark import looks
 from tests.spark.conftest import START, Lab, Snapshot
 
@@ -49,6 +51,32 @@ def test_snapshots_cut_short_are_named_and_the_next_one_goes_on_without_them(lab
     looks.file(lab, oldest, "x").with_name("manifest.json").write_text("[]")
     lab.write(Snapshot().topic("t", groups={"g": 30}))
     assert lab.analyze().left_out == (), "what lies before the last analysis is not read again"
+
+
+def test_what_a_damaged_snapshot_alone_knew_is_missed_until_somebody_removes_it(lab: Lab) -> None:
+    """Group `brief` was seen in it alone: without it its records would be free."""
+    lab.write(Snapshot().topic("t", groups={"g": 10}))
+    lab.analyze()
+    bad = lab.write(Snapshot().topic("t", groups={"g": 20, "brief": 5}))
+    whole = looks.file(lab, bad, "group_offsets").read_bytes()
+    lab.write(Snapshot().topic("t", groups={"g": 30}))
+    looks.file(lab, bad, "group_offsets").write_bytes(whole[:-100])
+    for _ in range(2):  # the next analysis reads it no more, and knows no more
+        lab.analyze()
+        (guard,) = lab.targets()["t"]["guards"]
+        assert (guard["name"], bad in guard["reason"]) == ("groups-incomplete", True)
+        assert [*holes(lab.cluster)] == [bad]
+    looks.file(lab, bad, "group_offsets").write_bytes(whole)
+    lab.analyze(full=True)
+    assert holes(lab.cluster) == {}
+    assert looks.held(lab)[("t", "brief")] == 5
+    looks.file(lab, bad, "group_offsets").write_bytes(whole[:-100])
+    lab.analyze(full=True)
+    assert [*holes(lab.cluster)] == [bad]
+    shutil.rmtree(looks.file(lab, bad, "group_offsets").parent)
+    assert holes(lab.cluster) == {}
+    lab.analyze()
+    assert lab.targets()["t"]["guards"] == []
 
 
 def test_a_snapshot_with_other_rows_than_its_manifest_says_is_no_half_result(lab: Lab) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from dashboard import rights
-from dashboard.cluster.authorized import Authorized, Operations
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.doctor_rights import (
     PROBE,
@@ -18,7 +17,15 @@ from dashboard.doctor_rights import (
     rights_check,
     to_json,
 )
-from dashboard.model import Group, GroupListing, LogDirsAnswer, ReplicaSize, TopicState
+from dashboard.model import (
+    Authorized,
+    Group,
+    GroupListing,
+    LogDirsAnswer,
+    Operations,
+    ReplicaSize,
+    TopicState,
+)
 from dashboard.rights import Right
 
 _ALL: Operations = frozenset({"Describe", "DescribeConfigs", "Read", "Delete"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,10 +38,12 @@ def _snapshot(cluster: ClusterStore, *groups: str, offset: int = 5, **ago: float
     return writer.commit(1.0, {}).id
 
 
-def _analyzed(cluster: ClusterStore, snapshot_id: str) -> None:
+def _analyzed(
+    cluster: ClusterStore, snapshot_id: str, left_out: Mapping[str, str] | None = None
+) -> None:
     writer = cluster.begin("findings", NOW)
     writer.write("holds", FINDING_TABLES["holds"].schema.empty_table())
-    writer.commit(1.0, {"snapshot_id": snapshot_id})
+    writer.commit(1.0, {"snapshot_id": snapshot_id, "left_out": dict(left_out or {})})
     cluster.set_latest(writer.id)
 
 
@@ -84,17 +87,21 @@ def test_a_group_of_its_own_in_every_snapshot_keeps_a_bounded_number(cluster: Cl
     assert only_witnesses(cluster, [*ids, newest], {newest}, most=4) == set(ids[-4:])
 
 
-def test_a_damaged_snapshot_is_no_witness_and_does_not_stop_the_pruning(
+def test_a_damaged_snapshot_may_have_seen_any_group_and_does_not_stop_the_pruning(
     cluster: ClusterStore,
 ) -> None:
     gone = _snapshot(cluster, "a", minutes=200)
+    damaged = _snapshot(cluster, "a", minutes=190)
     hourly = _snapshot(cluster, "a", minutes=170)
-    _snapshot(cluster, minutes=1)
+    newest = _snapshot(cluster, minutes=1)
     folder = Path(cluster.path) / "snapshots"
-    (folder / hourly / "group_offsets.parquet").write_bytes(b"PAR1")
-    assert _pruned(cluster) == ()
-    (folder / gone / "group_offsets.parquet").write_bytes(b"PAR1")
+    (folder / damaged / "group_offsets.parquet").write_bytes(b"PAR1")
     assert _pruned(cluster) == (gone,)
+    _analyzed(cluster, newest, {damaged: "it is torn"})
+    assert _pruned(cluster) == (), "an analysis that had to do without it knows no more"
+    _analyzed(cluster, newest)
+    assert _pruned(cluster) == (damaged,)
+    assert cluster.ids("snapshots") == [hourly, newest]
 
 
 def test_an_analysis_that_cannot_be_read_has_folded_nothing(cluster: ClusterStore) -> None:

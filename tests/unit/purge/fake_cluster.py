@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from dashboard.cluster.authorized import Authorized
 from dashboard.errors import BrokerError
 from dashboard.model import (
+    Authorized,
     Batch,
     BatchSamples,
     ConfigEntry,

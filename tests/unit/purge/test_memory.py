@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -38,7 +39,11 @@ def snapshot(
 
 
 def analysis(
-    store: ClusterStore, snapshot_id: str, holds: dict[str, int], topic_id: str | None = None
+    store: ClusterStore,
+    snapshot_id: str,
+    holds: dict[str, int],
+    topic_id: str | None = None,
+    left_out: dict[str, str] | None = None,
 ) -> str:
     writer = store.begin("findings", NOW)
     rows = {
@@ -53,7 +58,7 @@ def analysis(
         "topic_id": [topic_id] * 4,
     }  # fmt: skip
     writer.write("curves", build(FINDING_TABLES["curves"], curve))
-    writer.commit(0.1, {"snapshot_id": snapshot_id})
+    writer.commit(0.1, {"snapshot_id": snapshot_id, "left_out": left_out or {}})
     store.set_latest(writer.id)
     return writer.id
 
@@ -229,3 +234,28 @@ def test_a_curve_of_a_topic_that_was_recreated_tells_nothing(tmp_path: Path) -> 
     assert memory.offsets_keeping(store, facts(), {KEY: 1}) == {}
     analysis(store, snapshot(store, {}, 1), {}, topic_id="id-1")
     assert KEY in memory.offsets_keeping(store, facts(), {KEY: 1})
+
+
+def test_what_a_damaged_snapshot_alone_knew_makes_the_list_of_groups_incomplete(
+    tmp_path: Path,
+) -> None:
+    store = ClusterStore(Store(str(tmp_path)), "c1")
+    damaged = snapshot(store, {"brief": 5}, 0)
+    newest = snapshot(store, {"g": 30}, 1)
+    analysis(store, newest, {"g": 30}, left_out={damaged: "it is torn", "gone": "it is torn too"})
+    (why,) = memory.with_holes(store, facts()).incomplete
+    assert why.startswith(f"{damaged} cannot be read")
+    assert "lowwater analyze --full" in why
+    shutil.rmtree(f"{store.path}/snapshots/{damaged}")
+    assert memory.with_holes(store, facts()).incomplete == ()
+
+
+def test_without_the_file_latest_the_newest_analysis_still_remembers(tmp_path: Path) -> None:
+    store = ClusterStore(Store(str(tmp_path)), "c1")
+    first = snapshot(store, {"gone": 5}, 0)
+    second = snapshot(store, {"g": 30}, 1)
+    analysis(store, second, {"gone": 5, "g": 30})
+    analysis(store, first, {"gone": 4})
+    (Path(store.path) / "findings" / "LATEST").unlink()
+    found = {kept.group_id: kept.committed_offset for kept in memory.remembered(store, [TOPIC])}
+    assert found == {"gone": 5, "g": 30}

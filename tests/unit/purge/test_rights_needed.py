@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli import plan_text
-from dashboard.cluster.authorized import Authorized
 from dashboard.errors import ClusterError
+from dashboard.model import Authorized
 from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
 from dashboard.purge.rights_needed import MissingRight, may_delete, missing
