@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from dashboard.model import Group
 from dashboard.patterns import matching
 
 TOPICS = ("Orders", "orders", "orders-eu", "xorders")
@@ -44,9 +43,3 @@ def test_a_pattern_that_backtracking_would_take_ages_for_is_matched_at_once() ->
     begun = time.monotonic()
     assert matching(["(.*a)*(.*a)*b"], ["a" * 249]) == frozenset()
     assert time.monotonic() - begun < 5
-
-
-def test_a_group_matches_what_any_of_its_members_patterns_does() -> None:
-    group = Group("g", "consumer", "Stable", 2, patterns=("^orders", "^orders-.*"))
-    assert [topic for topic in TOPICS if group.matches(topic)] == ["orders", "orders-eu"]
-    assert not Group("g", "consumer", "Stable", 2).matches("orders")
