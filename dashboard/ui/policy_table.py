@@ -152,7 +152,8 @@ def _used(view: PolicyView, use: Use) -> str:
         count = f"{formats.number(use.partitions)} of " + formats.plural(
             policy.most_partitions_per_hour, "partition"
         )
-    return f"{count} started, {size} predicted"
+    unknown = f", {formats.plural(use.unmeasured, 'partition')} not measured"
+    return f"{count} started, at most {size}{unknown * bool(use.unmeasured)}"
 
 
 def _errors(view: PolicyView) -> str:
