@@ -101,8 +101,8 @@ def definition_html(view: PolicyView) -> str:
     sha = view.policy.definition_sha256
     return (
         f'<div class="lw lw-card"><h2>What it does</h2><dl>{rows}</dl>'
-        f"<small>definition {markup.hover(sha[:12], sha)}, as the settings were read when this "
-        "dashboard started</small></div>"
+        f"<small>definition {markup.hover(sha[:12], sha)}, as the settings said at the last click "
+        "here</small></div>"
     )
 
 
