@@ -14,6 +14,9 @@ known bases that is exact. After the last known one segments are taken to be ful
 (LogSegment.shouldRoll). The interval allows for both: at most all that lies below the target, at
 least a full segment less.
 
+What was written past the last knot was not measured. A curve's likely bytes end there, as the least
+that a target behind it frees; the most goes on as steeply as the steepest interval of the curve.
+
 One reader serves findings, plans and the what-if, a whole cluster's replicas at a time.
 """
 
@@ -34,6 +37,7 @@ SKEW = 16
 DRIFT = 0.05  # of the bytes up to a segment's begin: its segments are not quite full
 DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
 UNKNOWN = np.iinfo(np.int64).max
+_MOST = 2.0**53  # bytes of a replica; more is no bound, and sums of it would wrap
 # From the surest to the last resort: what is put together from several is called by the latter.
 METHODS = ("segments", "history", "sampled", "proportional")
 SEGMENTS, HISTORY, SAMPLED, PROPORTIONAL = range(len(METHODS))
@@ -92,7 +96,8 @@ class Curves:
 
         What lies below `start` in its segment leaves with that. Whole segments below a start that
         moved since the curve was drawn have left before, as surely as they were known.
-        A target past the last knot frees what was measured there, never more.
+        A target past the last knot frees at least what was measured there; where `bounded` denies
+        it, the highs are no bounds.
         """
         found = self._read(target)
         moves = target > start
@@ -102,15 +107,26 @@ class Curves:
         def left(part: Ints, gone: Ints) -> Ints:
             return np.where(moves, np.maximum(part - np.where(later, gone, 0), 0), 0)
 
+        likely, once = left(found.likely, before.once), left(found.once, before.once)
+        fits = self._segment_and_gap(start, target)
         return Freed(
             low=left(found.low, before.once_high),
-            likely=left(found.likely, before.once),
-            high=left(found.high, before.once_low),
+            likely=likely,
+            high=np.maximum(np.minimum(left(found.high, before.once_low), fits), likely),
             once_low=left(found.once_low, before.once_high),
-            once=left(found.once, before.once),
-            once_high=left(found.once_high, before.once_low),
+            once=once,
+            once_high=np.maximum(np.minimum(left(found.once_high, before.once_low), fits), once),
             method=found.method,
         )
+
+    def bounded(self, target: Ints) -> Flags:
+        """Whether the most that lies below each target is known.
+
+        Not of one past the last knot of a curve without any interval that holds bytes: what was
+        written there since, nobody can tell.
+        """
+        past = target > self.offset[self.last]
+        return ~past | ((self._steepest > 0) & (self._past(target) < _MOST))
 
     def of(self, rows: Ints) -> Curves:
         """The curves of some replicas, by their numbers: the same knots, nothing is copied."""
@@ -123,6 +139,7 @@ class Curves:
         # Cached here, so that they are not made from the knots between the chosen replicas.
         found.__dict__["last"] = self.last[rows]
         found.__dict__["_base_before"] = self._base_before
+        found.__dict__["_steepest"] = self._steepest[rows]
         return found
 
     def keeping(self, size_bytes: Ints) -> Ints:
@@ -149,7 +166,23 @@ class Curves:
         low, likely, high = (
             self.below[left] + np.rint(gain * part).astype(np.int64) for part in (least, bent, most)
         )
-        return Freed(low, likely, high, *self._once(left, low, likely, high), self.method[right])
+        past = target > self.offset[self.last]
+        high = high + self._past(target).astype(np.int64)
+        once = self._once(left, low, likely, high, past=past)
+        return Freed(low, likely, high, *once, self.method[right])
+
+    def _past(self, target: Ints) -> Floats:
+        """The most that was written between the last knot and a target behind it; _MOST: more."""
+        offsets = np.maximum(target - self.offset[self.last], 0)
+        return np.asarray(np.minimum(np.ceil(self._steepest * offsets), _MOST))
+
+    def _segment_and_gap(self, start: Ints, target: Ints) -> Ints:
+        """The most that leaves where the log start lies past the curve already: what is left of
+        its segment, and what was written from there on. UNKNOWN where it does not.
+        """
+        past = start > self.offset[self.last]
+        gap = np.minimum(np.ceil(self._steepest * np.maximum(target - start, 0)), _MOST)
+        return np.where(past, self.segment_bytes + gap.astype(np.int64), UNKNOWN)
 
     def _bent(self, left: Ints, right: Ints, share: Floats) -> Floats:
         """The share of an interval's bytes below `share` of its offsets."""
@@ -177,7 +210,9 @@ class Curves:
             high = np.where(passed, high, np.maximum(middle - 1, low))
         return low
 
-    def _once(self, left: Ints, low: Ints, likely: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
+    def _once(
+        self, left: Ints, low: Ints, likely: Ints, high: Ints, *, past: Flags
+    ) -> tuple[Ints, Ints, Ints]:
         anchor = np.maximum(self._base_before[left], self.first)
         whole = np.where(anchor > self.first, self.below[anchor], 0)
         rest = self.below[self.last] - whole
@@ -192,8 +227,19 @@ class Curves:
         return (
             np.where(exact, whole, whole + at_least),
             np.where(exact, whole, whole + expected),
-            np.where(exact, whole, high),
+            np.where(exact & ~past, whole, high),  # segments may have rolled past the last knot
         )
+
+    @cached_property
+    def _steepest(self) -> Floats:
+        """Bytes per offset of each replica's steepest interval; 0: none holds any bytes."""
+        if not len(self.first):
+            return np.zeros(0)
+        offsets = np.diff(self.offset, append=self.offset[-1:])
+        gains = np.diff(self.below, append=self.below[-1:])
+        offsets[self.last] = 0  # no interval: the next knot is another replica's
+        slope = np.where(offsets > 0, gains / np.maximum(offsets, 1), 0.0)
+        return np.asarray(np.maximum.reduceat(np.maximum(slope, 0.0), self.first))
 
     @cached_property
     def _base_before(self) -> Ints:

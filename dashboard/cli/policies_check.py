@@ -126,7 +126,7 @@ def _policy(policy: dict[str, Any]) -> list[str]:
 def _application(each: dict[str, Any], nobody: str) -> list[str]:
     guarded = each["state"] == "refused" and each["blocked"]
     reason = "no partition is free of guards" if guarded else each["reason"]
-    size = f", {at_once(each['bytes_at_once'])}" if each["partitions"] else ""
+    size = f", {at_once(each)}" if each["partitions"] else ""
     lines = [f"  {each['application'] or nobody}: {each['state']}: {reason}{size}"]
     for blocked in each["blocked"]:
         place = f"{blocked['topic']}-{blocked['partition']}"

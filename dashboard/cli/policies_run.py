@@ -192,10 +192,14 @@ def _text(event: Mapping[str, Any]) -> str:
         return f"{at} {event['cluster']}: {who} {leader['pid']} on {leader['host']} leads"
     name = event["policy"] + (f"/{event['application']}" if event["application"] else "")
     run = f" (run {event['run_id']})" if event["run_id"] else ""
-    size = f", {at_once(event['bytes_at_once'])}" if event["run_id"] else ""
+    size = f", {at_once(event)}" if event["run_id"] else ""
     return f"{at} {name}: {event['state']}: {event['reason']}{size}{run}"
 
 
-def at_once(size_bytes: int | None) -> str:
-    """What a purge is predicted to free at once, over all replicas."""
-    return "bytes not measured" if size_bytes is None else f"{output.size(size_bytes)} at once"
+def at_once(outcome: Mapping[str, Any]) -> str:
+    """What a purge is predicted to free at once, over all replicas, and the most it may."""
+    likely, most = outcome["bytes_at_once"], outcome["bytes_at_once_high"]
+    if likely is None:
+        return "bytes not measured"
+    bound = "no bound known" if most is None else f"at most {output.size(most)}"
+    return f"{output.size(likely)} at once" + ("" if likely == most else f" ({bound})")

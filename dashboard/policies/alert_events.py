@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard.clock import CLOCKS_AGREE
 from dashboard.purge.alerts import reverted
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_alerts import Event
@@ -121,7 +122,9 @@ def _is_stalled(run: RunRow, row: PartitionRow, now: datetime) -> bool:
     if row.sent_at is None:
         return False
     if row.state == "unknown":
-        return now - row.sent_at > timedelta(milliseconds=run.options.timeout_ms)
+        # Sent in the future: the clock stepped back, and nobody knows for how long it is unknown.
+        age = now - row.sent_at
+        return age > timedelta(milliseconds=run.options.timeout_ms) or age < -CLOCKS_AGREE
     watched = run.watched_until is not None and run.watched_until <= now
     return watched and any(f.behind and f.seconds_to_go is None for f in row.followers)
 

@@ -10,6 +10,7 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.errors import SettingsError, StoreError
 from dashboard.policies import alert_events
+from dashboard.policies.findings import Newest, read, unusable
 from dashboard.policies.webhook import NotTold, post
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_alerts import AlertRow, Event
@@ -22,10 +23,9 @@ _FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(hours=1)
 _SENDING = timedelta(seconds=3 * TIMEOUT_SECONDS)
 # What flickers is one event: it is told again only when it was gone for so long.
 _QUIET = timedelta(hours=1)
-_STALE_AFTER = 3  # times `every`
 _IN_TEXT = 3
-
-_Findings = dict[str, list[dict[str, Any]]]
+# Told to whoever asked for something that findings tell; no name of its own in the settings.
+_UNUSABLE = "findings-unusable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Alerts:
     cluster_name: str
     send: Callable[[str, Mapping[str, Any], float], None] = post
     _analysis: str | None = None
-    _findings: _Findings = field(default_factory=dict)
+    _findings: Newest = field(default_factory=Newest)
 
     def look(self, now: datetime) -> list[Told]:
         """See what is new, and tell what is due; the messages tried. Raises JournalError.
@@ -64,15 +64,23 @@ class Alerts:
         if not alerts.on or (alerts.webhook is None and alerts.webhook_file is None):
             return []
         self._read()
-        ends = {k for k in alerts.on if k not in ("reverted", "new-stray")}
+        kinds = [*alerts.on, *([_UNUSABLE] if self._by_findings else [])]
+        ends = {k for k in kinds if k not in ("reverted", "new-stray")}
         if self._unusable(now):
             ends -= {k for k in alerts.on if k.startswith("disk-above:")}
         self.journal.see_alerts(
             self.cluster_id, self._found(now), ending=ends, quiet=_QUIET, now=now
         )
-        due = self.journal.claim_alerts(self.cluster_id, alerts.on, until=now + _SENDING, now=now)
-        kinds = sorted({row.event.kind for row in due}, key=alerts.on.index)
-        return [self._tell([r for r in due if r.event.kind == k], now) for k in kinds]
+        due = self.journal.claim_alerts(
+            self.cluster_id, kinds, until=now + _SENDING, longest=_LAST_RETRY, now=now
+        )
+        told = sorted({row.event.kind for row in due}, key=kinds.index)
+        return [self._tell([r for r in due if r.event.kind == k], now) for k in told]
+
+    @property
+    def _by_findings(self) -> bool:
+        """Whether anything is to be told that only findings tell."""
+        return any(k == "new-stray" or k.startswith("disk-above:") for k in self.settings.alerts.on)
 
     def _found(self, now: datetime) -> list[Event]:
         alerts, found = self.settings.alerts, list[Event]()
@@ -82,21 +90,29 @@ class Alerts:
             found += alert_events.stalled(self.journal, self.cluster_id, now)
         if "policy-refused" in alerts.on:
             found += alert_events.refused(self.journal, self.cluster_id)
-        if self._unusable(now):
-            return found
+        if why := self._unusable(now):
+            return found + self._silent(why)
         if "new-stray" in alerts.on:
-            found += alert_events.strays(self._findings["orphans"])
+            found += alert_events.strays(self._findings.rows("orphans"))
         for name in alerts.on:
             if name.startswith("disk-above:") and alerts.disk_above is not None:
-                disks = self._findings["disks"]
+                disks = self._findings.rows("disks")
                 found += alert_events.full_disks(disks, alerts.disk_above, name)
         return found
 
-    def _unusable(self, now: datetime) -> bool:
-        """Whether there are no findings, or none that still tell how the disks are."""
-        rows = self._findings.get("disks", [])
-        fresh = rows and now - rows[0]["taken_at"] <= _STALE_AFTER * self.settings.every
-        return not fresh
+    def _unusable(self, now: datetime) -> str:
+        """Why there are no findings, or none that tell how the disks are now; "": there are."""
+        rows = self._findings.rows("disks")
+        if not rows:
+            return "there are no findings yet"
+        return unusable(rows, self._findings.clock_ahead, now, self.settings.every)
+
+    def _silent(self, why: str) -> list[Event]:
+        """That nothing is told of disks and folders, where findings of them were ever made."""
+        if not self._by_findings or not self._findings.rows("disks"):
+            return []
+        text = f"full disks and new strays are not told: {why}"
+        return [Event(_UNUSABLE, "findings", text, {"reason": why})]
 
     def _read(self) -> None:
         """The findings of the newest analysis, each read once."""
@@ -104,13 +120,10 @@ class Alerts:
             store = ClusterStore(Store(self.settings.data), self.cluster_id)
             newest = store.latest("findings")
             if newest is not None and newest != self._analysis:
-                self._findings = {
-                    name: store.read("findings", newest, name).to_pylist()
-                    for name in ("orphans", "disks")
-                }
+                self._findings = read(store, newest, ("orphans", "disks"))
                 self._analysis = newest
         except StoreError:  # being pruned, or not there yet: the next look reads again
-            self._analysis, self._findings = None, {}
+            self._analysis, self._findings = None, Newest()
 
     def _tell(self, rows: Sequence[AlertRow], now: datetime) -> Told:
         events = [row.event for row in rows]

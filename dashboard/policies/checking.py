@@ -123,6 +123,5 @@ def _held_by(site: Site, policy: Policy, stands: str) -> str | None:
         return f"no window is open before {format_time(next_open(policy, now))}"
     if policy.trigger.kind == "always":
         return None
-    disks, growth = newest(site.store)
-    found = triggered(policy, disks, growth, now=now, every=site.settings.every)
+    found = triggered(policy, newest(site.store), now=now, every=site.settings.every)
     return None if found.now else f"not triggered: {found.reason}"

@@ -14,6 +14,7 @@ from dashboard.policy_settings import Policy
 from dashboard.purge.asked import Lift
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.drafts import PlanRequest, Read, read_live
+from dashboard.purge.estimates import most_freed
 from dashboard.purge.facts import config_values
 from dashboard.purge.journal_policies import Use
 from dashboard.purge.plan import Plan, PlannedPartition
@@ -186,7 +187,7 @@ def _planned(
 def _judged(
     policy: Policy, read: Read, wanted: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int | None], tuple[PlannedPartition, ...]]:
-    """Predicted bytes of the partitions that are free, in the order given; those with guards.
+    """The most bytes of the partitions that are free, in the order given; those with guards.
 
     As many at a time as a plan may hold, until that many are free: guarded ones, which stay the
     longest waiting, keep nobody's place.
@@ -197,8 +198,7 @@ def _judged(
     for at in range(0, len(wanted), most):
         some = wanted[at : at + most]
         plan = read.only(some).plan(_overrides(policy))
-        sizes = {p.key: p.estimate.bytes_at_once if p.estimate else None
-                 for p in plan.free_partitions}  # fmt: skip
+        sizes = {p.key: most_freed(p) for p in plan.free_partitions}
         free |= {key: sizes[key] for key in some if key in sizes}
         blocked += guarded(plan)
         if len(free) >= most:

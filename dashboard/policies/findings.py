@@ -1,18 +1,84 @@
-"""What triggers are judged by: disks and growth of the newest analysis."""
+"""What triggers and alerts are judged by: the newest analysis, and whether it tells of now."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard.clock import CLOCKS_AGREE, format_time
+from dashboard.errors import StoreError
 from dashboard.snapshots import ClusterStore
 
 Rows = list[dict[str, Any]]
+_STALE_AFTER = 3  # times `every`: two snapshots may be late
 
 
-def newest(store: ClusterStore) -> tuple[Rows, Rows]:
-    """The rows of `disks` and `growth`; none before any analysis. Raises StoreError."""
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Tables of the newest analysis; without any analysis all are empty.
+
+    `clock_ahead`: by how much the clock of the host that took the analysed snapshot was ahead of
+    the cluster's controller; None: the controller tells no time, or the snapshot is gone.
+    """
+
+    tables: Mapping[str, Rows] = field(default_factory=dict)
+    clock_ahead: timedelta | None = None
+
+    def rows(self, name: str) -> Rows:
+        """The rows of a table that was read."""
+        return self.tables.get(name, [])
+
+
+def newest(store: ClusterStore) -> Newest:
+    """Its `disks` and `growth`. Raises StoreError."""
     analysis = store.latest("findings")
-    if analysis is None:
-        return [], []
-    disks, growth = (store.read("findings", analysis, name) for name in ("disks", "growth"))
-    return disks.to_pylist(), growth.to_pylist()
+    return Newest() if analysis is None else read(store, analysis, ("disks", "growth"))
+
+
+def read(store: ClusterStore, analysis: str, names: Sequence[str]) -> Newest:
+    """These tables of an analysis. Raises StoreError."""
+    tables = {name: store.read("findings", analysis, name).to_pylist() for name in names}
+    return Newest(tables, _clock_ahead(store, analysis))
+
+
+def unusable(
+    rows: Sequence[Mapping[str, Any]],
+    clock_ahead: timedelta | None,
+    now: datetime,
+    every: timedelta,
+) -> str:
+    """Why rows of a findings table do not tell of now; "": they do. There must be one.
+
+    Snapshots are taken once in `every`. A moment that is still to come is no sign of freshness:
+    some clock was wrong, so that nobody knows how old they are.
+    """
+    taken_at: datetime = rows[0]["taken_at"]  # that of the analysed snapshot, in every row
+    named = f"the newest findings are of {format_time(taken_at)}"
+    age = now - taken_at
+    again = "set the clocks right, then collect and analyze again"
+    if age < -CLOCKS_AGREE:
+        return f"{named}, {_seconds(-age)} ahead of this host's clock: {again}"
+    if clock_ahead is not None and clock_ahead > CLOCKS_AGREE:
+        ahead = f"{_seconds(clock_ahead)} ahead of the cluster's controller"
+        return f"{named}, by a clock that was {ahead}: {again}"
+    if age > _STALE_AFTER * every:
+        return (
+            f"{named}, more than {_STALE_AFTER} x {every.total_seconds():g} s ago: see whether "
+            "`lowwater watch` runs"
+        )
+    return ""
+
+
+def _clock_ahead(store: ClusterStore, analysis: str) -> timedelta | None:
+    snapshot = store.manifest("findings", analysis).details.get("snapshot_id")
+    with suppress(StoreError):  # it was pruned: the analysis outlives it
+        ahead = store.manifest("snapshots", str(snapshot)).details.get("clock_ahead_seconds")
+        return None if ahead is None else timedelta(seconds=float(ahead))
+    return None
+
+
+def _seconds(span: timedelta) -> str:
+    return f"{span.total_seconds():.0f} s"

@@ -39,6 +39,7 @@ class Outcome:
     code: str | None = None
     partitions: int = 0  # in its run
     bytes_at_once: int | None = None  # predicted of them; None: not measured
+    bytes_at_once_high: int | None = None  # the most of them, as budgets count; None: no bound
     blocked: tuple[PlannedPartition, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -52,6 +53,7 @@ class Outcome:
             "code": self.code,
             "partitions": self.partitions,
             "bytes_at_once": self.bytes_at_once,
+            "bytes_at_once_high": self.bytes_at_once_high,
             "blocked": blocked_json(self.blocked),
         }
 

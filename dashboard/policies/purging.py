@@ -13,6 +13,7 @@ from dashboard.policies.outcome import Outcome
 from dashboard.policy_settings import Policy
 from dashboard.purge.carrying import carry_out, held
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.estimates import most_freed
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_policies import PolicyClaim
 from dashboard.purge.journal_rows import PartitionRow, RunRow
@@ -120,7 +121,11 @@ def _first_left(rows: Sequence[PartitionRow]) -> dict[str, str]:
 def of_plan(planned: Outcome, plan: Plan) -> Outcome:
     """The outcome with what the plan is about to purge."""
     free = plan.free_partitions
-    sizes = [p.estimate.bytes_at_once if p.estimate else None for p in free]
+    likely = _sum([p.estimate.bytes_at_once if p.estimate else None for p in free])
+    most = _sum([most_freed(p) for p in free])
+    return replace(planned, partitions=len(free), bytes_at_once=likely, bytes_at_once_high=most)
+
+
+def _sum(sizes: Sequence[int | None]) -> int | None:
     known = [size for size in sizes if size is not None]
-    whole = sum(known) if len(known) == len(free) else None
-    return replace(planned, partitions=len(free), bytes_at_once=whole)
+    return sum(known) if len(known) == len(sizes) else None

@@ -186,8 +186,7 @@ class Service:
         """Raises StoreError when the newest findings cannot be read."""
         if policy.trigger.kind == "always":
             return Triggered(True, "always")
-        disks, growth = newest(self.site.store)
-        return triggered(policy, disks, growth, now=now, every=self.site.settings.every)
+        return triggered(policy, newest(self.site.store), now=now, every=self.site.settings.every)
 
     def _back_off(self, error: LowwaterError, now: datetime) -> None:
         self.error = error

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from dashboard.clock import format_time
+from dashboard.policies.findings import Newest, unusable
 from dashboard.policy import Policy
 from dashboard.sizes import binary
-
-_STALE_AFTER = 3  # times `every`: two snapshots may be late
 
 
 class Triggered(NamedTuple):
@@ -20,42 +18,24 @@ class Triggered(NamedTuple):
     reason: str
 
 
-def triggered(
-    policy: Policy,
-    disks: Sequence[Mapping[str, Any]],
-    growth: Sequence[Mapping[str, Any]],
-    *,
-    now: datetime,
-    every: timedelta,
-) -> Triggered:
+def triggered(policy: Policy, found: Newest, *, now: datetime, every: timedelta) -> Triggered:
     """Judged by rows of the findings tables `disks` and `growth` of the newest analysis.
 
-    What is not known triggers nothing: no rows, rows older than 3 x `every` (how often snapshots
-    are taken), or a null in all of them.
+    What is not known triggers nothing: no rows, rows that are `unusable`, or a null in all of them.
     """
     trigger = policy.trigger
     if trigger.kind == "always":
         return Triggered(True, "always")
-    rows = disks if trigger.kind == "disk-above" else growth
-    stale = _unusable(rows, trigger.kind, now, every)
-    if stale:
-        return Triggered(False, stale)
+    table = "disks" if trigger.kind == "disk-above" else "growth"
+    rows = found.rows(table)
+    if not rows:
+        why = f"no findings about {table}: run `lowwater watch`, or collect and analyze"
+        return Triggered(False, why)
+    if why := unusable(rows, found.clock_ahead, now, every):
+        return Triggered(False, why)
     if trigger.share is not None:
         return _disk_above(rows, trigger.share, trigger.text)
     return _growth_above(policy, rows, trigger.bytes_per_hour or 0)
-
-
-def _unusable(rows: Sequence[Mapping[str, Any]], kind: str, now: datetime, every: timedelta) -> str:
-    if not rows:
-        what = "disks" if kind == "disk-above" else "growth"
-        return f"no findings about {what}: run `lowwater watch`, or collect and analyze"
-    taken_at = rows[0]["taken_at"]  # that of the analysed snapshot, in every row
-    if now - taken_at <= _STALE_AFTER * every:
-        return ""
-    return (
-        f"the newest findings are of {format_time(taken_at)}, more than {_STALE_AFTER} x "
-        f"{every.total_seconds():g} s ago: see whether `lowwater watch` runs"
-    )
 
 
 def _disk_above(rows: Sequence[Mapping[str, Any]], most: float, text: str) -> Triggered:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.model import TopicPartition
 from dashboard.purge.facts import PlanFacts
-from dashboard.purge.plan import Estimate
+from dashboard.purge.plan import Estimate, PlannedPartition
 from dashboard.purge.resolve import ResolvedTarget
 
 if TYPE_CHECKING:  # numpy is slow to import; a plan without an analysis needs none
@@ -22,7 +22,8 @@ def of_curves(
     """Estimates by the curves of a findings table, in segments as they are configured now.
 
     A topic that was recreated since has none. Where a replica has no curve, its broker was not
-    asked: what it frees is unknown, so there is no upper bound.
+    asked: what it frees is unknown, so there is no upper bound. Nor is there where `Curves.bounded`
+    denies it.
     """
     import numpy as np
 
@@ -92,7 +93,7 @@ def estimates(
     """One estimate per partition, summed over its replicas, from offsets for each of these.
 
     `row` is the partition of each replica; they count from 0. A sum has the name of the least
-    sure way that any of its replicas was measured.
+    sure way that any of its replicas was measured, and no upper bound where one of them has none.
     """
     import numpy as np
 
@@ -107,8 +108,14 @@ def estimates(
         found: list[int] = sums.tolist()
         return found
 
-    worst = np.zeros(count, dtype=np.int64)
+    worst, endless = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     np.maximum.at(worst, row, freed.method)
+    np.logical_or.at(endless, row, (target > start) & ~curves.bounded(target))
+
+    def most(values: Ints) -> list[int | None]:
+        sums = zip(summed(values), endless.tolist(), strict=True)
+        return [None if unknown else size for size, unknown in sums]
+
     split: list[dict[int, int]] = [{} for _ in range(count)]
     for at, broker, size in zip(row.tolist(), brokers, freed.once.tolist(), strict=True):
         split[at][broker] = split[at].get(broker, 0) + size
@@ -117,12 +124,20 @@ def estimates(
         (METHODS[method] for method in worst.tolist()),
         split,
         summed(freed.once_low),
-        summed(freed.once_high),
+        most(freed.once_high),
         summed(np.maximum(freed.low - freed.once_high, 0)),
         summed(freed.likely - freed.once),
-        summed(freed.high - freed.once_low),
+        most(freed.high - freed.once_low),
     )
     return [Estimate(*values) for values in zip(*columns, strict=True)]
+
+
+def most_freed(partition: PlannedPartition) -> int | None:
+    """The most that purging it may free at once, which is what budgets are charged with.
+
+    None: nobody knows, so that no budget of bytes may let it in.
+    """
+    return partition.estimate.bytes_at_once_high if partition.estimate else None
 
 
 def segment_bytes(facts: PlanFacts, topic: str) -> int:

@@ -218,6 +218,7 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
             receipt = {**receipt, "approved_by": approver}
         with self.file.write() as db:
             db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (pack(encode(receipt)), run_id))
+            gate.freed(db, run_id, receipt.get("freed_bytes"))
             if receipt.get("final"):
                 append(db, run_id, "receipt", {"receipt": receipt}, now)
 

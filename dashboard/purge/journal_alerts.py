@@ -51,14 +51,15 @@ class JournalAlerts(JournalReads):
     ) -> None:
         """Keep what is new. Kinds in `ending` are forgotten `quiet` after they were last seen.
 
-        What is forgotten is told again when it happens again. What was not told yet stays.
+        What is forgotten is told again when it happens again. What was not told yet stays. What was
+        last seen in the future, by a clock that has stepped back since, was last seen now.
         """
         at, before = format_time(now), format_time(now - quiet)
         events = list(found)
         known = {(r["event"], r["subject"]): r["last_seen_at"] for r in self._seen(cluster_id)}
         refresh = format_time(now - quiet / 4)
         if all(known.get((e.kind, e.subject), "") > refresh for e in events) and not any(
-            seen <= before for (kind, _), seen in known.items() if kind in ending
+            seen <= before or seen > at for (kind, _), seen in known.items() if kind in ending
         ):
             return  # asked every few seconds: most looks write nothing
         with self.file.write() as db:
@@ -70,6 +71,10 @@ class JournalAlerts(JournalReads):
                     for e in events
                 ],
             )
+            db.execute(
+                "UPDATE alerts_sent SET last_seen_at=? WHERE cluster_id=? AND last_seen_at>?",
+                (at, cluster_id, at),
+            )
             db.executemany(
                 "DELETE FROM alerts_sent WHERE cluster_id=? AND event=? AND last_seen_at<=? "
                 "AND told_at IS NOT NULL",
@@ -77,12 +82,26 @@ class JournalAlerts(JournalReads):
             )
 
     def claim_alerts(
-        self, cluster_id: str, kinds: Collection[str], *, until: datetime, now: datetime
+        self,
+        cluster_id: str,
+        kinds: Collection[str],
+        *,
+        until: datetime,
+        longest: timedelta,
+        now: datetime,
     ) -> list[AlertRow]:
-        """Those due to be told; until then they are nobody else's, should this process die."""
+        """Those due to be told; `until` then they are nobody else's, should this process die.
+
+        Nothing waits for more than `longest`: what is due later was put off by a clock that has
+        stepped back since.
+        """
         marks = ",".join("?" * len(kinds))
-        where = f"cluster_id=? AND told_at IS NULL AND retry_at<=? AND event IN ({marks})"
-        values = (cluster_id, format_time(now), *kinds)
+        where = (
+            "cluster_id=? AND told_at IS NULL AND NOT retry_at BETWEEN ? AND ? "
+            f"AND event IN ({marks})"
+        )
+        soonest = now + timedelta(milliseconds=1)  # times are kept to the millisecond
+        values = (cluster_id, format_time(soonest), format_time(now + longest), *kinds)
         if not self.file.rows(f"SELECT 1 FROM alerts_sent WHERE {where} LIMIT 1", *values):
             return []
         with self.file.write() as db:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import RefusedError
+from dashboard.purge.estimates import most_freed
 from dashboard.purge.journal_policies import PolicyClaim, PolicyState, lease_of, state_of
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Plan
@@ -21,6 +22,12 @@ INSERT INTO partition_starts VALUES (?,?,?,?,?)
 ON CONFLICT (cluster_id, topic, partition) DO UPDATE
   SET started_at = excluded.started_at, run_id = excluded.run_id
   WHERE excluded.started_at > partition_starts.started_at
+"""
+# Policies' runs that an earlier version queued have no row yet.
+_LATER_SENT = """
+INSERT INTO run_budgets SELECT run_id, 0, ?, NULL FROM run_policies WHERE run_id=?
+ON CONFLICT (run_id) DO UPDATE SET sent_at = excluded.sent_at
+  WHERE run_budgets.sent_at IS NULL OR excluded.sent_at > run_budgets.sent_at
 """
 
 
@@ -58,13 +65,16 @@ def keep(
     claim: PolicyClaim,
     now: datetime,
 ) -> None:
-    """Note which policy a run is of, and what it takes from the policy's budget."""
-    predicted = [row.predicted_bytes or 0 for row in rows]
+    """Note which policy a run is of, and what it takes from the policy's budget: the most."""
+    wanted = {row.key for row in rows}
+    sizes = [most_freed(p) for p in plan.partitions if p.key in wanted]
+    known = [size for size in sizes if size is not None]
     db.execute(
         "INSERT INTO run_policies VALUES (?,?,?,?,?,?,?)",
         (run_id, plan.cluster_id, claim.name, claim.definition_sha256, format_time(now),
-         len(predicted), sum(predicted)),
+         len(sizes), sum(known)),
     )  # fmt: skip
+    db.execute("INSERT INTO run_budgets VALUES (?,?,NULL,NULL)", (run_id, len(sizes) - len(known)))
 
 
 def started(
@@ -82,11 +92,22 @@ def started(
 
 
 def sent(db: sqlite3.Connection, run_id: str, rows: Iterable[PartitionRow], now: datetime) -> None:
-    """The same for those of a run's rows that say: a request is about to leave."""
+    """The same for those of a run's rows that say: a request is about to leave.
+
+    A policy's budget counts from here too: between queueing and sending may lie most of an hour.
+    """
     leaving = [row for row in rows if row.state == "sent"]
     if leaving:
         run = db.execute("SELECT cluster_id FROM runs WHERE run_id=?", (run_id,)).fetchone()
         started(db, run_id, run["cluster_id"], leaving, now)
+        last = format_time(max(row.sent_at or now for row in leaving))
+        db.execute(_LATER_SENT, (last, run_id))
+
+
+def freed(db: sqlite3.Connection, run_id: str, freed_bytes: int | None) -> None:
+    """What a receipt measured: where it is more than was predicted at most, the budget has it."""
+    if freed_bytes is not None:
+        db.execute("UPDATE run_budgets SET freed_bytes=? WHERE run_id=?", (freed_bytes, run_id))
 
 
 def _refuse_lost(db: sqlite3.Connection, plan: Plan, claim: PolicyClaim, now: datetime) -> None:

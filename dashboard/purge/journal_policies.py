@@ -19,6 +19,22 @@ from dashboard.purge.journal_file import append, encode
 from dashboard.purge.journal_pack import readable
 from dashboard.purge.journal_reads import JournalReads
 
+# Of all that a policy ever ran only the last hour's runs and the open ones are read.
+USE = """
+WITH counted AS (
+  SELECT run_id FROM run_policies WHERE cluster_id=? AND policy=? AND queued_at>=?
+  UNION SELECT run_id FROM run_budgets WHERE sent_at>=?
+  UNION SELECT run_id FROM runs WHERE closed_at IS NULL AND EXISTS (
+    SELECT 1 FROM run_partitions p WHERE p.run_id = runs.run_id AND p.state = 'pending'
+  )
+)
+SELECT coalesce(sum(p.partitions), 0) AS partitions,
+  coalesce(sum(max(p.bytes, coalesce(b.freed_bytes, 0))), 0) AS bytes,
+  coalesce(sum(b.unmeasured), 0) AS unmeasured
+FROM counted JOIN run_policies p USING (run_id) LEFT JOIN run_budgets b USING (run_id)
+WHERE p.cluster_id=? AND p.policy=?
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyClaim:
@@ -66,10 +82,15 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a policy has started since a moment: partitions, and bytes as predicted."""
+    """What a policy has started since a moment.
+
+    `bytes` is the most that its purges may free, or what they were measured to free where that is
+    more; the bytes of `unmeasured` partitions are not in it.
+    """
 
     partitions: int
     bytes: int
+    unmeasured: int = 0
 
 
 class JournalPolicies(JournalReads):
@@ -158,16 +179,14 @@ class JournalPolicies(JournalReads):
         }
 
     def policy_use(self, cluster_id: str, name: str, since: datetime) -> Use:
-        """What the policy's runs queued since then take from its budget.
+        """What the policy's runs since then take from its budget.
 
-        Partitions whose bytes were not predicted count with 0 bytes.
+        A run counts from when its last request left, one that sent nothing from when it was
+        queued. One that may still send what it has not sent yet counts, however old it is.
         """
-        row = self.file.rows(
-            "SELECT coalesce(sum(partitions), 0) AS partitions, coalesce(sum(bytes), 0) AS bytes "
-            "FROM run_policies WHERE cluster_id=? AND policy=? AND queued_at>=?",
-            cluster_id, name, format_time(since),
-        )[0]  # fmt: skip
-        return Use(row["partitions"], row["bytes"])
+        at = format_time(since)
+        row = self.file.rows(USE, cluster_id, name, at, at, cluster_id, name)[0]
+        return Use(row["partitions"], row["bytes"], row["unmeasured"])
 
     def policy_runs(self, cluster_id: str, since: datetime | None = None) -> dict[str, str]:
         """Run id -> name of the policy that queued it, newest first."""

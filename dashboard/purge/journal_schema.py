@@ -43,6 +43,10 @@ CREATE TABLE IF NOT EXISTS run_policies (
   bytes INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS runs_of_policy ON run_policies (cluster_id, policy, queued_at);
+CREATE TABLE IF NOT EXISTS run_budgets (
+  run_id TEXT PRIMARY KEY, unmeasured INTEGER NOT NULL, sent_at TEXT, freed_bytes INTEGER
+) STRICT;
+CREATE INDEX IF NOT EXISTS runs_by_sending ON run_budgets (sent_at);
 CREATE TABLE IF NOT EXISTS policy_switches (
   cluster_id TEXT NOT NULL, name TEXT NOT NULL, enabled INTEGER NOT NULL,
   definition_sha256 TEXT NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL, from_where TEXT NOT NULL,

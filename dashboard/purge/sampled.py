@@ -99,7 +99,7 @@ def estimate(
         bytes_at_once_low=low.bytes_at_once_low,
         bytes_at_once_high=high.bytes_at_once_high,
         bytes_later_low=low.bytes_later_low,
-        bytes_later_high=_all_high(high) - (low.bytes_at_once_low or 0),
+        bytes_later_high=_later_high(high, low),
     )
 
 
@@ -150,9 +150,12 @@ def _read_off(
     )[0]
 
 
-def _all_high(told: Estimate) -> int:
-    """The most that may leave in all: `bytes_later_high` counts from the least at once."""
-    return (told.bytes_later_high or 0) + (told.bytes_at_once_low or 0)
+def _later_high(high: Estimate, low: Estimate) -> int | None:
+    """The most that may leave in all, less the least at once; None: there is no bound."""
+    if high.bytes_later_high is None:
+        return None
+    most = high.bytes_later_high + (high.bytes_at_once_low or 0)  # it counts from its own least
+    return most - (low.bytes_at_once_low or 0)
 
 
 def rolled_bytes(batches: Sequence[Batch], segment_ms: int | None) -> int | None:

@@ -54,7 +54,7 @@ def to_json(answer: Triage) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _here(here: Here) -> dict[str, int]:
+def _here(here: Here) -> dict[str, int | None]:
     return {"bytes_low": here.low, "bytes_likely": here.likely, "bytes_high": here.high}
 
 

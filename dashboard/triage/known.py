@@ -87,8 +87,11 @@ class Known:
             np.array([row.get(name) or 0 for row in rows], dtype=np.int64)
             for name in ("log_start_offset", "target_offset")
         )
-        once = here.curves.freed(starts, targets).once_high.tolist() if rows else []
-        free = {p["topic"] for p, size in zip(places, once, strict=True) if size > 0}
+        curves = here.curves
+        some = (curves.freed(starts, targets).once_high > 0) | (
+            (targets > starts) & ~curves.bounded(targets)
+        )
+        free = {p["topic"] for p, frees in zip(places, some.tolist(), strict=True) if frees}
         there = {p["topic"] for p in places}
         held = {
             row["topic"] for row in self.blockers.to_pylist() if row["group_id"] in groups

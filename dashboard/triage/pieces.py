@@ -27,18 +27,30 @@ _OF_THE_WHOLE = "over-limit"
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Bytes on the disk in need that leave at once, in whole segments: low <= likely <= high."""
+    """Bytes on the disk in need that leave at once, in whole segments: low <= likely <= high.
+
+    `high` is None where nobody knows how much was written since the analysis.
+    """
 
     low: int
     likely: int
-    high: int
+    high: int | None
+
+    @property
+    def some(self) -> bool:
+        """Whether anything may leave."""
+        return self.high is None or self.high > 0
 
     def __add__(self, other: Here) -> Here:
-        return Here(self.low + other.low, self.likely + other.likely, self.high + other.high)
+        unknown = self.high is None or other.high is None
+        high = None if unknown else (self.high or 0) + (other.high or 0)
+        return Here(self.low + other.low, self.likely + other.likely, high)
 
     def __sub__(self, other: Here) -> Here:
         """What comes on top of `other`, so that the sum of both is this one again."""
-        return Here(self.low - other.low, self.likely - other.likely, self.high - other.high)
+        unknown = self.high is None or other.high is None
+        high = None if unknown else (self.high or 0) - (other.high or 0)
+        return Here(self.low - other.low, self.likely - other.likely, high)
 
 
 NONE = Here(0, 0, 0)
@@ -78,7 +90,7 @@ def pieces(read: Read, curves: ReplicaCurves) -> tuple[list[Piece], list[Blocked
     for partition in read.only(freed).plan(()).partitions:
         here = freed[partition.key]
         names = _names(partition)
-        if here.high <= 0:
+        if not here.some:
             continue
         if names <= {_READERS}:
             free.append(Piece(partition.key, UNDECLARED if names else DECLARED, here, bool(names)))
@@ -124,9 +136,14 @@ def measured(read: Read, curves: ReplicaCurves) -> dict[TopicPartition, Here]:
     sizes = {topic: segment_bytes(read.facts, topic) for topic in {key.topic for key in keys}}
     every = np.array([sizes.get(p["topic"], 1) for p in places], dtype=np.int64)
     chosen = curves.with_segment_bytes(every).curves.of(np.array(rows, dtype=np.int64))
-    freed = chosen.freed(np.array(starts, dtype=np.int64), np.array(targets, dtype=np.int64))
-    columns = (freed.once_low.tolist(), freed.once.tolist(), freed.once_high.tolist())
-    return {key: Here(*found) for key, *found in zip(keys, *columns, strict=True)}
+    start, target = (np.array(offsets, dtype=np.int64) for offsets in (starts, targets))
+    freed = chosen.freed(start, target)
+    bounded = (chosen.bounded(target) | (target <= start)).tolist()
+    columns = (freed.once_low.tolist(), freed.once.tolist(), freed.once_high.tolist(), bounded)
+    return {
+        key: Here(low, likely, high if known else None)
+        for key, low, likely, high, known in zip(keys, *columns, strict=True)
+    }
 
 
 def _bounds(read: Read, key: TopicPartition, topic_id: str | None) -> tuple[int, int] | None:

@@ -48,7 +48,7 @@ def choose(pieces: Iterable[Piece], need: int, most: int) -> tuple[Chosen, ...]:
 def sureness(here: Here, need: int) -> str:
     """How sure a sum reaches the need: by its low, its likely, its high estimate, or not at all."""
     for word, size in ((SURE, here.low), (LIKELY, here.likely), (POSSIBLE, here.high)):
-        if size >= need:
+        if size is None or size >= need:
             return word
     return SHORT
 

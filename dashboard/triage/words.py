@@ -125,7 +125,8 @@ def spread(here: Here) -> str:
     """`41.2 GiB`, or `at least 40.8 GiB, likely 41.2 GiB, at most 41.9 GiB`."""
     if here.low == here.high:
         return binary(here.likely)
-    return f"at least {binary(here.low)}, likely {binary(here.likely)}, at most {binary(here.high)}"
+    most = "with no bound known" if here.high is None else f"at most {binary(here.high)}"
+    return f"at least {binary(here.low)}, likely {binary(here.likely)}, {most}"
 
 
 def by_tier(answer: Triage) -> list[str]:

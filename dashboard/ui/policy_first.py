@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import streamlit as st
 
@@ -21,15 +22,24 @@ def show(screen: Screen) -> None:
     snapshot = screen.snapshot
     topics = snapshot.table("topics")["topic"].to_pylist()
     groups = snapshot.table("groups")["group_id"].to_pylist()
-    source = screen.settings.source
     states.show(
         "No policy is set up",
         "A policy purges the same topics again and again, within limits that you set: how often, "
         "how much, when, and by whose commits. It is off until somebody switches it on here.",
-        f"Copy the section below into {source or 'lowwater.toml'}, and start the dashboard again.",
+        next_step(screen.settings.source),
     )
     st.html(f'<div class="lw"><p>{why(topics, groups)}</p></div>')
     st.code(sample(screen.cluster.name, topics, groups), language="toml")
+
+
+def next_step(source: Path | None) -> str:
+    """Settings are read again at each click; a dashboard that has no file has none to read."""
+    if source is not None:
+        return f"Copy the section below into {source}: it counts from the next click here."
+    return (
+        "Copy the section below into lowwater.toml, in the folder where the dashboard is started, "
+        "and start it again: it was started without settings."
+    )
 
 
 def why(topics: Sequence[str], groups: Sequence[str]) -> str:

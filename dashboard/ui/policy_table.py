@@ -101,8 +101,8 @@ def definition_html(view: PolicyView) -> str:
     sha = view.policy.definition_sha256
     return (
         f'<div class="lw lw-card"><h2>What it does</h2><dl>{rows}</dl>'
-        f"<small>definition {markup.hover(sha[:12], sha)}, as the settings were read when this "
-        "dashboard started</small></div>"
+        f"<small>definition {markup.hover(sha[:12], sha)}, as the settings said at the last click "
+        "here</small></div>"
     )
 
 
@@ -152,7 +152,8 @@ def _used(view: PolicyView, use: Use) -> str:
         count = f"{formats.number(use.partitions)} of " + formats.plural(
             policy.most_partitions_per_hour, "partition"
         )
-    return f"{count} started, {size} predicted"
+    unknown = f", {formats.plural(use.unmeasured, 'partition')} not measured"
+    return f"{count} started, at most {size}{unknown * bool(use.unmeasured)}"
 
 
 def _errors(view: PolicyView) -> str:

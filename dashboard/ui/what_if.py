@@ -86,10 +86,14 @@ def freed(facts: pa.Table, curves: ReplicaCurves, chosen: Flags) -> Freed:
 def _drawn(
     curves: Curves, row: Ints, start: Ints, target: Ints, known: Flags
 ) -> dict[str, pa.Array]:
-    """Bytes of each partition up to its target, over its replicas; `row` says whose each is."""
+    """Bytes of each partition up to its target, over its replicas; `row` says whose each is.
+
+    Null where there is no curve; the most is where a curve tells nothing of what lies past it.
+    """
     freed = curves.freed(start[row], target[row])
-    covered = np.zeros(len(target), dtype=bool)
+    covered, endless = np.zeros(len(target), dtype=bool), np.zeros(len(target), dtype=bool)
     covered[row] = True
+    np.logical_or.at(endless, row, ~curves.bounded(target[row]))
     parts = {
         "bytes_low": freed.low,
         "bytes_likely": freed.likely,
@@ -102,7 +106,8 @@ def _drawn(
     for name, values in parts.items():
         sums = np.zeros(len(target), dtype=np.int64)
         np.add.at(sums, row, values)
-        found[name] = pa.array(sums, mask=~(covered & known))
+        unknown = endless if name.endswith("_high") else False
+        found[name] = pa.array(sums, mask=~(covered & known) | unknown)
     worst = np.zeros(len(target), dtype=np.int64)
     np.maximum.at(worst, row, freed.method)
     found["method"] = pa.array(METHODS).take(pa.array(worst, mask=~(covered & known)))

@@ -35,6 +35,7 @@ def a_plan(request: PlanRequest) -> Plan:
         TopicPartition(TOPIC, 1): ResolvedTarget(None),
     }
     now = utc_now()
+    size = 3 * 2**20
     method = "sampled" if request.sample else "proportional"
     waivers = [w.waiver(request.by, now, move=request.move_waived) for w in request.waive]
     return build(
@@ -43,7 +44,9 @@ def a_plan(request: PlanRequest) -> Plan:
         target=request.target.text,
         waivers=waivers,
         declarations={TOPIC: declared()},
-        estimates={TopicPartition(TOPIC, 0): Estimate(3 * 2**20, method, {1: 2**20})},
+        estimates={
+            TopicPartition(TOPIC, 0): Estimate(size, method, {1: 2**20}, size, size, 0, 0, 0)
+        },
         analysis_id="a",
         most_partitions=100,
         created_by=request.by,

@@ -206,7 +206,7 @@ def test_its_last_runs_and_the_hours_use_lead_to_the_runs(
     app = open_policies()
     text = said(app)
 
-    assert "1 partition started, <abbr" in text
+    assert "1 partition started, at most <abbr" in text
     assert "3.0 MiB</abbr> of <abbr" in text
     (link,) = [link for link in app.page_link if "○ queued" in link.label]
     assert "by policy orders" in link.label
@@ -234,7 +234,9 @@ def test_alerts_that_the_webhook_did_not_take_are_told(
     events = [Event("stalled", f"run {n}", f"run {n} <stalls>", {}) for n in (1, 2)]
     journal.see_alerts(cluster, events, ending=(), quiet=timedelta(hours=1), now=now)
     assert "not told" not in said(open_policies()), "nothing has failed yet"
-    journal.claim_alerts(cluster, ["stalled"], until=utc_now(), now=utc_now())
+    journal.claim_alerts(
+        cluster, ["stalled"], until=utc_now(), longest=timedelta(hours=1), now=utc_now()
+    )
     journal.alerts_failed(cluster, events, error="HTTP 502", retry_at=utc_now())
     text = said(open_policies())
     assert "2 alerts not told to the webhook: HTTP 502" in text

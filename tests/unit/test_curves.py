@@ -154,8 +154,76 @@ def test_bytes_are_ordered_bounded_and_never_fewer_for_a_later_target(
         assert (found.low <= found.likely).all() and (found.likely <= found.high).all()
         assert (found.once_low <= found.once).all() and (found.once <= found.once_high).all()
         assert (found.once <= found.likely).all() and (found.once_low <= found.low).all()
-        assert (found.once_high <= found.high).all() and (found.high <= size).all()
+        assert (found.once_high <= found.high).all() and (found.likely <= size).all()
         assert (found.once_low >= 0).all() and (found.low >= 0).all()
+    measured = begin + max(one, other) <= curve.offset[curve.last]
+    assert (high.high <= size)[measured].all() and curve.bounded(begin + one)[measured].all()
+
+
+GIB = 1 << 30
+
+
+def test_what_was_written_past_the_curve_is_unknown_never_nothing() -> None:
+    # A GiB in 1,000 offsets, then 50 GiB more that no analysis saw; segments of 50 MiB.
+    curve = curves_of([[(0, 0), (1000, GIB)]], [50 << 20], HISTORY)
+    behind = row(curve.freed(ints(1000), ints(51_000)))
+    assert behind["once"] < 100 << 20, "the point estimate is what was measured"
+    assert 50 * GIB <= behind["once_high"] <= 51 * GIB
+    across = row(curve.freed(ints(500), ints(51_000)))
+    assert across["once_high"] >= 50 * GIB > across["once"]
+    assert row(curve.freed(ints(0), ints(1000)))["high"] == GIB, "nothing is added below its end"
+
+
+def test_a_log_start_past_the_curve_leaves_one_segment_and_what_was_written_since() -> None:
+    # 10 bytes an offset; the purge before this one went to 5,000.
+    curve = curves_of([[(0, 0), (100, 1000)]], [300], HISTORY)
+    found = row(curve.freed(ints(5000), ints(5100)))
+    assert (found["low"], found["once_low"]) == (0, 0)
+    assert found["high"] == found["once_high"] == 300 + 100 * 10
+
+
+def test_the_steepest_interval_bounds_what_was_written_since() -> None:
+    curve = curves_of([[(0, 0), (100, 1000), (200, 51_000), (300, 52_000)]], [1000], HISTORY)
+    assert row(curve.freed(ints(0), ints(310)))["high"] == 52_000 + 10 * 500
+
+
+def test_an_inventory_is_exact_below_its_last_knot_alone() -> None:
+    curve = segments([0, 10, 30], [900, 800, 500], 100)
+    assert row(curve.freed(ints(0), ints(100)))["once_high"] == 1700
+    past = row(curve.freed(ints(0), ints(101)))
+    assert (past["once_low"], past["once"], past["once_high"]) == (1700, 1700, 2200 + 90)
+
+
+@pytest.mark.parametrize("knots", [[(7, 500)], [(7, 500), (7, 500)], [(0, 0), (7, 0)]])
+def test_without_bytes_per_offset_there_is_no_bound_past_the_curve(
+    knots: list[tuple[int, int]],
+) -> None:
+    curve = curves_of([knots, [(0, 0), (7, 70)]], [1000, 1000], HISTORY)
+    assert curve.bounded(ints(7, 7)).tolist() == [True, True]
+    assert curve.bounded(ints(8, 8)).tolist() == [False, True]
+    assert curve.bounded(ints(8, 2**62)).tolist() == [False, False], "nor one that far away"
+
+
+@given(curves(), st.integers(0, 500), st.integers(1, 300), st.integers(1, 300))
+def test_the_most_holds_of_a_log_that_went_on_as_its_curve_did(
+    curve: Curves, start: int, first: int, more: int
+) -> None:
+    """As many bytes per offset as its steepest interval: the next analysis' curve says so."""
+    end, size = curve.offset[curve.last], curve.below[curve.last]
+    for one in range(len(curve.first)):
+        alone = curve.of(ints(one))
+        offsets, below = (v[curve.first[one] : curve.last[one] + 1]
+                          for v in (curve.offset, curve.below))  # fmt: skip
+        steepest = (np.diff(below) / np.diff(offsets)).max()
+        here, target = ints(offsets[0] + start), ints(end[one] + first)
+        written = int((target - np.maximum(here, end[one]))[0] * steepest)
+        found = alone.freed(here, target)
+        if here < target:
+            assert found.high[0] >= written
+        if start == 0 and steepest > 0:
+            assert found.high[0] >= size[one] + written
+        further = alone.freed(here, target + more)
+        assert further.once_high[0] >= found.once_high[0]
 
 
 @given(curves(), st.integers(0, 500), st.integers(0, 500), st.data())
@@ -169,6 +237,8 @@ def test_some_replicas_are_read_as_among_all(
     some = curve.of(chosen).freed((begin + start)[chosen], (begin + target)[chosen])
     for name in (*FIELDS, "method"):
         assert (getattr(some, name) == getattr(whole, name)[chosen]).all()
+    bounded = curve.bounded(begin + target)[chosen]
+    assert (curve.of(chosen).bounded((begin + target)[chosen]) == bounded).all()
 
 
 @given(curves())

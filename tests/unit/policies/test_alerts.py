@@ -18,6 +18,8 @@ from dashboard.policies.alerts import Alerts, Told
 from dashboard.purge.journal import Journal, open_default
 from dashboard.purge.journal_rows import Follower
 from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import FINDING_TABLES, build
 from tests.support import sample_store
 from tests.unit.policies.hook import SECRET, Hook, hook
 from tests.unit.purge.facts_of import NOW
@@ -314,6 +316,23 @@ def test_a_follower_behind_in_an_open_run_is_no_stall_yet(alerts: Alerts, journa
     assert texts(alerts, NOW + 9 * HOUR) == []
 
 
+def test_what_was_sent_in_the_future_stalls_at_once(alerts: Alerts, journal: Journal) -> None:
+    sent_row(journal, state="unknown")
+    assert texts(alerts, NOW - 10 * SECOND) == []
+    assert [event for event, _ in texts(alerts, NOW - HOUR)] == ["stalled"]
+
+
+def test_after_a_clock_stepped_back_what_happens_again_is_told_again(
+    alerts: Alerts, journal: Journal
+) -> None:
+    refuse(journal)
+    assert len(alerts.look(NOW + 24 * HOUR)) == 1
+    refuse(journal, "ran")
+    assert alerts.look(NOW) == alerts.look(NOW + 2 * HOUR) == []
+    refuse(journal)
+    assert len(alerts.look(NOW + 3 * HOUR)) == 1
+
+
 @pytest.fixture
 def found(settings: Settings, journal: Journal) -> Alerts:
     sample_store.write(settings.data, "rich", now=NOW)
@@ -342,5 +361,52 @@ def test_disks_above_the_share_are_told_by_name_and_share(
     assert calm.look(NOW) == []
 
 
-def test_findings_that_are_old_tell_nothing(found: Alerts) -> None:
-    assert found.look(NOW + HOUR) == []
+def test_findings_that_are_old_tell_nothing_but_that(found: Alerts, hooked: Hook) -> None:
+    (told,) = found.look(NOW + HOUR)
+    assert told.event == "findings-unusable"
+    assert told.text.startswith("full disks and new strays are not told: ")
+    assert "lowwater watch" in told.text
+    assert found.look(NOW + 2 * HOUR) == []
+    assert [body["event"] for body in hooked.got] == ["findings-unusable"]
+
+
+def test_findings_of_a_moment_still_to_come_are_said_to_be_so(found: Alerts) -> None:
+    (told,) = found.look(NOW - HOUR)
+    assert told.event == "findings-unusable"
+    assert "ahead of this host's clock" in told.text
+
+
+def test_findings_by_a_clock_that_was_ahead_are_said_to_be_so(
+    alerts: Alerts, settings: Settings
+) -> None:
+    store = ClusterStore(Store(settings.data), CLUSTER)
+    taken = store.begin("snapshots", NOW)
+    taken.commit(0.1, {"clock_ahead_seconds": 3600.0})
+    analysis = store.begin("findings", NOW)
+    disk = {"taken_at": [NOW], "broker_id": [1], "log_dir": ["/d"], "total_bytes": [100],
+            "usable_bytes": [1], "snapshot_id": [taken.id]}  # fmt: skip
+    analysis.write("disks", build(FINDING_TABLES["disks"], disk))
+    analysis.write("orphans", FINDING_TABLES["orphans"].schema.empty_table())
+    analysis.commit(0.1, {"snapshot_id": taken.id})
+    store.set_latest(analysis.id)
+    (told,) = alerts.look(NOW)
+    assert told.event == "findings-unusable"
+    assert "3600 s ahead of the cluster's controller" in told.text
+
+
+def test_who_asked_for_nothing_that_findings_tell_hears_nothing_of_them(
+    found: Alerts, settings: Settings, journal: Journal, hooked: Hook
+) -> None:
+    others = replace(settings, alerts=AlertSettings(hooked.address, on=("reverted",)))
+    assert Alerts(others, journal, sample_store.CLUSTER_ID, "prod-eu").look(NOW + HOUR) == []
+
+
+def test_a_clock_that_steps_back_delays_no_alert_for_longer_than_a_retry(
+    alerts: Alerts, journal: Journal, hooked: Hook
+) -> None:
+    hooked.answers = [500]
+    refuse(journal)
+    (failed,) = alerts.look(NOW + 24 * HOUR)
+    assert failed.error is not None
+    (told,) = alerts.look(NOW)
+    assert told.error is None

@@ -37,6 +37,15 @@ def test_bytes_that_are_not_measured_do_not_fit_into_a_budget_of_bytes() -> None
     assert found.left_out[t(0)].startswith("not measured")
 
 
+def test_bytes_of_the_hour_that_were_not_measured_leave_nothing_that_is_known() -> None:
+    limited = policy(f"{KIB}\nmost_partitions_per_hour = 5")
+    found = within(limited, [(t(0), 1)], Use(3, 0, 2))
+    assert found.kept == ()
+    assert found.reason.startswith("bytes of 2 of the partitions that it purged in the last hour")
+    only_partitions = policy("most_partitions_per_hour = 5")
+    assert within(only_partitions, [(t(0), None)], Use(3, 0, 2)).kept == (t(0),)
+
+
 def test_a_smaller_one_does_not_take_the_place_of_the_one_that_waits_longest() -> None:
     found = within(policy(KIB), [(t(0), 600), (t(1), 1)], Use(1, 600))
     assert found.kept == ()

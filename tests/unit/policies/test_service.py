@@ -19,6 +19,7 @@ from dashboard.purge.queue import enqueue
 from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
 from dashboard.settings import PurgeSettings
+from dashboard.tables import FINDING_TABLES, build
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 
@@ -231,6 +232,24 @@ def test_a_trigger_that_no_finding_supports_purges_nothing(tmp_path: Path) -> No
     consumed(room)
     room.pass_time(room.service(), 10)
     assert (room.runs(), room.status()["state"]) == ([], "not-triggered")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "purges"), [(-60, 1), (10, 1), (11, 0), (2 * 3600, 0), (-181, 0)]
+)
+def test_a_trigger_goes_by_findings_of_now_alone(tmp_path: Path, ahead: int, purges: int) -> None:
+    room = ServiceRoom(tmp_path, policy(REPARTITION + '\ntrigger = "disk-above:80%"', "streams"))
+    consumed(room)
+    taken_at = room.clock() + timedelta(seconds=ahead)
+    writer = room.store.begin("findings", taken_at)
+    disk = {"snapshot_id": ["s"], "taken_at": [taken_at], "broker_id": [1], "log_dir": ["/d"],
+            "total_bytes": [100], "usable_bytes": [5]}  # fmt: skip
+    writer.write("disks", build(FINDING_TABLES["disks"], disk))
+    writer.write("growth", FINDING_TABLES["growth"].schema.empty_table())
+    writer.commit(0.1, {"snapshot_id": "s"})
+    room.store.set_latest(writer.id)
+    room.service().turn()
+    assert len(room.runs()) == purges
 
 
 def test_a_budget_of_partitions_gives_turns_to_all(tmp_path: Path) -> None:

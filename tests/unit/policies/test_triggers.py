@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.policies.findings import Newest
 from dashboard.policies.triggers import Triggered, triggered
 from dashboard.policy import Policy
 from tests.unit.policies.examples import NOON, policy
@@ -26,10 +27,16 @@ def _growth(topic: str | None, growth: int | None, **more: Any) -> dict[str, Any
     return {**row, "growth_per_hour": growth, **more}
 
 
-def _asked(policy: Policy, *rows: dict[str, Any], after: timedelta = MINUTE) -> Triggered:
+def _asked(
+    policy: Policy,
+    *rows: dict[str, Any],
+    after: timedelta = MINUTE,
+    clock_ahead: timedelta | None = None,
+) -> Triggered:
     """With the rows in the table that the trigger is about, and none in the other."""
-    disks, growth = (rows, ()) if policy.trigger.kind == "disk-above" else ((), rows)
-    return triggered(policy, disks, growth, now=NOON + after, every=MINUTE)
+    table = "disks" if policy.trigger.kind == "disk-above" else "growth"
+    found = Newest({table: list(rows)}, clock_ahead)
+    return triggered(policy, found, now=NOON + after, every=MINUTE)
 
 
 def test_always_needs_no_findings() -> None:
@@ -65,6 +72,23 @@ def test_findings_older_than_three_rounds_trigger_nothing(found: Policy) -> None
     assert _asked(found, row, after=3 * MINUTE).now
     late = _asked(found, row, after=3 * MINUTE + timedelta(milliseconds=1))
     assert not late.now and "2026-03-04T12:00:00.000Z" in late.reason
+
+
+@pytest.mark.parametrize("found", [DISK, GROWTH])
+def test_findings_of_a_moment_still_to_come_trigger_nothing(found: Policy) -> None:
+    row = _growth("a", 5000) | _disk(10, 1, broker_id=None)
+    assert _asked(found, row, after=-timedelta(seconds=10)).now, "clocks agree to that much"
+    early = _asked(found, row, after=-timedelta(seconds=11))
+    assert not early.now and "11 s ahead of this host's clock" in early.reason
+
+
+@pytest.mark.parametrize("found", [DISK, GROWTH])
+def test_findings_by_a_clock_that_was_ahead_trigger_nothing(found: Policy) -> None:
+    row = _growth("a", 5000) | _disk(10, 1, broker_id=None)
+    for seconds in (-3600, 0, 10):  # one behind makes them look older than they are
+        assert _asked(found, row, clock_ahead=timedelta(seconds=seconds)).now
+    wrong = _asked(found, row, clock_ahead=timedelta(seconds=10.5))
+    assert not wrong.now and "ahead of the cluster's controller" in wrong.reason
 
 
 def test_growth_is_that_of_the_policys_topics_together() -> None:

@@ -17,12 +17,12 @@ from dashboard.clock import format_time
 from dashboard.errors import RefusedError
 from dashboard.model import TopicPartition
 from dashboard.policy_settings import Policy
-from dashboard.purge import queue
+from dashboard.purge import journal_policies, queue
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_policies import PolicyClaim, Use
 from dashboard.purge.journal_rows import Options
 from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Plan
+from dashboard.purge.plan import Estimate, Plan
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import Settings
 from tests.unit.purge import policy_racer
@@ -242,16 +242,76 @@ def test_last_starts_are_found_by_key_however_many_there_are(journal: Journal) -
         assert plan["detail"].startswith("SEARCH")
 
 
-def test_a_policys_use_adds_up_what_its_runs_started(journal: Journal) -> None:
-    first = insert(ready(journal), free_plan())
+def measured(most: int | None = 900, **change: Any) -> Plan:
+    """A plan that frees 500 bytes, by an estimate that knows at most so many."""
+    estimate = Estimate(500, "history", {1: 500}, 100, most, 0, 0, 0)
+    return free_plan(estimates={KEY: estimate}, **change)
+
+
+def after(minutes: int) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def test_a_policys_use_adds_up_the_most_that_its_runs_may_free(journal: Journal) -> None:
+    first = insert(ready(journal), measured())
     journal.set_run(first, "done", NOW)
-    later = NOW + timedelta(minutes=1)
-    take(journal, now=later)
-    insert(journal, free_plan(created_by="again"), now=later)
-    bytes_of = sum(r.predicted_bytes or 0 for r in journal.partitions(first))
-    assert journal.policy_use(CLUSTER, "tidy", NOW) == Use(2, 2 * bytes_of)
-    assert journal.policy_use(CLUSTER, "tidy", later) == Use(1, bytes_of)
+    take(journal, now=after(1))
+    second = insert(journal, measured(created_by="again"), now=after(1))
+    journal.set_run(second, "done", after(1))
+    assert journal.policy_use(CLUSTER, "tidy", NOW) == Use(2, 1800)
+    assert journal.policy_use(CLUSTER, "tidy", after(1)) == Use(1, 900)
+    assert journal.policy_use(CLUSTER, "tidy", after(2)) == Use(0, 0)
     assert journal.policy_use(CLUSTER, "other", NOW) == Use(0, 0)
+    assert journal.policy_use("another", "tidy", NOW) == Use(0, 0)
+
+
+def test_bytes_that_nobody_can_bound_are_told_apart_from_none(journal: Journal) -> None:
+    insert(ready(journal), measured(None))
+    assert journal.policy_use(CLUSTER, "tidy", NOW) == Use(1, 0, 1)
+
+
+def test_what_a_receipt_measured_counts_where_it_is_more(journal: Journal) -> None:
+    run_id = insert(ready(journal), measured())
+    for freed, counted in ((700, 900), (1500, 1500), (None, 1500)):
+        journal.write_receipt(run_id, {"freed_bytes": freed}, NOW)
+        assert journal.policy_use(CLUSTER, "tidy", NOW) == Use(1, counted)
+
+
+def test_a_run_counts_from_when_its_last_request_left(journal: Journal) -> None:
+    run_id = insert(ready(journal), measured())
+    row = journal.partitions(run_id)[0]
+    for minutes in (59, 70, 65):  # a request that is sent again; a clock that steps back
+        journal.record(run_id, "intent", [replace(row, state="sent", sent_at=after(minutes))], NOW)
+    journal.set_run(run_id, "done", after(71))
+    assert journal.policy_use(CLUSTER, "tidy", after(70)) == Use(1, 900)
+    assert journal.policy_use(CLUSTER, "tidy", after(71)) == Use(0, 0)
+
+
+def test_a_run_that_may_still_be_sent_counts_however_old_it_is(journal: Journal) -> None:
+    run_id = insert(ready(journal), measured())
+    assert journal.policy_use(CLUSTER, "tidy", after(600)) == Use(1, 900)
+    journal.set_run(run_id, "refused", after(601))
+    assert journal.policy_use(CLUSTER, "tidy", after(600)) == Use(0, 0)
+
+
+def test_runs_of_an_earlier_version_count_as_they_did_until_they_are_sent(
+    journal: Journal,
+) -> None:
+    run_id = insert(ready(journal), measured())
+    with journal.file.write() as db:
+        db.execute("DELETE FROM run_budgets")
+    assert journal.policy_use(CLUSTER, "tidy", NOW) == Use(1, 900)
+    row = replace(journal.partitions(run_id)[0], state="sent", sent_at=after(59))
+    journal.record(run_id, "intent", [row], after(59))
+    journal.set_run(run_id, "done", after(60))
+    assert journal.policy_use(CLUSTER, "tidy", after(59)) == Use(1, 900)
+
+
+def test_the_hours_use_is_found_by_index_however_many_runs_there_were(journal: Journal) -> None:
+    plan = f"EXPLAIN QUERY PLAN {journal_policies.USE}"
+    steps = [row["detail"] for row in journal.file.rows(plan, *"123456")]
+    scans = [s for s in steps if s.startswith("SCAN") and "counted" not in s]
+    assert scans == ["SCAN runs USING INDEX open_runs"], steps
 
 
 def test_a_status_is_replaced_and_no_link_of_the_chain(journal: Journal) -> None:

@@ -155,7 +155,37 @@ def test_a_replica_that_was_not_measured_leaves_no_upper_bound(tmp_path: Path) -
     assert estimate.bytes_at_once_low is not None
     assert (estimate.bytes_at_once_high, estimate.bytes_later_high) == (None, None)
     told = words.freed(asdict(estimate))
-    assert told.endswith("(at least 0 B: not every replica was measured), 300 B later"), told
+    assert told.endswith("(at least 0 B: not all of it was measured), 300 B later"), told
+
+
+def test_what_was_written_since_the_analysis_raises_the_upper_bound_alone(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {}, 0), {})  # 1,000 and 2,000 bytes of 100 offsets
+    found = facts(partition(replicas=(1, 2)), configs={"segment.bytes": "300"})
+    at_end, past = (
+        memory.estimates(store, found, {KEY: ResolvedTarget(target)})[1][KEY]
+        for target in (100, 1100)
+    )
+    assert past.bytes_at_once == at_end.bytes_at_once
+    assert past.bytes_at_once_high == 3000 + 1000 * 30
+    assert past.bytes_later_high == 3000 + 1000 * 30 - (past.bytes_at_once_low or 0)
+
+
+def test_where_nothing_was_measured_per_offset_there_is_no_upper_bound(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    writer = store.begin("findings", NOW)
+    curve = {
+        "topic": [TOPIC] * 2, "partition": [0] * 2, "broker_id": [1] * 2, "log_dir": ["/d"] * 2,
+        "offset": [0, 0], "bytes_below": [0, 0],
+    }  # fmt: skip
+    writer.write("curves", build(FINDING_TABLES["curves"], curve))
+    writer.commit(0.1, {"snapshot_id": "s"})
+    store.set_latest(writer.id)
+    estimate = memory.estimates(store, facts(partition(replicas=(1,))), {KEY: ResolvedTarget(80)})[
+        1
+    ][KEY]
+    assert (estimate.bytes_at_once, estimate.bytes_at_once_low) == (0, 0)
+    assert (estimate.bytes_at_once_high, estimate.bytes_later_high) == (None, None)
 
 
 def test_an_inventory_makes_the_estimate_exact(tmp_path: Path) -> None:

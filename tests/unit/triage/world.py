@@ -169,12 +169,13 @@ def findings(folder: Path, world: World, **tables: list[dict[str, Any]]) -> Clus
     rows: dict[str, list[dict[str, Any]]] = {
         "curves": [
             {"topic": key.topic, "partition": key.partition, "broker_id": b,
-             "log_dir": part.log_dir, "offset": n * PER_SEGMENT, "bytes_below": n * SEGMENT,
-             "topic_id": f"id-{key.topic}", "is_base": True, "method": "segments",
+             "log_dir": part.log_dir, "offset": n * PER_SEGMENT,
+             "bytes_below": min(n, part.segments) * SEGMENT,
+             "topic_id": f"id-{key.topic}", "is_base": n <= part.segments, "method": "segments",
              "segment_bytes": SEGMENT}
             for key, part in world.parts_of.items()
             for b in part.replicas
-            for n in range(part.segments + 1)
+            for n in range(part.segments + 2)
         ],
         "reclaimable": [
             {"topic": key.topic, "partition": key.partition, "target": "committed",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from dashboard.policy_settings import policy_settings
-from dashboard.purge.journal_policies import Lease
+from dashboard.purge.journal_policies import Lease, Use
 from dashboard.purge_settings import LIFTABLE_GUARDS
-from dashboard.ui import policy_first, policy_past
+from dashboard.ui import policy_first, policy_past, policy_table
 from dashboard.ui.policy_texts import definition, next_run, service
+from dashboard.ui.policy_views import PolicyView
 from tests.unit.policies.examples import NOON, policy
 
 
@@ -106,3 +108,17 @@ def test_both_backlogs_are_lines_that_differ_in_more_than_colour(dark: bool) -> 
     assert [point["value"][1] for point in own["data"]] == [1.0, 0.0]
     assert made["yAxis"]["name"] == "backlog, GiB"
     assert "2.0 GiB below the target as it was" in without["data"][0]["tooltip"]["formatter"]
+
+
+def test_the_page_says_whose_moment_its_settings_are() -> None:
+    view = PolicyView(policy(), "on", None, None, {}, ())
+    assert "as the settings said at the last click here" in policy_table.definition_html(view)
+    assert "from the next click" in policy_first.next_step(Path("/etc/lowwater.toml"))
+    assert "start it again" in policy_first.next_step(None)
+
+
+def test_what_the_hour_used_is_told_as_the_most_and_what_is_unknown() -> None:
+    view = PolicyView(policy('most_bytes_per_hour = "1KiB"'), "on", None, None, {}, ())
+    said = policy_table.now_html(view, True, Use(3, 512, 1), NOON)
+    assert "3 partitions started, at most " in said and "1 partition not measured" in said
+    assert "not measured" not in policy_table.now_html(view, True, Use(3, 512), NOON)
