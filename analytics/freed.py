@@ -30,9 +30,11 @@ def with_bytes(
     sums = {}
     for name in TARGETS:
         target = column(partitions, f"{name}_target").take(pa.array(row))
-        freed, known = _freed(replicas, curves, target)
+        freed, known, endless = _freed(replicas, curves, target)
         for part, values in _parts(freed):
             sums[f"{name}_{part}"] = _summed(row, values, known, partitions.num_rows)
+        for part in ("high", "at_once_high"):
+            sums[f"{name}_{part}"] = _without(sums[f"{name}_{part}"], row[endless])
         worst = np.zeros(partitions.num_rows, dtype=np.int64)
         np.maximum.at(worst, row[known], freed.method[known])
         sums[f"{name}_method"] = pa.array(METHODS).take(pa.array(worst))
@@ -62,13 +64,19 @@ def _parts(freed: Freed) -> tuple[tuple[str, Ints], ...]:
     )
 
 
-def _freed(replicas: pa.Table, found: ReplicaCurves, target: pa.Array) -> tuple[Freed, Flags]:
-    """What each replica frees, and where that is known. A log without records frees nothing."""
+def _freed(
+    replicas: pa.Table, found: ReplicaCurves, target: pa.Array
+) -> tuple[Freed, Flags, Flags]:
+    """What each replica frees, where that is known, and where the most of it is not.
+
+    A log without records frees nothing.
+    """
     bounds = (column(replicas, "start"), column(replicas, "end"), target)
     known = np.logical_and.reduce([b.is_valid().to_numpy(zero_copy_only=False) for b in bounds])
     start, to = (integers(pa.chunked_array([b]), 0) for b in (bounds[0], target))
     row = matched(found.places, replicas)
     read = found.curves.freed(start[row], to[row])
+    endless = (to[row] > start[row]) & ~found.curves.bounded(to[row])
 
     def spread(values: Ints, missing: int = 0) -> Ints:
         wide = np.full(replicas.num_rows, missing, dtype=np.int64)
@@ -86,6 +94,7 @@ def _freed(replicas: pa.Table, found: ReplicaCurves, target: pa.Array) -> tuple[
             method=spread(read.method, PROPORTIONAL),
         ),
         known,
+        known & (spread(endless.astype(np.int64)) > 0),
     )
 
 
@@ -95,3 +104,10 @@ def _summed(row: Ints, values: Ints, known: Flags, rows: int) -> pa.Array:
     np.add.at(sums, row[known], values[known])
     np.add.at(counts, row[known], 1)
     return pa.array(sums, mask=counts == 0)
+
+
+def _without(sums: pa.Array, rows: Ints) -> pa.Array:
+    """`sums`, null in some rows."""
+    unknown = np.zeros(len(sums), dtype=bool)
+    unknown[rows] = True
+    return pc.if_else(pa.array(unknown), None, sums)

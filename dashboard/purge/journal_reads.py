@@ -260,7 +260,10 @@ class JournalReads:
         return bool(rows and rows[0]["value"])
 
     def stale(self, older_than: timedelta, now: datetime) -> list[RunRow]:
-        """Open runs, and closed ones still to be watched, whose worker gives no sign of life."""
+        """Open runs, and closed ones still to be watched, whose worker gives no sign of life.
+
+        A sign from the future is none: the clock was set back.
+        """
         # Asked several times a second: of most runs a final receipt is a link of the chain, and
         # they need not be read to know it. A second to spare: times are compared as texts.
         watched = format_time((now - timedelta(seconds=1)).replace(microsecond=0))
@@ -275,6 +278,6 @@ class JournalReads:
         return [
             run
             for run in map(run_row, found)
-            if (run.heartbeat_at is None or now - run.heartbeat_at > older_than)
+            if (run.heartbeat_at is None or abs(now - run.heartbeat_at) > older_than)
             and (run.open or watching(run, now))
         ]

@@ -91,10 +91,11 @@ def silent(run: RunRow, now: datetime) -> bool:
 
     What it was confirmed for may be long past: the machine was down, stood still, or its journal
     is a restored one, in which a cancel is missing. A policy's run waits for nobody: whether it
-    may go on is asked of its policy.
+    may go on is asked of its policy. A sign from the future tells of a clock that was set back,
+    and nothing of how long there was none.
     """
     most = timedelta(milliseconds=run.options.most_silence_ms)
-    alive = run.heartbeat_at is None or now - run.heartbeat_at <= most
+    alive = run.heartbeat_at is None or abs(now - run.heartbeat_at) <= most
     return run.open and run.policy is None and not alive
 
 
@@ -120,7 +121,7 @@ def _pause_if_silent(db: sqlite3.Connection, run_id: str, now: datetime) -> None
         return
     last = run["heartbeat_at"]
     most = Options(**json.loads(run["options"])).most_silence_ms
-    if last is None or now - parse_time(last) <= timedelta(milliseconds=most):
+    if last is None or abs(now - parse_time(last)) <= timedelta(milliseconds=most):
         return
     pause(db, run_id, {
         "code": SILENT,

@@ -152,9 +152,10 @@ def test_after_long_silence_a_person_resumes(room: Room, tmp_path: Path) -> None
     assert room.journal.verify().ok
 
 
-def test_silence_is_told_by_whoever_takes_the_run_up_first(room: Room) -> None:
+@pytest.mark.parametrize("minutes", [11, -11], ids=["later", "clock-set-back"])
+def test_silence_is_told_by_whoever_takes_the_run_up_first(room: Room, minutes: int) -> None:
     run_id = begun(room)
-    at = room.clock() + timedelta(minutes=11)
+    at = room.clock() + timedelta(minutes=minutes)
     assert room.journal.claim(room.journal.head(run_id), at)
     run = room.journal.head(run_id)
     assert (run.state, run.wish, run.heartbeat_at) == ("paused", "pause", at)

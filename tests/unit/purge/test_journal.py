@@ -242,6 +242,13 @@ def test_a_run_without_a_sign_of_life_is_stale(journal: Journal) -> None:
     assert journal.stale(patience, late) == []
 
 
+def test_a_sign_of_life_from_the_future_is_none(journal: Journal) -> None:
+    """The clock was set back: a worker that died then would have counted as alive for hours."""
+    run_id, _ = insert(journal, free_plan())
+    journal.beat(run_id, NOW + timedelta(hours=3))
+    assert [r.run_id for r in journal.stale(timedelta(seconds=15), NOW)] == [run_id]
+
+
 def test_the_newest_entry_tells_that_the_chain_has_grown(journal: Journal) -> None:
     assert journal.newest_entry() == 0
     run_id, _ = insert(journal, free_plan())
