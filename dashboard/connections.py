@@ -8,6 +8,9 @@ from dashboard.errors import SettingsError
 from dashboard.settings import Settings, read_client_config
 from dashboard.snapshots import ClusterStore
 
+# A run's connection with this key is whole: neither settings nor the store add to it.
+NOTHING_STORED = "nothing_stored"
+
 
 def client_for(
     settings: Settings, cluster: ClusterStore, overrides: Mapping[str, str] | None = None
@@ -39,3 +42,18 @@ def _known(settings: Settings, cluster: ClusterStore) -> dict[str, str]:
     if remembered.get("bootstrap_servers"):
         client["bootstrap.servers"] = remembered["bootstrap_servers"]
     return client
+
+
+def client_of_run(
+    settings: Settings, cluster: ClusterStore, asked: Mapping[str, str | None]
+) -> dict[str, str]:
+    """The client properties of a queued run: what its flags said over what is stored, if anything.
+
+    Raises SettingsError as `client_for` does.
+    """
+    flags: dict[str, str] = {}
+    if config := asked.get("client_config"):
+        flags.update(read_client_config(config))
+    if servers := asked.get("bootstrap_servers"):
+        flags["bootstrap.servers"] = servers
+    return flags if asked.get(NOTHING_STORED) else client_for(settings, cluster, flags)

@@ -132,14 +132,38 @@ def _section(named: str | None, settings: Settings) -> str:
 
 
 def remember(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
-    """The cluster's folder, with how it was reached written down for `plan` and `apply`.
+    """The cluster's folder, with how it was reached written down: pages, plans and policies go on
+    reaching it so. For who collects alone: a purge by other rights leaves no trace of them here.
 
     Raises UsageError CLUSTER_MISMATCH when its name belongs to another cluster of the folder.
     """
+    cluster = _of(store, cluster_id, reached)
+    name = _name(cluster, reached)
+    cluster.write_connection(reached.bootstrap_servers, reached.client_config, name)
+    return cluster
+
+
+def reached_cluster(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
+    """The folder of the cluster that answered; nothing is written.
+
+    Raises UsageError CLUSTER_MISMATCH when the folder knows it, or another one, by another name.
+    """
+    cluster = _of(store, cluster_id, reached)
+    if cluster.name not in (cluster_id, _name(cluster, reached)):
+        raise UsageError(
+            f"{reached.bootstrap_servers} is cluster {cluster.name} ({cluster_id}), "
+            f"not {reached.name}",
+            "Correct the address, or the name given with --cluster.",
+            code="CLUSTER_MISMATCH",
+        )
+    return cluster
+
+
+def _of(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
     from dashboard.snapshots import ClusterStore
 
     cluster = ClusterStore(store, cluster_id)
-    name = reached.name if reached.name not in (None, cluster_id) else cluster.name
+    name = _name(cluster, reached)
     for other in (ClusterStore(store, other) for other in store.clusters()):
         if other.cluster_id != cluster_id and name in (other.name, other.cluster_id):
             raise UsageError(
@@ -148,8 +172,12 @@ def remember(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
                 "Correct the address, or give this cluster another --name.",
                 code="CLUSTER_MISMATCH",
             )
-    cluster.write_connection(reached.bootstrap_servers, reached.client_config, str(name))
     return cluster
+
+
+def _name(cluster: ClusterStore, reached: Target) -> str:
+    """The name that was given, else the one it has."""
+    return cluster.name if reached.name in (None, cluster.cluster_id) else str(reached.name)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from dashboard.cli import context, files, output, plan_text
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.run import detached, follow
 from dashboard.clock import utc_now
+from dashboard.connections import NOTHING_STORED
 from dashboard.errors import RefusedError, UsageError
 from dashboard.settings import Settings, read_client_config
 
@@ -100,12 +101,11 @@ def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> 
     from dashboard.purge.drafts import PlanRequest, read_live
 
     config = read_client_config(args.command_config) if args.command_config else {}
-    path = str(Path(args.command_config).resolve()) if args.command_config else None
     client = {**config, "bootstrap.servers": args.bootstrap_server}
     store = context.open_store(settings.data)
     with connect(client, settings.broker_timeout) as live:
-        reached = context.Target(client, args.cluster, path)
-        cluster = context.remember(store, live.cluster_id(), reached)
+        reached = context.Target(client, args.cluster, None)
+        cluster = context.reached_cluster(store, live.cluster_id(), reached)
 
         def read(target: Target) -> Read:
             request = PlanRequest((), target, by=settings.operator)
@@ -244,8 +244,19 @@ def _enqueue(
         who=context.actor(settings),
         token=secrets.token_hex(16),
         timeout=None if args.timeout_ms is None else timedelta(milliseconds=args.timeout_ms),
+        connection=_connection(args),
         worker=worker,
     )
+
+
+def _connection(args: argparse.Namespace) -> dict[str, str | None]:
+    """The worker connects as the plan was read, by these flags alone: an address and a path."""
+    config = args.command_config
+    return {
+        "bootstrap_servers": args.bootstrap_server,
+        "client_config": str(Path(config).resolve()) if config else None,
+        NOTHING_STORED: "true",
+    }
 
 
 def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from dashboard import settings as settings_file
 from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.connections import client_for
+from dashboard.connections import client_of_run
 from dashboard.current_settings import CurrentSettings
 from dashboard.errors import ClusterError, LowwaterError
 from dashboard.purge import unsent
@@ -112,14 +112,7 @@ def _store(run: RunRow) -> ClusterStore:
 
 def _connect(chosen: Settings, run: RunRow, now: Callable[[], datetime]) -> LiveCluster:
     """Connect, trying again for as long as the run's requests may take."""
-    store = _store(run)
-    overrides: dict[str, str] = {}
-    config, servers = run.connection.get("client_config"), run.connection.get("bootstrap_servers")
-    if config:
-        overrides.update(settings_file.read_client_config(config))
-    if servers:
-        overrides["bootstrap.servers"] = servers
-    client = client_for(chosen, store, overrides)
+    client = client_of_run(chosen, _store(run), run.connection)
     deadline = now() + timedelta(milliseconds=run.options.timeout_ms)
     while True:
         try:

@@ -16,6 +16,7 @@ import pytest
 import dashboard.cluster.live
 from dashboard.cli.main import main
 from dashboard.clock import utc_now
+from dashboard.connections import client_of_run
 from dashboard.model import Guard
 from dashboard.purge import drafts
 from dashboard.purge.facts import GroupClaim
@@ -23,6 +24,7 @@ from dashboard.purge.journal import open_default
 from dashboard.purge.lifting import Lifted
 from dashboard.purge.plan import Plan
 from dashboard.settings import Settings, load
+from dashboard.snapshots import ClusterStore, Store
 from tests.unit.cli.plans import a_plan
 from tests.unit.cli.workers import start_with
 
@@ -205,6 +207,45 @@ def test_an_answer_after_the_plan_expired_deletes_nothing(
     assert main([*WORDS, "--json"]) == 3
     assert _printed(capsys)["error"]["code"] == "PLAN_EXPIRED"
     assert spawned == []
+
+
+def test_its_own_rights_reach_this_run_alone_and_change_nothing_that_is_stored(
+    drafted: Callable[..., list[list[str]]], spawned: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Policies, pages and plans would go on with them: an admin's, or none at all."""
+    drafted(a_plan())
+    Path("least.properties").write_text("security.protocol=SSL\nssl.keystore.location=/least\n")
+    Path("admin.properties").write_text("security.protocol=SSL\nssl.truststore.location=/admin\n")
+    store = ClusterStore(Store(load().data), "c1")
+    store.write_connection("k:9093", str(Path("least.properties").resolve()), "prod")
+    before = store.connection()
+    assert main([*WORDS, "--json"]) == 1  # it asks, and nobody is there
+    assert store.connection() == before
+    assert main([*WORDS, "--command-config", "admin.properties", "--yes", "--json"]) == 2
+    assert store.connection() == before
+    capsys.readouterr()
+    with closing(open_default(load())) as journal:
+        run = journal.head(spawned[0])
+    assert client_of_run(load(), store, run.connection) == {
+        "bootstrap.servers": "h:1", "security.protocol": "SSL", "ssl.ca.location": "/admin",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("named", "code"), [("prod", 2), ("c1", 2), ("staging", 1)])
+def test_a_name_that_is_not_that_of_the_cluster_reached_is_refused_and_never_given_to_it(
+    drafted: Callable[..., list[list[str]]],
+    spawned: list[str],
+    capsys: pytest.CaptureFixture[str],
+    named: str,
+    code: int,
+) -> None:
+    drafted(a_plan())
+    store = ClusterStore(Store(load().data), "c1")
+    store.write_connection("k:9093", None, "prod")
+    assert main([*WORDS, "--cluster", named, "--yes", "--json"]) == code
+    value = _printed(capsys)
+    assert value.get("error", {}).get("code") == (None if code == 2 else "CLUSTER_MISMATCH")
+    assert (store.name, len(spawned)) == ("prod", code // 2)
 
 
 def test_the_flag_of_the_kips_text_is_taken_too(
