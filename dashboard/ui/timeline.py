@@ -158,7 +158,8 @@ def _declared(body: Mapping[str, Any]) -> str:
     )
     topics = ", ".join(body.get("topics", ()))
     window = body.get("replay_window", "0s")
-    return f"{topics}: {all_of_them}, replay window {window}: {body.get('reason')}"
+    tables = ", no table of Kafka Streams" if body.get("state_restore") == "none" else ""
+    return f"{topics}: {all_of_them}{tables}, replay window {window}: {body.get('reason')}"
 
 
 def topics_of(body: Mapping[str, Any]) -> frozenset[str]:

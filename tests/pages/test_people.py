@@ -170,7 +170,7 @@ def test_a_viewer_declares_nothing(
 
     sign(OPERATOR)
     app = open_page("reclaimable")
-    app.multiselect(key="declare-topics").set_value(["clickstream"])
+    app.multiselect(key="declare-topics").set_value(["clickstream"]).run()
     app.text_input(key="declare-owner").set_value("team-web")
     app.text_input(key="declare-reason").set_value("asked both teams")
     sign(VIEWER)
@@ -180,7 +180,7 @@ def test_a_viewer_declares_nothing(
 
     sign(OPERATOR)
     app = open_page("reclaimable")
-    app.multiselect(key="declare-topics").set_value(["clickstream"])
+    app.multiselect(key="declare-topics").set_value(["clickstream"]).run()
     app.text_input(key="declare-owner").set_value("team-web")
     app.text_input(key="declare-reason").set_value("asked both teams")
     app.form_submit_button[0].click().run()

@@ -87,7 +87,7 @@ def test_waiving_a_group_redraws_every_number(open_page: Open) -> None:
 
 def test_declaring_readers_is_kept_with_name_and_date(open_page: Open, tmp_path: Path) -> None:
     app = open_page("reclaimable")
-    app.multiselect(key="declare-topics").set_value(["clickstream"])
+    app.multiselect(key="declare-topics").set_value(["clickstream"]).run()
     app.text_input(key="declare-owner").set_value("team-web")
     app.checkbox(key="declare-readers").check()
     app.selectbox(key="declare-window").select("24h")
@@ -122,12 +122,92 @@ def test_declaring_readers_is_kept_with_name_and_date(open_page: Open, tmp_path:
     assert "asked both teams" in audit["Said"][0]
 
 
+def test_what_stands_is_the_forms_default_and_a_shorter_window_is_said_before_the_click(
+    open_page: Open, tmp_path: Path
+) -> None:
+    """A topic that was declared again lost its window and its owner to an empty form."""
+    app = open_page("reclaimable")
+    store = Store(str(tmp_path / "data")).cluster()
+    kept = {
+        "glob": "clickstream", "owner": "team-web", "readers": "groups", "replay_window": "7d",
+        "declared_by": "bob", "declared_at": "2026-01-01", "reason": "r", "state_restore": "none",
+    }  # fmt: skip
+    store.write_declarations([kept])
+    app.multiselect(key="declare-topics").set_value(["clickstream"]).run()
+    (window,) = (box for box in app.selectbox if box.key.startswith("declare-window"))
+    (owner,) = (box for box in app.text_input if box.key.startswith("declare-owner"))
+    ticked = {box.label: box.value for box in app.checkbox if box.key.startswith("declare-")}
+    assert (window.value, owner.value) == ("7d", "team-web")
+    assert ticked == {
+        "Its groups are all its readers": True,
+        "No table of Kafka Streams is built from it": True,
+    }
+    assert "replay window 7 d, no Streams table: bob, 2026-01-01" in said(app)
+    assert "may be purged" not in said(app)
+    window.select("0s").run()
+    assert "clickstream: replay window from 7 d to none" in said(app)
+
+    (reason,) = (box for box in app.text_input if box.key.startswith("declare-reason"))
+    reason.set_value("asked again")
+    app.form_submit_button[0].click().run()
+    (row,) = store.declarations()
+    assert (row["replay_window"], row["declared_by"]) == ("0s", "ada")
+    assert (row["state_restore"], row["owner"]) == ("none", "team-web")
+    assert "Declared 1 topic" in said(app)
+
+
+def test_of_topics_that_differ_the_form_shows_what_keeps_the_most(
+    open_page: Open, tmp_path: Path
+) -> None:
+    app = open_page("reclaimable")
+    Store(str(tmp_path / "data")).cluster().write_declarations(
+        [{"glob": "clickstream", "owner": "team-web", "readers": "groups", "replay_window": "2h"}]
+    )
+    app.multiselect(key="declare-topics").set_value(["clickstream", "payments"]).run()
+    (window,) = (box for box in app.selectbox if box.key.startswith("declare-window"))
+    (readers,) = (box for box in app.checkbox if box.key.startswith("declare-readers"))
+    assert (window.options, readers.value) == (["none", "1 h", "2 h", "1 d", "3 d", "7 d"], False)
+    assert window.value == "7200000ms"
+
+
+def test_what_the_settings_declare_cannot_be_declared_here(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page said that it counts; a glob of the settings kept its replay window from that."""
+    file = tmp_path / "lowwater.toml"
+    file.write_text(
+        '[topics."click*"]\nowner = "a"\nreaders = "groups"\ndeclared_by = "a"\n'
+        'declared_at = 2026-01-01\nreason = "x"\n'
+    )
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(file))
+    app = open_page("reclaimable")
+    app.multiselect(key="declare-topics").set_value(["clickstream"]).run()
+    assert f'clickstream: declared by [topics."click*"] of {file}' in said(app)
+    assert "Edit it there" in said(app)
+    assert not app.form_submit_button
+    app.multiselect(key="declare-topics").set_value(["payments"]).run()
+    assert app.form_submit_button
+
+
+def test_a_click_meant_for_other_topics_than_those_shown_declares_nothing(
+    open_page: Open, tmp_path: Path
+) -> None:
+    app = open_page("reclaimable")
+    app.multiselect(key="declare-topics").set_value(["clickstream"]).run()
+    for field in ("owner", "reason"):
+        app.text_input(key=f"declare-{field}").set_value("told")
+    app.multiselect(key="declare-topics").set_value(["clickstream", "payments"])
+    app.form_submit_button[0].click().run()
+    assert Store(str(tmp_path / "data")).cluster().declarations() == []
+    assert "Not saved: the topics changed" in said(app)
+
+
 @pytest.mark.parametrize("missing", ["owner", "reason", "name"])
 def test_a_declaration_without_an_owner_a_reason_or_a_name_is_not_saved(
     open_page: Open, tmp_path: Path, missing: str
 ) -> None:
     app = open_page("reclaimable")
-    app.multiselect(key="declare-topics").set_value(["clickstream"])
+    app.multiselect(key="declare-topics").set_value(["clickstream"]).run()
     for field in ("owner", "reason", "name"):
         app.text_input(key=f"declare-{field}").set_value("" if field == missing else "told")
     app.form_submit_button[0].click().run()

@@ -1,0 +1,180 @@
+"""Declares readers on the page: what stands is read, judged, chained and replaced in one go."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from dashboard import people
+from dashboard.clock import format_time
+from dashboard.errors import RefusedError, StoreError
+from dashboard.people import Who
+from dashboard.purge import memory
+from dashboard.purge.journal import Journal
+from dashboard.settings import Settings, TopicDeclaration, declaration
+from dashboard.snapshots import ClusterStore
+
+_PATIENCE_SECONDS = 60  # a writer waits up to half a minute for the journal
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What somebody declares of topics; `replay_window` as in settings: `24h`."""
+
+    owner: str
+    readers: str
+    replay_window: str
+    state_restore: str
+    reason: str
+
+    def entry(self, name: str, now: datetime) -> dict[str, str]:
+        """As the store keeps it. Only a certain `none` is written: earlier releases know no key
+        of that name.
+        """
+        found = {
+            "owner": self.owner,
+            "readers": self.readers,
+            "replay_window": self.replay_window,
+            "declared_by": name,
+            "declared_at": format_time(now),
+            "reason": self.reason,
+        }
+        return found | ({"state_restore": "none"} if self.state_restore == "none" else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What counts now of the topics that were asked about, wherever it was declared."""
+
+    by_topic: Mapping[str, TopicDeclaration]
+    of_settings: Mapping[str, TopicDeclaration]  # those that no declaration on the page changes
+    source: Path | None
+
+    def refusal(self) -> RefusedError | None:
+        """Why nothing can be declared here of these topics, naming the glob and the file."""
+        if not self.of_settings:
+            return None
+        first, found = min(self.of_settings.items())
+        more = len(self.of_settings) - 1
+        also = f" and {more} more" if more else ""
+        return RefusedError(
+            f'{first}{also}: declared by [topics."{found.glob}"] of {self.source}, which counts '
+            "before anything that is declared here",
+            "Edit it there, or leave these topics out.",
+            code="DECLARED_IN_SETTINGS",
+        )
+
+
+def standing(settings: Settings, store: ClusterStore, topics: Sequence[str]) -> Standing:
+    """What is declared of `topics` now. Raises StoreError, SettingsError."""
+    found = {topic: settings.declaration(topic) for topic in topics}
+    return Standing(
+        memory.declarations(settings, store, topics),
+        {topic: declared for topic, declared in found.items() if declared is not None},
+        settings.source,
+    )
+
+
+def declare(
+    settings: Settings,
+    store: ClusterStore,
+    journal: Journal,
+    said: Said,
+    *,
+    shown: Standing,
+    topics: Sequence[str],
+    who: Who,
+    from_where: str,
+    now: datetime,
+) -> None:
+    """Replace the declarations of `topics`; `shown` is what stood when somebody looked at them.
+
+    Raises SettingsError for a text that is none; RefusedError ROLE_TOO_LOW, DECLARED_IN_SETTINGS
+    where a glob of the settings would keep it from counting, DECLARED_MEANWHILE where somebody else
+    declared one of them since it was shown; StoreError DECLARATIONS_BUSY, JournalError.
+    """
+    name = people.require(settings, who, "operator", "declare readers")
+    entry = said.entry(name, now)
+    for topic in topics:
+        declaration(topic, entry, f"the declaration of {topic}")
+    with _alone(settings, store):
+        known = store.declarations()
+        found = standing(settings, store, topics)
+        if (refusal := found.refusal()) is not None:
+            raise refusal
+        _as_shown(shown, found, topics)
+        rows = [{"glob": topic, **entry} for topic in sorted(topics)]
+        # Chained first: a declaration that counts is one that the journal knows.
+        journal.declare(rows, cluster_id=store.cluster_id, from_where=from_where, now=now)
+        store.write_declarations(merged(known, rows))
+
+
+def merged(
+    known: Sequence[Mapping[str, str]], new: Sequence[Mapping[str, str]]
+) -> list[dict[str, str]]:
+    """The declarations with those of the new rows' topics replaced, sorted.
+
+    The first that matches counts, so a topic's own name stands before any glob.
+    """
+    named = {row["glob"] for row in new}
+    kept = [row for row in known if row["glob"] not in named]
+    return [dict(row) for row in sorted([*kept, *new], key=_exact_first)]
+
+
+def _exact_first(row: Mapping[str, str]) -> tuple[bool, str]:
+    return any(sign in row["glob"] for sign in "*?["), row["glob"]
+
+
+def _as_shown(shown: Standing, found: Standing, topics: Sequence[str]) -> None:
+    for topic in sorted(topics):
+        now = found.by_topic.get(topic)
+        if now != shown.by_topic.get(topic):
+            by = f" by {now.declared_by}" if now else ""
+            raise RefusedError(
+                f"{topic} was declared otherwise{by} since this was shown",
+                "Look at what stands now, then declare it again.",
+                code="DECLARED_MEANWHILE",
+            )
+
+
+@contextmanager
+def _alone(settings: Settings, store: ClusterStore) -> Iterator[None]:
+    """One writer at a time: beside the file, for every process that sees it; of a store behind a
+    URL in the state folder, for this machine.
+    """
+    local = "file" in store.fs.protocol
+    path = Path(store.path) if local else settings.state_dir
+    name = "declarations.lock" if local else f"declarations-{store.cluster_id}.lock"
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with (path / name).open("ab") as file:
+            while not _taken(file.fileno()):
+                if time.monotonic() >= deadline:
+                    raise StoreError(
+                        f"somebody else has been writing declarations for {_PATIENCE_SECONDS} s",
+                        "Look whether that process stands still; then declare it again.",
+                        code="DECLARATIONS_BUSY",
+                    )
+                time.sleep(_LOOK_SECONDS)
+            yield
+    except OSError as error:
+        raise StoreError(
+            f"{path / name} cannot be locked: {error}",
+            "Correct the folder's rights; nothing was declared.",
+            code="STORE_UNWRITABLE",
+        ) from error
+
+
+def _taken(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

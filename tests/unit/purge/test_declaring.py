@@ -1,0 +1,199 @@
+"""Declaring on the page: nothing that was declared is lost, and what is said to count counts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.errors import LowwaterError, RefusedError, SettingsError, StoreError
+from dashboard.purge import declaring, memory
+from dashboard.purge.declaring import Said, declare, standing
+from dashboard.purge.journal import Journal
+from dashboard.settings import Settings, load
+from dashboard.snapshots import ClusterStore, Store
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+WEEK = Said("team", "groups", "7d", "unknown", "asked")
+_GLOB = """[topics."orders*"]
+owner = "a"
+readers = "groups"
+declared_by = "a"
+declared_at = 2026-01-01
+reason = "x"
+"""
+_OTHER_PROCESS = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from dashboard.purge.declaring import Said, declare, standing
+from dashboard.purge.journal import Journal
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+
+folder, who = Path(sys.argv[1]), sys.argv[2]
+settings = Settings(data=str(folder / "data"), state_dir=folder)
+store = ClusterStore(Store(settings.data), "c1")
+journal = Journal(folder / "journal.sqlite")
+for number in range(20):
+    topic = [f"{who}-{number}"]
+    declare(settings, store, journal, Said("team", "groups", "7d", "unknown", "asked"),
+            shown=standing(settings, store, topic), topics=topic, who=who, from_where="there",
+            now=datetime.now(UTC))
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ClusterStore:
+    return ClusterStore(Store(str(tmp_path / "data")), "c1")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data=str(tmp_path / "data"), state_dir=tmp_path)
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = Journal(tmp_path / "journal.sqlite")
+    yield opened
+    opened.close()
+
+
+def say(
+    settings: Settings, store: ClusterStore, journal: Journal, topic: str, said: Said = WEEK,
+    *, shown: declaring.Standing | None = None, name: str = "ann",
+) -> None:  # fmt: skip
+    shown = shown or standing(settings, store, [topic])
+    declare(settings, store, journal, said, shown=shown, topics=[topic], who=name,
+            from_where="here", now=NOW)  # fmt: skip
+
+
+def windows(store: ClusterStore) -> dict[str, str]:
+    return {row["glob"]: row["replay_window"] for row in store.declarations()}
+
+
+def chained(journal: Journal) -> set[str]:
+    found = [entry.body["topics"] for entry in journal.entries() if entry.kind == "declared"]
+    return {topic for topics in found for topic in topics}
+
+
+def test_of_two_who_wait_for_the_journal_at_once_neither_is_lost(
+    settings: Settings, store: ClusterStore, journal: Journal, tmp_path: Path
+) -> None:
+    """Each had read the list before the journal was free, and wrote all of it afterwards."""
+    failed: list[BaseException] = []
+
+    def person(name: str, topic: str, window: str) -> None:
+        own = Journal(tmp_path / "journal.sqlite")
+        try:
+            say(settings, store, own, topic, replace(WEEK, replay_window=window), name=name)
+        except LowwaterError as error:
+            failed.append(error)
+        finally:
+            own.close()
+
+    people = [
+        threading.Thread(target=person, args=who)
+        for who in (("ann", "orders", "7d"), ("bob", "clicks", "0s"))
+    ]
+    with journal.file.write():  # a worker that writes a long step
+        for thread in people:
+            thread.start()
+        for thread in people:
+            thread.join(timeout=0.5)
+    for thread in people:
+        thread.join()
+    assert failed == []
+    assert windows(store) == {"orders": "7d", "clicks": "0s"}
+    assert chained(journal) == {"orders", "clicks"}
+
+
+def test_processes_that_declare_at_once_lose_nothing(
+    store: ClusterStore, journal: Journal, tmp_path: Path
+) -> None:
+    running = [
+        subprocess.Popen([sys.executable, "-c", _OTHER_PROCESS, str(tmp_path), who])
+        for who in ("ann", "bob")
+    ]
+    assert [process.wait(timeout=120) for process in running] == [0, 0]
+    assert len(windows(store)) == 40
+    assert chained(journal) == set(windows(store))
+
+
+def test_what_the_settings_declare_is_refused_naming_glob_and_file(
+    settings: Settings, store: ClusterStore, journal: Journal, tmp_path: Path
+) -> None:
+    """The page said that it counts, and the glob without a replay window went on counting."""
+    file = tmp_path / "lowwater.toml"
+    file.write_text(_GLOB)
+    shown = standing(settings, store, ["orders"])
+    there = replace(load(file, {}), data=settings.data, state_dir=tmp_path)
+    with pytest.raises(RefusedError) as refused:
+        say(there, store, journal, "orders", shown=shown)
+    assert refused.value.code == "DECLARED_IN_SETTINGS"
+    assert '[topics."orders*"]' in refused.value.message and str(file) in refused.value.message
+    assert "Edit it there" in refused.value.next_step
+    assert (store.declarations(), chained(journal)) == ([], set())
+    say(there, store, journal, "clicks")
+    assert memory.declarations(there, store, ["clicks"])["clicks"].replay_window == timedelta(7)
+
+
+def test_what_somebody_else_declared_since_it_was_shown_stands(
+    settings: Settings, store: ClusterStore, journal: Journal
+) -> None:
+    shown = standing(settings, store, ["orders"])
+    say(settings, store, journal, "orders", name="bob")
+    with pytest.raises(RefusedError) as refused:
+        say(settings, store, journal, "orders", replace(WEEK, replay_window="0s"), shown=shown)
+    assert (refused.value.code, "by bob" in refused.value.message) == ("DECLARED_MEANWHILE", True)
+    assert windows(store) == {"orders": "7d"}
+    say(settings, store, journal, "orders", replace(WEEK, replay_window="0s"))
+    assert windows(store) == {"orders": "0s"}
+
+
+def test_a_topics_own_declaration_counts_before_a_glob_of_the_store(
+    settings: Settings, store: ClusterStore, journal: Journal
+) -> None:
+    store.write_declarations([{"glob": "ord*", "owner": "a", "readers": "unknown"}])
+    say(settings, store, journal, "orders")
+    assert memory.declarations(settings, store, ["orders"])["orders"].replay_window == timedelta(7)
+    assert set(windows_of(store)) == {"ord*", "orders"}
+
+
+def windows_of(store: ClusterStore) -> list[str]:
+    return [row["glob"] for row in store.declarations()]
+
+
+def test_state_restore_stands_and_is_left_out_where_unknown(
+    settings: Settings, store: ClusterStore, journal: Journal
+) -> None:
+    """An earlier release refuses a file with a key that it does not know."""
+    say(settings, store, journal, "orders")
+    assert "state_restore" not in store.declarations()[0]
+    say(settings, store, journal, "orders", replace(WEEK, state_restore="none"))
+    assert memory.declarations(settings, store, ["orders"])["orders"].state_restore == "none"
+
+
+def test_nothing_is_chained_or_written_of_a_text_that_is_none(
+    settings: Settings, store: ClusterStore, journal: Journal
+) -> None:
+    with pytest.raises(SettingsError, match="forever"):
+        say(settings, store, journal, "orders", replace(WEEK, replay_window="forever"))
+    assert (store.declarations(), chained(journal)) == ([], set())
+
+
+def test_who_waits_too_long_is_told(
+    settings: Settings, store: ClusterStore, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(declaring, "_PATIENCE_SECONDS", 0.1)
+    with declaring._alone(settings, store), pytest.raises(StoreError) as busy:
+        say(settings, store, journal, "orders")
+    assert busy.value.code == "DECLARATIONS_BUSY"
+    assert (store.declarations(), chained(journal)) == ([], set())
