@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.model import Guard
+from dashboard.offered import pair
 from dashboard.settings import LIFTABLE_GUARDS
 
 # Why a target is not known: facts of target-unresolved.
@@ -32,11 +33,12 @@ NEVER_LIFTABLE = (
 @dataclass(frozen=True, slots=True)
 class _Text:
     reason: str  # with {facts}
-    lift: str
+    lift: str  # with {facts}, and of a group {waiver} and {override} as words of a command line
 
 
-def _override(what: str, name: str, group: str = "") -> str:
-    return f'{what}; or --override "{name}{group}=WHY" when their loss is accepted.'
+def _override(what: str, name: str, word: str = "") -> str:
+    given = word or f'"{name}=WHY"'
+    return f"{what}; or --override {given} when their loss is accepted."
 
 
 _TEXTS: dict[str, _Text] = {
@@ -72,8 +74,8 @@ _TEXTS: dict[str, _Text] = {
     "unread-by-group": _Text(
         "Group {group_id} committed {committed_offset}: {records} records below the target "
         "{target_offset} are unread by it.",
-        'Let it read on; or --waive "{group_id}=WHY" when it is gone for good; '
-        'or --override "unread-by-group:{group_id}=WHY" when its loss is accepted.',
+        "Let it read on; or --waive {waiver} when it is gone for good; "
+        "or --override {override} when its loss is accepted.",
     ),
     "no-committed-offset": _Text(
         "{who}: what was read here is unknown.",
@@ -91,11 +93,11 @@ _TEXTS: dict[str, _Text] = {
     ),
     "members-without-commits": _Text(
         "Group {group_id} has members that read this partition and no committed offset here.",
-        _override("Let the group commit", "members-without-commits", ":{group_id}"),
+        _override("Let the group commit", "members-without-commits", "{override}"),
     ),
     "share-group": _Text(
         "Share group {group_id} may still want records below the target ({why}).",
-        _override("Let it acknowledge them", "share-group", ":{group_id}"),
+        _override("Let it acknowledge them", "share-group", "{override}"),
     ),
     "changelog-source": _Text(
         "{topic} may be the source of a state store ({why}): Kafka Streams restores from it "
@@ -151,7 +153,10 @@ def guard(name: str, **facts: Any) -> Guard:
     Raises KeyError for an unknown name or a missing fact: both are defects of the caller.
     """
     text = _TEXTS[name]
-    return Guard(name, text.reason.format_map(facts), text.lift.format_map(facts))
+    offered: dict[str, str] = {}
+    if (group_id := facts.get("group_id")) is not None:
+        offered = {"waiver": pair(group_id), "override": pair(group_id, before=f"{name}:")}
+    return Guard(name, text.reason.format_map(facts), text.lift.format_map({**facts, **offered}))
 
 
 def share_why(*, reads_topic: bool, error: str | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,8 @@ class Store:
         if not found:
             raise StoreError(
                 f"{self.root} holds no snapshot of any cluster",
-                "Run: lowwater collect --bootstrap-server HOST:PORT --data " + self.root,
+                "Run: lowwater collect --bootstrap-server HOST:PORT "
+                f"--data {shlex.quote(self.root)}",
                 code="NO_SNAPSHOT",
             )
         names = ", ".join(f"{c.name} ({c.cluster_id})" for c in found)
@@ -204,7 +206,7 @@ class ClusterStore:
         if found is None:
             raise StoreError(
                 f"cluster {self.name} has no analysis yet in {self.store.root}",
-                "Run: lowwater analyze --data " + self.store.root,
+                "Run: lowwater analyze --data " + shlex.quote(self.store.root),
                 code="NO_ANALYSIS",
             )
         return found

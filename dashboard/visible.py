@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 
-# What steers a terminal or turns text around.
-_STEERING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
+# What steers a terminal, turns text around, or stands there unseen (a soft hyphen, a zero-width
+# space, a byte order mark, tags): two names that look alike must not be two groups.
+_STEERING = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e007f"
+)
 _IN_TEXT, _IN_CELL = re.compile(f"[{_STEERING}]"), re.compile(f"[\t\n{_STEERING}]")
+_IN_LINE = re.compile(f"[\n{_STEERING}]")
+
+
+class Lines(str):
+    """Text of several lines, each of which was made visible: what stands in one cannot add one."""
+
+    __slots__ = ()
 
 
 def visible_text(text: str) -> str:
@@ -17,6 +30,21 @@ def visible_text(text: str) -> str:
 def visible_cell(text: str) -> str:
     """The same for one table cell: tabs and line ends are escapes too."""
     return _escaped(text, _IN_CELL)
+
+
+def lines(parts: Iterable[str]) -> Lines:
+    """One line per part, a line end in it escaped; a part that is `Lines` keeps its own."""
+    return Lines("\n".join(visible_lines(part) for part in parts))
+
+
+def visible_lines(text: str) -> Lines:
+    """Text for people as it is printed: a plain text is one line, whatever its names hold."""
+    return text if isinstance(text, Lines) else Lines(_escaped(text, _IN_LINE))
+
+
+def visible_json(value: str) -> str:
+    """JSON text with steering characters as JSON's own escapes: it reads back as the same value."""
+    return _IN_TEXT.sub(lambda found: json.dumps(found[0])[1:-1], value)
 
 
 def is_unicode(text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.cli import context
 from dashboard.errors import StoreError, UsageError
+from dashboard.offered import json_pair
 from dashboard.purge.asked import Lift, Waive
 from dashboard.settings import Settings
 
@@ -90,9 +91,10 @@ def _quoted(text: str) -> tuple[str, str]:
 
 
 def _ambiguous(text: str, groups: Collection[str]) -> UsageError:
-    first, *others = (json.dumps(group_id, ensure_ascii=False) for group_id in groups)
+    named = " or ".join(json.dumps(group_id, ensure_ascii=False) for group_id in groups)
+    offered = " or ".join(json_pair(group_id, "why") for group_id in groups)
     return UsageError(
-        f"'{text}' may mean the group {first} or {' or '.join(others)}",
-        f"Put the group in double quotes: '{first}=why' or '{others[0]}=why'.",
+        f"'{text}' may mean the group {named}",
+        f"Put the group in double quotes: {offered}.",
         code="GROUP_AMBIGUOUS",
     )

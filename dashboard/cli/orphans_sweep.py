@@ -13,6 +13,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.parser import Parser, add_connection
 from dashboard.clock import parse_duration, utc_now
 from dashboard.errors import UsageError
+from dashboard.offered import in_quotes
 
 if TYPE_CHECKING:
     from dashboard.cluster.live import LiveCluster
@@ -185,7 +186,7 @@ def _confirm(args: argparse.Namespace, item: Item, sentence: str) -> None:
     if args.confirm != sentence:
         raise UsageError(
             f"{item.directory} with {output.size(item.allocated_bytes)} is deleted for good",
-            f'Repeat the sentence: --confirm "{sentence}".',
+            f"Repeat the sentence: --confirm {in_quotes(sentence)}.",
             code="CONFIRMATION_REQUIRED",
         )
 

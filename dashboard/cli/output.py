@@ -13,7 +13,7 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.errors import LowwaterError
 from dashboard.sizes import binary
-from dashboard.visible import visible_cell, visible_text
+from dashboard.visible import visible_cell, visible_json, visible_text
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -27,7 +27,8 @@ def prepare_streams() -> None:
 
 def to_json(value: Any) -> str:
     """Canonical JSON text of a result: no NaN, times as RFC 3339 with Z."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain)
+    # A terminal obeys U+009B and U+202E in JSON as it does in text.
+    return visible_json(json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain))
 
 
 def emit(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard.cli import moves_text, output
+from dashboard.offered import in_quotes
 from dashboard.purge import plan_words, words
 
 _COLUMNS = (
@@ -34,7 +35,7 @@ def describe(view: Mapping[str, Any]) -> str:
         f"expires {view['expires_at']}" + (": EXPIRED, plan again" if view["expired"] else ""),
     ]
     if view["totals"]["free_partitions"]:
-        parts.append(f'confirm with: --confirm "{view["confirmation"]}"')
+        parts.append(f"confirm with: --confirm {in_quotes(view['confirmation'])}")
     return "\n".join(parts)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, output
 from dashboard.cli.policies_run import at_once, opener, site_of
 from dashboard.errors import RefusedError, StoreError
+from dashboard.offered import in_quotes
 
 if TYPE_CHECKING:
     from dashboard.policies.checking import Checked
@@ -118,7 +119,7 @@ def _policy(policy: dict[str, Any]) -> list[str]:
     if not on:
         lines.append(
             f"  switch it on: lowwater policies on {policy['name']} "
-            f'--confirm "{policy["confirmation"]}"'
+            f"--confirm {in_quotes(policy['confirmation'])}"
         )
     return lines
 

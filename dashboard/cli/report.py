@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ def _offsets(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
     if not free:
         raise RefusedError(
             f"guards block all {len(plan.partitions)} partitions of {args.plan}",
-            f"See what lifts them: lowwater preview {args.plan}",
+            f"See what lifts them: lowwater preview {shlex.quote(args.plan)}",
             code="NOTHING_FREE",
         )
     files.write_text(args.out, plan.offsets_json())

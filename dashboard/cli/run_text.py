@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +44,7 @@ def after(view: Mapping[str, Any]) -> list[str]:
     back = reverted_said(partitions)
     lines = [f"ALERT, reverted: {said}" for said in back]
     if back:
-        topics = " ".join(f"--topic {topic}" for topic in reverted_topics(partitions))
+        topics = " ".join(f"--topic {shlex.quote(topic)}" for topic in reverted_topics(partitions))
         lines.append(f"next: lowwater plan {topics} --to committed --out again.json")
     lines += behind_said(partitions)
     until = view.get("watched_until")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from dashboard import people
@@ -10,6 +11,7 @@ from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import parse_duration
 from dashboard.errors import RefusedError, UsageError
+from dashboard.offered import in_quotes
 from dashboard.settings import Settings, read_client_config
 from dashboard.sizes import parse_size
 
@@ -144,9 +146,9 @@ def _text(view: dict[str, Any], answer: Triage) -> str:
     if plan is not None:
         parts += [
             f"written to {plan['out']}, by the analysis of {view['analysis_at']}",
-            f"next: lowwater preview {plan['out']}",
-            f"then: lowwater apply {plan['out']} --mode {answer.mode} "
-            f'--confirm "{plan["confirmation"]}"',
+            f"next: lowwater preview {shlex.quote(plan['out'])}",
+            f"then: lowwater apply {shlex.quote(plan['out'])} --mode {answer.mode} "
+            f"--confirm {in_quotes(plan['confirmation'])}",
         ]
     return "\n".join(parts)
 

@@ -10,6 +10,7 @@ from typing import NoReturn
 from dashboard import people
 from dashboard.clock import format_time, utc_now
 from dashboard.errors import ApprovalRequired, RefusedError
+from dashboard.offered import in_quotes
 from dashboard.people import Actor, Who
 from dashboard.purge import queue_refusals as refuse
 from dashboard.purge.journal import Journal
@@ -63,7 +64,7 @@ def ask(
         f"the purge was asked for by {request.asked.requester} as request {request.request_id}; "
         "somebody else must approve it",
         f"Until {format_time(request.asked.expires_at)}, on the page Purge or with: lowwater "
-        f'approvals --approve {request.request_id} --confirm "{plan.confirmation}".',
+        f"approvals --approve {request.request_id} --confirm {in_quotes(plan.confirmation)}.",
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from dashboard.offered import pair
 from dashboard.purge.words import duration, plural
 from dashboard.sizes import binary
 from dashboard.triage.answer import Triage
@@ -32,13 +34,13 @@ class Ways:
     """How an operator allows more, or asks for another disk, where the sentences are read."""
 
     accept: str
-    waive: str  # with {group}
-    log_dir: str  # with {log_dir}
+    waive: str  # with {group}, or {pair} as a word of a command line
+    log_dir: str  # with {log_dir} as such a word
 
 
 FLAGS = Ways(
     '--accept-undeclared "why" takes them',
-    '--waive "{group}=why" allows it',
+    "--waive {pair} allows it",
     "--log-dir {log_dir} says what does",
 )
 
@@ -88,7 +90,7 @@ def disk(answer: Triage, ways: Ways = FLAGS) -> list[str]:
     for other in found.offline:
         said.append(
             f"Its log dir {other} is offline: no purge frees anything there "
-            f"({ways.log_dir.format(log_dir=other)})."
+            f"({ways.log_dir.format(log_dir=shlex.quote(other))})."
         )
     return said
 
@@ -154,9 +156,10 @@ def not_taken(answer: Triage, ways: Ways = FLAGS) -> list[str]:
             f"{ways.accept}."
         )
     for offer in answer.offers:
+        allows = ways.waive.format(group=offer.group_id, pair=pair(offer.group_id, "why"))
         said.append(
             f"Not planned: waiving {offer.group_id}, which has no members, would free "
-            f"{binary(offer.here.likely)} more: {ways.waive.format(group=offer.group_id)}"
+            f"{binary(offer.here.likely)} more: {allows}"
             + (
                 f" ({plural(offer.undeclared, 'partition')} of it in undeclared topics)."
                 if offer.undeclared

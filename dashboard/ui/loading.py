@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pyarrow as pa
 
 from dashboard.errors import StoreError
@@ -16,7 +18,7 @@ def findings_of(screen: Screen) -> Tables:
     if screen.findings is None:
         raise StoreError(
             f"cluster {screen.cluster.name} has no analysis yet",
-            f"Run: lowwater analyze --data {screen.settings.data}",
+            f"Run: lowwater analyze --data {shlex.quote(screen.settings.data)}",
             code="NO_ANALYSIS",
         )
     return screen.findings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import shlex
 from collections.abc import Callable
 from datetime import timedelta
 from typing import ParamSpec
@@ -119,7 +120,7 @@ def no_analysis(screen: Screen) -> None:
         f"The snapshot of {formats.ago(screen.manifest.taken_at, screen.now)} holds {rows}. "
         "lowwater watch analyzes it by itself: the first time takes about ten seconds, as Spark "
         "starts; later ones about one. This page shows it as soon as it is there.",
-        f"Wait for it, or run: lowwater analyze --data {screen.settings.data}",
+        f"Wait for it, or run: lowwater analyze --data {shlex.quote(screen.settings.data)}",
     )
     st.progress(0.5, text="Step 1 of 2: collected. Step 2: the analysis.")
     _wait("findings")
@@ -133,7 +134,7 @@ def written_before(screen: Screen, findings: Tables, table: str) -> bool:
         "These findings are older than this page",
         f"The analysis of {formats.ago(findings.manifest.taken_at, screen.now)} was written by "
         f"an older release, which did not look for this (no table {table}).",
-        f"Analyze again: lowwater analyze --data {screen.settings.data}",
+        f"Analyze again: lowwater analyze --data {shlex.quote(screen.settings.data)}",
     )
     return True
 

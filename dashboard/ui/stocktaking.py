@@ -55,6 +55,7 @@ def lines(missing: Sequence[MissingInventory], hosts: Mapping[int, str]) -> str:
         listing = f"{broker.broker_id}.listing"
         dirs = shlex.quote(",".join(broker.log_dirs))
         host = shlex.quote(hosts.get(broker.broker_id) or f"BROKER-{broker.broker_id}")
+        host = f"-- {host}" if host.startswith("-") else host  # to ssh it would be an option
         found += [
             f"lowwater inventory command --log-dirs {dirs} | ssh {host} sh > {listing}",
             f"lowwater inventory read {listing} --broker {broker.broker_id} "

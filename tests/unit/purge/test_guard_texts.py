@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from dashboard import guard_texts
+from dashboard.cli.lift_flags import parse_lift, parse_waive
+from dashboard.purge.asked import Lift, Waive
+from dashboard.visible import visible_cell
 
 _FACTS = {
     "why": "broker 2 gave no answer", "planned": "A", "found": "B", "topic": "orders",
@@ -38,3 +42,27 @@ def test_the_table_of_guards_names_every_guard_and_tests_that_exist() -> None:
 def test_lift_of_an_unread_group_spells_the_override_for_that_group() -> None:
     lift = guard_texts.guard("unread-by-group", **_FACTS).lift
     assert '--override "unread-by-group:billing=WHY"' in lift
+
+
+@pytest.mark.parametrize("name", ["unread-by-group", "members-without-commits", "share-group"])
+@pytest.mark.parametrize("group_id", [
+    "billing", "my group", "$(touch PWNED)", "`touch PWNED`", 'a"; touch PWNED; "', "a\\", "x!y",
+    "it's", "a=b", " edges ", "-rf", "line\nend; touch PWNED", "turn\u202eed", "bom\ufeff",
+])  # fmt: skip
+def test_the_offered_line_names_the_group_and_runs_nothing(
+    name: str, group_id: str, tmp_path: Path
+) -> None:
+    """A shell gives the very group to the program, as it is printed, whatever its name holds."""
+    lift = visible_cell(guard_texts.guard(name, **{**_FACTS, "group_id": group_id}).lift)
+    offered = re.findall(r"--(waive|override) (.*?=WHY[\"'])", lift)
+    assert [flag for flag, _ in offered] == ["waive", "override"][name != "unread-by-group" :]
+    for flag, word in offered:
+        shown = subprocess.run(
+            ["bash", "-c", f"printf %s {word}"], cwd=tmp_path, capture_output=True, check=True
+        )
+        given = shown.stdout.decode()
+        if flag == "waive":
+            assert parse_waive(given, lambda: ()) == Waive(group_id, "WHY")
+        else:
+            assert parse_lift(given, lambda: ()) == Lift(name, "WHY", group_id)
+    assert list(tmp_path.iterdir()) == []

@@ -84,4 +84,5 @@ def test_lines_for_disks_that_nobody_listed_quote_what_a_shell_would_run() -> No
         "lowwater inventory command --log-dirs '/a b' | ssh 'h;rm -rf x' sh > 1.listing"
     )
     assert "ssh BROKER-2 sh" in lines[2]
+    assert "| ssh -- -oProxyCommand=id sh >" in stocktaking.lines(missing, {1: "-oProxyCommand=id"})
     assert stocktaking.title(missing) == "At least 5 B unexplained on brokers 1, 2: no inventory"
