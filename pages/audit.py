@@ -170,7 +170,7 @@ def show_timeline(rows: Sequence[Line], cut: str) -> None:
         {
             "Entry": [line.seq for line in rows],
             "Time (UTC)": [f"{line.at:%Y-%m-%d %H:%M:%S}" for line in rows],
-            "Ago": [formats.duration(now - line.at) for line in rows],
+            "Ago": [formats.age(line.at, now) for line in rows],
             "Who": [line.who for line in rows],
             "What": [KINDS.get(line.kind, line.kind) for line in rows],
             "Said": [line.said for line in rows],

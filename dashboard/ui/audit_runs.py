@@ -51,7 +51,7 @@ def table(runs: Sequence[RunRow], topics: Mapping[str, frozenset[str]], now: dat
             "Run": [f"purge?run={run.run_id}" for run in runs],
             "State": [RUN_WORDS[run.state] for run in runs],
             "Queued (UTC)": [f"{run.queued_at:%Y-%m-%d %H:%M:%S}" for run in runs],
-            "Ago": [formats.duration(now - run.queued_at) for run in runs],
+            "Ago": [formats.age(run.queued_at, now) for run in runs],
             "Who": [run.who for run in runs],
             "Approved by": [run.approved_by for run in runs],
             "From": [run.from_where for run in runs],

@@ -52,20 +52,25 @@ def judge(
     now: datetime,
 ) -> Standing:
     """`seen` are the brokers of the newest snapshot, of `taken_at`; `every` is that of settings."""
-    if made is None or made.newest_sign is None or made.newest_sign < taken_at:
+    ahead = formats.to_come(taken_at, now)
+    odd = [_ahead("the newest snapshot", taken_at, now)] if ahead else []
+    sign = made.newest_sign if made else None
+    # A snapshot of a time to come tells nothing of what an attempt met before or after it.
+    if made is None or sign is None or (sign < taken_at and not ahead):
         # An older release collects: snapshots are all that it leaves.
         stale = f"stale: no snapshot for over three intervals of {formats.duration(every)}; is "
         old = now - taken_at > STALE_AFTER_INTERVALS * every
-        return _told(seen, silence=[f"{stale}watch running?"] if old else [])
-    failure = made.failure if made.ended_at and made.ended_at >= taken_at else None
+        return _told(seen, odd, [f"{stale}watch running?"] if old else [])
+    counts = made.ended_at is not None and (ahead or made.ended_at >= taken_at)
+    failure = made.failure if counts else None
     if failure is None:
-        return _told(made.brokers or seen, silence=_silence(made, every, now))
+        return _told(made.brokers or seen, odd, _silence(made, every, now))
     if not made.brokers and failure.code in _NOBODY:
         brokers = [Seen(b.broker_id, reachable=False, error=failure.message) for b in seen]
     else:
         brokers = list(made.brokers)
     failed = f"the newest attempt to collect failed {formats.ago(made.ended_at, now)}"
-    told = _told(brokers, [failed], _silence(made, every, now))
+    told = _told(brokers, [failed, *odd], _silence(made, every, now))
     return replace(told, failure=failure, failed_at=made.ended_at)
 
 
@@ -100,12 +105,21 @@ def _told(
     return Standing(said, each, (*missing, *warnings, *silence))
 
 
+def _ahead(what: str, moment: datetime, now: datetime) -> str:
+    return (
+        f"{what} bears a time to come ({formats.utc(moment)}, {formats.ago(moment, now)}): a clock "
+        "is or was wrong, so nobody knows how old it is"
+    )
+
+
 def _silence(made: Attempt, every: timedelta, now: datetime) -> list[str]:
     """Whether the collector itself is away: ended in order, hanging, or gone without a word."""
     patience = STALE_AFTER_INTERVALS * (made.every or every)
     if made.left_at is not None:
         return [f"nothing is collected: watch ended {formats.ago(made.left_at, now)}"]
     sign = made.newest_sign
+    if sign is not None and formats.to_come(sign, now):
+        return [_ahead("the newest attempt to collect", sign, now)]
     if sign is None or now - sign <= patience:
         return []
     if made.trying_since == sign:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from dashboard.clock import CLOCKS_AGREE
 from dashboard.sizes import binary
 
 THIN_SPACE = "\u202f"  # narrow and non-breaking: a number never wraps
@@ -46,8 +47,22 @@ def duration(length: timedelta) -> str:
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """How long ago, relative to `now`; None is `unknown`."""
-    return UNKNOWN if moment is None else f"{duration(now - moment)} ago"
+    """How long ago, relative to `now`; None is `unknown`. A time to come is a wrong clock's."""
+    if moment is None:
+        return UNKNOWN
+    return age(moment, now) + ("" if to_come(moment, now) else " ago")
+
+
+def age(moment: datetime, now: datetime) -> str:
+    """The same for a column that is headed Ago: `3 h`."""
+    if to_come(moment, now):
+        return f"in {duration(moment - now)} (clock?)"
+    return duration(now - moment)
+
+
+def to_come(moment: datetime, now: datetime) -> bool:
+    """Whether a time that was written down lies ahead of `now`: then some host's clock is wrong."""
+    return moment - now > CLOCKS_AGREE
 
 
 def utc(moment: datetime | None) -> str:

@@ -84,3 +84,43 @@ def test_the_error_is_shown_with_its_next_step_and_as_text() -> None:
     assert "&lt;b&gt;h:1&lt;/b&gt; is away" in html
     assert "(CLUSTER_UNREACHABLE)" in html
     assert "<b>Next:</b> Start it." in html
+
+
+AHEAD = NOW + timedelta(hours=20)
+
+
+def test_a_failing_collector_shows_after_a_snapshot_of_a_clock_that_was_ahead() -> None:
+    """Its attempts were taken for those of before an older release's snapshot: all looked well."""
+    made = Attempt(ago(5), DOWN, (), None, EVERY)
+    found = judge(made, ALL, AHEAD, EVERY, NOW)
+    assert (found.failure, found.failed_at) == (DOWN, ago(5))
+    assert found.brokers == "0 of 3 brokers"
+    assert "the newest attempt to collect failed 5 s ago" in found.warnings
+    assert any(w.startswith("the newest snapshot bears a time to come") for w in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("made", "warned"),
+    [
+        (Attempt(AHEAD, None, ALL, None, EVERY), ["snapshot", "attempt to collect"]),
+        (Attempt(ago(600), None, ALL, AHEAD, EVERY), ["snapshot", "attempt to collect"]),
+        (Attempt(ago(600), None, ALL, None, EVERY), ["snapshot"]),
+        (Attempt(ago(9), None, ALL, None, EVERY), ["snapshot"]),
+        (None, ["snapshot"]),
+    ],
+)
+def test_a_time_to_come_is_never_fresh(made: Attempt | None, warned: list[str]) -> None:
+    found = judge(made, ALL, AHEAD, EVERY, NOW)
+    told = [w for w in found.warnings if "bears a time to come" in w]
+    assert [w.partition(" bears")[0] for w in told] == [f"the newest {what}" for what in warned]
+    assert all("in 20 h (clock?)" in warning for warning in told)
+
+
+def test_a_collector_that_died_after_its_clock_was_set_right_is_missed() -> None:
+    found = judge(Attempt(ago(600), None, ALL, None, EVERY), ALL, AHEAD, EVERY, NOW)
+    assert "is watch running?" in found.warnings[-1]
+
+
+def test_clocks_that_agree_within_ten_seconds_are_no_warning() -> None:
+    soon = NOW + timedelta(seconds=9)
+    assert judge(Attempt(soon, None, ALL, None, EVERY), ALL, soon, EVERY, NOW).warnings == ()

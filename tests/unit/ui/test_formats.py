@@ -39,7 +39,8 @@ def test_offsets_have_thin_spaces_and_keep_every_digit() -> None:
     [
         (timedelta(seconds=41), "41 s ago"), (timedelta(minutes=12, seconds=50), "12 min ago"),
         (timedelta(hours=3), "3 h ago"), (timedelta(days=41), "41 d ago"),
-        (timedelta(seconds=-3), "0 s ago"),
+        (timedelta(seconds=-3), "0 s ago"), (timedelta(hours=-3), "in 3 h (clock?)"),
+        (timedelta(seconds=-10), "0 s ago"), (timedelta(seconds=-11), "in 11 s (clock?)"),
     ],
 )  # fmt: skip
 def test_ages_are_relative_in_whole_units(passed: timedelta, shown: str) -> None:
