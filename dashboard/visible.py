@@ -32,9 +32,14 @@ def visible_cell(text: str) -> str:
     return _escaped(text, _IN_CELL)
 
 
-def lines(parts: Iterable[str]) -> Lines:
+def in_lines(parts: Iterable[str]) -> Lines:
     """One line per part, a line end in it escaped; a part that is `Lines` keeps its own."""
     return Lines("\n".join(visible_lines(part) for part in parts))
+
+
+def in_paragraphs(parts: Iterable[str]) -> Lines:
+    """The same with an empty line between parts."""
+    return Lines("\n\n".join(visible_lines(part) for part in parts))
 
 
 def visible_lines(text: str) -> Lines:

@@ -17,6 +17,7 @@ from dashboard.child_environment import environment
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import AnalysisError
+from dashboard.visible import in_lines
 
 # How long an interrupted child may take to tidy up before it is killed.
 _GRACE_SECONDS = 10.0
@@ -144,7 +145,10 @@ def _silent(code: int) -> AnalysisError:
 
 def _text(answer: dict[str, Any]) -> str:
     tables = ", ".join(f"{name} {rows}" for name, rows in sorted(answer["tables"].items()))
-    return (
-        f"analysis {answer['analysis_id']} of snapshot {answer['snapshot_id']} "
-        f"in {answer['seconds']:.1f} s\nrows: {tables}"
+    return in_lines(
+        [
+            f"analysis {answer['analysis_id']} of snapshot {answer['snapshot_id']} "
+            f"in {answer['seconds']:.1f} s",
+            f"rows: {tables}",
+        ]
     )

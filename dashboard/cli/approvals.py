@@ -9,6 +9,7 @@ from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import utc_now
 from dashboard.errors import UsageError
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.purge.journal import Journal
@@ -84,7 +85,7 @@ def _show(journal: Journal, args: argparse.Namespace) -> int:
         f"request {args.show} of {request['requester']}, mode {request['mode']}: "
         f"{request['state']}, expires at {request['expires_at']}"
     )
-    text = f"{said}\n{plan_text.describe(view)}"
+    text = in_lines([said, plan_text.describe(view)])
     output.emit({**request, "plan": view}, text, as_json=args.json)
     return 0
 

@@ -11,6 +11,7 @@ from dashboard.cli.parser import Verbs, add_connection, add_inventory, add_metri
 from dashboard.clock import utc_now
 from dashboard.metrics.addresses import parse_sources
 from dashboard.settings import Settings
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.metrics.sources import Sources
@@ -103,7 +104,7 @@ def describe(value: Mapping[str, Any]) -> str:
         ),
         *([f"no longer kept: {len(value['removed'])} older"] if value["removed"] else ()),
     ]
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _age(seconds: float) -> str:

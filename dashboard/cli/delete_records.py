@@ -18,6 +18,7 @@ from dashboard.clock import utc_now
 from dashboard.connections import NOTHING_STORED
 from dashboard.errors import RefusedError, UsageError
 from dashboard.settings import Settings, read_client_config
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.purge.asked import Lift
@@ -312,4 +313,4 @@ def _text(rows: list[dict[str, Any]], *, leader_only: bool = False) -> str:
         if row["error"]:
             said = f"error: {row['error']}"
         lines.append(f"partition: {row['topic']}-{row['partition']}\t{said}")
-    return "\n".join(lines)
+    return in_lines(lines)

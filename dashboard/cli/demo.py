@@ -10,6 +10,7 @@ from dashboard.cli import output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import UsageError
 from dashboard.settings import load
+from dashboard.visible import in_lines
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -99,11 +100,13 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _ready(found: Mapping[str, Any]) -> str:
-    return (
-        f"dashboard: {found['url']}\n"
-        f"brokers:   {found['bootstrap']} (Kafka {_kafka(found)})\n"
-        f"settings:  LOWWATER_SETTINGS={found['settings']}\n"
-        "Ctrl-C ends all of it and removes its folder."
+    return in_lines(
+        (
+            f"dashboard: {found['url']}",
+            f"brokers:   {found['bootstrap']} (Kafka {_kafka(found)})",
+            f"settings:  LOWWATER_SETTINGS={found['settings']}",
+            "Ctrl-C ends all of it and removes its folder.",
+        )
     )
 
 
@@ -122,7 +125,7 @@ def _status(found: Mapping[str, Any]) -> str:
         left = "; a crash left something: lowwater demo down clears it"
         return f"no demo runs{left}" if found["leftovers"] else "no demo runs"
     topics = [{**t, "held by": t["blocking_group"]} for t in found["topics"]]
-    return "\n".join(
+    return in_lines(
         (
             f"{found['phase']} as process {found['pid']}: Kafka {_kafka(found)}, "
             f"brokers {output.cell(found['alive_brokers'])} alive",

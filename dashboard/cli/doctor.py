@@ -14,6 +14,7 @@ from dashboard.doctor_rights import Held, held_rights, rights_check, to_json
 from dashboard.errors import ClusterError, LowwaterError
 from dashboard.rights import ANYBODY
 from dashboard.settings import Settings
+from dashboard.visible import in_lines
 
 _MARKS = {True: "ok", False: "MISSING", None: "-"}
 
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     checks = [*local_checks(settings, settings.data), *found.checks]
     failed = any(check.ok is False for check in checks)
     told = to_json(found.rights, found.principal)
-    text = f"{_text(checks)}\n\n{_rights_text(told, found.rights)}"
+    text = in_lines([_text(checks), "", _rights_text(told, found.rights)])
     output.emit({"checks": [c.to_json() for c in checks], **told}, text, as_json=args.json)
     return int(failed) if found.reached else ClusterError.exit_code
 
@@ -106,7 +107,7 @@ def _text(checks: Sequence[Check]) -> str:
         lines.append(f"{_MARKS[check.ok]:8}{check.name.ljust(width)}  {check.detail}")
         lines += [f"{'':8}{'':{width}}  costs: {check.costs}"] if check.costs else []
         lines += [f"{'':8}{'':{width}}  next:  {check.next}"] if check.next else []
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _rights_text(told: Mapping[str, Any], held: Sequence[Held] | None) -> str:
@@ -118,10 +119,10 @@ def _rights_text(told: Mapping[str, Any], held: Sequence[Held] | None) -> str:
         row = {"right": name, "for": right["role"], "allows": right["allows"]}
         rows.append({**row, "ours": said[name]} if held else row)
     columns = ("right", "for", "ours", "allows") if held else ("right", "for", "allows")
-    lines = [output.table(rows, columns)]
+    lines: list[str] = [output.table(rows, columns)]
     for feature in told["features"]:
         if feature["lacks"]:
             lacks = ", ".join(feature["lacks"])
             lines.append(f"lost: {feature['feature']} (lacks {lacks}): {feature['without']}")
     lines.append("docs/acls.md has them ready to paste.")
-    return "\n".join(lines)
+    return in_lines(lines)

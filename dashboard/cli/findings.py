@@ -8,6 +8,7 @@ from typing import Any
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import UsageError
+from dashboard.visible import in_lines
 
 # What people read first; --json carries every column.
 _COLUMNS = {
@@ -121,10 +122,12 @@ def _text(name: str, rows: list[dict[str, Any]], matching: int) -> str:
     if not rows:
         return f"{name} has no such rows"
     columns = _COLUMNS.get(name) or [c for c in rows[0] if c not in _HIDDEN]
-    left = f"\n{len(rows)} of {matching} rows" if len(rows) < matching else ""
-    new = name == "growth" and any(row["growth_per_hour"] is None for row in rows)
-    note = f"\n{_NOT_YET}" if new else ""
-    return output.table([_readable(row) for row in rows], list(columns)) + left + note
+    lines: list[str] = [output.table([_readable(row) for row in rows], list(columns))]
+    if len(rows) < matching:
+        lines.append(f"{len(rows)} of {matching} rows")
+    if name == "growth" and any(row["growth_per_hour"] is None for row in rows):
+        lines.append(_NOT_YET)
+    return in_lines(lines)
 
 
 def _readable(row: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from dashboard.cli import context, output
 from dashboard.cli.findings import check_limit
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.visible import in_lines
 
 _COLUMNS = ("broker", "topic", "partition", "behind", "bytes", "log start", "trend", "cause")
 
@@ -79,7 +80,7 @@ def _text(value: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     lines = [f"{value['slow']} of {count} slow", *(f"  {s}" for s in value["sentences"]), ""]
     table = output.table([_line(row) for row in rows], list(_COLUMNS))
     left = value["matching_rows"] - len(rows)
-    return "\n".join([*lines, table, *([f"and {left} more"] if left else [])])
+    return in_lines([*lines, table, *([f"and {left} more"] if left else [])])
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dashboard.cli import files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import utc_now
 from dashboard.errors import InventoryError, UsageError
+from dashboard.visible import in_lines
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "scan": ("log_dirs", "broker", "out"),
@@ -165,4 +166,4 @@ def _text(value: Mapping[str, Any]) -> str:
         *([f"and {more} gaps more"] if more else []),
         f"written to {value['file']} in {value['seconds']:.1f} s",
     ]
-    return "\n".join(lines)
+    return in_lines(lines)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dashboard.visible import in_lines
+
 
 def describe(found: Mapping[str, Any]) -> str:
     """Text for the `forecast` object of `preview --live`."""
@@ -12,4 +14,4 @@ def describe(found: Mapping[str, Any]) -> str:
     lines += [f"- {detail}" for detail in found["details"]]
     lines += [f"advice: {said}" for said in found["advice"]]
     lines += [f"{m['mode']}: {m['predicted']} {m['risk']}" for m in found["modes"]]
-    return "\n".join(lines)
+    return in_lines(lines)

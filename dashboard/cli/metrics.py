@@ -11,6 +11,7 @@ from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import utc_now
 from dashboard.errors import UsageError
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.metrics.own_reading import Reader
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.exporter_rules:
         from dashboard.metrics.exporter_rules import RULES
 
-        output.emit({"rules": RULES}, RULES.rstrip("\n"), as_json=args.json)
+        output.emit({"rules": RULES}, in_lines(RULES.rstrip("\n").split("\n")), as_json=args.json)
         return 0
     settings = context.read_settings(args)
     with _reader(args, settings) as reader:
@@ -75,7 +76,8 @@ def _once(args: argparse.Namespace, reader: Reader, top: int) -> int:
 
     found = own.families(reader.read(), utc_now(), top)
     value = {"cluster_id": reader.cluster.cluster_id, "samples": own.samples(found)}
-    output.emit(value, own.text(found).decode().rstrip("\n"), as_json=args.json)
+    text = in_lines(own.text(found).decode().rstrip("\n").split("\n"))
+    output.emit(value, text, as_json=args.json)
     return 0
 
 

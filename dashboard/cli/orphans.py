@@ -10,6 +10,7 @@ from dashboard.cli import context, files, orphans_sweep, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import utc_now
 from dashboard.errors import UsageError
+from dashboard.visible import in_lines, in_paragraphs
 
 if TYPE_CHECKING:
     from dashboard.orphans.missing import MissingInventory
@@ -104,7 +105,7 @@ def _text(value: Mapping[str, Any], missing: Sequence[MissingInventory], out: st
     disks = [_disk(row) for row in value["disks"]]
     if disks:
         parts.append(output.table(disks, tuple(disks[0])))
-    parts += [f"{broker.said}:\n{broker.line}" for broker in missing]
+    parts += [in_lines([f"{broker.said}:", broker.line]) for broker in missing]
     if missing:
         parts.append(
             "then here: lowwater inventory read LISTING --broker N --out N.inventory, "
@@ -112,7 +113,7 @@ def _text(value: Mapping[str, Any], missing: Sequence[MissingInventory], out: st
         )
     if out:
         parts.append(f"verdicts written to {out}, valid for a day")
-    return "\n\n".join(parts)
+    return in_paragraphs(parts)
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dashboard.cli.parser import Parser, add_connection
 from dashboard.clock import parse_duration, utc_now
 from dashboard.errors import UsageError
 from dashboard.offered import in_quotes
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.cluster.live import LiveCluster
@@ -225,7 +226,7 @@ def _verify(args: argparse.Namespace, settings: Settings) -> int:
 
     found = verify(_options(args, settings, apply=False))
     value: dict[str, Any] = {"logs": [log.to_json() for log in found]}
-    text = "\n".join(log.text for log in found)
+    text = in_lines(log.text for log in found)
     error = broken_error(found)
     if error is None:
         output.emit(value, text, as_json=args.json)
@@ -244,7 +245,7 @@ def _script(args: argparse.Namespace, settings: Settings, live: LiveCluster) -> 
     made = write_script(verdicts, _options(args, settings, apply=False), live, utc_now())
     for row in made.left_out:
         output.progress(f"left out: {row.log_dir}/{row.directory}: {row.reason}")
-    output.emit(made.to_json(), made.script, as_json=args.json)
+    output.emit(made.to_json(), in_lines(made.script.split("\n")), as_json=args.json)
     return 3 if made.left_out and not made.folders else 0
 
 
@@ -262,7 +263,7 @@ def _text(report: Report) -> str:
     lines += report.notes
     if not report.applied:
         lines.append("nothing was changed; --apply does it")
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.errors import LowwaterError
 from dashboard.sizes import binary
-from dashboard.visible import visible_cell, visible_json, visible_text
+from dashboard.visible import Lines, in_lines, visible_cell, visible_json, visible_lines
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -32,7 +32,10 @@ def to_json(value: Any) -> str:
 
 
 def emit(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """Print a verb's result. A reader that went away changes nothing of what was done."""
+    """Print a verb's result; a text of several lines is one of `lines`.
+
+    A reader that went away changes nothing of what was done.
+    """
     try:
         emit_line(value, text, as_json=as_json)
     except BrokenPipeError:
@@ -41,7 +44,7 @@ def emit(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
 
 def emit_line(value: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print one event of a looping verb. Raises BrokenPipeError, which ends the loop."""
-    sys.stdout.write((to_json(value) if as_json else visible_text(text)) + "\n")
+    sys.stdout.write((to_json(value) if as_json else visible_lines(text)) + "\n")
     sys.stdout.flush()
 
 
@@ -50,13 +53,13 @@ def emit_error(error: LowwaterError, *, as_json: bool) -> None:
     if as_json:
         emit(error.to_json(), "", as_json=True)
         return
-    progress(f"error: {error.message}\nnext: {error.next_step}")
+    progress(in_lines([f"error: {error.message}", f"next: {error.next_step}"]))
 
 
 def progress(text: str) -> None:
-    """One line for the person who waits; lost without harm when stderr is closed."""
+    """A line, or `lines`, for the person who waits; lost without harm when stderr is closed."""
     try:
-        sys.stderr.write(visible_text(text) + "\n")
+        sys.stderr.write(visible_lines(text) + "\n")
         sys.stderr.flush()
     except (BrokenPipeError, ValueError):
         return
@@ -69,20 +72,19 @@ def close_stdout() -> None:
     os.close(nowhere)
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Lines:
     """Rows as aligned text with a header; numbers stand right, unknown is `-`."""
     cells = [[cell(row.get(name)) for name in columns] for row in rows]
     widths = [
         max([len(name), *(len(line[at]) for line in cells)]) for at, name in enumerate(columns)
     ]
     right = [any(_right(row.get(name)) for row in rows) for name in columns]
-    lines = [list(columns), *cells]
-    return "\n".join(
+    return in_lines(
         "  ".join(
             text.rjust(width) if to_right else text.ljust(width)
             for text, width, to_right in zip(line, widths, right, strict=True)
         ).rstrip()
-        for line in lines
+        for line in [list(columns), *cells]
     )
 
 

@@ -12,6 +12,7 @@ from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import utc_now
 from dashboard.errors import RefusedError, UsageError
 from dashboard.settings import Settings, read_client_config
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.purge.plan import Plan
@@ -143,10 +144,10 @@ def _show(plan: Plan, args: argparse.Namespace) -> int:
     from dashboard.purge.preview import preview
 
     view = {**preview(plan, utc_now()), "out": args.out}
-    text = f"{plan_text.describe(view)}\nwritten to {args.out}"
+    text = in_lines([plan_text.describe(view), f"written to {args.out}"])
     if plan.free_partitions:
         if args.offsets_out:
-            text += f"\ntargets for Kafka's tool written to {args.offsets_out}"
+            text = in_lines([text, f"targets for Kafka's tool written to {args.offsets_out}"])
         output.emit(view, text, as_json=args.json)
         return 0
     error = RefusedError(

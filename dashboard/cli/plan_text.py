@@ -8,6 +8,7 @@ from typing import Any
 from dashboard.cli import moves_text, output
 from dashboard.offered import in_quotes
 from dashboard.purge import plan_words, words
+from dashboard.visible import in_lines
 
 _COLUMNS = (
     "topic", "partition", "log_start_offset", "target_offset", "high_watermark", "records",
@@ -36,7 +37,7 @@ def describe(view: Mapping[str, Any]) -> str:
     ]
     if view["totals"]["free_partitions"]:
         parts.append(f"confirm with: --confirm {in_quotes(view['confirmation'])}")
-    return "\n".join(parts)
+    return in_lines(parts)
 
 
 def _totals(totals: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from dashboard.cli import context, output
 from dashboard.cli.policies_run import at_once, opener, site_of
 from dashboard.errors import RefusedError, StoreError
 from dashboard.offered import in_quotes
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.policies.checking import Checked
@@ -99,7 +100,7 @@ def _text(value: dict[str, Any]) -> str:
         lines.append(f"not told yet: {alert['alert']}: {alert['text']} ({failed})")
     for policy in value["policies"]:
         lines += ["", *_policy(policy)]
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def _policy(policy: dict[str, Any]) -> list[str]:
@@ -142,4 +143,4 @@ def _past(week: dict[str, Any]) -> str:
         f"  since {output.cell(week['from'])}: {week['purges']} purges, "
         f"{output.size(week['bytes'])}"
     )
-    return "\n".join([text, *(f"    {note}" for note in week["notes"])])
+    return in_lines([text, *(f"    {note}" for note in week["notes"])])

@@ -12,6 +12,7 @@ from dashboard.cli import context, output
 from dashboard.cli.parser import Parser
 from dashboard.clock import parse_duration, utc_now
 from dashboard.errors import UsageError
+from dashboard.visible import in_lines, in_paragraphs
 
 if TYPE_CHECKING:
     from dashboard.policies.doctor.diagnosis import Diagnosis
@@ -65,5 +66,5 @@ def _text(found: Sequence[Diagnosis]) -> str:
     if not found:
         return said.NO_TOPIC
     problems = [said.paragraph(diagnosis) for diagnosis in found if diagnosis.problem]
-    unknown = [f"{d.topic}\n  {d.sentence}" for d in found if d.kind == UNKNOWN]
-    return "\n\n".join([said.summary(found), *problems, *unknown])
+    unknown = [in_lines([d.topic, f"  {d.sentence}"]) for d in found if d.kind == UNKNOWN]
+    return in_paragraphs([said.summary(found), *problems, *unknown])

@@ -16,6 +16,7 @@ from dashboard.cli.apply import connection_of
 from dashboard.cli.parser import Parser
 from dashboard.clock import format_time, utc_now
 from dashboard.errors import RefusedError, SettingsError, UsageError
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.policies.alerts import Alerts
@@ -182,7 +183,7 @@ def _text(event: Mapping[str, Any]) -> str:
     at = str(event["at"])
     if "error" in event:
         error = event["error"]
-        return f"{at} {error['message']}\nnext: {error['next']}"
+        return in_lines([f"{at} {error['message']}", f"next: {error['next']}"])
     if event["event"] == "alert":
         failed = f" (not told: {event['failed']}; tried again)" if event["failed"] else ""
         return f"{at} {event['alert']}: {event['text']}{failed}"

@@ -9,6 +9,7 @@ from dashboard.cli import context, files, live_text, output, plan_text
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import utc_now
 from dashboard.settings import read_client_config
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.purge.plan import Plan
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         view["forecast"] = _forecast(args, plan)
     text = plan_text.describe(view)
     if args.live:
-        text += "\n" + live_text.describe(view["forecast"])
+        text = in_lines([text, live_text.describe(view["forecast"])])
     output.emit(view, text, as_json=args.json)
     return 0
 

@@ -11,6 +11,7 @@ from dashboard.cli import context, output, run_text
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import UsageError
 from dashboard.settings import Settings
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.purge.journal import Journal
@@ -101,7 +102,7 @@ def detached(view: RunView, *, as_json: bool) -> int:
         error = {"code": "DETACHED", "message": message, "next": step}
         output.emit({**value, "error": error}, "", as_json=True)
     else:
-        output.progress(f"{message}\nnext: {step}")
+        output.progress(in_lines([message, f"next: {step}"]))
     return _DETACHED
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from dashboard.cli import moves_text, output
 from dashboard.purge import wait_outcomes
 from dashboard.purge.after_text import behind_said, reverted_said, reverted_topics
+from dashboard.visible import in_lines
 
 _COLUMNS = (
     "topic", "partition", "target_offset", "state", "low_watermark", "leader_log_start_offset",
@@ -29,7 +30,7 @@ def describe(view: Mapping[str, Any]) -> str:
     ]
     if "error" in view:
         lines += [f"error: {view['error']['message']}", f"next: {view['error']['next']}"]
-    return "\n".join(lines)
+    return in_lines(lines)
 
 
 def line(view: Mapping[str, Any]) -> str:

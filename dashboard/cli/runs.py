@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, files, output, runs_archive, runs_restored
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import JournalError, UsageError
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.purge.journal import Journal
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         output.progress(f"wrote {args.export}")
     if verification is not None:
         value["verification"] = verification.to_json()
-        text += f"\n{_verified(verification)}" * verification.ok
+        text = in_lines([text, _verified(verification)]) if verification.ok else text
     if verification is not None and not verification.ok:
         alone = lost is not None and verification.problems == (lost.message,)
         error = lost if lost is not None and alone else _broken(verification.problems)

@@ -11,6 +11,7 @@ from dashboard import people
 from dashboard.cli import context, output
 from dashboard.clock import parse_duration, utc_now
 from dashboard.errors import UsageError
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -92,12 +93,16 @@ def _value(found: Archived, folder: Path, before: int, after: int) -> dict[str, 
 
 def _text(value: dict[str, Any]) -> str:
     held = value["held_by"]
-    stays = f"\n{held} is not over: it and what is younger stays" if held else ""
+    stays = [f"{held} is not over: it and what is younger stays"] if held else []
     if not value["entries"]:
-        return f"nothing is old enough to be moved{stays}"
-    return (
-        f"{value['runs']:,} runs and {value['entries']:,} entries of the chain moved to "
-        f"{value['folder']}\nthe journal begins with entry {value['first_entry']:,}; its file: "
-        f"{output.size(value['journal_bytes_before'])}, now "
-        f"{output.size(value['journal_bytes_after'])}{stays}"
+        return in_lines(["nothing is old enough to be moved", *stays])
+    return in_lines(
+        [
+            f"{value['runs']:,} runs and {value['entries']:,} entries of the chain moved to "
+            f"{value['folder']}",
+            f"the journal begins with entry {value['first_entry']:,}; its file: "
+            f"{output.size(value['journal_bytes_before'])}, now "
+            f"{output.size(value['journal_bytes_after'])}",
+            *stays,
+        ]
     )

@@ -9,6 +9,7 @@ from dashboard import people
 from dashboard.cli import context, output
 from dashboard.clock import utc_now
 from dashboard.errors import UsageError
+from dashboard.visible import in_lines
 
 
 def add_flag(parser: argparse.ArgumentParser) -> None:
@@ -49,4 +50,4 @@ def _text(through: int, cancelled: list[str]) -> str:
     lines.append(
         "every purge is off: look at policies, requests and runs, then allow purges on page Audit"
     )
-    return "\n".join(lines)
+    return in_lines(lines)

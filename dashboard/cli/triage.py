@@ -14,6 +14,7 @@ from dashboard.errors import RefusedError, UsageError
 from dashboard.offered import in_quotes
 from dashboard.settings import Settings, read_client_config
 from dashboard.sizes import parse_size
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.triage.answer import Triage
@@ -150,7 +151,7 @@ def _text(view: dict[str, Any], answer: Triage) -> str:
             f"then: lowwater apply {shlex.quote(plan['out'])} --mode {answer.mode} "
             f"--confirm {in_quotes(plan['confirmation'])}",
         ]
-    return "\n".join(parts)
+    return in_lines(parts)
 
 
 def _short_of(answer: Triage) -> RefusedError:

@@ -13,6 +13,7 @@ from dashboard.cli.collect import describe, metrics_sources
 from dashboard.cli.parser import Verbs, add_connection, add_inventory, add_metrics, add_verb
 from dashboard.clock import parse_duration, utc_now
 from dashboard.errors import UsageError
+from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.cluster.live import LiveCluster
@@ -101,7 +102,7 @@ def _emit(event: Mapping[str, Any], *, as_json: bool) -> None:
 def _text(event: Mapping[str, Any]) -> str:
     if "error" in event:
         error = event["error"]
-        return f"{event['event']} failed: {error['message']}\nnext: {error['next']}"
+        return in_lines([f"{event['event']} failed: {error['message']}", f"next: {error['next']}"])
     if event["event"] == "snapshot":
         return describe(event)
     if event["event"] == "analysis-ready":

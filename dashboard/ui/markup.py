@@ -22,8 +22,8 @@ def draw(html: str) -> None:
 
 
 def text(value: object) -> str:
-    """Any value as safe HTML text."""
-    return escape(str(value), quote=True)
+    """Any value as safe HTML text, in which no name turns what follows around."""
+    return escape(visible_cell(str(value)), quote=True)
 
 
 def plain(value: object) -> str:

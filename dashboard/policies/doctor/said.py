@@ -9,6 +9,7 @@ from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor.words import at
 from dashboard.purge.words import number, plural
 from dashboard.sizes import binary
+from dashboard.visible import Lines, in_lines
 
 NO_TOPIC = "No topic of the newest snapshot is named *-repartition, or there is no snapshot yet."
 
@@ -55,17 +56,17 @@ def seen_said(evidence: d.Evidence) -> str:
     )
 
 
-def paragraph(diagnosis: d.Diagnosis) -> str:
+def paragraph(diagnosis: d.Diagnosis) -> Lines:
     """One problem for the command line: topic, what is wrong, what to set, what it saves."""
     saves = saves_said(diagnosis)
-    lines = [
+    found = [
         diagnosis.sentence,
         setting_said(diagnosis.setting) if diagnosis.setting else "",
         f"saves: {saves}" if saves else "",
         f"caution: {diagnosis.caution}" if diagnosis.caution else "",
         f"seen: {seen_said(diagnosis.evidence)}",
     ]
-    return "\n".join([diagnosis.topic, *(f"  {line}" for line in lines if line)])
+    return in_lines([diagnosis.topic, *(f"  {line}" for line in found if line)])
 
 
 def summary(found: Sequence[d.Diagnosis]) -> str:

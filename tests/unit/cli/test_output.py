@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.output import cell, emit, progress, size, table, to_json
+from dashboard.visible import in_lines
 
 
 def test_json_has_times_with_z_paths_as_text_and_any_script() -> None:
@@ -56,13 +57,16 @@ def test_no_group_id_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> 
     assert cell(odd) == shown
     assert cell([odd, {"name": odd}]) == f"{shown},{shown}"
     assert table([{"group_id": odd}], ["group_id"]).splitlines()[1:] == [shown]
-    emit({"group_id": odd}, f"group {odd}\n", as_json=False)
+    emit({"group_id": odd}, f"group {odd}", as_json=False)
+    emit({"group_id": odd}, in_lines([f"group {odd}", "next"]), as_json=False)
     progress(odd)
     out, err = capsys.readouterr()
-    assert out == f"group {shown}\n\n".replace("\\n", "\n")
-    assert err == f"{shown}\n".replace("\\n", "\n")
+    assert out == f"group {shown}\ngroup {shown}\nnext\n"
+    assert err == f"{shown}\n"
     emit({"group_id": odd}, "", as_json=True)
-    assert json.loads(capsys.readouterr().out) == {"group_id": odd}
+    out = capsys.readouterr().out
+    assert json.loads(out) == {"group_id": odd}
+    assert out.rstrip("\n").isprintable()
 
 
 @pytest.mark.parametrize(

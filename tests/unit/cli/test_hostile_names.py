@@ -1,0 +1,202 @@
+"""No name, reason or error adds a line to a text: previews, questions, lists, the service's log.
+
+Kafka takes any text for a group's id. A line that it forges reads as one of Lowwater's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dashboard.cli
+from dashboard.cli import (
+    collect,
+    live_text,
+    moves_text,
+    output,
+    plan_text,
+    policies_check,
+    policies_run,
+    run_text,
+    watch,
+)
+from dashboard.clock import utc_now
+from dashboard.errors import RefusedError
+from dashboard.guard_texts import guard
+from dashboard.purge.lifting import Lifted, Override, Waiver
+from dashboard.purge.plan import Declared, Plan
+from dashboard.purge.preview import preview
+from dashboard.purge.unseen_readers import TopicReading
+from dashboard.visible import in_lines
+from tests.unit.cli.plans import a_plan
+
+FORGED = "FORGED: every group has read all that goes"
+HOSTILE = f"x\n{FORGED}\r\u2028{FORGED}\x85{FORGED}"
+
+
+def _plan(name: str) -> Plan:
+    """With `name` wherever a person or Kafka may choose the text."""
+    plan, now = a_plan(), utc_now()
+    first, second, third = plan.partitions
+    claim = replace(first.groups[0], group_id=name)
+    unread = guard("unread-by-group", group_id=name, committed_offset=1, records=2, target_offset=3)
+    return replace(
+        plan,
+        cluster_name=name,
+        created_by=name,
+        partitions=(
+            replace(first, groups=(claim,), lifted=(Lifted("unread-by-group", name),)),
+            replace(second, groups=(claim,)),
+            replace(third, guards=(unread,)),
+        ),
+        waivers=(Waiver(name, name, name, now),),
+        overrides=(Override("unread-by-group", name, name, name, now),),
+        declarations=(Declared("orders", name, "groups", 0, name, name, name),),
+        readings=(TopicReading("half", 10, 10, 1000, 1, name),),
+        expires_at=plan.expires_at + timedelta(hours=1),
+    )
+
+
+def _preview(name: str) -> str:
+    return plan_text.describe(preview(_plan(name), utc_now()))
+
+
+def _moved(name: str) -> str:
+    move = {
+        "group_id": name, "topic": "t", "partition": 0, "state": "failed", "error": "E",
+        "message": name,
+    }  # fmt: skip
+    return in_lines(moves_text.made([move]))
+
+
+def _run(name: str) -> str:
+    row = {
+        "topic": "orders", "partition": 0, "target_offset": 9, "state": "not_done",
+        "low_watermark": None, "leader_log_start_offset": None, "error": "E",
+        "followers_behind": [], "message": name,
+    }  # fmt: skip
+    return run_text.describe(
+        {
+            "run_id": "r", "mode": "wait-all", "state": "partial", "counts": {"not_done": 1},
+            "partitions": [row], "moves": [], "receipt": None, "watched_until": None,
+            "error": {"message": name, "next": name},
+        }
+    )  # fmt: skip
+
+
+def _forecast(name: str) -> str:
+    mode = {"mode": "wait-all", "predicted": name, "risk": name}
+    return live_text.describe(
+        {"seconds": 1.0, "said": name, "details": [name], "advice": [name], "modes": [mode]}
+    )
+
+
+def _snapshot(name: str) -> str:
+    return collect.describe({
+        "snapshot_id": "s", "seconds": 1.0, "tables": {}, "inventories": [], "removed": [],
+        "brokers": [{"broker_id": 1, "reachable": False, "error": name}],
+        "groups_incomplete": [name], "errors": [{"part": "read", "object": name, "error": name}],
+    })  # fmt: skip
+
+
+def _watch(name: str) -> str:
+    return watch._text({"event": "snapshot", "error": {"message": name, "next": name}})
+
+
+def _cycle(name: str) -> str:
+    return policies_run._text({
+        "event": "cycle", "at": "2026-03-01T12:00:00Z", "policy": "p", "application": name,
+        "state": "nothing", "reason": name, "run_id": None, "bytes_at_once": None,
+    })  # fmt: skip
+
+
+def _service_error(name: str) -> str:
+    return policies_run._text(
+        {"event": "cycle", "at": "2026-03-01T12:00:00Z", "error": {"message": name, "next": name}}
+    )
+
+
+def _alert(name: str) -> str:
+    return policies_run._text(
+        {"event": "alert", "at": "t", "alert": "a", "text": name, "failed": name}
+    )
+
+
+def _leading(name: str) -> str:
+    leader = {"pid": 1, "host": name}
+    return policies_run._text({"event": "leading", "at": "t", "cluster": name, "leader": leader})
+
+
+def _policies(name: str) -> str:
+    blocked = {"topic": "t", "partition": 0, "guards": [
+        {"name": "share-group", "reason": name, "lift": name}]}  # fmt: skip
+    return policies_check._text({
+        "cluster": name, "leader": {"pid": 1, "host": name}, "read_only": False,
+        "alerts_waiting": [{"alert": "a", "text": name, "failed": name}],
+        "policies": [{
+            "name": "p", "standing": "off", "held_by": name, "topics": 1, "partitions": 1,
+            "target": "committed", "min_purge_interval_ms": 1000, "committed_by": "owner",
+            "confirmation": f"switch on p on {name}",
+            "applications": [{"application": name, "state": "refused", "reason": name,
+                              "blocked": [blocked], "bytes_at_once": 1, "partitions": 1}],
+            "past_week": {"from": "t", "purges": 1, "bytes": 1, "notes": [name]},
+        }],
+    })  # fmt: skip
+
+
+TEXTS: Mapping[str, Callable[[str], str]] = {
+    "a plan's preview": _preview,
+    "a run": _run,
+    "moves of groups": _moved,
+    "a live forecast": _forecast,
+    "a snapshot": _snapshot,
+    "watch": _watch,
+    "a cycle of the service": _cycle,
+    "an error of the service": _service_error,
+    "an alert of the service": _alert,
+    "who leads": _leading,
+    "policies check": _policies,
+}
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_no_name_adds_a_line(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit({}, TEXTS[what]("x"), as_json=False)
+    plain = capsys.readouterr().out
+    output.emit({}, TEXTS[what](HOSTILE), as_json=False)
+    forged = capsys.readouterr().out
+    assert FORGED in forged  # it stands there, within a line
+    assert not [line for line in forged.splitlines() if line.lstrip().startswith("FORGED")]
+    assert len(forged.splitlines()) == len(plain.splitlines())
+
+
+def test_no_error_adds_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit_error(RefusedError(HOSTILE, HOSTILE, code="GUARDED"), as_json=False)
+    said = capsys.readouterr().err
+    assert [line.partition(":")[0] for line in said.splitlines()] == ["error", "next"]
+
+
+def test_lines_are_made_in_one_place() -> None:
+    """What composes a text of several lines by itself would be one line of escapes, or a hole."""
+    own = re.compile(r"""(?<![\w.])Lines\(|["']\\n["']\.join""")
+    folder = Path(dashboard.cli.__file__).parent
+    assert [path.name for path in folder.glob("*.py") if own.search(path.read_text())] == []
+
+
+def test_the_question_of_delete_records_is_of_one_line_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from dashboard.cli.delete_records import _lifted
+
+    guarded: Any = _plan(HOSTILE)
+    free = replace(guarded, partitions=tuple(replace(p, guards=()) for p in guarded.partitions))
+    for line in _lifted(guarded, free):
+        output.progress(line)
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("a yes lifts unread-by-group on orders-2")
