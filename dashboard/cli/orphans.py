@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, orphans_sweep, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.clock import utc_now
+from dashboard.clock import format_time, utc_now
 from dashboard.errors import UsageError
 from dashboard.visible import in_lines, in_paragraphs
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     analysis_id = cluster.latest_analysis()
     value, missing = _found(cluster, analysis_id)
     if args.out:
-        value["verdicts"] = {"file": args.out, "sha256": _write(cluster, analysis_id, args.out)}
+        value["verdicts"] = _write(cluster, analysis_id, args.out)
     output.emit(value, _text(value, missing, args.out), as_json=args.json)
     return 0
 
@@ -85,13 +85,14 @@ def _found(
     return value, missing
 
 
-def _write(cluster: ClusterStore, analysis_id: str, path: str) -> str:
-    """The verdicts as a file; its sha256."""
+def _write(cluster: ClusterStore, analysis_id: str, path: str) -> dict[str, str]:
+    """The verdicts as a file: which, its sha256, and until when a sweep takes it."""
     from dashboard.orphans import verdicts
 
     found = verdicts.of_analysis(cluster, analysis_id, now=utc_now())
     files.write_text(path, verdicts.write(found))
-    return found.sha256
+    until = format_time(found.expires_at)
+    return {"file": path, "sha256": found.sha256, "expires_at": until}
 
 
 def _text(value: Mapping[str, Any], missing: Sequence[MissingInventory], out: str | None) -> str:
@@ -112,7 +113,7 @@ def _text(value: Mapping[str, Any], missing: Sequence[MissingInventory], out: st
             "and collect with --inventory N.inventory"
         )
     if out:
-        parts.append(f"verdicts written to {out}, valid for a day")
+        parts.append(f"verdicts written to {out}, valid until {value['verdicts']['expires_at']}")
     return in_paragraphs(parts)
 
 

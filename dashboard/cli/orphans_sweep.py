@@ -81,11 +81,10 @@ def run(args: argparse.Namespace) -> int:
     if args.verify:
         return _verify(args, settings)
     _require(args, settings)
-    with _connected(args, settings) as live:
+    with _connected(args, settings) as live, _switch(settings) as stopped:
         if args.script:
-            return _script(args, settings, live)
-        with _switch(settings) as stopped:
-            report = _act(args, settings, live, stopped)
+            return _script(args, settings, live, stopped)
+        report = _act(args, settings, live, stopped)
     output.emit(report.to_json(), _text(report), as_json=args.json)
     if report.error is not None and not args.json:
         output.emit_error(report.error, as_json=False)
@@ -93,9 +92,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require(args: argparse.Namespace, settings: Settings) -> None:
-    """Telling, and writing a script that says what it does, change nothing."""
+    """Telling changes nothing; a script does what it says wherever it is run, by whomever."""
     who = context.actor(settings)
-    if args.apply or args.delete_now:
+    if args.apply or args.delete_now or args.script:
         people.require(settings, who, people.deciding_role(settings), "sweep orphans")
     elif args.restore:
         people.require(settings, who, "operator", "put a folder back")
@@ -237,9 +236,16 @@ def _verify(args: argparse.Namespace, settings: Settings) -> int:
     return error.exit_code
 
 
-def _script(args: argparse.Namespace, settings: Settings, live: LiveCluster) -> int:
+def _script(
+    args: argparse.Namespace,
+    settings: Settings,
+    live: LiveCluster,
+    stopped: Callable[[], str | None],
+) -> int:
+    from dashboard.orphans.sweep import refuse_if_stopped
     from dashboard.orphans.sweep_script import write_script
 
+    refuse_if_stopped(stopped)
     verdicts = _verdicts(args)
     assert verdicts is not None
     made = write_script(verdicts, _options(args, settings, apply=False), live, utc_now())

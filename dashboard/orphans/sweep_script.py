@@ -21,6 +21,7 @@ from dashboard.orphans.sweep_share import over_share
 from dashboard.orphans.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 
+_NO_LIMIT = 2**62
 VALID_FOR = timedelta(hours=1)  # what the cluster said may have changed after that
 
 
@@ -58,38 +59,65 @@ def write_script(verdicts: Verdicts, options: Options, live: Cluster, now: datet
         )
     named = [row for row in verdicts.rows if row.log_dir in options.log_dirs]
     lines: list[str] = []
+    leaving: list[Verdict] = []
     left_out: list[Outcome] = []
     for broker_id in sorted({row.broker_id for row in named}):
         of_broker = [row for row in named if row.broker_id == broker_id]
-        refusal = _refuse_broker(live, broker_id, of_broker, options.most_share)
+        refusal, spare = _share(live, broker_id, of_broker, options.most_share)
         check = LiveCheck(live, broker_id, cluster_id)
         for row in of_broker:
             try:
                 refuse_by_verdict(row)
                 if refusal is not None:
                     raise refusal
-                lines.append(_line(row, check))
+                lines.append(f"{_line(row, check)} {spare[0]} {spare[1]}")
+                leaving.append(row)
             except Refusal as why:
                 left_out.append(_left_out(row, why))
     until = min(verdicts.expires_at, now + VALID_FOR)
-    return Script(_text(verdicts, now, until, lines), len(lines), until, tuple(left_out))
+    return Script(
+        _text(verdicts, now, until, [*_counting(leaving), *lines]),
+        len(lines),
+        until,
+        tuple(left_out),
+    )
 
 
-def _refuse_broker(
+def _share(
     live: Cluster, broker_id: int, rows: Sequence[Verdict], most_share: float
-) -> Refusal | None:
-    """Why nothing of a broker may go: it is not alive, tells nothing, or too much would go."""
+) -> tuple[Refusal | None, tuple[int, int]]:
+    """Why nothing of a broker may go: it is not alive, tells nothing, or too much would go; else
+    how many folders and bytes may lie in its quarantines already, which its host alone can count.
+    """
     if broker_id not in live.alive_brokers():
-        return Refusal("broker", f"broker {broker_id} is not alive")
+        return Refusal("broker", f"broker {broker_id} is not alive"), (0, 0)
     try:
         answer = broker_log_dirs(live, broker_id)
     except (RefusedError, ClusterError) as error:
-        return Refusal("unknown", error.message)
+        return Refusal("unknown", error.message), (0, 0)
     leaving = [row for row in rows if row.verdict == words.REMOVABLE]
     every = len(answer.replicas) + len(rows)
     gone = sum(row.size_bytes or 0 for row in leaving)
-    hosted = sum(replica.size_bytes for replica in answer.replicas)
-    return over_share((len(leaving), every), (gone, hosted + gone), most_share)
+    whole = sum(replica.size_bytes for replica in answer.replicas) + gone
+    refusal = over_share((len(leaving), every), (gone, whole), most_share)
+    return refusal, (_spare(len(leaving), every, most_share), _spare(gone, whole, most_share))
+
+
+def _spare(leaving: int, every: int, most_share: float) -> int:
+    """The most that may be added to both, so that the first is within its share of the second."""
+    if most_share >= 1:
+        return _NO_LIMIT
+    return max(0, int((most_share * every - leaving) / (1 - most_share)))
+
+
+def _counting(leaving: Sequence[Verdict]) -> list[str]:
+    """Calls of the script's `count_lying`, for each log dir once, before the first move."""
+    dirs = sorted({(row.broker_id, row.log_dir) for row in leaving})
+    names = "".join(f"|{row.directory}" for row in leaving)
+    return [
+        f"NAMES={shlex.quote(names + '|')}",
+        *(f"count_lying {broker_id} {shlex.quote(log_dir)}" for broker_id, log_dir in dirs),
+    ]
 
 
 def _line(row: Verdict, check: LiveCheck) -> str:

@@ -7,8 +7,8 @@
 # right before it is moved and once more after it: its name, links, topic id, bytes, newest write,
 # mount, open files. What fails after the move goes back.
 # NOT checked here, but when this was made: that the broker is not assigned the partition, that it
-# does not host it, that no partition of that name lacks a replica, the share of 5 %. So it is valid
-# for an hour at most. Not checked at all: files that a process of another container has open; a
+# does not host it, that no partition of that name lacks a replica, the share of 5 %, to which it adds
+# what lies in the quarantines. So it is valid for an hour at most. Not checked at all: files that a process of another container has open; a
 # sweep by lowwater itself at the same time.
 # It deletes nothing: after a day or more, when nothing is missing, remove the folder that it names.
 set -u
@@ -36,6 +36,9 @@ esac
 moved=0
 refused=0
 elsewhere=0
+lying=0
+lying_bytes=0
+counted='|'
 place=
 ref=
 held=
@@ -277,9 +280,39 @@ check_folder() {
 	[ -z "$found" ] || { why='it was written to after it was judged'; return 1; }
 }
 
-# BROKER LOG_DIR DIRECTORY TOPIC_ID BYTES NEWEST PATTERN KIND
+# BROKER LOG_DIR: counts what lies in its quarantine, once, before anything is moved. What this
+# script moved there earlier is one of its rows, and counted as such.
+count_lying() {
+	broker_id=$1 log_dir=$2
+	check_log_dir && check_place && [ "$there" = 9 ] || return 0
+	case $counted in *"|$place|"*) return 0 ;; esac
+	counted="$counted$place|"
+	for aside in "$fd/9"/*/*/; do
+		[ -d "$aside" ] || continue
+		name_aside=${aside%/}
+		name_aside=${name_aside##*/}
+		case $NAMES in
+		*"|$name_aside|"*) [ -e "$fd/8/$name_aside" ] || continue ;;
+		esac
+		lying=$((lying + 1))
+		lying_bytes=$((lying_bytes + $(bytes_in "$aside")))
+	done
+}
+
+check_share() {
+	[ "$lying" -le "$spare" ] && [ "$lying_bytes" -le "$spare_bytes" ] || {
+		why="with $lying folders of $lying_bytes bytes that lie in quarantine it is more than the share \
+of its broker's folders and bytes: delete them or put them back first"
+		return 1
+	}
+}
+
+# BROKER LOG_DIR DIRECTORY TOPIC_ID BYTES NEWEST PATTERN KIND SPARE SPARE_BYTES
 row() {
 	broker_id=$1 log_dir=$2 directory=$3 topic_id=$4 bytes=$5 newest=$6 pattern=$7 kind=$8
+	spare=$9
+	shift 9
+	spare_bytes=$1
 	folder=$log_dir/$directory
 	why=
 	check_time
@@ -295,7 +328,7 @@ row() {
 		return
 		;;
 	esac
-	if ! check_place || ! check_folder "$fd/8/$directory" || ! check_open; then
+	if ! check_place || ! check_share || ! check_folder "$fd/8/$directory" || ! check_open; then
 		refuse "$why"
 		return
 	fi

@@ -97,7 +97,9 @@ def of_table(
     # A snapshot may be pruned while its findings are kept; each of their rows has its time.
     taken_at = rows[0]["taken_at"] if rows else manifest.taken_at
     return Verdicts(
-        cluster.cluster_id, cluster.name, manifest.id, snapshot_id, taken_at, now, now + VALID_FOR,
+        cluster.cluster_id, cluster.name, manifest.id, snapshot_id, taken_at, now,
+        # What it saw may have changed since then, however late it is written down.
+        min(now, taken_at) + VALID_FOR,
         tuple(Verdict(**{name: row[name] for name in names}) for row in rows),
     )  # fmt: skip
 
@@ -111,12 +113,14 @@ def parse(text: str, where: str, *, now: datetime) -> Verdicts:
     """Read, verify and decode the text of the file that `where` names.
 
     Raises VerdictsError VERDICTS_INVALID; RefusedError VERDICTS_CHANGED when its sha256 is not its
-    own, VERDICTS_EXPIRED when it is older than a day by `now`.
+    own, VERDICTS_EXPIRED when what it is of was seen over a day before `now`.
     """
     found = _KIND.parse(text, where)
-    if now >= found.expires_at:
+    # Files of earlier versions say a day from when they were written, whatever they are of.
+    until = min(found.expires_at, found.taken_at + VALID_FOR)
+    if now >= until:
         raise RefusedError(
-            f"{where} expired at {format_time(found.expires_at)}",
+            f"{where} expired at {format_time(until)}, a day after what it is of was seen",
             "Collect, analyze and write it again: what it saw may have changed.",
             code="VERDICTS_EXPIRED",
         )
@@ -149,8 +153,8 @@ def _decode(document: Mapping[str, Any]) -> Verdicts:
     values: dict[str, Any] = {name: _text(document[name], name) for name in _PLAIN}
     values |= {name: parse_time(_text(document[name], name)) for name in _TIMES}
     found = Verdicts(**values, rows=rows)
-    if found.expires_at - found.created_at != VALID_FOR:
-        raise ValueError("expires_at is not a day after created_at")
+    if found.expires_at - found.created_at > VALID_FOR:
+        raise ValueError("expires_at is over a day after created_at")
     return found
 
 

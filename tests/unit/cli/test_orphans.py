@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
+from dashboard.clock import format_time, utc_now
 from dashboard.inventory.command import shell_line
 from dashboard.orphans import verdicts
 from tests.support import sample_store
@@ -66,7 +66,10 @@ def test_the_verdicts_are_written_for_a_sweep(
     value = said(capsys, "--data", data, "--out", str(out))
 
     found = verdicts.parse(out.read_text(), str(out), now=utc_now())
-    assert value["verdicts"] == {"file": str(out), "sha256": found.sha256}
+    until = format_time(found.expires_at)
+    assert value["verdicts"] == {
+        "file": str(out), "sha256": found.sha256, "expires_at": until,
+    }  # fmt: skip
     assert (found.cluster_id, found.cluster_name) == (sample_store.CLUSTER_ID, sample_store.NAME)
     assert found.analysis_id == value["analysis_id"]
     assert [row.directory for row in found.removable(3)] == ["clicks-v1-0.0a4f-stray"]

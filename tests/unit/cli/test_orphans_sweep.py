@@ -146,6 +146,22 @@ def test_verdicts_that_are_old_changed_or_of_another_cluster(
     assert host.stray.is_dir()
 
 
+def test_a_script_takes_the_role_of_who_decides_and_the_switch(
+    host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has it moves folders with it: what it is made for is a sweep."""
+    people = '[people]\nviewers = ["*"]\noperators = ["bob"]\napprovers = ["ann"]\n'
+    Path("lowwater.toml").write_text(f"{people}second_person = true\n")
+    for name, code in (("eve", 3), ("bob", 3), ("ann", 0)):
+        monkeypatch.setenv("LOWWATER_OPERATOR", name)
+        exit_code, answer, _ = call(host, capsys, "--verdicts", "v.json", "--script")
+        assert exit_code == code, answer
+        assert answer.get("error", {}).get("code") == ("ROLE_TOO_LOW" if code else None)
+    Path("lowwater.toml").write_text(f"read_only = true\n{people}")
+    exit_code, answer, _ = call(host, capsys, "--verdicts", "v.json", "--script")
+    assert (exit_code, answer["error"]["code"]) == (3, "READ_ONLY")
+
+
 def test_how_much_may_go_at_once_is_a_setting(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:

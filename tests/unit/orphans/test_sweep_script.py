@@ -57,6 +57,40 @@ def test_its_quarantine_is_no_stranger_to_the_program(host: Host) -> None:
     assert not any(o.code == "quarantine" for o in host.sweep().rows)
 
 
+def test_what_lies_in_quarantine_counts_for_the_share_too(host: Host) -> None:
+    """Script after script would set a whole broker aside, five per cent at a time."""
+    text = script(host).script
+    host.quarantine.mkdir(mode=0o700)
+    (host.quarantine / "sweep-script.log").touch()
+    (host.quarantine / "1-1" / "gone-7").mkdir(parents=True)
+    told = run(host, text, "--apply")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert host.stray.is_dir() is False
+
+    (host.quarantine / "1-2" / "gone-8").mkdir(parents=True)
+    (aside,) = host.quarantine.glob(f"*/{STRAY}")
+    aside.rename(host.stray)
+    told = run(host, text, "--apply")
+    assert told.returncode == 3, told.stdout
+    assert "with 2 folders of 0 bytes that lie in quarantine it is more than the share" in (
+        told.stdout
+    )
+    assert host.stray.is_dir()
+
+
+def test_bytes_in_quarantine_count_for_the_share_too(host: Host) -> None:
+    lying = host.quarantine / "1-1" / "gone-7"
+    lying.mkdir(parents=True)
+    host.quarantine.chmod(0o700)
+    (host.quarantine / "sweep-script.log").touch()
+    with (lying / f"{0:020}.log").open("wb") as file:
+        file.truncate(2**40)
+    told = run(host, script(host).script, "--apply")
+    assert told.returncode == 3, told.stdout
+    assert f"with 1 folders of {2**40} bytes" in told.stdout
+    assert host.stray.is_dir()
+
+
 def more(host: Host) -> Path:
     return host.stray / f"{0:020}.log"
 

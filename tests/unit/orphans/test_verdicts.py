@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from dashboard.canonical import canonical, digest
 from dashboard.errors import RefusedError, VerdictsError
 from dashboard.orphans import verdicts
 from dashboard.orphans.verdicts import VALID_FOR, Verdict, Verdicts
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore, Store
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 TOPIC_ID = "abcdefghijklmnopqrstuv"
@@ -70,6 +74,32 @@ def test_after_a_day_it_is_refused() -> None:
     assert verdicts.parse(text, "v.json", now=last - timedelta(milliseconds=1)) == FOUND
     with pytest.raises(RefusedError) as caught:
         verdicts.parse(text, "v.json", now=last)
+    assert caught.value.code == "VERDICTS_EXPIRED"
+
+
+def test_what_was_seen_long_ago_gives_no_fresh_file(tmp_path: Path) -> None:
+    """An analysis a month old was good for another day, each time that it was written down."""
+    cluster = ClusterStore(Store(str(tmp_path)), "C")
+    details = {"snapshot_id": "s1", "seconds": 1.0}
+    row = {name: getattr(STRAY, name) for name in Verdict.__slots__}
+    seen = {"now": NOW, "a month ago": NOW - timedelta(days=30), "to come": NOW + timedelta(days=3)}
+    found = {}
+    for when, taken_at in seen.items():
+        rows = pa.Table.from_pylist([{**row, "taken_at": taken_at}])
+        manifest = Manifest("a1", taken_at, {}, 1.0, details)
+        found[when] = verdicts.of_table(cluster, manifest, rows, now=NOW)
+    assert found["now"].expires_at == NOW + VALID_FOR
+    assert found["a month ago"].expires_at == NOW - timedelta(days=29)
+    assert found["to come"].expires_at == NOW + VALID_FOR
+    with pytest.raises(RefusedError) as caught:
+        verdicts.parse(verdicts.write(found["a month ago"]), "v.json", now=NOW)
+    assert caught.value.code == "VERDICTS_EXPIRED"
+
+
+def test_a_file_of_an_earlier_version_is_no_fresher_than_what_it_is_of() -> None:
+    month = replace(FOUND, taken_at=NOW - timedelta(days=30))
+    with pytest.raises(RefusedError) as caught:
+        verdicts.parse(verdicts.write(month), "v.json", now=NOW)
     assert caught.value.code == "VERDICTS_EXPIRED"
 
 
