@@ -77,7 +77,7 @@ def show_sentence(screen: Screen, found: Tables, rows: Sequence[Row], once: int)
             key="verdicts",
             type="primary",
             on_click="ignore",
-            help="What lowwater orphans --out writes: sealed, valid until a day after its snapshot. "
+            help="What lowwater orphans --out writes: sealed, valid for a day from its snapshot. "
             "It permits nothing by itself; a sweep on the broker's host checks each folder again.",
         )
         st.download_button(

@@ -1,4 +1,4 @@
-"""Declaring again in a real browser: the popover stays open, and shows what stands for the topic."""
+"""Declaring again in a real browser: the popover stays open and shows what stands."""
 
 from __future__ import annotations
 
