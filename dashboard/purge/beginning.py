@@ -1,11 +1,11 @@
-"""Whether a queued run of which nothing was sent may still begin: hours may have passed since."""
+"""Whether a queued run may still begin, hours later, and whether its policy still stands behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from dashboard.errors import RefusedError
+from dashboard.errors import RefusedError, SettingsError
 from dashboard.policy import Policy
 from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.journal import Journal
@@ -15,36 +15,63 @@ from dashboard.purge.plan import Plan
 from dashboard.purge.queue_refusals import late
 
 
-def refuse(
-    journal: Journal, run: RunRow, plan: Plan, policies: Sequence[Policy], now: datetime
-) -> None:
+Policies = Callable[[], Sequence[Policy]]  # as the settings define them now; SettingsError
+
+
+def refuse(journal: Journal, run: RunRow, plan: Plan, policies: Policies, now: datetime) -> None:
     """Raises RefusedError POLICY_OFF, POLICY_CHANGED, OUTSIDE_WINDOW or PLAN_EXPIRED.
 
     The queue has asked all of it; but whoever was to send may have died before he did, and another
-    takes the run over much later. A run whose request may have left is followed to its end.
+    takes the run over much later. A run whose request may have left has begun: `withdrawn` is
+    asked of it before each further one.
     """
     if any(row.was_sent for row in journal.partitions(run.run_id)):
         return
     if run.policy is not None:
-        _refuse_policy(journal, run, policies, now)
+        _refuse_outside(run, _standing(journal, run, policies), now)
     if plan.expired(now):
         late(plan)
 
 
-def _refuse_policy(
-    journal: Journal, run: RunRow, policies: Sequence[Policy], now: datetime
-) -> None:
+def withdrawn(journal: Journal, run: RunRow, policies: Policies) -> RefusedError | None:
+    """Why a policy's run may send nothing more; None: its policy stands, or a person queued it.
+
+    POLICY_OFF, POLICY_CHANGED, or the settings' own code where nobody can tell what they define.
+    """
+    if run.policy is None:
+        return None
+    try:
+        _standing(journal, run, policies)
+    except RefusedError as error:
+        return error
+    return None
+
+
+def _standing(journal: Journal, run: RunRow, policies: Policies) -> Policy:
+    """The policy, switched on and defined as it was when the run was queued, else RefusedError."""
     name, definition = str(run.policy), journal.run_definition(run.run_id)
     state = journal.policy_states(run.cluster_id).get(name)
     refuse_off(state, name, definition, run.cluster_name)
-    policy = next((p for p in policies if p.definition_sha256 == definition), None)
+    try:
+        policy = next((p for p in policies() if p.definition_sha256 == definition), None)
+    except SettingsError as error:
+        raise RefusedError(
+            f"whether policy {name} is still defined cannot be told: {error.message}",
+            error.next_step,
+            code=error.code,
+        ) from error
     if policy is None:
         raise RefusedError(
             f"policy {name} is not defined here as it was when run {run.run_id} was queued",
             f"Read it again, then confirm it with: lowwater policies on {name}.",
             code="POLICY_CHANGED",
         )
+    return policy
+
+
+def _refuse_outside(run: RunRow, policy: Policy, now: datetime) -> None:
     if not is_open(policy, now):
+        name = run.policy
         raise RefusedError(
             f"no window of policy {name} is open, and run {run.run_id} sent nothing in the last",
             f"The service plans anew in the next: {next_open(policy, now):%Y-%m-%d %H:%M} UTC.",

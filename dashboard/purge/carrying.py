@@ -59,16 +59,16 @@ def carry_out(
 
     `read_only` says why the settings switch every purge off, None: they do not; the journal's is
     asked besides. `standards` are those of now for the plan, asked before each request. `policies`
-    gives those that the settings define now: a run of another one that was never sent is refused,
-    as is any that may no longer begin, at once or after a pause. Raises JournalError: then nothing
-    more is sent.
+    gives those that the settings define now: a run of another one, or of one that is off, sends
+    nothing more. A run of which nothing was sent and that may no longer begin, at once or after a
+    pause, is refused. Raises JournalError: then nothing more is sent.
     """
     run = journal.head(run_id)
     if run.open:
         plan = journal.plan(run_id)
 
         def may_begin() -> None:
-            beginning.refuse(journal, run, plan, policies(), now())
+            beginning.refuse(journal, run, plan, policies, now())
 
         try:
             may_begin()
@@ -82,6 +82,7 @@ def carry_out(
                 read_only=lambda: read_only() or switched_off(journal),
                 standards=lambda: standards(plan),
                 may_begin=may_begin,
+                withdrawn=lambda: beginning.withdrawn(journal, run, policies),
             ).execute()
         except RefusedError as error:
             unsent.close(journal, run, "refused", error, now())

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.errors import ClusterError, LowwaterError, SettingsError, StoreError
+from dashboard.errors import (
+    ClusterError,
+    LowwaterError,
+    RefusedError,
+    SettingsError,
+    StoreError,
+)
 from dashboard.model import TopicPartition
 from dashboard.purge import receipt
 from dashboard.purge.cluster_seam import Cluster
@@ -57,8 +63,8 @@ class Execution:
     """One run being carried out. `now` and `sleep` are the clock.
 
     `read_only` says why every purge is switched off, None: it is not. `standards` are asked anew
-    before each request. `may_begin` raises
-    RefusedError where a run that sent nothing may no longer begin.
+    before each request, and so is `withdrawn`: why the run's policy no longer stands. `may_begin`
+    raises RefusedError where a run that sent nothing may no longer begin.
     """
 
     live: Cluster
@@ -70,12 +76,14 @@ class Execution:
     read_only: Callable[[], str | None]
     standards: Callable[[], Standards]
     may_begin: Callable[[], None] = lambda: None
+    withdrawn: Callable[[], RefusedError | None] = lambda: None
     cancelled: bool = False
     rules: StopRules = field(init=False)
     holding: Holding = field(init=False)
     _expires_at: datetime = field(init=False)
     _moved_at: datetime | None = None
     _unread: str | None = None
+    _refused: RefusedError | None = None
     _waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,14 +91,14 @@ class Execution:
         self._expires_at = expires_at(self.run)
         self.rules = StopRules(self.live, options, mode, self.now)
         self.holding = Holding(
-            self.journal, self.run.run_id, self.now, self.read_only, self.may_begin
-        )
+            self.journal, self.run.run_id, self.now, self.read_only, self.may_begin,
+            self.withdrawn,
+        )  # fmt: skip
 
     def execute(self) -> str:
         """Work until nothing is open, or what is open could not be read for the timeout.
 
-        Gives the state of the closed run. Raises JournalError: then nothing more is sent; and what
-        `may_begin` raises after a pause: then nothing was.
+        Gives the state of the closed run. Raises JournalError: then nothing more is sent.
         """
         if self.journal.head(self.run.run_id).state != "paused":
             self.journal.set_run(self.run.run_id, "running", self.now())
@@ -100,7 +108,7 @@ class Execution:
         while self._rows(OPEN_STATES):
             if self._round():
                 self._moved_at = self.now()
-            elif self._waited_out() and self.holding.asked() != PAUSED:
+            elif self._waited_out() and self._asked() != PAUSED:
                 self._give_up()
                 break
             else:
@@ -110,7 +118,8 @@ class Execution:
 
     def _mover(self) -> Mover:
         def hold() -> str | None:
-            return EXPIRED if self.now() >= self._expires_at else self.holding.asked()
+            held = EXPIRED if self.now() >= self._expires_at else self._asked()
+            return held.code if isinstance(held, RefusedError) else held
 
         return Mover(
             self.live, self.journal, self.run, self.plan.topic_ids, self.now, self.sleep, hold
@@ -138,15 +147,26 @@ class Execution:
         return True
 
     def _held(self, pending: list[PartitionRow]) -> bool:
-        """Obey pause, cancel and the read-only switch; whether nothing may be sent now."""
-        held = self.holding.asked()
-        if held == PAUSED:
+        """Obey pause, cancel, the switches and a policy's end; whether nothing may be sent now."""
+        held = self._asked()
+        if isinstance(held, RefusedError):
+            code, message = held.code, held.message
+            self._hold_back("refused", pending, lambda row: not_sent(row, code, message), code=code)
+            self._refused = held
+        elif held == PAUSED:
             self._moved_at = self.now()  # a pause is nobody's fault
         elif held:
             why = self.read_only() if held == READ_ONLY else None
             self._hold_back("cancelled", pending, lambda row: not_sent(row, held, why))
             self.cancelled = True
         return held is not None
+
+    def _asked(self) -> str | RefusedError | None:
+        """What keeps the run from sending now; a RefusedError for good."""
+        try:
+            return self.holding.asked()
+        except RefusedError as error:
+            return error
 
     def _expired(self, pending: list[PartitionRow]) -> bool:
         """Close what has waited for too long, paused or not; whether it had."""
@@ -318,6 +338,8 @@ class Execution:
         until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
         nothing_sent = not any(row.was_sent for row in rows)
         error = stop_error(rows) or expired_error(rows)
+        if error is None and self._refused is not None:
+            error = self._refused.to_json()["error"]
         if error is None and state == "refused":
             error = _refused(rows)
         self.journal.set_run(

@@ -1,4 +1,4 @@
-"""What keeps a run from sending, and whether it may still begin once nothing does."""
+"""What keeps a run from sending: wishes, the switches, and the policy that no longer stands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from dashboard.errors import RefusedError
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.journal_wishes import silent
@@ -15,22 +16,29 @@ PAUSED, CANCELLED, READ_ONLY = "PAUSED", "CANCELLED", "READ_ONLY"
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """An operator's wish, the read-only switch; `may_begin` raises RefusedError, see `asked`."""
+    """An operator's wish, the read-only switch, a policy's run's policy.
+
+    `may_begin` raises RefusedError, see `asked`; `withdrawn` says why the policy no longer stands.
+    """
 
     journal: Journal
     run_id: str
     now: Callable[[], datetime]
     read_only: Callable[[], str | None]
     may_begin: Callable[[], None]
+    withdrawn: Callable[[], RefusedError | None]
 
     def asked(self) -> str | None:
         """CANCELLED or READ_ONLY: nothing more is sent; PAUSED: not now; None: go on.
 
-        Who goes on after a pause asks `may_begin` first: it may have lasted for hours.
+        Raises RefusedError when the policy was withdrawn, paused or not: nothing more is sent
+        either. Who goes on after a pause asks `may_begin` first: it may have lasted for hours.
         """
         run = self._run()
         if run.wish == "cancel" or self.read_only():
             return CANCELLED if run.wish == "cancel" else READ_ONLY
+        if (gone := self.withdrawn()) is not None:
+            raise gone
         if run.wish == "pause":
             if run.state != "paused":
                 self.journal.set_run(self.run_id, "paused", self.now())
@@ -44,7 +52,9 @@ class Holding:
         """Whether nobody wishes otherwise: asked before each request, from any thread."""
         if silent(self.journal.head(self.run_id), self.now()):
             return False
-        return self.journal.wish(self.run_id) is None and not self.read_only()
+        if self.journal.wish(self.run_id) is not None or self.read_only():
+            return False
+        return self.withdrawn() is None
 
     def _run(self) -> RunRow:
         run = self.journal.head(self.run_id)

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,12 @@ from confluent_kafka import Consumer, Producer
 
 from dashboard import settings
 from dashboard.clock import utc_now
-from dashboard.cluster.live import connect
+from dashboard.cluster.live import LiveCluster, connect
+from dashboard.current_settings import CurrentSettings
 from dashboard.demo.clients import client
-from dashboard.policies.switching import switch_on
+from dashboard.policies.purging import Site
+from dashboard.policies.service import Service
+from dashboard.policies.switching import switch_off, switch_on
 from dashboard.purge.journal_rows import RunRow
 from tests.brokers.purge_bench import Bench
 
@@ -155,6 +159,40 @@ class PolicyBench:
             self.settings, self.bench.journal, self.bench.store, self.policy,
             typed=self.policy.confirmation("test"), who="test", from_where="here", now=utc_now(),
         )  # fmt: skip
+
+    def switch_off(self) -> None:
+        switch_off(
+            self.settings, self.bench.journal, self.bench.store, self.policy,
+            who="test", from_where="here", now=utc_now(),
+        )  # fmt: skip
+
+    def half_sent(self) -> str:
+        """A run whose first request was carried out, and whose worker died before its answer."""
+        site = Site(
+            CurrentSettings(self.settings), self.bench.store, self.bench.journal, utc_now,
+            time.sleep,
+        )  # fmt: skip
+
+        def reached() -> LiveCluster:
+            return connect({"bootstrap.servers": self.bench.bootstrap})
+
+        service = Service(site, reached, emit=lambda _: None, start=lambda _: None)
+        service.turn()
+        service.close()
+        (run,) = self.runs()
+        row = self.bench.journal.partitions(run.run_id)[0]
+        with reached() as live:
+            leader = live.topics([self.topic])[self.topic].partitions[0]
+            assert leader.leader_id is not None
+            sent = replace(
+                row, state="sent", attempts=1,
+                sent_leader_id=leader.leader_id, sent_leader_epoch=leader.leader_epoch,
+            )  # fmt: skip
+            self.bench.journal.intend(
+                run.run_id, [sent], utc_now, leader_id=leader.leader_id, mode=run.mode
+            )
+            live.delete_records(leader.leader_id, {row.key: row.target_offset}, timeout_ms=20_000)
+        return run.run_id
 
     def application(self, per_second: int) -> Application:
         return Application(self.bench, self.app, self.topic, per_second)

@@ -73,6 +73,31 @@ def test_a_topic_of_an_unknown_group_is_refused_and_visible(
     assert (often.runs(), bench.log_start(often.topic)) == ([], 0)
 
 
+@pytest.mark.parametrize("end", ["POLICY_OFF", "POLICY_CHANGED"])
+def test_a_policy_that_ends_while_its_run_is_half_sent_sends_nothing_more(
+    bench: Bench, often: PolicyBench, end: str
+) -> None:
+    """Its worker died with one of two partitions purged; the policy is off, or another, by then."""
+    bench.topic(100, 100, name=often.topic)
+    bench.commit(often.app, often.topic, {0: 60, 1: 60})
+    often.switch_on()
+    run_id = often.half_sent()
+    if end == "POLICY_OFF":
+        often.switch_off()
+    else:
+        often.source.write_text(often.source.read_text().replace("_ms = 1000", "_ms = 2000"))
+    service = often.service()
+    service.until(lambda: not bench.journal.head(run_id).open)
+    run = bench.journal.head(run_id)
+    assert (run.state, run.error and run.error["code"]) == ("partial", end)
+    assert [(r.state, r.error) for r in bench.journal.partitions(run_id)] == [
+        ("done", None), ("not_done", end),
+    ]  # fmt: skip
+    assert [bench.log_start(often.topic, n) for n in (0, 1)] == [60, 0]
+    assert service.end() == 130, service.log()
+    assert bench.journal.verify().ok
+
+
 @pytest.mark.slow
 def test_of_two_services_one_acts_and_the_other_takes_over(
     bench: Bench, seldom: PolicyBench
