@@ -14,6 +14,8 @@ from dashboard.errors import ClusterError, UsageError
 from dashboard.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
 
 LEADER_ONLY_SINCE = 3
+# The newest that a Kafka release defines: v3 is a proposal (KIP-1343), and its bytes may change.
+_RELEASED = 2
 _NO_ANSWER = -1  # UNKNOWN_SERVER_ERROR: proves nothing, so the leader has to be read
 
 
@@ -28,18 +30,18 @@ def delete_records(
 ) -> DeleteRecordsResult:
     """Delete all records below each target (exclusive) on their leader (KIP-107).
 
-    The version is the leader's highest. `leader_only` on a leader without v3 sends nothing and
-    says UNSUPPORTED_VERSION for each partition. Sent once, on its own connection, and never
-    repeated. `may_leave` is asked once the connection stands, since connecting, TLS and signing in
-    may take as long as a broker is waited for. Raises UsageError for a negative target; BrokerError
-    BROKER_UNREACHABLE or NOT_SENT (it may not leave) when nothing was sent, ANSWER_LOST when the
-    leader may have truncated: then it must be read.
+    The version is the leader's highest, v2 at most: v3 is spoken for `leader_only` alone, which on
+    a leader without it sends nothing and says UNSUPPORTED_VERSION for each partition. Sent once,
+    on its own connection, and never repeated. `may_leave` is asked once the connection stands,
+    since connecting, TLS and signing in may take as long as a broker is waited for. Raises
+    UsageError for a negative target; BrokerError BROKER_UNREACHABLE or NOT_SENT (it may not leave)
+    when nothing was sent, ANSWER_LOST when the leader may have truncated: then it must be read.
     """
     _refuse_negative(targets)
     sent_version: list[int] = []
 
     def ask(wire: Wire, deadline: float) -> Any:
-        version = wire.version(DeleteRecordsRequest)
+        version = wire.version(DeleteRecordsRequest, None if leader_only else _RELEASED)
         sent_version.append(version)
         if leader_only and version < LEADER_ONLY_SINCE:
             return None

@@ -1,4 +1,4 @@
-"""Whether a queued run may still begin, hours later, and whether its policy still stands behind it."""
+"""Whether a queued run may still begin, hours later, and whether its policy still stands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from dashboard.purge.journal_gate import refuse_off
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.queue_refusals import late
-
 
 Policies = Callable[[], Sequence[Policy]]  # as the settings define them now; SettingsError
 

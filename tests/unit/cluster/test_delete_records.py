@@ -99,23 +99,24 @@ def open_live(broker: FakeBroker) -> LiveCluster:
     return connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=60))
 
 
-@pytest.mark.parametrize(("highest", "leader_log_start"), [(0, -1), (1, -1), (2, -1), (3, 17)])
-def test_the_version_is_the_leaders_highest(
-    broker: FakeBroker, highest: int, leader_log_start: int
+@pytest.mark.parametrize(("highest", "spoken"), [(0, 0), (1, 1), (2, 2), (3, 2), (9, 2)])
+def test_the_version_is_the_leaders_highest_that_a_release_defines(
+    broker: FakeBroker, highest: int, spoken: int
 ) -> None:
     broker.versions[21] = highest
     with open_live(broker) as live:
         result = live.delete_records(1, {P0: 10}, timeout_ms=100)
-    assert result.api_version == highest
+    assert (result.api_version, broker.requests[-1].API_VERSION) == (spoken, spoken)
     assert result.partition_results[0].low_watermark == 10
-    assert result.partition_results[0].leader_log_start_offset == leader_log_start
+    assert result.partition_results[0].leader_log_start_offset == -1
     assert result.partition_results[0].error is None
 
 
 def test_leader_only_travels_in_v3(broker: FakeBroker) -> None:
     broker.versions[21] = 3
     with open_live(broker) as live:
-        live.delete_records(1, {P0: 10}, timeout_ms=250, leader_only=True)
+        result = live.delete_records(1, {P0: 10}, timeout_ms=250, leader_only=True)
+    assert (result.api_version, result.partition_results[0].leader_log_start_offset) == (3, 17)
     assert broker.requests[-1].leader_only is True
     assert broker.requests[-1].timeout_ms == 250
 
