@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dashboard.errors import UsageError
@@ -13,6 +16,32 @@ _DURATION = re.compile(r"([0-9]{1,18})(ms|s|m|h|d)")
 CLOCKS_AGREE = timedelta(seconds=10)
 _LONGEST = timedelta(days=36_500)  # a century: added to any clock it still is a time
 _MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment by the wall clock and, in seconds, by a clock that is never set."""
+
+    at: datetime
+    steady: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stopwatch:
+    """How long ago something was, by the clock that says longer.
+
+    Set back, the wall clock would keep what was read fresh for as long; the monotonic one stands
+    still while a machine sleeps, and means nothing to another process.
+    """
+
+    now: Callable[[], datetime]
+    steady: Callable[[], float] = time.monotonic
+
+    def mark(self) -> Mark:
+        return Mark(self.now(), self.steady())
+
+    def since(self, mark: Mark) -> timedelta:
+        return max(self.now() - mark.at, timedelta(seconds=self.steady() - mark.steady))
 
 
 def utc_now() -> datetime:

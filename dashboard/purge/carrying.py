@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -54,6 +55,7 @@ def carry_out(
     read_only: Callable[[], str | None],
     standards: Callable[[Plan], Standards],
     policies: Callable[[], Sequence[Policy]] = tuple,
+    steady: Callable[[], float] = time.monotonic,
 ) -> RunRow:
     """Work until the run is closed, inside `held`; its head then. One that is closed is left.
 
@@ -61,7 +63,8 @@ def carry_out(
     asked besides. `standards` are those of now for the plan, asked before each request. `policies`
     gives those that the settings define now: a run of another one, or of one that is off, sends
     nothing more. A run of which nothing was sent and that may no longer begin, at once or after a
-    pause, is refused. Raises JournalError: then nothing more is sent.
+    pause, is refused. `steady` is a clock in seconds that nobody sets. Raises JournalError: then
+    nothing more is sent.
     """
     run = journal.head(run_id)
     if run.open:
@@ -83,6 +86,7 @@ def carry_out(
                 standards=lambda: standards(plan),
                 may_begin=may_begin,
                 withdrawn=lambda: beginning.withdrawn(journal, run, policies),
+                steady=steady,
             ).execute()
         except RefusedError as error:
             unsent.close(journal, run, "refused", error, now())

@@ -6,6 +6,7 @@ stall travel in requests of their own: a request is answered when its slowest pa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard.clock import Mark, Stopwatch
 from dashboard.errors import (
     ClusterError,
     LowwaterError,
@@ -23,7 +25,7 @@ from dashboard.errors import (
 from dashboard.model import TopicPartition
 from dashboard.purge import receipt
 from dashboard.purge.cluster_seam import Cluster
-from dashboard.purge.expiry import EXPIRED, expired, expired_error, expires_at
+from dashboard.purge.expiry import EXPIRED, expired, expired_error, is_over
 from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.holding import PAUSED, READ_ONLY, Holding
 from dashboard.purge.journal import Journal
@@ -60,7 +62,8 @@ class _Baseline:
 
 @dataclass
 class Execution:
-    """One run being carried out. `now` and `sleep` are the clock.
+    """One run being carried out. `now` and `sleep` are the clock, `steady` one in seconds that
+    nobody sets: what is fresh, and what expired, goes by whichever says older.
 
     `read_only` says why every purge is switched off, None: it is not. `standards` are asked anew
     before each request, and so is `withdrawn`: why the run's policy no longer stands. `may_begin`
@@ -77,10 +80,12 @@ class Execution:
     standards: Callable[[], Standards]
     may_begin: Callable[[], None] = lambda: None
     withdrawn: Callable[[], RefusedError | None] = lambda: None
+    steady: Callable[[], float] = time.monotonic
     cancelled: bool = False
     rules: StopRules = field(init=False)
     holding: Holding = field(init=False)
-    _expires_at: datetime = field(init=False)
+    _watch: Stopwatch = field(init=False)
+    _began: Mark = field(init=False)
     _moved_at: datetime | None = None
     _unread: str | None = None
     _refused: RefusedError | None = None
@@ -88,7 +93,8 @@ class Execution:
 
     def __post_init__(self) -> None:
         options, mode = self.run.options, self.run.mode
-        self._expires_at = expires_at(self.run)
+        self._watch = Stopwatch(self.now, self.steady)
+        self._began = self._watch.mark()
         self.rules = StopRules(self.live, options, mode, self.now)
         self.holding = Holding(
             self.journal, self.run.run_id, self.now, self.read_only, self.may_begin,
@@ -118,7 +124,7 @@ class Execution:
 
     def _mover(self) -> Mover:
         def hold() -> str | None:
-            held = EXPIRED if self.now() >= self._expires_at else self._asked()
+            held = EXPIRED if self._over() else self._asked()
             return held.code if isinstance(held, RefusedError) else held
 
         return Mover(
@@ -170,7 +176,7 @@ class Execution:
 
     def _expired(self, pending: list[PartitionRow]) -> bool:
         """Close what has waited for too long, paused or not; whether it had."""
-        if self.now() < self._expires_at:
+        if not self._over():
             return False
         self._hold_back("expired", pending, lambda row: expired(row, self.run))
         return True
@@ -221,9 +227,9 @@ class Execution:
         tried = max(row.attempts for row in pending)
         if tried:  # a leader that just refused needs a moment to learn who leads
             self.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE.total_seconds() * 2**tried))
-        checked_at = self.now()
+        look = self._watch.mark()
         try:
-            checked, baseline = self._look(pending, checked_at)
+            checked, baseline = self._look(pending, look.at)
         except (ClusterError, SettingsError, StoreError) as error:  # nothing to judge it by
             self._unreadable(error)
             return False
@@ -244,11 +250,11 @@ class Execution:
             canary = first and self.run.options.canary
             self.rules.placed(checked.allowed)
             sender = Sender(
-                self.live, self.journal, self.run, self.now, self._may_send, self.rules.saw,
+                self.live, self.journal, self.run, self._watch, self._may_send, self.rules.saw,
                 self._waits,
             )  # fmt: skip
             silent = receipt.unread(baseline.sample, checked.allowed) if baseline else None
-            sent = sender.send(by_key, checked.allowed, checked_at, only_one=canary, silent=silent)
+            sent = sender.send(by_key, checked.allowed, look, only_one=canary, silent=silent)
             self._close_what_was_sent()
         return bool(checked.refused) or arrived or sent
 
@@ -288,8 +294,11 @@ class Execution:
         if changed:
             self.journal.note(self.run.run_id, changed)
 
+    def _over(self) -> bool:
+        return is_over(self.run, self._watch, self._began)
+
     def _may_send(self) -> bool:
-        if self.now() >= self._expires_at:
+        if self._over():
             return False
         return self.holding.may_send() and self.rules.tripped() is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from dashboard.clock import format_time
+from dashboard.clock import Mark, Stopwatch, format_time
 from dashboard.purge.journal_rows import PartitionRow, RunRow
 from dashboard.purge.states import not_sent
 
@@ -20,6 +20,12 @@ def expires_at(run: RunRow) -> datetime:
     settings), so that neither a later setting nor a plan's text extends it.
     """
     return run.queued_at + timedelta(milliseconds=run.options.unsent_for_ms)
+
+
+def is_over(run: RunRow, watch: Stopwatch, began: Mark) -> bool:
+    """Whether a run has expired: by the wall clock, or by what passed since a worker `began`."""
+    until = expires_at(run)
+    return watch.now() >= until or watch.since(began) >= until - began.at
 
 
 def expired(row: PartitionRow, run: RunRow) -> PartitionRow:

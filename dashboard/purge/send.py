@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from dashboard.clock import Mark, Stopwatch
 from dashboard.errors import BrokerError
 from dashboard.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
@@ -27,6 +28,23 @@ _NOT_AUTHORIZED = 29  # TOPIC_AUTHORIZATION_FAILED
 Batch = list[PartitionRow]
 
 
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A look at the cluster, and how long it counts from when it began."""
+
+    watch: Stopwatch
+    began: Mark
+    most: timedelta
+
+    @property
+    def age(self) -> timedelta:
+        return self.watch.since(self.began)
+
+    @property
+    def over(self) -> bool:
+        return self.age >= self.most
+
+
 @dataclass
 class Sender:
     """Sends the allowed partitions of one recheck; `may_send` is asked before each request.
@@ -38,7 +56,7 @@ class Sender:
     live: Cluster
     journal: Journal
     run: RunRow
-    now: Callable[[], datetime]
+    watch: Stopwatch
     may_send: Callable[[], bool]
     saw: Callable[[Batch], None]
     waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
@@ -52,13 +70,14 @@ class Sender:
         self,
         rows: Mapping[TopicPartition, PartitionRow],
         allowed: Mapping[TopicPartition, PartitionFacts],
-        checked_at: datetime,
+        look: Mark,
         *,
         only_one: bool = False,
         silent: Collection[TopicPartition] | None = None,
     ) -> bool:
         """Send what is still fresh; whether a request left. JournalError ends everything.
 
+        `look`: when the last look at the cluster began.
         `silent` are partitions with a replica that did not answer just now; None: not read yet.
         """
         stalled = self._stalled(allowed, silent)
@@ -66,16 +85,16 @@ class Sender:
         if only_one:
             leader, queue = next(iter(sorted(queues.items())))
             queues = {leader: [queue[0][:1]]}
-        until = checked_at + fresh_for(self.now() - checked_at)
+        counts = Fresh(self.watch, look, fresh_for(self.watch.since(look)))
         in_flight = max(1, self.run.options.requests_in_flight)
         with ThreadPoolExecutor(max(1, len(queues) * in_flight)) as pool:
             for leader, queue in sorted(queues.items()):
                 for _ in range(min(in_flight, len(queue))):
-                    pool.submit(self._work, leader, queue, allowed, until)
+                    pool.submit(self._work, leader, queue, allowed, counts)
         if self._failure:
             raise self._failure[0]
         if self._late and not self._asked:
-            self._say_late([rows[key] for key in sorted(allowed)], checked_at, until)
+            self._say_late([rows[key] for key in sorted(allowed)], counts)
         return self._sent > 0
 
     def _work(
@@ -83,23 +102,23 @@ class Sender:
         leader_id: int,
         queue: list[Batch],
         allowed: Mapping[TopicPartition, PartitionFacts],
-        until: datetime,
+        look: Fresh,
     ) -> None:
         try:
-            while not self._failure and self._goes_on(until):
+            while not self._failure and self._goes_on(look):
                 with self._lock:
                     if not queue:
                         return
                     batch = queue.pop(0)
-                self._request(leader_id, batch, allowed, until)
+                self._request(leader_id, batch, allowed, look)
         except BaseException as error:
             self._failure.append(error)
 
-    def _goes_on(self, until: datetime) -> bool:
+    def _goes_on(self, look: Fresh) -> bool:
         """Whether a request may leave now: nobody says stop, and what was seen is not outdated."""
         if not self.may_send():  # asked first, since it may read the cluster, which takes time
             return False
-        if self.now() >= until:
+        if look.over:
             self._late = True
             return False
         return True
@@ -109,7 +128,7 @@ class Sender:
         leader_id: int,
         batch: Batch,
         allowed: Mapping[TopicPartition, PartitionFacts],
-        until: datetime,
+        look: Fresh,
     ) -> None:
         about_to = [
             replace(
@@ -128,20 +147,20 @@ class Sender:
             for row in batch
         ]
         intended = self.journal.intend(
-            self.run.run_id, about_to, self.now, leader_id=leader_id, mode=self.run.mode
+            self.run.run_id, about_to, self.watch.now, leader_id=leader_id, mode=self.run.mode
         )
         # Others may have held the journal for half a minute. A worker that dies here leaves `sent`,
         # which the next one reads back.
-        if not self._goes_on(until):
-            self.journal.record(self.run.run_id, "not-sent", batch, self.now())
+        if not self._goes_on(look):
+            self.journal.record(self.run.run_id, "not-sent", batch, self.watch.now())
             return
-        leaves_at = self.now()
+        leaves_at = self.watch.now()
 
         def may_leave() -> bool:
             """Asked anew once the connection stands: TLS and signing in may have taken long."""
             nonlocal leaves_at
-            leaves_at = self.now()
-            return self._goes_on(until)
+            leaves_at = self.watch.now()
+            return self._goes_on(look)
 
         try:
             result = self.live.delete_records(
@@ -156,7 +175,7 @@ class Sender:
             return
         with self._lock:
             self._sent, self._asked = self._sent + 1, True
-        self._answer(intended, result, (self.now() - leaves_at).total_seconds())
+        self._answer(intended, result, (self.watch.now() - leaves_at).total_seconds())
 
     def _timeout_ms(self) -> int:
         # Verified: the leader truncates and answers at once; it is read afterwards.
@@ -164,7 +183,9 @@ class Sender:
 
     def _no_answer(self, batch: Batch, intended: Batch, error: BrokerError) -> None:
         if error.code == _CALLED_OFF:
-            self.journal.record(self.run.run_id, "not-sent", batch, self.now(), code=error.code)
+            self.journal.record(
+                self.run.run_id, "not-sent", batch, self.watch.now(), code=error.code
+            )
             return
         self._asked = True
         if error.code == _UNREACHABLE:
@@ -174,7 +195,12 @@ class Sender:
             with self._lock:
                 self._sent += 1
         self.journal.record(
-            self.run.run_id, "no-answer", rows, self.now(), code=error.code, message=error.message
+            self.run.run_id,
+            "no-answer",
+            rows,
+            self.watch.now(),
+            code=error.code,
+            message=error.message,
         )
         self.saw(rows)
 
@@ -195,7 +221,7 @@ class Sender:
             self.run.run_id,
             "answer",
             rows,
-            self.now(),
+            self.watch.now(),
             leader_id=result.leader_id,
             api_version=result.api_version,
             results=raw,
@@ -208,9 +234,9 @@ class Sender:
             return row
         return replace(row, message=MissingRight(row.topic, self.live.principal()).said)
 
-    def _say_late(self, rows: Batch, checked_at: datetime, until: datetime) -> None:
+    def _say_late(self, rows: Batch, look: Fresh) -> None:
         """Why these wait: the last look was outdated before any request could leave."""
-        age, most = (self.now() - checked_at).total_seconds(), (until - checked_at).total_seconds()
+        age, most = look.age.total_seconds(), look.most.total_seconds()
         text = (
             f"{age:.0f} s passed from the beginning of the last look at the cluster until a "
             f"request could leave; after {most:.0f} s it no longer counts"

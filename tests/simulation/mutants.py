@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
@@ -206,8 +205,7 @@ def a_journal_is_what_its_file_says() -> Planted:
 
 def who_began_may_go_on_for_ever() -> Planted:
     """A run that sent something does not expire any more."""
-    never = datetime(9999, 1, 1, tzinfo=UTC)
-    return _patched(mock.patch.object(execute, "expires_at", lambda _: never))
+    return _patched(mock.patch.object(execute, "is_over", lambda *_: False))
 
 
 def silence_means_nothing() -> Planted:

@@ -296,7 +296,7 @@ class Scenario:
                 run = carry_out(
                     self.cluster, journal, self.story.run_id, now=self.world.now,
                     sleep=self._sleep, read_only=lambda: None,
-                    standards=lambda _: self.standards,
+                    standards=lambda _: self.standards, steady=lambda: self.world.at,
                 )  # fmt: skip
                 plan = journal.plan(run.run_id)
                 ReplicaWatch(

@@ -22,16 +22,21 @@ from tests.unit.purge.fake_cluster import FakeCluster
 
 
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """Time that passes only while somebody sleeps; `now` may be set, `steady` may not."""
 
     def __init__(self) -> None:
         self.now = NOW
+        self._slept = 0.0
 
     def __call__(self) -> datetime:
         return self.now
 
+    def steady(self) -> float:
+        return self._slept
+
     def sleep(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
+        self._slept += seconds
 
 
 class Room:
@@ -86,6 +91,7 @@ class Room:
             sleep=self.clock.sleep,
             read_only=lambda: "read_only is on" if self.read_only else None,
             standards=lambda: self.standards,
+            steady=self.clock.steady,
         )
 
     def carry_out(self, plan: Plan | None = None, **change: Any) -> RunView:

@@ -205,3 +205,36 @@ def test_a_start_is_as_late_as_the_intent_and_not_as_the_wait_before_it(room: Ro
     assert {row.waited_seconds for row in rows} == {0.0}
     found = room.journal.file.rows("SELECT started_at FROM partition_starts")
     assert {row["started_at"] for row in found} == {"2026-03-01T12:00:04.000Z"}
+
+
+def test_a_look_is_as_old_as_it_is_though_the_wall_clock_was_set_back(room: Room) -> None:
+    """By the wall clock, which is set back meanwhile, it would count for half an hour more."""
+    run_id = room.queue(room.plan(), timeout_ms=60_000)
+
+    def sign_in() -> None:
+        room.clock.sleep(9)
+        room.clock.now -= timedelta(minutes=30)
+        room.live.offsets_of.update(a={0: 0, 1: 60, 2: 60})
+
+    room.live.on_connect = [sign_in]
+    room.execution(run_id).execute()
+    first, *rest = room.journal.partitions(run_id)
+    assert (first.state, first.error, first.was_sent) == ("not_done", "unread-by-group", False)
+    assert {r.state for r in rest} == {"done"}
+
+
+def test_a_run_expires_though_the_wall_clock_was_set_back(room: Room) -> None:
+    run_id = room.queue(room.plan())
+    room.journal.set_wish(run_id, "pause", "ann", NOW)
+    execution, slept = room.execution(run_id), []
+
+    def sleep(_: float) -> None:
+        slept.append(room.clock())
+        room.clock.sleep(600)
+        room.clock.now -= timedelta(minutes=10)
+        assert len(slept) < 9
+
+    execution.sleep = sleep
+    assert execution.execute() == "refused"
+    assert {row.error for row in room.journal.partitions(run_id)} == {"PLAN_EXPIRED"}
+    assert len(slept) == 6, "an hour, by the clock that nobody sets"
