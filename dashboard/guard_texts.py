@@ -138,6 +138,14 @@ _TEXTS: dict[str, _Text] = {
 }
 
 
+# The same guards where they could not be judged: what is not known is not "no".
+_UNTOLD = {
+    "reassigning": "Whether the partition is being reassigned cannot be told: {why}.",
+    "leader-log-dir-move": "Whether the leader is moving the partition to another log dir cannot "
+    "be told: {why}. Lifted, the purge is leader_done at most until it can be.",
+}
+
+
 def guard(name: str, **facts: Any) -> Guard:
     """The guard `name` with its reason and lift filled from `facts`.
 
@@ -157,6 +165,11 @@ def guard(name: str, **facts: Any) -> Guard:
     if (group_id := facts.get("group_id")) is not None:
         offered = {"waiver": pair(group_id), "override": pair(group_id, before=f"{name}:")}
     return Guard(name, text.reason.format_map(facts), text.lift.format_map({**facts, **offered}))
+
+
+def untold(name: str, why: str) -> Guard:
+    """`reassigning` or `leader-log-dir-move` where nobody can tell whether it is so."""
+    return Guard(name, _UNTOLD[name].format(why=why), _TEXTS[name].lift)
 
 
 def share_why(*, reads_topic: bool, error: str | None) -> str:

@@ -6,7 +6,7 @@ never 0 or -1 (only Kafka's own watermark fields keep -1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -140,6 +140,21 @@ class LogDirsAnswer:
     log_dirs: tuple[LogDir, ...]
     replicas: tuple[ReplicaSize, ...]
     errors: dict[int, str]
+
+    def untold(self) -> Callable[[int, TopicPartition], str | None]:
+        """Why nobody can tell whether a broker moves its replica to another log dir, by broker and
+        partition; None: the broker told of it. One that was not asked did not.
+        """
+        told = {(r.broker_id, r.topic, r.partition) for r in self.replicas}
+
+        def why(broker_id: int, key: TopicPartition) -> str | None:
+            if error := self.errors.get(broker_id):
+                return f"the log dirs of broker {broker_id} cannot be read ({error})"
+            if (broker_id, *key) in told:
+                return None
+            return f"broker {broker_id} does not list the replica in its log dirs"
+
+        return why
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ FEATURES = (
     Feature("log dirs", (DESCRIBE_CLUSTER,), "CLUSTER_AUTHORIZATION_FAILED; sizes are unknown"),
     Feature("topic configs", (DESCRIBE_TOPIC, CONFIGS_TOPIC), "TOPIC_AUTHORIZATION_FAILED"),
     Feature("broker configs", (CONFIGS_CLUSTER,), "CLUSTER_AUTHORIZATION_FAILED"),
-    Feature("reassignments", (DESCRIBE_CLUSTER,), "REASSIGNMENTS_UNKNOWN"),
+    Feature("reassignments", (DESCRIBE_CLUSTER,), "CLUSTER_AUTHORIZATION_FAILED"),
     Feature("epochs", (DESCRIBE_TOPIC,), "TOPIC_AUTHORIZATION_FAILED; such a partition waits"),
     Feature("plan", _PLAN, "TOPIC_NOT_FOUND, CONFIGS_UNREADABLE or guard groups-incomplete"),
     Feature("triage", _PLAN, "NOTHING_SAFE, with the topics not read or why groups may be hidden"),

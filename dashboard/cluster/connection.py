@@ -262,6 +262,17 @@ def read_cluster_id(connection: Connection) -> str:
     return str(answer.cluster_id or "")
 
 
+def read_alive_anywhere(connection: Connection) -> tuple[int, ...]:
+    """Ids of the brokers that any alive broker lists as alive now; none where nobody answers.
+
+    A broker that is cut off from the controllers tells of long ago: who came since it does not
+    know, and whoever it takes for gone may live. The others do know.
+    """
+    answers = connection.ask_each(dict.fromkeys(connection.broker_ids(), _who_is_there)).values()
+    told = [answer for answer in answers if not isinstance(answer, ClusterError)]
+    return tuple(sorted({broker.node_id for answer in told for broker in answer.brokers}))
+
+
 def _who_is_there(wire: Wire, deadline: float) -> Any:
     def request(at: Wire) -> Any:
         version = at.version(MetadataRequest, 12)

@@ -11,7 +11,12 @@ from dashboard.cluster.authorized import read_authorized
 from dashboard.cluster.batches import read_batches
 from dashboard.cluster.commit_offsets import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
-from dashboard.cluster.connection import Connection, open_connection, read_cluster_id
+from dashboard.cluster.connection import (
+    Connection,
+    open_connection,
+    read_alive_anywhere,
+    read_cluster_id,
+)
 from dashboard.cluster.controller_clock import read_controller_time
 from dashboard.cluster.delete_records import delete_records
 from dashboard.cluster.epochs import read_epoch_ends
@@ -84,6 +89,10 @@ class LiveCluster:
     def alive_brokers(self) -> tuple[int, ...]:
         """Ids of the brokers that the newest metadata lists as alive; a fenced one is not."""
         return tuple(self._connection.broker_ids())
+
+    def alive_anywhere(self) -> tuple[int, ...]:
+        """Ids of the brokers that any alive broker, asked now, lists as alive."""
+        return read_alive_anywhere(self._connection)
 
     def controller_time(self) -> datetime | None:
         """The active controller's clock, now; None where it does not tell (KIP-836)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from dashboard.cluster.connection import Connection
@@ -11,13 +12,37 @@ from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import Reassignment
 
+# While a controller is elected, brokers pass the question on to one that no longer is.
+_AGAIN = "NOT_CONTROLLER"
+_PAUSES_SECONDS = (0.1, 0.3, 0.6)
+_NO_RIGHT = "CLUSTER_AUTHORIZATION_FAILED"
+
 
 def read_reassignments(connection: Connection) -> tuple[Reassignment, ...]:
     """Every reassignment under way, sorted.
 
-    Any broker passes the question on to the controller. Needs DESCRIBE on the cluster. Raises
-    ClusterError REASSIGNMENTS_UNKNOWN when it is refused.
+    Any broker passes the question on to the controller. Raises ClusterError
+    CLUSTER_AUTHORIZATION_FAILED without DESCRIBE on the cluster; REASSIGNMENTS_UNKNOWN when no
+    controller told, which says nothing of what is moved.
     """
+    answer = _ask(connection)
+    for pause in _PAUSES_SECONDS:
+        if error_name(answer.error_code) != _AGAIN:
+            break
+        time.sleep(pause)
+        answer = _ask(connection)
+    if answer.error_code:
+        raise _refused(error_name(answer.error_code))
+    return tuple(
+        Reassignment(
+            topic.name, p.partition_index, tuple(p.adding_replicas), tuple(p.removing_replicas)
+        )
+        for topic in sorted(answer.topics, key=lambda t: t.name)
+        for p in sorted(topic.partitions, key=lambda p: p.partition_index)
+    )
+
+
+def _ask(connection: Connection) -> Any:
 
     def request(at: Wire) -> Any:
         version = at.version(ListPartitionReassignmentsRequest)
@@ -26,17 +51,16 @@ def read_reassignments(connection: Connection) -> tuple[Reassignment, ...]:
             version=version, timeout_ms=patience_ms, topics=None
         )
 
-    answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
-    if answer.error_code:
-        raise ClusterError(
-            f"reassignments cannot be listed: {error_name(answer.error_code)}",
-            "Grant DESCRIBE on the cluster, or wait until the controller answers again.",
-            code="REASSIGNMENTS_UNKNOWN",
-        )
-    return tuple(
-        Reassignment(
-            topic.name, p.partition_index, tuple(p.adding_replicas), tuple(p.removing_replicas)
-        )
-        for topic in sorted(answer.topics, key=lambda t: t.name)
-        for p in sorted(topic.partitions, key=lambda p: p.partition_index)
+    return connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
+
+
+def _refused(error: str | None) -> ClusterError:
+    said = f"reassignments cannot be listed: {error}"
+    if error == _NO_RIGHT:
+        return ClusterError(said, "Grant DESCRIBE on the cluster.", code=_NO_RIGHT)
+    return ClusterError(
+        said,
+        "Wait until the controller answers again.",
+        code="REASSIGNMENTS_UNKNOWN",
+        retriable=True,
     )

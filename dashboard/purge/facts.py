@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,11 +52,24 @@ class PartitionFacts:
     is_internal: bool = False
     reassigning: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # adding, removing
     leader_moves_to: str | None = None  # the log dir of the leader's future replica
+    reassigning_untold: str | None = None  # why nobody can tell whether it is
+    leader_move_untold: str | None = None  # why nobody can tell whether there is one
     error: str | None = None
 
     @property
     def key(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignments:
+    """The reassignments under way; `untold` says why nobody can tell them, None: these are all."""
+
+    found: tuple[Reassignment, ...]
+    untold: str | None = None
+
+    def __iter__(self) -> Iterator[Reassignment]:
+        return iter(self.found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +196,8 @@ def partition_facts(
     log_dirs: LogDirsAnswer,
 ) -> dict[TopicPartition, PartitionFacts]:
     """Join metadata, leader offsets, reassignments and log-dir moves by partition, sorted."""
+    move_untold = log_dirs.untold()
+    untold = reassignments.untold if isinstance(reassignments, Reassignments) else None
     moving = {TopicPartition(r.topic, r.partition): (r.adding, r.removing) for r in reassignments}
     future = {
         (r.broker_id, TopicPartition(r.topic, r.partition)): r.log_dir
@@ -194,6 +209,7 @@ def partition_facts(
         for p in state.partitions:
             key = TopicPartition(topic, p.partition)
             seen = offsets.get(key)
+            leader = (p.leader_id, key) if p.leader_id is not None else None
             found[key] = PartitionFacts(
                 topic=topic,
                 partition=p.partition,
@@ -207,7 +223,9 @@ def partition_facts(
                 high_watermark=seen.high_watermark if seen else None,
                 is_internal=state.is_internal,
                 reassigning=moving.get(key),
-                leader_moves_to=future.get((p.leader_id, key)) if p.leader_id is not None else None,
+                leader_moves_to=future.get(leader) if leader else None,
+                reassigning_untold=untold,
+                leader_move_untold=move_untold(*leader) if leader else None,
                 error=p.error or (seen.error if seen else "offsets were not read"),
             )
     return found
@@ -303,15 +321,14 @@ def offset_errors(listing: GroupListing) -> dict[TopicPartition, str]:
     }
 
 
-def reassignments(live: Cluster) -> tuple[Reassignment, ...]:
-    """The reassignments under way, none where they may not be seen. Raises ClusterError."""
+def reassignments(live: Cluster) -> Reassignments:
+    """The reassignments under way, or why nobody can tell them; none where we may not see them."""
     try:
-        return live.reassignments()
+        return Reassignments(live.reassignments())
     except ClusterError as error:
-        if error.code != "REASSIGNMENTS_UNKNOWN":
-            raise
-        # Refused with the right that also completes the group list: that guard blocks already.
-        return ()
+        # That right completes the group list too, whose guard blocks already and is never lifted.
+        refused = error.code == "CLUSTER_AUTHORIZATION_FAILED"
+        return Reassignments((), None if refused else error.message)
 
 
 def _all_found(states: Mapping[str, TopicState], names: list[str]) -> None:

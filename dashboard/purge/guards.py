@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from dashboard.guard_texts import guard
+from dashboard.guard_texts import guard, untold
 from dashboard.model import Guard, TopicPartition
-from dashboard.purge.facts import PlanFacts
+from dashboard.purge.facts import PartitionFacts, PlanFacts
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.unseen_readers import reading_of
 from dashboard.settings import TopicDeclaration
@@ -50,7 +50,14 @@ def findings(
     for key in keys:
         if _deletes(facts, key, resolved[key]):
             by_key[key] += _of_the_plan(facts, key.topic, most_partitions, planned_partitions)
+            by_key[key] += _untold(facts.partitions[key])
     return by_key
+
+
+def _untold(seen: PartitionFacts) -> list[Finding]:
+    """What could not be read of the moment: it blocks as what it may hide does."""
+    why = {"reassigning": seen.reassigning_untold, "leader-log-dir-move": seen.leader_move_untold}
+    return [Finding(untold(name, said)) for name, said in why.items() if said is not None]
 
 
 def _deletes(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> bool:

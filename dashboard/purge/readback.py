@@ -20,7 +20,7 @@ class Seen:
 
     It is given only when the leader answered for the epoch of the metadata, and that epoch was
     still the newest afterwards. `leader_moves` says that the leader has a future replica, whose
-    log start nobody can read.
+    log start nobody can read; `move_untold` why it cannot be told whether there is one.
     """
 
     leader_id: int | None
@@ -28,6 +28,7 @@ class Seen:
     leader_log_start_offset: int | None
     followers: tuple[Follower, ...]
     leader_moves: bool = False
+    move_untold: str | None = None
     error: str | None = None
 
 
@@ -50,16 +51,17 @@ def read_back(
     names = sorted({key.topic for key in keys})
     before = _partitions(live, names, topic_ids)
     epochs = {k: p.leader_epoch for k in keys if (p := before.get(k)) and _has_leader(p)}
-    with ThreadPoolExecutor(3, thread_name_prefix="read-back") as pool:
+    with ThreadPoolExecutor(4, thread_name_prefix="read-back") as pool:
         known = {k: e for k, e in epochs.items() if e is not None}
         starts = pool.submit(live.leader_log_starts, known)
         offsets = pool.submit(live.replica_offsets, [k for k in keys if k in before], None)
         dirs = pool.submit(live.log_dirs, keys)
+        named = pool.submit(live.alive_anywhere)
     leaders, replicas = starts.result(), _by_partition(offsets.result())
+    sizes = dirs.result()
+    untold = sizes.untold()
     moving = {
-        (r.broker_id, TopicPartition(r.topic, r.partition))
-        for r in dirs.result().replicas
-        if r.is_future
+        (r.broker_id, TopicPartition(r.topic, r.partition)) for r in sizes.replicas if r.is_future
     }
     proofs = {
         k: _proofs(before[k], replicas.get(k, ()), targets[k])
@@ -68,7 +70,8 @@ def read_back(
     }
     doubted = doubts(live, proofs, topic_ids)
     after = _partitions(live, names, topic_ids)
-    alive = set(live.alive_brokers())  # as of the metadata just read
+    # The metadata just read may be of a broker that is cut off, and knows nobody who came since.
+    alive = {*live.alive_brokers(), *named.result()}
     found: dict[TopicPartition, Seen] = {}
     for key in keys:
         was, now = before.get(key), after.get(key)
@@ -89,6 +92,7 @@ def read_back(
                 now, replicas.get(key, ()), alive, targets[key], doubted.get(key, ())
             ),
             leader_moves=(now.leader_id, key) in moving,
+            move_untold=None if now.leader_id is None else untold(now.leader_id, key),
             error=None if start is not None else error or "LEADER_NOT_AVAILABLE",
         )
     return found

@@ -15,6 +15,7 @@ NOTHING_MOVED = frozenset({1, 17, 29, 35, 44})
 _NONE, _TIMED_OUT = 0, 7  # after both the answering leader had truncated itself
 MOST_ATTEMPTS = 4
 _MOVES = "broker {} is moving its replica to another log dir, and the new one has not arrived"
+_UNTOLD = "whether the leader moves its replica to another log dir cannot be told: {}"
 
 
 def answered(row: PartitionRow, result: DeleteRecordsPartitionResult) -> PartitionRow:
@@ -106,13 +107,13 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
         low_watermark=_low_watermark(start, seen),
     )
     if start >= row.target_offset:
-        if not _behind(seen):
+        if not _behind(row, seen):
             return replace(known, state="done", error=None, message=None)
         return replace(
             known,
             state="leader_done",
             error=known.error if wait_all else None,
-            message=_MOVES.format(seen.leader_id) if seen.leader_moves else None,
+            message=_still_moves(seen),
         )
     return _below(known, seen, may_resend)
 
@@ -147,8 +148,20 @@ def _reverted(row: PartitionRow, seen: Seen) -> PartitionRow:
     )
 
 
-def _behind(seen: Seen) -> bool:
-    return seen.leader_moves or any(f.alive and not f.arrived for f in seen.followers)
+def _behind(row: PartitionRow, seen: Seen) -> bool:
+    """Whether a replica on an alive broker has not arrived, or nobody can tell that all have.
+
+    A leader that was known to move nothing, and does not tell just now, takes nothing back.
+    """
+    known = row.state == "done" and row.leader_id == seen.leader_id
+    untold = seen.move_untold is not None and not known
+    return seen.leader_moves or untold or any(f.alive and not f.arrived for f in seen.followers)
+
+
+def _still_moves(seen: Seen) -> str | None:
+    if seen.leader_moves:
+        return _MOVES.format(seen.leader_id)
+    return _UNTOLD.format(seen.move_untold) if seen.move_untold is not None else None
 
 
 def _low_watermark(leader_start: int, seen: Seen) -> int | None:
@@ -156,7 +169,7 @@ def _low_watermark(leader_start: int, seen: Seen) -> int | None:
 
     It counts the leader's future replica too, whose log start nobody can read.
     """
-    if seen.leader_moves:
+    if seen.leader_moves or seen.move_untold is not None:
         return None
     starts = [f.log_start_offset for f in seen.followers if f.alive]
     known = [s for s in starts if s is not None]

@@ -48,8 +48,8 @@ def test_a_plan_without_topics() -> None:
     assert code_of(lambda: _topics(PlanRequest((), parse_target("committed")))) == "NO_TOPIC"
 
 
-def test_reassignments_that_the_cluster_refuses() -> None:
-    answer = SimpleNamespace(error_code=31)
+def test_reassignments_that_no_controller_tells() -> None:
+    answer = SimpleNamespace(error_code=7)
     refused = SimpleNamespace(ask_any=lambda _: answer, timeout_seconds=1.0)
     found = code_of(lambda: reassignments.read_reassignments(refused))  # type: ignore[arg-type]
     assert found == "REASSIGNMENTS_UNKNOWN"

@@ -69,7 +69,7 @@ def success_is_believed_unread() -> Planted:
 
 def followers_behind_are_overlooked() -> Planted:
     """`done` as soon as the leader is past the target."""
-    return _patched(mock.patch.object(states, "_behind", lambda _: False))
+    return _patched(mock.patch.object(states, "_behind", lambda *_: False))
 
 
 def a_group_born_after_the_plan_is_overlooked() -> Planted:

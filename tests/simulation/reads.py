@@ -96,6 +96,13 @@ class ModelReads:
     def alive_brokers(self) -> tuple[int, ...]:
         return (self._view or self.world.view()).alive
 
+    def alive_anywhere(self) -> tuple[int, ...]:
+        self._pass("alive_anywhere")
+        now = self.world.view()
+        asked = [b for b in self.alive_brokers() if self.world.works(b)]
+        views = [self.world.brokers[b].view or now for b in asked]
+        return tuple(sorted({b for view in views for b in view.alive}))
+
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         self._pass("topics")
         view = self._metadata()

@@ -19,6 +19,8 @@ from kafka.protocol.admin import (
     DescribeLogDirsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
@@ -59,6 +61,7 @@ PAIRS = {
         (DescribeGroupsRequest, DescribeGroupsResponse),
         (DescribeLogDirsRequest, DescribeLogDirsResponse),
         (DescribeClusterRequest, DescribeClusterResponse),
+        (ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
         (DeleteRecordsRequest, DeleteRecordsResponse),
         (FindCoordinatorRequest, FindCoordinatorResponse),
         (OffsetCommitRequest, OffsetCommitResponse),
@@ -67,7 +70,7 @@ PAIRS = {
         (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
     )
 }
-VERSIONS = {3: 12, 2: 9, 9: 9, 16: 5, 15: 5, 35: 4, 60: 1, 21: 2, 10: 6, 8: 9}
+VERSIONS = {3: 12, 2: 9, 9: 9, 16: 5, 15: 5, 35: 4, 60: 1, 21: 2, 10: 6, 8: 9, 46: 0}
 HANG, DROP = "hang", "drop"
 Answer = Callable[[Any, int], Any]
 

@@ -243,3 +243,15 @@ def test_a_dropped_answer_is_an_error_of_that_broker(two: tuple[FakeBroker, Fake
     with open_live(one) as live:
         rows = live.replica_offsets([TopicPartition("orders", 0)])
     assert [row.error for row in rows] == ["ANSWER_LOST"]
+
+
+def test_who_is_alive_is_told_by_every_broker_and_not_by_one_that_is_cut_off(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    one, other = two
+    with FakeBroker(3) as third, open_live(one) as live:
+        other.neighbours = [one, third]  # it has joined since the first broker was cut off
+        assert live.alive_brokers() == (1, 2)
+        assert live.alive_anywhere() == (1, 2, 3)
+        other.answers[3] = DROP
+        assert live.alive_anywhere() == (1, 2)

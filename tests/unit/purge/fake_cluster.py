@@ -68,6 +68,7 @@ class FakeCluster:
         self.offsets_of: dict[str, dict[int, int]] = {"a": dict.fromkeys(range(partitions), 60)}
         self.incomplete: tuple[str, ...] = ()
         self.alive = {1, 2, 3}
+        self.alive_to_others: set[int] = set()  # what the broker that tells metadata does not know
         self.answers: list[int | str] = []
         self.sent: list[tuple[int, dict[TopicPartition, int], int]] = []
         self.on_send: list[Any] = []
@@ -91,6 +92,9 @@ class FakeCluster:
 
     def alive_brokers(self) -> tuple[int, ...]:
         return tuple(sorted(self.alive))
+
+    def alive_anywhere(self) -> tuple[int, ...]:
+        return tuple(sorted(self.alive | self.alive_to_others))
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         if self.topic_error:
