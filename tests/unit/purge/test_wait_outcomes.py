@@ -195,7 +195,8 @@ def test_modes_that_wait_for_nobody_and_unreadable_sizes_have_no_forecast(tmp_pa
     hidden = Room(tmp_path / "hidden")
     log_dirs = hidden.live.log_dirs
     hidden.live.log_dirs = lambda keys=None: replace(log_dirs(keys), replicas=())  # type: ignore[method-assign]
-    assert hidden.carry_out().partitions[0].wait_forecast is None
+    plan = hidden.plan(overrides=(Override("leader-log-dir-move", None, "known", "ann", NOW),))
+    assert hidden.carry_out(plan).partitions[0].wait_forecast is None
     for made in (leader, hidden):
         made.journal.close()
 
