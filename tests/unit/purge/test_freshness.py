@@ -208,12 +208,12 @@ def test_a_start_is_as_late_as_the_intent_and_not_as_the_wait_before_it(room: Ro
 
 
 def test_a_look_is_as_old_as_it_is_though_the_wall_clock_was_set_back(room: Room) -> None:
-    """By the wall clock, which is set back meanwhile, it would count for half an hour more."""
+    """By the wall clock, which is set back meanwhile, it would count for five minutes more."""
     run_id = room.queue(room.plan(), timeout_ms=60_000)
 
     def sign_in() -> None:
         room.clock.sleep(9)
-        room.clock.now -= timedelta(minutes=30)
+        room.clock.now -= timedelta(minutes=5)
         room.live.offsets_of.update(a={0: 0, 1: 60, 2: 60})
 
     room.live.on_connect = [sign_in]
