@@ -23,7 +23,7 @@ from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import PartitionState, TopicState
 
-OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC = rights.OFFSETS_TOPIC
 _MANY_KEYS_SINCE = 4  # FindCoordinator, KIP-699
 _HIDES = "groups may be left out of every list"
 _ABSENT = "UNKNOWN_TOPIC_OR_PARTITION"

@@ -69,7 +69,7 @@ def _one_pass(connection: Connection, with_offsets: bool) -> _Found:
 
 def _take_offsets(connection: Connection, found: _Found) -> None:
     answer = read_group_offsets(connection, _by_coordinator(found, share=False))
-    found.vanished.update(answer.vanished)
+    found.vanished.update(found.groups.keys() & set(answer.vanished))
     found.offsets = answer.offsets
     found.streams = answer.streams
     found.group_errors = answer.errors
@@ -91,7 +91,7 @@ def _take_share_offsets(connection: Connection, found: _Found) -> None:
     One that cannot be read is no gap of the list: its own error says that it may want anything.
     """
     answer = read_share_offsets(connection, _by_coordinator(found, share=True))
-    found.vanished.update(answer.vanished)
+    found.vanished.update(found.groups.keys() & set(answer.vanished))
     if answer.offsets:
         found.offsets = tuple(sorted([*found.offsets, *answer.offsets], key=_place))
     found.group_errors |= answer.errors
