@@ -35,8 +35,10 @@ def read_groups(connection: Connection, *, with_offsets: bool = True) -> GroupLi
     """All groups of all brokers, sorted; `incomplete` names each reason to doubt the list.
 
     Reasons: no DESCRIBE on the cluster (ListGroups then leaves groups out without an error), or
-    nobody tells whether we hold it; no answer from a broker that leads a `__consumer_offsets`
-    partition in any other's newest view (one that leads none holds no group); a group that
+    nobody tells whether we hold it; no DESCRIBE on `__consumer_offsets`, or no such topic though
+    groups are listed; no answer from a broker that leads a partition of it in any other's newest
+    view (one that leads none holds no group), or one that has not read it, does not tell, or did
+    not lead it all the while; a group that
     brokers list which do not agree on its coordinator, or whose coordinator lists it and calls
     it gone; a coordinator that is loading; an OffsetFetch error; an unstable offset; members
     that cannot be read. What a moment cures is read again, at most three times. A share group's
