@@ -69,8 +69,8 @@ CONFIGS_CLUSTER = Right(
 )  # fmt: skip
 DESCRIBE_GROUP = Right(
     "Describe", "Group", "*", DASHBOARD,
-    "committed offsets and members of groups; of names that nobody has (`lowwater-probe-0`) whether "
-    "coordinators have loaded theirs",
+    "committed offsets and members of groups; of names that nobody has (`lowwater-probe-0`) "
+    "whether coordinators have loaded theirs",
     "a group without it may want anything, so every purge is refused",
 )  # fmt: skip
 READ_TOPIC = Right(
