@@ -135,13 +135,15 @@ def _right_json(held: Held, principal: str) -> dict[str, Any]:
 
 
 def _hidden(live: Live, visible: Sequence[str]) -> list[str] | None:
-    """Topics that log dirs show and the cluster hides; None where log dirs tell nothing."""
-    answer = live.log_dirs()
-    if not answer.replicas:
-        return None
-    unknown = sorted({r.topic for r in answer.replicas} - set(visible))[:MOST_NAMES]
-    states = live.topics(unknown) if unknown else {}
-    return [name for name in unknown if name in states and states[name].error == _HIDDEN]
+    """Topics that log dirs show and the cluster hides; None where log dirs tell nothing.
+
+    The offsets topic is asked for by its name: where it is hidden no list of groups counts.
+    """
+    there = {r.topic for r in live.log_dirs().replicas}
+    unknown = [rights.OFFSETS_TOPIC, *sorted(there - {*visible, rights.OFFSETS_TOPIC})]
+    states = live.topics(unknown[:MOST_NAMES])
+    hidden = [name for name in unknown if name in states and states[name].error == _HIDDEN]
+    return sorted(hidden) if hidden or there else None
 
 
 def _held(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 DASHBOARD, OPERATOR = "dashboard", "operator"
 ANYBODY = "User:NAME"
+OFFSETS_TOPIC = "__consumer_offsets"  # who may not see it cannot tell who coordinates which groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,11 @@ class Feature:
 
 DESCRIBE_TOPIC = Right(
     "Describe", "Topic", "*", DASHBOARD,
-    "topics, partitions, offsets of leaders and replicas, leader epochs",
+    "topics, partitions, offsets of leaders and replicas, leader epochs; of `__consumer_offsets` "
+    "whether every coordinator listed its groups",
     "a topic without it shows by its bytes at most; its records and folders are never touched; "
     "a group of the consumer or Streams protocol (KIP-848, KIP-1071) that reads it hides its "
-    "members, so every purge is refused",
+    "members, so every purge is refused, and without it on `__consumer_offsets` too",
 )  # fmt: skip
 CONFIGS_TOPIC = Right(
     "DescribeConfigs", "Topic", "*", DASHBOARD,
@@ -67,7 +69,8 @@ CONFIGS_CLUSTER = Right(
 )  # fmt: skip
 DESCRIBE_GROUP = Right(
     "Describe", "Group", "*", DASHBOARD,
-    "committed offsets and members of groups",
+    "committed offsets and members of groups; of names that nobody has (`lowwater-probe-0`) "
+    "whether coordinators have loaded theirs",
     "a group without it may want anything, so every purge is refused",
 )  # fmt: skip
 READ_TOPIC = Right(

@@ -16,6 +16,7 @@ from dashboard.model import Batch, BatchSamples, PartitionState, TopicPartition
 
 _NAMES_UNTIL = 12  # v13 names topics by id (KIP-516)
 _CONSUMER = -1
+_LEFT_OUT = -1  # UNKNOWN_SERVER_ERROR: an answer that lacks the partition proves nothing of it
 _NOT_IN_LOG = "OFFSET_OUT_OF_RANGE"
 # Of a batch: base offset, length of what follows it, leader epoch, magic, checksum, attributes,
 # last offset delta, base timestamp, max timestamp
@@ -58,8 +59,9 @@ def _sample(
     batches: list[Batch] = []
     for offset in offsets:
         answer = wire.ask(_request(state, offset), time.monotonic() + patience)
-        (partition,) = answer.responses[0].partitions
-        error = error_name(answer.error_code or partition.error_code)
+        partition = _partition(answer, state)
+        code = _LEFT_OUT if partition is None else partition.error_code
+        error = error_name(answer.error_code or code)
         if error == _NOT_IN_LOG:
             continue
         if error:
@@ -68,6 +70,19 @@ def _sample(
         if batch is not None and (not batches or batch.base_offset > batches[-1].base_offset):
             batches.append(batch)
     return BatchSamples(state.topic, state.partition, tuple(batches))
+
+
+def _partition(answer: Any, state: PartitionState) -> Any:
+    """What it says of the one partition that was asked for; None: nothing at all."""
+    return next(
+        (
+            partition
+            for topic in answer.responses
+            for partition in topic.partitions
+            if (topic.topic, partition.partition_index) == (state.topic, state.partition)
+        ),
+        None,
+    )
 
 
 def _request(state: PartitionState, offset: int) -> Any:

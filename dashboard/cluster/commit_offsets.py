@@ -66,8 +66,10 @@ def _coordinator(connection: Connection, group_id: str) -> tuple[int, str | None
         )
 
     answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
-    found = answer if answer.version < _MANY_KEYS_SINCE else answer.coordinators[0]
-    return found.node_id, error_name(found.error_code)
+    if answer.version < _MANY_KEYS_SINCE:
+        return answer.node_id, error_name(answer.error_code)
+    told = [(c.node_id, error_name(c.error_code)) for c in answer.coordinators if c.key == group_id]
+    return told[0] if told else (-1, "COORDINATOR_NOT_AVAILABLE")
 
 
 def _request(at: Wire, group_id: str, offsets: Mapping[TopicPartition, int]) -> Any:

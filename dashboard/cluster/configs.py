@@ -61,7 +61,7 @@ def read_configs(
     for names in chunks(sorted(set(topics)), _RESOURCES_PER_REQUEST):
         try:
             answer = connection.ask_any(_question(_TOPIC, names, TOPIC_KEYS))
-            _take(answer, entries, errors)
+            _take(answer, "topic", names, entries, errors)
         except ClusterError as error:
             errors.update({f"topic {name}": error.code for name in names})
     questions: Mapping[int, Callable[[Wire, float], Any]] = {
@@ -71,7 +71,7 @@ def read_configs(
         if isinstance(answer, ClusterError):
             errors[f"broker {broker_id}"] = answer.code
         else:
-            _take(answer, entries, errors)
+            _take(answer, "broker", [str(broker_id)], entries, errors)
     return ConfigsAnswer(tuple(sorted(entries, key=lambda e: (e.scope, e.name, e.key))), errors)
 
 
@@ -98,9 +98,13 @@ def _question(kind: int, names: list[str], keys: tuple[str, ...]) -> Callable[[W
     return lambda wire, deadline: wire.ask(request, deadline)
 
 
-def _take(answer: Any, entries: list[ConfigEntry], errors: dict[str, str]) -> None:
-    for found in answer.results:
-        scope = _SCOPES[found.resource_type]
+def _take(
+    answer: Any, scope: str, names: list[str], entries: list[ConfigEntry], errors: dict[str, str]
+) -> None:
+    """What it tells of the resources that were asked for; one that it leaves out is an error."""
+    told = {f.resource_name: f for f in answer.results if _SCOPES.get(f.resource_type) == scope}
+    errors |= {f"{scope} {n}": "UNKNOWN_SERVER_ERROR" for n in names if n not in told}
+    for found in (told[name] for name in names if name in told):
         error = error_name(found.error_code)
         if error:
             errors[f"{scope} {found.resource_name}"] = error

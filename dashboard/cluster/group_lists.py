@@ -1,17 +1,21 @@
 """Which groups there are: every broker's own list, who coordinates, and what may be left out.
 
 A broker that is cut off from the controllers goes on listing the groups that it coordinated, and
-its metadata goes on naming it. So each broker is asked for its own view along with its list.
+its metadata goes on naming it. One that leads a partition of the offsets topic and has not read it
+yet lists nothing of it, without an error. So each broker is asked for its own view before and after
+its list, and before that whether it coordinates what it leads.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from dashboard import rights
 from dashboard.cluster.connection import Connection
+from dashboard.cluster.coordinators import PROBE, not_coordinated
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.messages import FindCoordinatorRequest, ListGroupsRequest
 from dashboard.cluster.topics import ask_for_topics, may_describe_cluster, read_topics
@@ -19,9 +23,11 @@ from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 from dashboard.model import PartitionState, TopicState
 
-OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC = rights.OFFSETS_TOPIC
 _MANY_KEYS_SINCE = 4  # FindCoordinator, KIP-699
 _HIDES = "groups may be left out of every list"
+_ABSENT = "UNKNOWN_TOPIC_OR_PARTITION"
+_HIDDEN = "TOPIC_AUTHORIZATION_FAILED"
 
 
 class Listed(NamedTuple):
@@ -45,33 +51,37 @@ class Lists:
 
 
 class _Look(NamedTuple):
-    """One broker's answers: its list, its view of the offsets topic around it, our right there."""
+    """One broker's answers in their order: its view of the offsets topic, why it does not
+    coordinate what it leads there (by partition), its list, its view again, our right there.
+    """
 
     before: TopicState
+    idle: Mapping[int, str]
     listed: Any
     after: TopicState
     may_see_all: bool | None
 
 
-_Leaders = dict[int, frozenset[int]]  # who leads each partition of the offsets topic
+# By partition of the offsets topic: its newest leader epoch, and who leads in it.
+_Leaders = dict[int, tuple[int, frozenset[int]]]
 
 
 def read_lists(connection: Connection) -> Lists:
     """What all brokers list now. Raises ClusterError when none answers."""
     read_topics(connection, [OFFSETS_TOPIC])  # for the addresses of who is alive now
-    answers = connection.ask_each(dict.fromkeys(connection.broker_ids(), _look))
+    answers = connection.ask_each({i: _look_of(i) for i in connection.broker_ids()})
     looks = {i: a for i, a in sorted(answers.items()) if not isinstance(a, ClusterError)}
     lists = Lists()
+    views = [view for look in looks.values() for view in (look.before, look.after)]
+    leaders = _leaders(views)
     _doubt_rights([look.may_see_all for look in looks.values()], lists)
+    _doubt_views(views, lists)
     _take(connection, looks, lists)
-    leaders = _leaders(look.after for look in looks.values())
     lists.reasons += _missing(set(answers) - set(looks), set(looks), leaders)
-    if leaders == {} and lists.groups:
+    if not leaders and lists.groups and not _errors(views):
         lists.reasons.append(f"groups are listed, and no broker knows {OFFSETS_TOPIC}")
         lists.transient = True
-    if _leaders(look.before for look in looks.values()) != leaders:
-        lists.reasons.append("coordinators moved while groups were listed")
-        lists.transient = lists.moved = True
+    _doubt_coordinators(looks, leaders, lists)
     return lists
 
 
@@ -89,14 +99,24 @@ def still_listed(connection: Connection, groups: Iterable[Listed]) -> set[str]:
     return found
 
 
-def _look(wire: Wire, deadline: float) -> _Look:
+def _look_of(broker_id: int) -> Callable[[Wire, float], _Look]:
     view = ask_for_topics([OFFSETS_TOPIC])
-    return _Look(
-        view(wire, deadline)[OFFSETS_TOPIC],
-        _list(wire, deadline),
-        view(wire, deadline)[OFFSETS_TOPIC],
-        may_describe_cluster(wire, deadline),
-    )
+
+    def look(wire: Wire, deadline: float) -> _Look:
+        before = view(wire, deadline)[OFFSETS_TOPIC]
+        led = [p.partition for p in before.partitions if p.leader_id == broker_id]
+        # Before the list: a partition that is read between the two would be in none, and active.
+        # One that is active stays so while its leader epoch lasts (CoordinatorRuntime).
+        idle = not_coordinated(wire, deadline, led, _count([before])) if led else {}
+        return _Look(
+            before,
+            idle,
+            _list(wire, deadline),
+            view(wire, deadline)[OFFSETS_TOPIC],
+            may_describe_cluster(wire, deadline),
+        )
+
+    return look
 
 
 def _list(wire: Wire, deadline: float) -> Any:
@@ -116,6 +136,28 @@ def _doubt_rights(told: list[bool | None], lists: Lists) -> None:
         lists.reasons.append(
             f"brokers do not tell whether we hold DESCRIBE on the cluster (KIP-700): {_HIDES}"
         )
+
+
+def _doubt_views(views: Iterable[TopicState], lists: Lists) -> None:
+    """Who may not see the offsets topic cannot tell which broker should have listed what.
+
+    Kafka names it as hidden whether it is there or not (KafkaApis.handleTopicMetadataRequest), and
+    as unknown to those alone who may see it: that is a cluster where nobody committed yet.
+    """
+    for error in sorted(_errors(views)):
+        if error == _HIDDEN:
+            right = f"DESCRIBE right on the topic {OFFSETS_TOPIC}"
+            line = rights.command(rights.DESCRIBE_TOPIC, name=OFFSETS_TOPIC)
+            lists.reasons.append(f"no {right}: {_HIDES} unseen; {line} gives it")
+        else:
+            lists.reasons.append(f"{OFFSETS_TOPIC} cannot be read: {error}")
+            lists.transient |= error in RETRIABLE_READ_ERRORS
+
+
+def _errors(views: Iterable[TopicState]) -> set[str]:
+    # No topic is without partitions: an answer that says so proves nothing.
+    told = {view.error or (None if view.partitions else "UNKNOWN_SERVER_ERROR") for view in views}
+    return {error for error in told if error and error != _ABSENT}
 
 
 def _take(connection: Connection, looks: Mapping[int, _Look], lists: Lists) -> None:
@@ -178,28 +220,30 @@ def _coordinators(
     return {group_id: {answer.get(group_id) for answer in told} for group_id in groups}
 
 
-def _leaders(views: Iterable[TopicState]) -> _Leaders | str:
-    """The leaders of each partition by its newest leader epoch in any broker's view.
+def _count(views: Iterable[TopicState]) -> int:
+    """How many partitions the offsets topic has: one that a view leaves out is one of them."""
+    return max((p.partition + 1 for view in views for p in view.partitions), default=0)
 
-    {} where no broker knows the topic: it is created with the first group. An error's name where
-    it is hidden from us. Old brokers tell no epoch: then whoever is named counts.
+
+def _leaders(views: list[TopicState]) -> _Leaders:
+    """Who leads each partition in its newest leader epoch in any broker's view, at any moment.
+
+    {} where no broker knows the topic: it is created with the first group. Old brokers tell no
+    epoch: then whoever is named counts.
     """
     newest: dict[int, list[PartitionState]] = defaultdict(list)
-    hidden = None
-    for view in views:
-        if view.error and view.error != "UNKNOWN_TOPIC_OR_PARTITION":
-            hidden = view.error
-        for p in view.partitions:
-            epoch = max((_epoch(other) for other in newest[p.partition]), default=-1)
-            if _epoch(p) > epoch:
-                newest[p.partition] = [p]
-            elif _epoch(p) == epoch:
-                newest[p.partition].append(p)
-    if hidden and not newest:
-        return hidden
+    for p in (p for view in views for p in view.partitions):
+        epoch = max((_epoch(other) for other in newest[p.partition]), default=-1)
+        if _epoch(p) > epoch:
+            newest[p.partition] = [p]
+        elif _epoch(p) == epoch:
+            newest[p.partition].append(p)
     return {
-        number: frozenset(p.leader_id for p in seen if p.leader_id is not None)
-        for number, seen in newest.items()
+        number: (
+            max((_epoch(p) for p in newest[number]), default=-1),
+            frozenset(p.leader_id for p in newest[number] if p.leader_id is not None),
+        )
+        for number in range(_count(views))
     }
 
 
@@ -207,17 +251,66 @@ def _epoch(seen: PartitionState) -> int:
     return -1 if seen.leader_epoch is None else seen.leader_epoch
 
 
-def _missing(silent: set[int], answered: set[int], leaders: _Leaders | str) -> Iterator[str]:
-    if not leaders or isinstance(leaders, str):
+def _missing(silent: set[int], answered: set[int], leaders: _Leaders) -> Iterator[str]:
+    if not leaders:
         # Without seeing the offsets topic every silent broker may be a coordinator.
-        why = "is hidden" if leaders else "is not known to the others"
         for broker_id in sorted(silent):
-            yield f"broker {broker_id} did not answer, and {OFFSETS_TOPIC} {why}"
+            unknown = f"{OFFSETS_TOPIC} is not known to the others"
+            yield f"broker {broker_id} did not answer, and {unknown}"
         return
-    led = Counter(leader for of_one in leaders.values() for leader in of_one)
+    led = Counter(leader for _, of_one in leaders.values() for leader in of_one)
     for broker_id in sorted(set(led) - answered):
         led_there = f"{led[broker_id]} partitions of {OFFSETS_TOPIC}"
         yield f"broker {broker_id} did not answer; it leads {led_there}"
-    leaderless = sum(not of_one for of_one in leaders.values())
+    leaderless = sum(not of_one for _, of_one in leaders.values())
     if leaderless:
         yield f"{leaderless} partitions of {OFFSETS_TOPIC} have no leader"
+
+
+def _doubt_coordinators(looks: Mapping[int, _Look], leaders: _Leaders, lists: Lists) -> None:
+    """The list of a partition's leader counts if it led in the newest epoch before and after, and
+    coordinated the partition.
+
+    What each broker saw is held against the newest of all: one that was looked at before a
+    partition came to it has listed nothing of it, and one that was asked later has resigned it.
+    """
+    moved: Counter[int] = Counter()
+    idle: Counter[tuple[int, str]] = Counter()
+    for number, (epoch, of_one) in leaders.items():
+        for leader in of_one & looks.keys():
+            look = looks[leader]
+            views = (look.before, look.after)
+            if _errors(views):
+                continue  # which is a reason already
+            if not all(_leads(view, number, leader, epoch) for view in views):
+                moved[leader] += 1
+            elif number in look.idle:
+                idle[leader, look.idle[number]] += 1
+    for leader, count in sorted(moved.items()):
+        lists.reasons.append(
+            "coordinators moved while groups were listed: by its own words broker "
+            f"{leader} did not lead {count} partitions of {OFFSETS_TOPIC} all the while"
+        )
+        lists.transient = lists.moved = True
+    for (leader, error), count in sorted(idle.items()):
+        lists.reasons.append(_why_idle(leader, error, f"{count} partitions of {OFFSETS_TOPIC}"))
+        lists.transient |= error in RETRIABLE_READ_ERRORS
+
+
+def _leads(view: TopicState, number: int, broker_id: int, epoch: int) -> bool:
+    return any(
+        p.partition == number and p.leader_id == broker_id and _epoch(p) == epoch
+        for p in view.partitions
+    )
+
+
+def _why_idle(leader: int, error: str, led: str) -> str:
+    if error == "GROUP_AUTHORIZATION_FAILED":
+        line = rights.command(rights.DESCRIBE_GROUP)
+        return (
+            f"no DESCRIBE right on groups named {PROBE}*: whether broker {leader} has loaded "
+            f"{led} cannot be asked; {line} gives it"
+        )
+    if error in RETRIABLE_READ_ERRORS:
+        return f"broker {leader} leads {led} and does not list their groups yet: {error}"
+    return f"whether broker {leader} lists the groups of {led} cannot be told: {error}"

@@ -139,7 +139,8 @@ def _take(names: list[str], reply: Any, answer: MembersAnswer) -> None:
         answer.groups.update(_hidden(names, reply.code))
         return
     answer.groups.update(_hidden(names, "NOT_ANSWERED"))
-    for group in reply.groups:
+    asked = set(names)
+    for group in (g for g in reply.groups if g.group_id in asked):
         answer.groups.pop(group.group_id, None)
         error = error_name(group.error_code)
         if error == "GROUP_ID_NOT_FOUND" or (not error and group.group_state == "Dead"):

@@ -35,8 +35,10 @@ def read_groups(connection: Connection, *, with_offsets: bool = True) -> GroupLi
     """All groups of all brokers, sorted; `incomplete` names each reason to doubt the list.
 
     Reasons: no DESCRIBE on the cluster (ListGroups then leaves groups out without an error), or
-    nobody tells whether we hold it; no answer from a broker that leads a `__consumer_offsets`
-    partition in any other's newest view (one that leads none holds no group); a group that
+    nobody tells whether we hold it; no DESCRIBE on `__consumer_offsets`, or no such topic though
+    groups are listed; no answer from a broker that leads a partition of it in any other's newest
+    view (one that leads none holds no group), or one that has not read it, does not tell, or did
+    not lead it all the while; a group that
     brokers list which do not agree on its coordinator, or whose coordinator lists it and calls
     it gone; a coordinator that is loading; an OffsetFetch error; an unstable offset; members
     that cannot be read. What a moment cures is read again, at most three times. A share group's
@@ -69,7 +71,7 @@ def _one_pass(connection: Connection, with_offsets: bool) -> _Found:
 
 def _take_offsets(connection: Connection, found: _Found) -> None:
     answer = read_group_offsets(connection, _by_coordinator(found, share=False))
-    found.vanished.update(answer.vanished)
+    found.vanished.update(found.groups.keys() & set(answer.vanished))
     found.offsets = answer.offsets
     found.streams = answer.streams
     found.group_errors = answer.errors
@@ -91,7 +93,7 @@ def _take_share_offsets(connection: Connection, found: _Found) -> None:
     One that cannot be read is no gap of the list: its own error says that it may want anything.
     """
     answer = read_share_offsets(connection, _by_coordinator(found, share=True))
-    found.vanished.update(answer.vanished)
+    found.vanished.update(found.groups.keys() & set(answer.vanished))
     if answer.offsets:
         found.offsets = tuple(sorted([*found.offsets, *answer.offsets], key=_place))
     found.group_errors |= answer.errors

@@ -32,6 +32,10 @@ class FoundOffset(NamedTuple):
     error: str | None
 
 
+# An answer may lack a partition that was asked for, a proxy's say: that proves nothing of it.
+LEFT_OUT = FoundOffset(-1, "UNKNOWN_SERVER_ERROR")
+
+
 class Placed(NamedTuple):
     """A partition and the leader epoch to ask with (-1: whatever the broker has)."""
 

@@ -10,6 +10,7 @@ from dashboard.cluster.connection import Connection
 from dashboard.cluster.list_offsets import (
     EARLIEST,
     LATEST,
+    LEFT_OUT,
     READ_COMMITTED,
     FoundOffset,
     Placed,
@@ -59,7 +60,11 @@ def _three(
     starts = ask_offsets(wire, deadline, where, EARLIEST)
     stable = ask_offsets(wire, deadline, where, LATEST, isolation=READ_COMMITTED)
     latest = ask_offsets(wire, deadline, where, LATEST)
-    return {key: _Three(starts[key], stable[key], latest[key]) for key in starts}
+    keys = [TopicPartition(s.topic, s.partition) for s in states]
+    return {
+        key: _Three(*(found.get(key, LEFT_OUT) for found in (starts, stable, latest)))
+        for key in keys
+    }
 
 
 def _partition_offsets(key: TopicPartition, found: _Three | str) -> PartitionOffsets:

@@ -90,13 +90,23 @@ def _question(wanted: list[str] | None) -> Ask:
     def ask(wire: Wire, deadline: float) -> tuple[Addresses, dict[str, TopicState]]:
         version = wire.version(MetadataRequest, metadata_rows.VERSION)
         if version == metadata_rows.VERSION:
-            return wire.ask_rows(lambda _: request(version), metadata_rows.decode, deadline)
+            addresses, found = wire.ask_rows(
+                lambda _: request(version), metadata_rows.decode, deadline
+            )
+            return addresses, _completed(found, wanted)
         answer = wire.ask(lambda _: request(version), deadline)
         addresses = {b.node_id: (b.host, b.port) for b in answer.brokers}
         topics = sorted(answer.topics, key=lambda topic: topic.name)
-        return addresses, {t.name: _topic(t) for t in topics}
+        return addresses, _completed({t.name: _topic(t) for t in topics}, wanted)
 
     return ask
+
+
+def _completed(found: dict[str, TopicState], wanted: list[str] | None) -> dict[str, TopicState]:
+    # An answer that leaves a topic out, a proxy's say, does not say that there is none.
+    left_out = [name for name in wanted or () if name not in found]
+    unknown = {n: TopicState(n, None, False, (), "UNKNOWN_SERVER_ERROR") for n in left_out}
+    return dict(sorted((found | unknown).items())) if left_out else found
 
 
 def read_topic_of_id(connection: Connection, wanted: str) -> TopicState:
@@ -124,8 +134,8 @@ def read_topic_of_id(connection: Connection, wanted: str) -> TopicState:
                 code="API_UNSUPPORTED",
             )
         _, topics = wire.ask_rows(request, metadata_rows.decode, deadline)
-        (found,) = topics.values()
-        return found
+        left_out = TopicState("", None, False, (), "UNKNOWN_SERVER_ERROR")
+        return next(iter(topics.values()), left_out)
 
     answer: TopicState = connection.ask_any(ask)
     return answer

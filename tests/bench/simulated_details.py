@@ -13,6 +13,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsResponse
 
+from dashboard.cluster.coordinators import PROBE
 from dashboard.cluster.messages import ConsumerGroupDescribeResponse, ConsumerProtocolAssignment
 from tests.bench.simulated_cluster import SimulatedCluster
 
@@ -109,32 +110,37 @@ def groups(truth: SimulatedCluster, broker: int, version: int) -> Any:
 
 
 def classic_members(truth: SimulatedCluster, request: Any, version: int) -> Any:
-    """DescribeGroups: one member that has every partition the group reads."""
+    """DescribeGroups: one member that has every partition the group reads; or nobody's group."""
     one = DescribeGroupsResponse.DescribedGroup
-    described = [
-        one(
-            error_code=0,
-            group_id=name,
-            group_state=truth.group_state(_number(name)),
-            protocol_type="consumer",
-            protocol_data="range",
-            members=[
-                one.DescribedGroupMember(
-                    member_id="m",
-                    group_instance_id=None,
-                    client_id="c",
-                    client_host="/127.0.0.1",
-                    member_metadata=b"",
-                    member_assignment=_assignment(truth, _number(name)),
-                    version=version,
-                )
-            ],
-            authorized_operations=None,
-            version=version,
+    described = []
+    for name in request.groups:
+        is_there = not name.startswith(PROBE)
+        members = [_classic_member(truth, name, version)] if is_there else []
+        described.append(
+            one(
+                error_code=0,
+                group_id=name,
+                group_state=truth.group_state(_number(name)) if is_there else "Dead",
+                protocol_type="consumer" if is_there else "",
+                protocol_data="range" if is_there else "",
+                members=members,
+                authorized_operations=None,
+                version=version,
+            )
         )
-        for name in request.groups
-    ]
     return DescribeGroupsResponse(version=version, groups=described)
+
+
+def _classic_member(truth: SimulatedCluster, group_id: str, version: int) -> Any:
+    return DescribeGroupsResponse.DescribedGroup.DescribedGroupMember(
+        member_id="m",
+        group_instance_id=None,
+        client_id="c",
+        client_host="/127.0.0.1",
+        member_metadata=b"",
+        member_assignment=_assignment(truth, _number(group_id)),
+        version=version,
+    )
 
 
 def consumer_members(truth: SimulatedCluster, request: Any, version: int) -> Any:

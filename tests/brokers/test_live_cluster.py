@@ -9,6 +9,8 @@ import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka import TopicPartition as Position
 
+from dashboard.cluster.coordinators import not_coordinated, partition_of
+from dashboard.cluster.group_lists import OFFSETS_TOPIC, _coordinators
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.demo.brokers import LocalCluster
 from dashboard.model import TopicPartition
@@ -139,6 +141,27 @@ def test_groups_of_every_kind_are_listed_with_their_commits(
     committed = {o.group_id: o.committed_offset for o in listing.offsets if o.topic == topic}
     assert committed[f"{topic}-empty"] == 4
     assert committed[f"{topic}-{protocols[-1]}"] == 6
+
+
+def test_a_broker_coordinates_what_it_leads_of_the_offsets_topic_and_says_so_of_nothing_else(
+    live: LiveCluster, workload: Workload
+) -> None:
+    """Where each group lies is Kafka's to say: FindCoordinator names the same broker."""
+    topic = workload.topic()
+    workload.commit(f"{topic}-first", {(topic, 0): 0})  # there is an offsets topic from now on
+    until(lambda: live.groups().incomplete == (), 60)
+    partitions = live.topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].partitions
+    numbers, count = [p.partition for p in partitions], len(partitions)
+    for broker in (1, 2, 3):
+        idle = live._connection.ask(
+            broker, lambda wire, deadline: not_coordinated(wire, deadline, numbers, count)
+        )
+        others = [p.partition for p in partitions if p.leader_id != broker]
+        assert idle == dict.fromkeys(others, "NOT_COORDINATOR")
+    assert {p.leader_id for p in partitions} == {1, 2, 3}
+    found = _coordinators(live._connection, [1], [f"{topic}-{i}" for i in range(20)] + ["grüße-🐘"])
+    leaders = {p.partition: p.leader_id for p in partitions}
+    assert found == {name: {leaders[partition_of(name, count)]} for name in found}
 
 
 def _has_new_groups(live: LiveCluster) -> bool:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from dashboard.cluster.group_lists import OFFSETS_TOPIC
 from dashboard.errors import RefusedError
 from dashboard.purge.rights_needed import MissingRight
 from tests.brokers.purge_bench import Bench
@@ -78,6 +79,11 @@ def readable(topics: list[str]) -> list[AclBinding]:
     ]
 
 
+def seen_coordinators() -> AclBinding:
+    """Who lists groups must see where they lie: else nobody knows who should have listed what."""
+    return rule(ResourceType.TOPIC, OFFSETS_TOPIC, AclOperation.DESCRIBE)
+
+
 def three_topics(bench: Bench) -> list[str]:
     topics = sorted(bench.topic(20) for _ in range(3))
     for topic in topics:
@@ -100,13 +106,38 @@ def test_without_describe_on_the_cluster_the_group_list_is_incomplete(bench: Ben
         assert_untouched(bench, topic, 20)
 
 
+def test_without_describe_on_the_offsets_topic_the_group_list_is_incomplete(bench: Bench) -> None:
+    """Every group is listed all the same: what makes sure of that cannot be checked."""
+    (topic, *_) = three_topics(bench)
+    known = [
+        rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
+        rule(ResourceType.GROUP, "*", AclOperation.DESCRIBE),
+        *readable([topic]),
+    ]
+    allow(bench, *known)
+    try:
+        (hidden,) = bench.plan(topic).partitions
+        allow(bench, seen_coordinators())
+        (seen,) = bench.plan(topic).partitions
+        take_back(bench, known[1])
+        (unproved,) = bench.plan(topic).partitions
+    finally:
+        take_back(bench, *known, seen_coordinators())
+    (found,) = [g for g in hidden.guards if g.name == "groups-incomplete"]
+    assert f"no DESCRIBE right on the topic {OFFSETS_TOPIC}" in found.reason
+    assert f"--operation Describe --topic '{OFFSETS_TOPIC}'" in found.reason
+    assert "groups-incomplete" not in [g.name for g in seen.guards]
+    (found,) = [g for g in unproved.guards if g.name == "groups-incomplete"]
+    assert "no DESCRIBE right on groups named lowwater-probe-*" in found.reason
+
+
 def test_a_topic_without_the_delete_right_is_not_done_and_the_others_are(bench: Bench) -> None:
     topics = three_topics(bench)
     cluster = rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
     configs = rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS)
     rights = [rule(ResourceType.TOPIC, t, AclOperation.DELETE) for t in topics[:2]]
     group = rule(ResourceType.GROUP, "*", AclOperation.DESCRIBE)
-    allow(bench, cluster, configs, *readable(topics), *rights)
+    allow(bench, cluster, configs, seen_coordinators(), *readable(topics), *rights)
     try:
         # A group whose offsets may not be read is a reader nobody knows.
         hidden = bench.plan(*topics).partitions[0]
@@ -116,7 +147,9 @@ def test_a_topic_without_the_delete_right_is_not_done_and_the_others_are(bench: 
         found = plan.rights_missing or ()
         view = bench.apply(plan)
     finally:
-        take_back(bench, cluster, configs, group)  # the broker is shared with other tests
+        take_back(
+            bench, cluster, configs, group, seen_coordinators()
+        )  # the broker is shared with other tests
     errors = [row.error for row in view.partitions]
     assert errors == [None, None, "TOPIC_AUTHORIZATION_FAILED"]
     assert found == (MissingRight(topics[2], f"User:{LIMITED}"),), "told before it was confirmed"
@@ -136,6 +169,7 @@ def test_a_move_needs_read_on_the_group_and_the_topic(bench: Bench) -> None:
         rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
         rule(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS),
         rule(ResourceType.GROUP, "*", AclOperation.DESCRIBE),
+        seen_coordinators(),
     ]
     allow(bench, *known, *readable([topic]), rule(ResourceType.TOPIC, topic, AclOperation.DELETE))
     found = []

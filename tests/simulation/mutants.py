@@ -141,6 +141,16 @@ def any_broker_knows_the_coordinators() -> Planted:
     return _patched(mock.patch.object(group_lists, "_leaders", leaders))
 
 
+def whoever_leads_has_loaded() -> Planted:
+    """A broker that leads a partition of the offsets topic lists all of its groups, if any."""
+    return _patched(mock.patch.object(group_lists, "not_coordinated", lambda *_: {}))
+
+
+def all_brokers_are_looked_at_at_once() -> Planted:
+    """Who leads a partition in the end has listed it: it led it when it was looked at."""
+    return _patched(mock.patch.object(group_lists, "_leads", lambda *_: True))
+
+
 def a_pattern_is_no_subscription() -> Planted:
     """A group that asks for topics by a regular expression asks for none that is new to it."""
     return _groups_without(patterns=())
@@ -362,6 +372,8 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         a_commit_past_the_end_is_believed,
         who_lists_a_group_last_coordinates_it,
         any_broker_knows_the_coordinators,
+        whoever_leads_has_loaded,
+        all_brokers_are_looked_at_at_once,
         a_pattern_is_no_subscription,
         who_was_waived_stays_dead,
         what_was_accepted_has_no_bound,

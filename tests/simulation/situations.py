@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 
 from dashboard.model import TopicPartition
-from tests.simulation.coordinators import of_group
+from tests.simulation.coordinators import fail_to_load, of_group
 from tests.simulation.faults import Host
 from tests.simulation.joining import Joined, Joining
 from tests.simulation.world import World
@@ -32,6 +32,8 @@ SHARES = {
     "cancelled for good": 0.03,
     "topic made anew": 0.05,
     "log start forgotten": 0.03,
+    "load failed": 0.04,
+    "moved between looks": 0.04,
 }
 # A broker that is gone for long leaves its partitions under-replicated, and guards see that: here
 # some partitions have no replica on it.
@@ -40,7 +42,7 @@ LONE = (*APART, "log start forgotten")  # a partition with one replica
 ASKING = ("pattern", "asked by name")
 SOON = (
     "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
-    *ASKING,
+    "load failed", "moved between looks", *ASKING,
 )  # fmt: skip
 _HOUR = 3600.0
 
@@ -123,13 +125,15 @@ class Situation:
                 world.say(f"{key.topic}-{key.partition} starts at {replica.start}, since now")
         elif self.kind in ASKING and self.early:
             self._come_upon(rng.choice(sorted(world.parts)))
-        elif self.kind == "old coordinator":
+        elif self.kind in ("old coordinator", "moved between looks"):
             self._coordinate()
         if self.window:
             self._spread()
 
     def _coordinate(self) -> None:
-        """Where two list a group, the last one asked must not be right by chance."""
+        """Where two list a group, the last one asked must not be right by chance; and of what moves
+        between two looks the later one must have had it.
+        """
         world = self.world
         world.coordinators[of_group(self._group)] = max(world.brokers)
         for broker_id, broker in world.brokers.items():
@@ -177,6 +181,13 @@ class Situation:
             world.later(rng.uniform(0.1, 3.0), lambda: self._lives(key))
         elif self.kind == "accepted group moves back":
             world.later(rng.uniform(0.1, 3.0), lambda: self._starts_over("b"))
+        elif self.kind == "load failed":
+            self._starts_over(self._group)
+            number = of_group(self._group)
+            world.later(rng.uniform(0.5, 4.0), partial(fail_to_load, world, number, 60.0))
+        elif self.kind == "moved between looks":
+            self._starts_over(self._group)
+            world.moves_when_looked_at = of_group(self._group)
         elif self.kind == "offsets set by hand":
             far = rng.choice((5_000, 1_000_000))
             world.later(

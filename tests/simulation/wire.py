@@ -29,6 +29,9 @@ _VERSIONS = {
     "FindCoordinatorRequest": 4,
 }  # fmt: skip
 _LOADING, _NO_COORDINATOR, _NOT_COORDINATOR = 14, 15, 16
+_STAGES = {
+    coordinators.IDLE: _NOT_COORDINATOR, coordinators.LOADING: _LOADING, coordinators.ACTIVE: 0,
+}  # fmt: skip
 _DESCRIBE = 1 << 8
 _MEMBER = {"member_id": "m", "client_id": "c", "instance_id": None}
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -43,6 +46,7 @@ class ModelConnection:
         self.world, self.rng, self.waited = world, rng, waited
         self.unheard: int | None = None  # the broker whose list of groups gets lost
         self._ids = world.view().alive
+        self.listed_last: int | None = None
         self._first = world.asked_first
 
     def broker_ids(self) -> list[int]:
@@ -64,6 +68,8 @@ class ModelConnection:
                 found[broker_id] = self.ask(broker_id, question)
             except ClusterError as error:
                 found[broker_id] = error
+            if broker_id == self.listed_last:  # no other moment of a listing is as bad
+                coordinators.looked_at(self.world, broker_id)
         return found
 
     def ask_any(self, question: Any) -> Any:
@@ -134,23 +140,35 @@ def _list(wire: ModelWire, _: Any) -> Any:
         raise BrokerError(wire.broker_id, "lost", "read", code="ANSWER_LOST")
     world = wire.world
     believed = world.brokers[wire.broker_id].coordinates
-    loading = any(coordinators.loads(world, wire.broker_id, number) for number in believed)
+    wire.connection.listed_last = wire.broker_id
+    stages = {coordinators.stage(world, wire.broker_id, number) for number in believed}
     groups = [
         Answer(group_id=g, group_type=told.kind, group_state=told.state,
                protocol_type="consumer" if told.kind != "streams" else "streams")
         for g, told in wire.listed.items()
     ]  # fmt: skip
-    return Answer(error_code=_LOADING if loading else 0, groups=groups)
+    # Only one that reads its groups right now says so: ListGroups passes over one that does not.
+    return Answer(error_code=_LOADING if coordinators.LOADING in stages else 0, groups=groups)
 
 
 def _classic(wire: ModelWire, request: Any) -> Any:
-    return Answer(groups=[_one_classic(g, wire.listed.get(g)) for g in request.groups])
+    return Answer(groups=[_one_classic(wire, g) for g in request.groups])
 
 
-def _one_classic(group_id: str, told: Told | None) -> Any:
+def _not_there(wire: ModelWire, group_id: str) -> int:
+    """The error code for a group that this broker does not know; 0: it might, and does not."""
+    number = coordinators.of_group(group_id)
+    if number not in wire.world.brokers[wire.broker_id].coordinates:
+        return _NOT_COORDINATOR
+    return _STAGES[coordinators.stage(wire.world, wire.broker_id, number)]
+
+
+def _one_classic(wire: ModelWire, group_id: str) -> Any:
+    told = wire.listed.get(group_id)
     if told is None:
-        return Answer(error_code=_NOT_COORDINATOR, group_id=group_id, group_state="", members=[],
-                      protocol_type="", protocol_data="")  # fmt: skip
+        error = _not_there(wire, group_id)
+        return Answer(error_code=error, group_id=group_id, group_state="" if error else "Dead",
+                      members=[], protocol_type="", protocol_data="")  # fmt: skip
     # Brokers tell members' words while the group is Stable, and leave them out while it is not.
     stable = told.state == "Stable"
     member = Answer(

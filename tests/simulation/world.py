@@ -15,7 +15,15 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from dashboard.model import TopicPartition
-from tests.simulation.coordinators import PARTITIONS, coordinate, freeze, loads, of_group, resign
+from tests.simulation.coordinators import (
+    ACTIVE,
+    PARTITIONS,
+    coordinate,
+    freeze,
+    of_group,
+    resign,
+    stage,
+)
 from tests.simulation.joining import Joined, Told
 from tests.simulation.records import Broker, Partition, Replica, View
 from tests.simulation.replication import elect_if_needed, replicate
@@ -65,6 +73,8 @@ class World:
         self.coordinators: dict[int, int | None] = dict.fromkeys(range(PARTITIONS))
         self.coordinator_epochs = dict.fromkeys(range(PARTITIONS), 0)
         self.loaded_at = dict.fromkeys(range(PARTITIONS), 0.0)
+        self.unloadable: set[int] = set()  # partitions of the offsets topic
+        self.moves_when_looked_at: int | None = None  # another one of them
         coordinate(self, set(self.brokers))
         self.loaded_at = dict.fromkeys(range(PARTITIONS), 0.0)
         for topic, count in topics.items():
@@ -347,7 +357,7 @@ class World:
         """Have the group change, as soon as it has a coordinator that can write it down."""
         number = of_group(group_id)
         leader = self.coordinators[number]
-        if leader is not None and self.joined(leader) and not loads(self, leader, number):
+        if leader is not None and self.joined(leader) and stage(self, leader, number) == ACTIVE:
             act()
         else:
             self.later(1.0, lambda: self.with_coordinator(group_id, act))

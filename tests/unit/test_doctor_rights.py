@@ -49,12 +49,15 @@ class _Fake:
     group_ids: tuple[str, ...] = ("g",)
     probe: Operations | None = None  # "authorized, and not there"
     log_dirs_told: bool = True
+    hides_offsets: bool = False
     config_errors: dict[str, str] = field(default_factory=dict)
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         if names is None:
             return {name: state(name) for name in self.visible}
-        return {name: state(name, "TOPIC_AUTHORIZATION_FAILED") for name in names}
+        seen = {*self.visible, *(() if self.hides_offsets else (rights.OFFSETS_TOPIC,))}
+        error = "TOPIC_AUTHORIZATION_FAILED"
+        return {name: state(name, None if name in seen else error) for name in names}
 
     def log_dirs(self) -> LogDirsAnswer:
         if not self.log_dirs_told:
@@ -120,6 +123,16 @@ def test_a_right_for_all_names_is_missing_where_one_topic_lacks_it() -> None:
     assert (check.ok, "missing on 1 of 2 topics, among them pays" in check.detail) == (False, True)
     assert "CONFIGS_UNREADABLE" in check.costs
     assert check.next == rights.command(rights.CONFIGS_TOPIC, "User:lw")
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_hidden_offsets_topic_is_named_whether_log_dirs_show_it_or_not(told: bool) -> None:
+    found = held(_Fake(hides_offsets=True, log_dirs_told=told), rights.DESCRIBE_TOPIC)
+    assert (found.granted, found.missing_on) == (False, ("__consumer_offsets",))
+    assert found.said == "missing on 1 of 3 topics, among them __consumer_offsets"
+    lost = [feature.name for feature, _ in lost_features([found])]
+    assert "groups" in lost
+    assert "plan" in lost
 
 
 _PREFIXED = _Fake(probe=_NONE)

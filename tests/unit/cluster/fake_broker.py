@@ -35,6 +35,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
+from dashboard.cluster.coordinators import PROBE
 from dashboard.cluster.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -78,13 +79,16 @@ Answer = Callable[[Any, int], Any]
 class FakeBroker:
     """Serves one broker id of cluster `fake`; `answers[api_key]` makes a response, or is HANG/DROP.
 
-    `requests` holds every decoded request but ApiVersions, in order.
+    `requests` holds every decoded request but ApiVersions, in order. Of groups that nobody has,
+    which prove a coordinator, `probed` tells; they are kept in `probes`.
     """
 
     def __init__(self, broker_id: int = 1, versions: dict[int, int] | None = None) -> None:
         self.broker_id = broker_id
         self.versions = versions or dict(VERSIONS)
         self.answers: dict[int, Answer | str] = {3: self._metadata, 60: self._cluster}
+        self.probed: Answer = dead_answer
+        self.probes: list[list[str]] = []
         self.topics: list[Any] = []
         self.neighbours: list[FakeBroker] = []
         self.requests: list[Any] = []
@@ -144,6 +148,9 @@ class FakeBroker:
         request = PAIRS[key][0].decode(frame, version=version, header=True)
         if key == ApiVersionsRequest.API_KEY:
             response = _api_versions(self.versions, version)
+        elif key == DescribeGroupsRequest.API_KEY and request.groups[0].startswith(PROBE):
+            self.probes.append(request.groups)
+            response = self.probed(request, version)
         else:
             self.requests.append(request)
             answer = self.answers[key]
@@ -189,6 +196,19 @@ class FakeBroker:
             brokers=[],
             authorized_operations={8},
         )
+
+
+def dead_answer(request: Any, version: int, *, error: int = 0) -> Any:
+    """DescribeGroups of groups that are not there: "Dead", or an error."""
+    one = DescribeGroupsResponse.DescribedGroup
+    groups = [
+        one(
+            error_code=error, group_id=name, group_state="" if error else "Dead", protocol_type="",
+            protocol_data="", members=[], authorized_operations=None, version=version,
+        )
+        for name in request.groups
+    ]  # fmt: skip
+    return DescribeGroupsResponse(version=version, groups=groups)
 
 
 def topic(name: str, leaders: list[int], version: int = 12) -> Any:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeClusterResponse
-from kafka.protocol.metadata import FindCoordinatorResponse
+from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 
 from dashboard.cluster import groups as groups_module
+from dashboard.cluster.coordinators import partition_of
 from dashboard.model import GroupListing
 from tests.unit.cluster.answers import committed_answer, groups_answer, members_answer
-from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
+from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, dead_answer, topic
 from tests.unit.cluster.test_groups import brokers, read
 
 __all__ = ["brokers"]
@@ -176,3 +178,209 @@ def test_a_right_that_one_broker_denies_is_missing(brokers: Brokers) -> None:
     assert read(*brokers).incomplete == (
         "no DESCRIBE right on the cluster: groups may be left out of every list",
     )
+
+
+PARTITIONS = 2
+SEEN, HIDDEN = (("seen", "classic", "Empty"), ("hidden", "classic", "Empty"))
+
+
+class Shared:
+    """Two brokers that know at once who leads partition 1 of the offsets topic, in which epoch.
+
+    Broker 1 always coordinates group `seen`; `hidden` is of the partition that moves or loads.
+    """
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.leader, self.epoch, self.active = 2, 4, True
+        for broker in brokers:
+            broker.answers[9] = committed_answer
+            broker.answers[15] = members_answer
+            broker.answers[3] = self._metadata(broker, broker._metadata)
+            broker.answers[16] = self._list(broker)
+            broker.probed = self._probed(broker)
+
+    def _metadata(self, broker: FakeBroker, plain: Any) -> Any:
+        def answer(request: Any, version: int) -> Any:
+            seen = topic("__consumer_offsets", [1, self.leader])
+            seen.partitions[1].leader_epoch = self.epoch
+            broker.topics = [seen]
+            return plain(request, version)
+
+        return answer
+
+    def _list(self, broker: FakeBroker) -> Any:
+        def answer(_: Any, version: int) -> Any:
+            first = (SEEN,) if broker.broker_id == 1 else ()
+            second = (HIDDEN,) if broker.broker_id == self.leader and self.active else ()
+            return groups_answer(version, *first, *second)
+
+        return answer
+
+    def _probed(self, broker: FakeBroker) -> Any:
+        def answer(request: Any, version: int) -> Any:
+            found = dead_answer(request, version)
+            for group in found.groups:
+                mine = partition_of(group.group_id, PARTITIONS) == 1
+                if mine and not (broker.broker_id == self.leader and self.active):
+                    group.error_code = 16
+            return found
+
+        return answer
+
+
+def after(broker: FakeBroker, key: int, act: Any) -> None:
+    """Once this broker has answered such a request, something happens."""
+    plain: Any = broker.answers[key]
+
+    def answer(request: Any, version: int) -> Any:
+        made = plain(request, version)
+        act()
+        return made
+
+    broker.answers[key] = answer
+
+
+def test_a_partition_that_moves_between_two_brokers_looks_is_looked_at_again(
+    brokers: Brokers,
+) -> None:
+    """It is in neither's list: broker 1 led it not yet, broker 2 not any more."""
+    shared, looked = Shared(brokers), threading.Event()
+
+    def move() -> None:
+        shared.leader, shared.epoch = 1, 5
+        looked.set()
+
+    after(brokers[0], 60, move)  # the last question of a look
+    metadata: Any = brokers[1].answers[3]
+
+    def late(request: Any, version: int) -> Any:
+        if [t.name for t in request.topics or ()] == ["__consumer_offsets"]:
+            looked.wait(10)
+        return metadata(request, version)
+
+    brokers[1].answers[3] = late
+    listing = read(brokers[0])
+    assert [g.group_id for g in listing.groups] == ["hidden", "seen"]
+    assert listing.incomplete == ()
+    lists = [r for r in brokers[0].requests if r.API_KEY == 16]
+    assert len(lists) == 2, "the first list lacked a group, and that was noticed"
+
+
+def test_a_partition_that_keeps_moving_makes_the_list_incomplete(brokers: Brokers) -> None:
+    shared = Shared(brokers)
+
+    def move() -> None:
+        shared.epoch += 1
+
+    after(brokers[1], 16, move)
+    reasons = read(*brokers).incomplete
+    assert reasons == (
+        "coordinators moved while groups were listed: by its own words broker 2 did not lead "
+        "1 partitions of __consumer_offsets all the while",
+    )
+
+
+def test_a_leader_that_has_not_read_its_partition_makes_the_list_incomplete(
+    brokers: Brokers,
+) -> None:
+    """It lists nothing of it, without an error: so does one whose load failed."""
+    Shared(brokers).active = False
+    listing = read(*brokers)
+    assert [g.group_id for g in listing.groups] == ["seen"]
+    assert listing.incomplete == (
+        "broker 2 leads 1 partitions of __consumer_offsets and does not list their groups yet: "
+        "NOT_COORDINATOR",
+    )
+
+
+def test_a_leader_that_reads_its_partition_after_it_listed_is_asked_again(
+    brokers: Brokers,
+) -> None:
+    """By the end of that look it coordinates the partition, and its list lacked it."""
+    shared = Shared(brokers)
+    shared.active = False
+
+    def read_it() -> None:
+        shared.active = True
+
+    after(brokers[1], 16, read_it)
+    listing = read(*brokers)
+    assert [g.group_id for g in listing.groups] == ["hidden", "seen"]
+    assert listing.incomplete == ()
+
+
+def test_who_may_not_ask_about_any_group_cannot_prove_coordinators(brokers: Brokers) -> None:
+    Shared(brokers)
+    brokers[1].probed = lambda request, version: dead_answer(request, version, error=30)
+    (reason,) = read(*brokers).incomplete
+    assert reason == (
+        "no DESCRIBE right on groups named lowwater-probe-*: whether broker 2 has loaded "
+        "1 partitions of __consumer_offsets cannot be asked; kafka-acls --add "
+        "--allow-principal User:NAME --operation Describe --group '*' gives it"
+    )
+
+
+def hides(broker: FakeBroker, error: int = 29) -> None:
+    """This broker's copy of the ACLs does not let us see the offsets topic."""
+    plain = broker._metadata
+
+    def answer(request: Any, version: int) -> Any:
+        made = plain(request, version)
+        one = MetadataResponse.MetadataResponseTopic
+        for index, found in enumerate(made.topics):
+            if found.name == "__consumer_offsets":
+                made.topics[index] = one(
+                    error_code=error, name=found.name, partitions=[], version=version
+                )
+        return made
+
+    broker.answers[3] = answer
+
+
+@pytest.mark.parametrize("by", [[0], [1], [0, 1]])
+def test_an_offsets_topic_that_is_hidden_from_us_makes_the_list_incomplete(
+    brokers: Brokers, by: list[int]
+) -> None:
+    """Nothing tells then who should have listed what. Each broker judges by its own ACLs."""
+    for index in by:
+        hides(brokers[index])
+    assert read(*brokers).incomplete == (
+        "no DESCRIBE right on the topic __consumer_offsets: groups may be left out of every list "
+        "unseen; kafka-acls --add --allow-principal User:NAME --operation Describe --topic "
+        "'__consumer_offsets' gives it",
+    )
+
+
+def test_a_hidden_offsets_topic_is_a_reason_though_no_group_is_listed(brokers: Brokers) -> None:
+    for broker in brokers:
+        hides(broker)
+        broker.answers[16] = lambda _, version: groups_answer(version)
+    assert "no DESCRIBE right on the topic __consumer_offsets" in read(*brokers).incomplete[0]
+
+
+def test_without_an_offsets_topic_nobody_has_ever_committed(brokers: Brokers) -> None:
+    """Brokers call it unknown to those alone who might see it: it is not hidden then."""
+    for broker in brokers:
+        broker.topics = [topic("orders", [1])]
+        broker.answers[16] = lambda _, version: groups_answer(version)
+    listing = read(*brokers)
+    assert (listing.groups, listing.incomplete) == ((), ())
+    assert all(not broker.probes for broker in brokers)
+
+
+@pytest.mark.parametrize("error", [0, 5])
+def test_an_offsets_topic_that_is_told_of_without_partitions_makes_the_list_incomplete(
+    brokers: Brokers, error: int
+) -> None:
+    for broker in brokers:
+        hides(broker, error)
+    said = "LEADER_NOT_AVAILABLE" if error else "UNKNOWN_SERVER_ERROR"
+    assert read(*brokers).incomplete == (f"__consumer_offsets cannot be read: {said}",)
+
+
+def test_a_partition_that_no_view_tells_of_has_no_leader(brokers: Brokers) -> None:
+    for broker in brokers:
+        seen = topic("__consumer_offsets", [1, 1, 1])
+        del seen.partitions[1]
+        broker.topics = [seen]
+    assert read(*brokers).incomplete == ("1 partitions of __consumer_offsets have no leader",)
