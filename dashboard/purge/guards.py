@@ -57,7 +57,8 @@ def findings(
 def _untold(seen: PartitionFacts) -> list[Finding]:
     """What could not be read of the moment: it blocks as what it may hide does."""
     why = {"reassigning": seen.reassigning_untold, "leader-log-dir-move": seen.leader_move_untold}
-    return [Finding(untold(name, said)) for name, said in why.items() if said is not None]
+    found = {name: said for name, said in why.items() if said is not None}
+    return [Finding(untold(name, said), fact="untold") for name, said in found.items()]
 
 
 def _deletes(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> bool:

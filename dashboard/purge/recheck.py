@@ -13,7 +13,6 @@ from dashboard.model import (
     Guard,
     LogDirsAnswer,
     PartitionOffsets,
-    Reassignment,
     TopicPartition,
     TopicState,
 )
@@ -22,6 +21,7 @@ from dashboard.purge.facts import (
     GroupClaim,
     PartitionFacts,
     PlanFacts,
+    Reassignments,
     RememberedOffset,
     claims_of,
     config_values,
@@ -217,7 +217,7 @@ class _Read:
     offsets: Mapping[TopicPartition, PartitionOffsets]
     listing: GroupListing
     configs: Mapping[str, Mapping[str, str | None]]
-    moving: Iterable[Reassignment]
+    moving: Reassignments
     log_dirs: LogDirsAnswer
 
 
@@ -229,7 +229,7 @@ def _read(
 ) -> _Read:
     """What guards are judged on, side by side; nothing is asked for no partition."""
     if not keys:
-        return _Read({}, GroupListing((), ()), {}, (), LogDirsAnswer((), (), {}))
+        return _Read({}, GroupListing((), ()), {}, Reassignments(()), LogDirsAnswer((), (), {}))
     with ThreadPoolExecutor(5, thread_name_prefix="recheck") as pool:
         offsets = pool.submit(live.offsets, keys, states)
         groups = pool.submit(live.groups, with_offsets=True)

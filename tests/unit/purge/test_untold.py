@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,15 @@ class Silent(FakeCluster):
         self.untold: dict[int, str] = {}
         self.unlisted: set[int] = set()
         self.no_controller: str | None = None
+        self.moves_to: str | None = None  # the leader's future replica
 
     def log_dirs(self, partitions: Iterable[TopicPartition] | None = None) -> LogDirsAnswer:
         found = super().log_dirs(partitions)
         silent = {*self.untold, *self.unlisted}
         told = tuple(r for r in found.replicas if r.broker_id not in silent)
+        if self.moves_to:
+            future = [r for r in told if r.broker_id == LEADER]
+            told += tuple(replace(r, log_dir=self.moves_to, is_future=True) for r in future)
         return LogDirsAnswer(found.log_dirs, told, dict(self.untold))
 
     def reassignments(self) -> tuple[Reassignment, ...]:
@@ -200,3 +205,12 @@ def test_a_follower_that_any_broker_calls_alive_is_waited_for(room: Room, live: 
     )  # fmt: skip
     live.alive_to_others = set()  # now every broker calls it dead
     assert only(room.watch(room.journal.run(run_id))).state == "done"
+
+
+def test_who_accepts_a_move_has_not_accepted_that_nobody_can_tell(room: Room, live: Silent) -> None:
+    live.moves_to = "/d2"
+    plan = room.plan(overrides=(lifted(MOVE),))
+    assert [found.name for found in plan.partitions[0].lifted] == [MOVE]
+    live.untold = {LEADER: "ANSWER_LOST"}
+    row = only(room.carry_out(plan))
+    assert (row.state, row.error, live.sent) == ("not_done", MOVE, [])
