@@ -161,10 +161,14 @@ def guard(name: str, **facts: Any) -> Guard:
     Raises KeyError for an unknown name or a missing fact: both are defects of the caller.
     """
     text = _TEXTS[name]
-    offered: dict[str, str] = {}
     if (group_id := facts.get("group_id")) is not None:
-        offered = {"waiver": pair(group_id), "override": pair(group_id, before=f"{name}:")}
-    return Guard(name, text.reason.format_map(facts), text.lift.format_map({**facts, **offered}))
+        facts = words(name, group_id) | facts
+    return Guard(name, text.reason.format_map(facts), text.lift.format_map(facts))
+
+
+def words(name: str, group_id: str) -> dict[str, str]:
+    """`waiver` and `override`: the words of a command line that lift this guard for a group."""
+    return {"waiver": pair(group_id), "override": pair(group_id, before=f"{name}:")}
 
 
 def untold(name: str, why: str) -> Guard:

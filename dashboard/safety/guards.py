@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.guard_texts import guard
+from dashboard.guard_texts import guard, words
 from dashboard.safety import standing as places_of
 from dashboard.safety.arrow import column, field, listed
 from dashboard.safety.standing import Standing
@@ -114,7 +114,7 @@ class _Found:
         `fact`: which of the guard's facts, an override of another one does not lift it.
         """
         if group_id is not None:
-            facts = {"group_id": group_id, **facts}
+            facts = {"group_id": group_id, **_offered(name, group_id), **facts}
         spoken_of = pa.nulls(len(at), pa.string()) if group_id is None else group_id
         at, spoken_of, facts = self._kept(at, spoken_of, facts)
         if not len(at):
@@ -313,6 +313,16 @@ def _add_global_tables(found: _Found, groups: Standing) -> None:
     why = pa.scalar(f"Kafka Streams runs here, and a global table of {who} is read by no group")
     stands = pc.and_(pc.invert(vouched), _chunked(pc.invert(read)))
     found.add("changelog-source", stands, topic=rows["topic"], why=why)
+
+
+def _offered(name: str, group_id: pa.Array) -> dict[str, pa.Array]:
+    """What lifts the guard for each group, as words of a command line: quoted group by group."""
+    coded = group_id.dictionary_encode()
+    of_each = [words(name, group) for group in coded.dictionary.to_pylist()]
+    return {
+        word: pa.array([found[word] for found in of_each], pa.string()).take(coded.indices)
+        for word in ("waiver", "override")
+    }
 
 
 def _chunked(values: pa.Array) -> pa.ChunkedArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -392,3 +393,15 @@ def test_a_remembered_start_offset_of_a_share_group_is_no_beginning() -> None:
         claims={0: {"a": 80, "share": 60}}, groups=(share,), remembered=frozenset({"share"})
     )
     assert names(found) == ["share-group"]
+
+
+def test_what_lifts_a_guard_is_offered_as_a_shell_takes_it_group_by_group() -> None:
+    names = ("billing", "$(touch x)", "a=b")
+    found = facts(claims={0: dict.fromkeys(names, 10)})
+    lifts = {f.group_id: f.guard.lift for f in judged(found)}
+    assert '--override "unread-by-group:billing=WHY"' in lifts["billing"]
+    for name in names:
+        asked = lifts[name].partition("--override ")[2].partition(" when ")[0]
+        (word,) = shlex.split(asked)
+        assert word in (f"unread-by-group:{name}=WHY", f'unread-by-group:"{name}"=WHY')
+    assert lifts["$(touch x)"].count("'") >= 2
