@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = 3  # of __consumer_offsets, each on every broker
 _BEGINS, _LOADS = 0.5, 1.0  # until a new coordinator begins to read its partition, and has read it
+_BACK_AFTER = 3.0  # until a partition that moved returns: listing is tried anew within 2 s
 IDLE, LOADING, ACTIVE = "idle", "loading", "active"
 
 
@@ -83,9 +84,21 @@ def looked_at(world: World, broker_id: int) -> None:
     if number is None or leader is None or leader <= broker_id or not world.joined(broker_id):
         return  # who is looked at later must have it until then
     world.moves_when_looked_at = None
+    _handed_over(world, number, broker_id)
+    world.say(f"partition {number} moves from broker {leader} to {broker_id} between their looks")
+    world.later(_BACK_AFTER, lambda: _moved_back(world, number, leader))
+
+
+def _moved_back(world: World, number: int, broker_id: int) -> None:
+    """Its preferred leader has it again; the next listing may be as unlucky."""
+    if world.coordinators[number] is not None and world.joined(broker_id):
+        _handed_over(world, number, broker_id)
+        world.moves_when_looked_at = number
+
+
+def _handed_over(world: World, number: int, broker_id: int) -> None:
     led_by(world, number, broker_id, {b for b in world.brokers if world.joined(b)})
     world.loaded_at[number] = world.at
-    world.say(f"partition {number} moves from broker {leader} to {broker_id} between their looks")
 
 
 def freeze(world: World, broker: Broker) -> None:
