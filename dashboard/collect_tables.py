@@ -76,7 +76,10 @@ def build_tables(answers: Answers) -> dict[str, dict[str, Any] | pa.Table]:
         "groups": groups(answers.groups),
         "group_offsets": {
             "topic_no": [numbers.of[o.topic] for o in answers.groups.offsets],
-            **columns(answers.groups.offsets, "group_id", "partition", "committed_offset", "error"),
+            **columns(
+                answers.groups.offsets,
+                *("group_id", "partition", "committed_offset", "error", "leader_epoch"),
+            ),
         },
     }
     if answers.metrics is not None:
