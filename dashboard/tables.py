@@ -95,11 +95,13 @@ SNAPSHOT_TABLES: dict[str, TableSpec] = {
             "group_offsets", "group_id topic_no partition", group_id=_TEXT, **_PARTITION,
             committed_offset=_I64, error=_TEXT, leader_epoch=_I32,
         ),
-        # Where groups or older snapshots saw more of a leader epoch than the log has by now: all
-        # records of that epoch and older ones end at end_offset (0: the leader knows none).
+        # Leader epochs of which a group or an older snapshot knew more than the log has by now: up
+        # to known_offset. What it has of them and of older ones ends at end_offset; null: it could
+        # not be asked yet. Of an epoch that its leader does not know (of_this_log false) it has
+        # nothing.
         _spec(
             "epoch_ends", "topic_no partition leader_epoch", **_PARTITION, leader_epoch=_I32,
-            end_offset=_I64,
+            known_offset=_I64, end_offset=_I64, of_this_log=_FLAG,
         ),
         _spec(
             "segments", "broker_id log_dir directory base_offset", broker_id=_I32, log_dir=_TEXT,
