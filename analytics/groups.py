@@ -57,6 +57,8 @@ def commits(holds: pa.Table, topics: pa.Table, snapshot: Manifest) -> pa.Table:
         "topic_id": holds["topic_id"],
         "committed_offset": holds["committed_offset"],
         "remembered": pc.fill_null(pc.less(holds["last_seen_at"], taken_at), True),
+        "leader_epoch": holds["leader_epoch"],
+        "epoch_end": holds["epoch_end"],
     }
     return pa.table([found[n] for n in COMMITS.names], schema=COMMITS).filter(number.is_valid())
 

@@ -15,7 +15,9 @@ from analytics.earlier import commit_order
 from analytics.memory import oldest_kept, remembered, with_memory
 from analytics.offset_fold import folded
 from analytics.tables import Tables
+from dashboard.safety import epochs
 from dashboard.safety.arrow import column, in_order, looked_up
+from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -23,14 +25,14 @@ from dashboard.snapshots import ClusterStore
 # of numbers are hashed, those of texts would be sorted. Failed look-ups and partitions never
 # committed are no observations.
 _REMEMBERED = """
-    select name_no, named, partition, group_id, committed_offset,
+    select name_no, named, partition, group_id, committed_offset, leader_epoch,
         last_seen_at as seen_at, last_commit_at as moved_at, last_seen_at as ordered_at
     from {remembered} as remembered join {names} as names on names.snapshot_id is null
         and remembered.topic = names.topic and coalesce(remembered.topic_id, '') = names.topic_id
     where is_present or last_seen_at >= :oldest_kept
 """
 _SEEN = """
-    select name_no, named, partition, group_id, committed_offset,
+    select name_no, named, partition, group_id, committed_offset, leader_epoch,
         taken_at as seen_at, cast(null as timestamp) as moved_at, ordered_at
     from {offsets} join {names} using (snapshot_id, topic_no)
     where committed_offset >= 0
@@ -39,16 +41,18 @@ _SEEN = """
 # are found by one number.
 _NEXT = f"""
 with both as (
-    select *, committed_offset as old, named as old_named,
-        cast(null as bigint) as new, cast(null as int) as new_named
+    select *, committed_offset as old, named as old_named, leader_epoch as old_epoch,
+        cast(null as bigint) as new, cast(null as int) as new_named, cast(null as int) as new_epoch
     from ({_REMEMBERED})
     union all
-    select *, cast(null as bigint), cast(null as int), committed_offset, named
+    select *, cast(null as bigint), cast(null as int), cast(null as int),
+        committed_offset, named, leader_epoch
     from ({_SEEN.replace("snapshot_id, ", "")})
 )
 select name_no, partition, group_id,
     coalesce(max(new_named), max(old_named)) as named,
     coalesce(max(new), max(old)) as committed_offset,
+    if(max(new) is null, max(old_epoch), max(new_epoch)) as leader_epoch,
     max_by(seen_at, ordered_at) as last_seen_at,
     if(max(new) <> max(old), max_by(seen_at, ordered_at), max(moved_at)) as last_commit_at
 from both
@@ -66,6 +70,7 @@ counting as (
 select name_no, partition, group_id,
     max_by(named, ordered_at) as named,
     max_by(committed_offset, ordered_at) as committed_offset,
+    max_by(leader_epoch, ordered_at) as leader_epoch,
     max_by(seen_at, ordered_at) as last_seen_at,
     max_by(
         if(before <> committed_offset, seen_at, moved_at),
@@ -84,6 +89,9 @@ def fold(
     one_machine: bool = False,
 ) -> pa.Table:
     """The last known committed offset per topic, partition and group, as `holds` has it, sorted.
+
+    `epoch_end` is where the offset's leader epoch ends in the snapshot's logs, as far as its
+    `epoch_ends` know that records of it, or of a later one, were lost.
 
     Goes on from the holds of `base`, an earlier analysis, with the offsets of every snapshot
     since then up to this one: a group may have come and gone in between. `present` are the topics
@@ -111,14 +119,24 @@ def fold(
         found = tables.sql(
             _NEXT if len(new) == 1 else _SEVERAL,
             args={"oldest_kept": oldest_kept(cluster).as_py()},
-            remembered=tables.read("findings", "holds", [base.id] if base else []).unionByName(
-                tables.read("findings", "former_readers", [base.id] if base else [])
-            ),
+            remembered=tables.read("findings", "holds", [base.id] if base else [])
+            .drop("epoch_end")  # of that snapshot's logs
+            .unionByName(tables.read("findings", "former_readers", [base.id] if base else [])),
             offsets=tables.read("snapshots", "group_offsets", new),
             names=tables.from_arrow(names.numbered),
         ).toArrow()
     held = in_order(names.spelt(found), ["topic", "partition", "group_id"])
-    return held if base else with_memory(held, cluster, snapshot, present)
+    held = held if base else with_memory(held, cluster, snapshot, present)
+    return _with_ends(held, cluster, snapshot, present)
+
+
+def _with_ends(
+    held: pa.Table, cluster: ClusterStore, snapshot: Manifest, present: pa.Table
+) -> pa.Table:
+    known = cluster.read("snapshots", snapshot.id, "epoch_ends", EPOCH_ENDS.names)
+    number = looked_up(column(held, "topic"), column(present, "topic"), column(present, "topic_no"))
+    partition, epoch = column(held, "partition"), column(held, "leader_epoch")
+    return held.append_column("epoch_end", epochs.ends(number, partition, epoch, known))
 
 
 def split(found: pa.Table, present: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -171,8 +189,9 @@ class _Names:
         return pa.table(
             {"topic": names["topic"], "partition": found["partition"],
              "group_id": found["group_id"], "topic_id": names["topic_id"]}
-            | {name: found[name] for name in ("committed_offset", "last_seen_at", "last_commit_at")}
+            | {name: found[name] for name in _FOUND}
         )  # fmt: skip
 
 
+_FOUND = ("committed_offset", "leader_epoch", "last_seen_at", "last_commit_at")
 _NAMED = ["snapshot_id", "topic_no", "topic", "topic_id"]

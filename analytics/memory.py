@@ -15,7 +15,7 @@ from dashboard.snapshots import ClusterStore
 _KEY = ["topic", "partition", "group_id"]
 
 
-def remembered(cluster: ClusterStore, base: Manifest, columns: list[str] | None = None) -> pa.Table:
+def remembered(cluster: ClusterStore, base: Manifest, columns: list[str]) -> pa.Table:
     """Every last known offset of an analysis, on topics as they were then and on earlier ones."""
     found = [cluster.read("findings", base.id, "holds", columns)]
     if "former_readers" in base.tables:  # analyses of earlier versions have none
@@ -34,7 +34,7 @@ def with_memory(
     base = newest_base(cluster, snapshot, ["holds"])
     if base is None:
         return held
-    before = remembered(cluster, base).select(held.column_names)
+    before = remembered(cluster, base, held.column_names)
     before = before.filter(_counts(before, cluster, present))
     both = pa.concat_tables([_ranked(before, 0), _ranked(held, 1)])
     both = both.sort_by([(name, "ascending") for name in (*_KEY, "last_seen_at", "rank")])

@@ -23,9 +23,9 @@ from dashboard.snapshots import ClusterStore
 _NAME_BITS, _PARTITION_BITS = 22, 20
 _NEVER = np.iinfo(np.int64).min
 _TIME = pa.timestamp("us", tz="UTC")
-_READ = ["group_id", "topic_no", "partition", "committed_offset", "taken_at"]
-_HELD = ["topic", "topic_id", "partition", "group_id", "committed_offset", "last_seen_at",
-         "last_commit_at"]  # fmt: skip
+_READ = ["group_id", "topic_no", "partition", "committed_offset", "leader_epoch", "taken_at"]
+_HELD = ["topic", "topic_id", "partition", "group_id", "committed_offset", "leader_epoch",
+         "last_seen_at", "last_commit_at"]  # fmt: skip
 
 
 def folded(
@@ -35,8 +35,8 @@ def folded(
     base: Manifest | None,
     oldest_kept: pa.Scalar,
 ) -> pa.Table:
-    """name_no, partition, group_id, named, committed_offset, last_seen_at and last_commit_at of
-    every group, after the snapshots `new`, in their order.
+    """name_no, partition, group_id, named, committed_offset, leader_epoch, last_seen_at and
+    last_commit_at of every group, after the snapshots `new`, in their order.
 
     `names`: the rows of `holds`' names with name_no and named. `base`: the analysis whose offsets
     come first. Raises StoreError where one of them cannot be read.
@@ -56,9 +56,8 @@ class _State:
     def __init__(self) -> None:
         self.groups = pa.array([], pa.string())
         self.keys, self.last, self.rows = (np.zeros(0, dtype=np.int64) for _ in range(3))
-        self.values: dict[str, Ints] = {
-            name: np.zeros(0, dtype=np.int64) for name in ("named", "offset", "seen", "moved")
-        }
+        names = ("named", "offset", "epoch", "seen", "moved")
+        self.values: dict[str, Ints] = {name: np.zeros(0, dtype=np.int64) for name in names}
 
     def remember(self, held: pa.Table, names: pa.Table, oldest_kept: pa.Scalar) -> None:
         """Begin with the holds of an earlier analysis, as far as their topics count."""
@@ -90,6 +89,7 @@ class _State:
         values["moved"][at] = np.where(moved, seen, values["moved"][at])
         values["offset"][at], values["seen"][at] = offset, seen
         values["named"][at] = integers(names["named"], 0)
+        values["epoch"][at] = integers(rows["leader_epoch"].cast(pa.int64()), _NEVER)
 
     def _keys(self, rows: pa.Table, names: pa.Table) -> Ints:
         coded = column(rows, "group_id").dictionary_encode()
@@ -122,6 +122,9 @@ class _State:
                 "group_id": self.groups.take(pa.array(keys >> _NAME_BITS + _PARTITION_BITS)),
                 "named": _int(values["named"]),
                 "committed_offset": pa.array(values["offset"]),
+                "leader_epoch": pa.array(
+                    values["epoch"], pa.int64(), mask=values["epoch"] == _NEVER
+                ).cast(pa.int32()),
                 "last_seen_at": _time(values["seen"]),
                 "last_commit_at": _time(values["moved"]),
             }

@@ -17,6 +17,7 @@ from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect_absent import doubtful_topics
 from dashboard.collect_ends import later_ends
+from dashboard.collect_epochs import epoch_ends
 from dashboard.collect_tables import Answers, build_tables, to_arrow
 from dashboard.columns import Names, Sizes, place
 from dashboard.errors import ClusterError, LowwaterError
@@ -118,7 +119,7 @@ def _collect(
     reading = _Reading()
     _same_cluster(live, cluster)
     check_cluster(inventories, cluster.cluster_id)
-    answers = _read(live, reading, progress, metrics, now)
+    answers = _read(live, cluster, reading, progress=progress, metrics=metrics, now=now)
     ends_read_at = now()
     trying.met(answers.brokers)
     doubtful = doubtful_topics(live, answers.topics, answers.sizes, inventories)
@@ -134,6 +135,7 @@ def _collect(
         "groups_incomplete": list(answers.groups.incomplete),
         "doubtful_topics": doubtful,
         "clock_ahead_seconds": answers.clock_ahead_seconds,
+        "clock_error": next((e["error"] for e in reading.errors if e["part"] == "clock"), None),
         "ends_read_at": format_time(ends_read_at),
         "errors": reading.errors,
         "metrics": counted,
@@ -179,7 +181,9 @@ def _same_cluster(live: LiveCluster, cluster: ClusterStore) -> None:
 
 def _read(
     live: LiveCluster,
+    cluster: ClusterStore,
     reading: _Reading,
+    *,
     progress: Callable[[str], None],
     metrics: Sources | None,
     now: Callable[[], datetime],
@@ -209,6 +213,12 @@ def _read(
     found = _side_by_side(parts, reading, progress)
     if found["offsets"] is not None and found["groups"] is not None:
         found["offsets"] = later_ends(live, topics, placement, found["offsets"], found["groups"])
+        cut, unread = epoch_ends(
+            live, cluster, topics, placement, offsets=found["offsets"], groups=found["groups"]
+        )
+        found["epochs"] = cut
+        for error, count in sorted(unread.items()):
+            reading.fail("epochs", f"{count} partitions", error)
     brokers = _mark_unreached(found["brokers"] or (), found["log_dirs"])
     configs: ConfigsAnswer = found["configs"] or ConfigsAnswer((), {})
     answers = Answers(
@@ -222,6 +232,7 @@ def _read(
         configs=configs.entries,
         reassignments=found["reassignments"] or (),
         metrics=found.get("metrics"),
+        epoch_ends=found.get("epochs") or (),
         clock_ahead_seconds=found["clock"],
     )
     _note_errors(answers, configs, reading)
@@ -229,7 +240,10 @@ def _read(
 
 
 def _ahead(live: LiveCluster, now: Callable[[], datetime]) -> float | None:
-    """By how many seconds this host's clock is ahead of the cluster's; None: it tells no time."""
+    """By how many seconds this host's clock is ahead of the cluster's; None: it tells no time.
+
+    Raises ClusterError where it does, and could not be read.
+    """
     at = live.controller_time()
     return None if at is None else round((now() - at).total_seconds(), 3)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dashboard.collect_replicas import replicas
 from dashboard.columns import Ints, LeaderOffsets, OwnOffsets, Placement, Sizes
+from dashboard.epoch_ends import CutEpoch
 from dashboard.model import (
     Broker,
     BrokerMetrics,
@@ -36,6 +37,7 @@ class Answers:
     configs: Sequence[ConfigEntry]
     reassignments: Sequence[Reassignment]
     metrics: BrokerMetrics | None = None  # None: nobody named a source
+    epoch_ends: Sequence[CutEpoch] = ()
     clock_ahead_seconds: float | None = None  # of the cluster's controller; None: it tells no time
 
 
@@ -76,9 +78,20 @@ def build_tables(answers: Answers) -> dict[str, dict[str, Any] | pa.Table]:
         "groups": groups(answers.groups),
         "group_offsets": {
             "topic_no": [numbers.of[o.topic] for o in answers.groups.offsets],
-            **columns(answers.groups.offsets, "group_id", "partition", "committed_offset", "error"),
+            **columns(
+                answers.groups.offsets,
+                *("group_id", "partition", "committed_offset", "error", "leader_epoch"),
+            ),
         },
     }
+    if answers.epoch_ends:
+        cut = answers.epoch_ends
+        tables["epoch_ends"] = {
+            "topic_no": [numbers.of[row.topic] for row in cut],
+            **columns(
+                cut, "partition", "leader_epoch", "known_offset", "end_offset", "of_this_log"
+            ),
+        }
     if answers.metrics is not None:
         samples = answers.metrics.samples
         tables["broker_metrics"] = columns(samples, "broker_id", "name", "labels", "value")

@@ -19,7 +19,12 @@ from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
 LOG_ENDS = pa.schema(
-    [("topic_no", pa.int32()), ("partition", pa.int32()), ("high_watermark", pa.int64())]
+    [
+        ("topic_no", pa.int32()),
+        ("partition", pa.int32()),
+        ("high_watermark", pa.int64()),
+        ("leader_epoch", pa.int32()),
+    ]
 )
 
 
@@ -27,7 +32,8 @@ def log_ends(cluster: ClusterStore, before: datetime, topics: pa.Table) -> pa.Ta
     """LOG_ENDS in the newest readable snapshot taken at `before` or earlier; none: no rows.
 
     `topics`: topic_no, topic and topic_id as they are now; one that was recreated since, or has no
-    id (brokers before 2.8), has no rows.
+    id (brokers before 2.8), has no rows. Of the log as it is now that tells up to the end of the
+    leader epoch in it: what lies above was lost since, and written anew.
     """
     for snapshot_id in taken_before(cluster, before):
         with suppress(StoreError):  # damaged, or pruned meanwhile: an older one bounds it too
@@ -58,7 +64,8 @@ def new_topics(
 def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:
     """The kept snapshots that were taken, and read to their end, by `limit`, newest first.
 
-    One that was taken while its host's clock was wrong is left out: nobody knows how old it is.
+    One that was taken while its host's clock was wrong, or could not be compared, is left out:
+    nobody knows how old it is.
     """
     for snapshot_id in reversed(cluster.ids("snapshots")):
         # Ids begin with the time: only those that can qualify are opened.
@@ -83,8 +90,11 @@ def _read_by(snapshot: Manifest) -> datetime:
 def clock_was_right(snapshot: Manifest) -> bool:
     """Whether the clock of the host that took it agreed with the cluster's controller then.
 
-    Snapshots of controllers that tell no time, and of earlier versions, are believed.
+    Snapshots of controllers that tell no time, and of earlier versions, are believed; one that
+    could not read it is not.
     """
+    if snapshot.details.get("clock_error") is not None:
+        return False
     ahead = snapshot.details.get("clock_ahead_seconds")
     return ahead is None or abs(float(ahead)) <= CLOCKS_AGREE.total_seconds()
 
@@ -101,5 +111,6 @@ def _ends(cluster: ClusterStore, snapshot_id: str, topics: pa.Table) -> pa.Table
     numbers = looked_up(
         column(ends, "topic_no"), column(before, "topic_no"), pa.array(number, pa.int32())
     )
-    renumbered = pa.table([numbers, ends["partition"], ends["high_watermark"]], schema=LOG_ENDS)
+    values = (ends[name] for name in LOG_ENDS.names[1:])
+    renumbered = pa.table([numbers, *values], schema=LOG_ENDS)
     return renumbered.filter(numbers.is_valid())

@@ -248,13 +248,18 @@ def is_telling(kind: str | None, state: str, members: int | None, is_streams: bo
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """One committed offset; `committed_offset` None with no error means: never committed."""
+    """One committed offset; `committed_offset` None with no error means: never committed.
+
+    `leader_epoch`: that of the last record that was read, as its committer says (KIP-320); None
+    where it does not say.
+    """
 
     group_id: str
     topic: str
     partition: int
     committed_offset: int | None
     error: str | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,15 @@ SNAPSHOT_TABLES: dict[str, TableSpec] = {
         ),
         _spec(
             "group_offsets", "group_id topic_no partition", group_id=_TEXT, **_PARTITION,
-            committed_offset=_I64, error=_TEXT,
+            committed_offset=_I64, error=_TEXT, leader_epoch=_I32,
+        ),
+        # Leader epochs of which a group or an older snapshot knew more than the log has by now: up
+        # to known_offset. What it has of them and of older ones ends at end_offset; null: it could
+        # not be asked yet. Of an epoch that its leader does not know (of_this_log false) it has
+        # nothing.
+        _spec(
+            "epoch_ends", "topic_no partition leader_epoch", **_PARTITION, leader_epoch=_I32,
+            known_offset=_I64, end_offset=_I64, of_this_log=_FLAG,
         ),
         _spec(
             "segments", "broker_id log_dir directory base_offset", broker_id=_I32, log_dir=_TEXT,
@@ -127,12 +135,14 @@ FINDING_TABLES: dict[str, TableSpec] = {
         # Every group's last known committed offset, from this snapshot or an earlier one.
         _spec(
             "holds", "topic partition group_id", **_NAMED_PARTITION, topic_id=_TEXT, group_id=_TEXT,
-            committed_offset=_I64, last_seen_at=_TIME, last_commit_at=_TIME,
+            committed_offset=_I64, last_seen_at=_TIME, last_commit_at=_TIME, leader_epoch=_I32,
+            epoch_end=_I64,
         ),
         # Last known offsets on an earlier topic of a name: their groups read it, and may read this.
         _spec(
             "former_readers", "topic partition group_id", **_NAMED_PARTITION, topic_id=_TEXT,
             group_id=_TEXT, committed_offset=_I64, last_seen_at=_TIME, last_commit_at=_TIME,
+            leader_epoch=_I32,
         ),
         # Per replica: bytes of log below an offset, how they were measured, and known segments.
         _spec(

@@ -69,8 +69,9 @@ def _group(body: memoryview[int], at: int) -> tuple[GroupRows, int]:
                 partition,
                 offset if offset >= 0 and not error else None,
                 error_name(error) if error else None,
+                epoch if epoch >= 0 and not error else None,
             )
-            for partition, offset, error in rows
+            for partition, offset, epoch, error in rows
         ]
         at = skip_tags(body, at)
     (code,) = struct.unpack_from(">h", body, at)
@@ -79,22 +80,25 @@ def _group(body: memoryview[int], at: int) -> tuple[GroupRows, int]:
 
 def _rows(
     body: memoryview[int], at: int, count: int
-) -> tuple[list[tuple[int, int, int]], bool, int]:
-    """Partition, offset and error code of each row, whether Streams wrote one, where they end."""
+) -> tuple[list[tuple[int, int, int, int]], bool, int]:
+    """Partition, offset, leader epoch and error code of each row, whether Streams wrote one, where
+    they end.
+    """
     end = at + count * _BARE.size
     if end <= len(body) and _bare(body[at:end]):
-        rows = [(p, offset, error) for p, offset, _, _, error, _ in _BARE.iter_unpack(body[at:end])]
+        bare = _BARE.iter_unpack(body[at:end])
+        rows = [(p, offset, epoch, error) for p, offset, epoch, _, error, _ in bare]
         return rows, False, end
     rows = []
     of_streams = False
     for _ in range(count):
-        partition, offset, _ = _HEAD.unpack_from(body, at)
+        partition, offset, epoch = _HEAD.unpack_from(body, at)
         size, at = length(body, at + _HEAD.size)  # the committer's own metadata
         of_streams = of_streams or is_of_streams(bytes(body[at : at + size]))
         at += size
         (error,) = struct.unpack_from(">h", body, at)
         at = skip_tags(body, at + 2)
-        rows.append((partition, offset, error))
+        rows.append((partition, offset, epoch, error))
     return rows, of_streams, at
 
 

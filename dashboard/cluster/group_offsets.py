@@ -117,6 +117,8 @@ def _from_schema(group_id: str, found: Any) -> GroupRows:
             p.partition_index,
             p.committed_offset if p.committed_offset >= 0 and not p.error_code else None,
             error_name(p.error_code),
+            # Before v5 (Kafka 2.1) brokers tell none.
+            epoch if (epoch := getattr(p, "committed_leader_epoch", -1)) >= 0 else None,
         )
         for topic in found.topics
         for p in topic.partitions

@@ -95,7 +95,10 @@ class LiveCluster:
         return read_alive_anywhere(self._connection)
 
     def controller_time(self) -> datetime | None:
-        """The active controller's clock, now; None where it does not tell (KIP-836)."""
+        """The active controller's clock, now; None where no broker speaks of it (KIP-836).
+
+        Raises ClusterError CLOCK_UNREAD where it could not be read.
+        """
         return read_controller_time(self._connection)
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:

@@ -17,11 +17,12 @@ from dashboard.errors import StoreError
 from dashboard.policies import past_commits
 from dashboard.policies.past_commits import Commits
 from dashboard.policies.past_rows import ABSENT, GONE, Rows
+from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.snapshot_files import time_of
 from dashboard.snapshots import ClusterStore
 
 Floats = npt.NDArray[np.float64]
-_OFFSETS = ["log_start_offset", "last_stable_offset", "high_watermark"]
+_OFFSETS = ["log_start_offset", "last_stable_offset", "high_watermark", "leader_epoch"]
 _LOG_DIRS = ["total_bytes", "usable_bytes"]
 
 
@@ -30,7 +31,8 @@ class Moment:
     """One snapshot, a value per row: offsets are ABSENT and sizes NaN where it does not tell.
 
     `size_bytes` is over all replicas, of which there are `replicas`. `commits` holds what was
-    known by then; it goes on with the next moment. `fullest` is the share of the fullest log dir.
+    known by then; it goes on with the next moment. `cut`: EPOCH_ENDS, its topics numbered as
+    in the rows. `fullest` is the share of the fullest log dir.
     """
 
     at: datetime
@@ -38,6 +40,8 @@ class Moment:
     log_start: Ints
     last_stable: Ints
     high_watermark: Ints
+    leader_epoch: Ints
+    cut: pa.Table
     size_bytes: Floats
     replicas: Ints
     commits: Commits
@@ -74,19 +78,22 @@ def _moment(store: ClusterStore, snapshot: str, rows: Rows, commits: Commits) ->
         return store.read("snapshots", snapshot, table, columns)
 
     manifest = store.manifest("snapshots", snapshot)
-    log_start, last_stable, high_watermark = _offsets(
+    log_start, last_stable, high_watermark, leader_epoch = _offsets(
         read("partitions", ["topic_no", "partition", *_OFFSETS]), rows, topic_of
     )
     size_bytes, replicas = _sizes(
         read("replicas", ["topic_no", "partition", "size_bytes"]), rows, topic_of
     )
-    commits.see(read("group_offsets", past_commits.READ), topic_of)
+    cut = rows.cut(read("epoch_ends", EPOCH_ENDS.names), topic_of)
+    commits.see(read("group_offsets", past_commits.READ), topic_of, cut)
     return Moment(
         at=manifest.taken_at,
         groups_complete=not manifest.details.get("groups_incomplete"),
         log_start=log_start,
         last_stable=last_stable,
         high_watermark=high_watermark,
+        leader_epoch=leader_epoch,
+        cut=cut,
         size_bytes=size_bytes,
         replicas=replicas,
         commits=commits,
@@ -127,8 +134,10 @@ def _fullest(log_dirs: pa.Table) -> float | None:
 
 def earlier(
     store: ClusterStore, snapshots: Sequence[str], rows: Rows
-) -> Iterator[tuple[datetime, Ints]]:
-    """When each snapshot was taken, and every high watermark in it: records below are older."""
+) -> Iterator[tuple[datetime, Ints, Ints]]:
+    """When each snapshot was taken, every high watermark in it (records below are older), and the
+    leader epochs in it.
+    """
     for snapshot in snapshots:
         if snapshot not in rows.topic_of:
             continue
@@ -140,4 +149,5 @@ def earlier(
             if error.code not in GONE:
                 raise
             continue
-        yield taken_at, _offsets(table, rows, rows.topic_of[snapshot])[2]
+        _, _, high_watermark, leader_epoch = _offsets(table, rows, rows.topic_of[snapshot])
+        yield taken_at, high_watermark, leader_epoch

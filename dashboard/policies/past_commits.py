@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from dashboard.columns import Flags, Ints, positions
 from dashboard.curve_tables import integers
 from dashboard.policies.past_rows import ABSENT, Rows
+from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.safety.standing import tells
 
-READ = ["group_id", "topic_no", "partition", "committed_offset"]
+READ = ["group_id", "topic_no", "partition", "committed_offset", "leader_epoch"]
 _GROUP_BITS = 22  # four million groups
 
 
@@ -22,18 +23,24 @@ class Commits:
     """One offset per row and group, in arrays that rise by row; `see` takes the next snapshot."""
 
     def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+        self.rows = rows
         self._codes: dict[str, int] = {}
         self._keys = np.zeros(0, dtype=np.int64)
         self._offsets = np.zeros(0, dtype=np.int64)
+        self._epochs = np.zeros(0, dtype=np.int64)
+        self._cut = EPOCH_ENDS.empty_table()
         self._seen = np.zeros(0, dtype=np.int64)  # the keys of the last snapshot, and their places
         self._at = np.zeros(0, dtype=np.int64)
         self._arrange()
 
-    def see(self, table: pa.Table, topic_of: Ints) -> None:
-        """The next snapshot's `group_offsets`; `topic_of` numbers its topics as `rows` does."""
+    def see(self, table: pa.Table, topic_of: Ints, cut: pa.Table) -> None:
+        """The next snapshot's `group_offsets`; `topic_of` numbers its topics as `rows` does.
+
+        `cut`: EPOCH_ENDS of that snapshot, numbered so.
+        """
+        self._cut = cut
         table = table.filter(pc.greater_equal(table["committed_offset"], 0))
-        row = self._rows.find(table, topic_of)
+        row = self.rows.find(table, topic_of)
         kept = np.flatnonzero(row >= 0)
         if len(kept) < len(row):
             table, row = table.take(pa.array(kept)), row[kept]
@@ -41,12 +48,13 @@ class Commits:
         if not np.array_equal(keys, self._seen):
             self._seen, self._at = keys, self._places(keys)
         self._offsets[self._at] = integers(table["committed_offset"], 0)
+        self._epochs[self._at] = integers(table["leader_epoch"], ABSENT)
 
     def lowest(self, high_watermark: Ints) -> Ints:
         """Per row the lowest offset of the groups whose offset tells how far they read; ABSENT
         where none does. `high_watermark`: per row, read with the offsets.
         """
-        found = np.full(len(self._rows), ABSENT, dtype=np.int64)
+        found = np.full(len(self.rows), ABSENT, dtype=np.int64)
         if len(self._keys):
             most = np.iinfo(np.int64).max
             offsets = np.where(self._tell(high_watermark), self._offsets, most)
@@ -56,12 +64,12 @@ class Commits:
 
     def complete(self, high_watermark: Ints) -> Flags:
         """Rows where some group's offset tells, and that of each group of the topic does."""
-        telling = np.bincount(self._row[self._tell(high_watermark)], minlength=len(self._rows))
-        return np.asarray((telling > 0) & (telling == self._of_topic[self._rows.topic]), dtype=bool)
+        telling = np.bincount(self._row[self._tell(high_watermark)], minlength=len(self.rows))
+        return np.asarray((telling > 0) & (telling == self._of_topic[self.rows.topic]), dtype=bool)
 
     def of(self, owner: Ints, high_watermark: Ints) -> Ints:
         """Per row what its owner committed: `owner` is one of `code` per row; ABSENT where none."""
-        found = np.full(len(self._rows), ABSENT, dtype=np.int64)
+        found = np.full(len(self.rows), ABSENT, dtype=np.int64)
         owns = (self._keys & ((1 << _GROUP_BITS) - 1)) == owner[self._row]
         own = np.flatnonzero(owns & self._tell(high_watermark))
         found[self._row[own]] = self._offsets[own]
@@ -70,7 +78,8 @@ class Commits:
     def _tell(self, high_watermark: Ints) -> Flags:
         end = high_watermark[self._row]
         same = pa.repeat(True, len(end))  # a topic that was recreated has rows of its own
-        counts = tells(pa.array(self._offsets), same, pa.array(end, mask=end < 0))
+        lost = self.rows.epoch_ends(self._row, self._epochs, self._cut)
+        counts = tells(pa.array(self._offsets), same, pa.array(end, mask=end < 0), lost)
         return np.asarray(counts.to_numpy(zero_copy_only=False), dtype=bool)
 
     def code(self, group_id: str) -> int:
@@ -90,7 +99,8 @@ class Commits:
             every = np.concatenate([self._keys, fresh])
             order = np.argsort(every, kind="stable")
             offsets = np.concatenate([self._offsets, np.zeros(len(fresh), dtype=np.int64)])
-            self._keys, self._offsets = every[order], offsets[order]
+            epochs = np.concatenate([self._epochs, np.full(len(fresh), ABSENT, dtype=np.int64)])
+            self._keys, self._offsets, self._epochs = every[order], offsets[order], epochs[order]
             self._arrange()
         return np.searchsorted(self._keys, keys)
 
@@ -101,5 +111,5 @@ class Commits:
         new[1:] = self._row[1:] != self._row[:-1]
         self._first = np.flatnonzero(new)
         group = self._keys & ((1 << _GROUP_BITS) - 1)
-        pairs = np.unique(self._rows.topic[self._row] << _GROUP_BITS | group)
-        self._of_topic = np.bincount(pairs >> _GROUP_BITS, minlength=len(self._rows.names))
+        pairs = np.unique(self.rows.topic[self._row] << _GROUP_BITS | group)
+        self._of_topic = np.bincount(pairs >> _GROUP_BITS, minlength=len(self.rows.names))

@@ -15,6 +15,7 @@ import pyarrow as pa
 from dashboard.columns import Ints, keys, positions
 from dashboard.curve_tables import integers
 from dashboard.errors import StoreError
+from dashboard.safety import epochs
 from dashboard.snapshots import ClusterStore
 
 ABSENT = -1  # an offset that no snapshot tells
@@ -49,6 +50,22 @@ class Rows:
         topic = np.where(known, topic_of[np.where(known, number, 0)], ABSENT)
         at, there = positions(keys(topic, integers(table["partition"], 0)), self.keys)
         return np.where(there & (topic >= 0), at, ABSENT)
+
+    def cut(self, table: pa.Table, topic_of: Ints) -> pa.Table:
+        """A snapshot's EPOCH_ENDS, its topics numbered as here."""
+        if not table.num_rows:
+            return table
+        row = self.find(table, topic_of)
+        own = row >= 0
+        topic = pa.array(self.topic[row[own]], pa.int32())
+        return table.filter(pa.array(own)).set_column(0, "topic_no", topic)
+
+    def epoch_ends(self, row: Ints, epoch: Ints, cut: pa.Table) -> pa.Array:
+        """Where leader epochs end by then, as `cut` tells; null where it does not."""
+        topic = pa.array(self.topic[row], pa.int32())
+        partition = pa.array(self.partition[row], pa.int32())
+        known = pa.array(epoch, pa.int32(), mask=epoch < 0)
+        return epochs.ends(topic, partition, known, cut)
 
 
 def rows(store: ClusterStore, snapshots: Iterable[str], wanted: Callable[[str], bool]) -> Rows:

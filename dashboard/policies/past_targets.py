@@ -26,6 +26,7 @@ from dashboard.settings import TopicDeclaration
 from dashboard.snapshots import ClusterStore
 
 _FOR_EVER = -1
+_NEVER = np.iinfo(np.int64).max
 _RETENTION = timedelta(days=7)  # Kafka's default; snapshots of much longer ago are rarely kept
 _OLDEST_MS = 1000 * 365 * 86_400_000  # longer is for ever, and no timedelta
 
@@ -93,14 +94,15 @@ class Ends:
 
     def __init__(self) -> None:
         self._at: list[datetime] = []
-        self._ends: list[Ints] = []
+        self._ends: list[tuple[Ints, Ints]] = []
 
-    def add(self, at: datetime, high_watermark: Ints) -> None:
+    def add(self, at: datetime, high_watermark: Ints, leader_epoch: Ints) -> None:
         self._at.append(at)
-        self._ends.append(high_watermark)
+        self._ends.append((high_watermark, leader_epoch))
 
-    def before(self, now: datetime, age_ms: Ints) -> tuple[Ints, Flags]:
-        """Per row the end of the log so long ago, or before; ABSENT where no snapshot tells.
+    def before(self, moment: Moment, age_ms: Ints) -> tuple[Ints, Flags]:
+        """Per row the end of the log so long before the moment, or earlier, as far as it was not
+        lost by then; ABSENT where no snapshot tells.
 
         The flags: rows for which none is as old.
         """
@@ -108,12 +110,14 @@ class Ends:
         young = np.zeros(len(age_ms), dtype=bool)
         for age in np.unique(age_ms[age_ms >= 0]).tolist():
             own = age_ms == age
-            until = now - timedelta(milliseconds=age)
-            at = max((i for i, moment in enumerate(self._at) if moment <= until), default=None)
+            until = moment.at - timedelta(milliseconds=age)
+            at = max((i for i, taken in enumerate(self._at) if taken <= until), default=None)
             if at is None:
                 young |= own
             else:
-                found[own] = self._ends[at][own]
+                end, epoch = (values[own] for values in self._ends[at])
+                lost = moment.commits.rows.epoch_ends(np.flatnonzero(own), epoch, moment.cut)
+                found[own] = np.minimum(end, pc.fill_null(lost, _NEVER).to_numpy())
         return found, young
 
 
@@ -136,7 +140,7 @@ def wanted(
     """
     lowest = moment.commits.lowest(moment.high_watermark)
     young = np.zeros(len(lowest), dtype=bool)
-    window, unknown = ends.before(moment.at, np.where(window_ms > 0, window_ms, _FOR_EVER))
+    window, unknown = ends.before(moment, np.where(window_ms > 0, window_ms, _FOR_EVER))
     bounds = Bounds(
         _known(moment.log_start),
         _known(moment.last_stable),
@@ -181,7 +185,7 @@ def _chunked(values: pa.Array) -> pa.ChunkedArray:
 
 def _kept(moment: Moment, keep: Keeps, ends: Ends) -> tuple[Ints, Flags]:
     """All that is too old, and all that is too much: the higher of the two."""
-    by_age, young = ends.before(moment.at, keep.age_ms)
+    by_age, young = ends.before(moment, keep.age_ms)
     length = np.maximum(moment.high_watermark - moment.log_start, 0)
     each = moment.size_bytes / np.maximum(moment.replicas, 1)
     share = np.minimum(keep.size_bytes / np.maximum(each, 1.0), 1.0)

@@ -100,8 +100,8 @@ def week(
     known = [snapshot for snapshot in read if snapshot in found.topic_of]
     if known and len(found):
         ends = Ends()
-        for at, high_watermark in earlier(store, before, found):
-            ends.add(at, high_watermark)
+        for at, high_watermark, leader_epoch in earlier(store, before, found):
+            ends.add(at, high_watermark, leader_epoch)
         walk = _walked(store, policy, known, found, ends, window_ms=windows(found, topics))
         if walk.points:
             return _result(policy, found, walk)
@@ -128,7 +128,7 @@ def _walked(
     walk.unowned = sorted(name for name, owner in (owning or {}).items() if owner is None)
     for moment in moments(store, snapshots, found):
         owner = owners(owning, found, moment.commits.code) if owning is not None else None
-        ends.add(moment.at, moment.high_watermark)
+        ends.add(moment.at, moment.high_watermark, moment.leader_epoch)
         walk.step(moment, wanted(moment, keep, ends, owner, window_ms), owner)
     return walk
 

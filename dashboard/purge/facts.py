@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from dashboard.epoch_ends import read_lost
 from dashboard.errors import ClusterError, RefusedError
 from dashboard.model import (
     ConfigEntry,
     Group,
     GroupListing,
+    GroupOffset,
     LogDirsAnswer,
     PartitionOffsets,
     Reassignment,
@@ -51,6 +53,8 @@ class PartitionFacts:
     high_watermark: int | None
     is_internal: bool = False
     reassigning: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # adding, removing
+    # Leader epochs that end, in the log as it is now, below an offset that was committed in them.
+    epoch_ends: Mapping[int, int] = field(default_factory=dict)
     leader_moves_to: str | None = None  # the log dir of the leader's future replica
     reassigning_untold: str | None = None  # why nobody can tell whether it is
     leader_move_untold: str | None = None  # why nobody can tell whether there is one
@@ -84,6 +88,7 @@ class RememberedOffset:
     partition: int
     committed_offset: int | None
     topic_id: str | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +97,13 @@ class GroupClaim:
 
     Of a share group it is its start offset, None where the group has not begun. A remembered
     None was committed on another topic of that name: where the group reads here is unknown.
+    `leader_epoch`: in which it was committed, where its committer said so.
     """
 
     group_id: str
     committed_offset: int | None
     remembered: bool = False
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +157,8 @@ def read_facts(
     listing = groups.result()
     ends = with_later_ends(live, states, offsets.result(), listing)
     partitions = partition_facts(states, ends, moving.result(), log_dirs.result())
+    kept = tuple(remembered)
+    partitions = with_epoch_ends(live, partitions, listing, kept)
     return PlanFacts(
         cluster_id=cluster_id.result(),
         cluster_name=cluster_name,
@@ -157,7 +166,7 @@ def read_facts(
         partitions=partitions,
         configs=configs,
         groups={g.group_id: g for g in listing.groups},
-        claims=claims_of(listing, remembered, partitions),
+        claims=claims_of(listing, kept, partitions),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         offset_topics=offset_topics(listing),
@@ -231,6 +240,45 @@ def partition_facts(
     return found
 
 
+def with_epoch_ends(
+    live: Cluster,
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    listing: GroupListing,
+    remembered: Iterable[RememberedOffset],
+) -> dict[TopicPartition, PartitionFacts]:
+    """`partitions` with the ends of leader epochs that lost what groups committed in them.
+
+    Asked only where an offset was committed in another epoch than the partition's own. Where that
+    cannot be told, the partition's offsets count as not read: they say nothing of the group.
+    """
+    kept = [r for r in remembered if (p := partitions.get(_key(r))) and _may_be_of(r, p)]
+    known: dict[TopicPartition, dict[int, int]] = {}
+    committed: tuple[GroupOffset | RememberedOffset, ...] = (*listing.offsets, *kept)
+    for o in committed:
+        seen = partitions.get(key := _key(o))
+        if seen is None or seen.error or not o.committed_offset or o.leader_epoch is None:
+            continue
+        if o.leader_epoch != seen.leader_epoch:
+            epochs = known.setdefault(key, {})
+            epochs[o.leader_epoch] = max(epochs.get(o.leader_epoch, 0), o.committed_offset)
+    lost = read_lost(live, known)
+    found = {key: replace(partitions[key], epoch_ends=ends) for key, ends in lost.ends.items()}
+    for key, error in lost.errors.items():
+        found[key] = replace(
+            partitions[key], log_start_offset=None, last_stable_offset=None, high_watermark=None,
+            error=f"{error} to OffsetForLeaderEpoch",
+        )  # fmt: skip
+    return {**partitions, **found}
+
+
+def _key(offset: GroupOffset | RememberedOffset) -> TopicPartition:
+    return TopicPartition(offset.topic, offset.partition)
+
+
+def _may_be_of(kept: RememberedOffset, seen: PartitionFacts) -> bool:
+    return not kept.topic_id or not seen.topic_id or kept.topic_id == seen.topic_id
+
+
 def claims_of(
     listing: GroupListing,
     remembered: Iterable[RememberedOffset],
@@ -249,8 +297,8 @@ def claims_of(
     found: dict[TopicPartition, dict[str, GroupClaim]] = {}
     counting = _of_this_log(here, partitions) if here else []
     for kept, counts in zip(here, counting, strict=True):
-        offset = kept.committed_offset if counts else None
-        claim = GroupClaim(kept.group_id, offset, remembered=True)
+        offset, epoch = (kept.committed_offset, kept.leader_epoch) if counts else (None, None)
+        claim = GroupClaim(kept.group_id, offset, remembered=True, leader_epoch=epoch)
         found.setdefault(TopicPartition(kept.topic, kept.partition), {})[kept.group_id] = claim
     for live in listing.offsets:
         if live.topic not in topics or live.error:
@@ -258,7 +306,7 @@ def claims_of(
         if live.committed_offset is not None or live.group_id in share:
             key = TopicPartition(live.topic, live.partition)
             found.setdefault(key, {})[live.group_id] = GroupClaim(
-                live.group_id, live.committed_offset
+                live.group_id, live.committed_offset, leader_epoch=live.leader_epoch
             )
     return {key: tuple(by[g] for g in sorted(by)) for key, by in found.items()}
 
@@ -280,6 +328,8 @@ def _of_this_log(
                  pa.int64()),
         pc.equal(pa.array(then, pa.string()), pa.array(now, pa.string())),
         pa.array([s.high_watermark if s else None for s in seen], pa.int64()),
+        pa.array([s.epoch_ends.get(k.leader_epoch) if s and k.leader_epoch is not None else None
+                  for k, s in zip(remembered, seen, strict=True)], pa.int64()),
     )  # fmt: skip
     return [bool(counts) for counts in found.to_pylist()]
 

@@ -13,7 +13,7 @@ from dashboard.model import TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan import Estimate
-from dashboard.purge.resolve import History, ResolvedTarget
+from dashboard.purge.resolve import History, LogEnd, ResolvedTarget
 from dashboard.settings import Settings, TopicDeclaration, declaration
 from dashboard.snapshots import ClusterStore
 
@@ -99,7 +99,7 @@ def offsets_keeping(
 
 def ends_before(
     store: ClusterStore, facts: PlanFacts, times: Mapping[TopicPartition, datetime]
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, LogEnd]:
     """Each partition's log end in a kept snapshot taken at its time or before.
 
     A partition is missing where none is that old, or its topic was recreated since.
@@ -108,7 +108,7 @@ def ends_before(
 
     from dashboard.log_ends import log_ends
 
-    found: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, LogEnd] = {}
     for at in sorted(set(times.values())):
         keys = [key for key, its in times.items() if its == at]
         names = sorted({key.topic for key in keys})
@@ -123,7 +123,7 @@ def ends_before(
         for row in log_ends(store, at, topics).to_pylist():
             key = TopicPartition(names[row["topic_no"]], row["partition"])
             if row["high_watermark"] is not None and times.get(key) == at:
-                found[key] = row["high_watermark"]
+                found[key] = LogEnd(row["high_watermark"], row["leader_epoch"])
     return found
 
 
@@ -190,4 +190,6 @@ def _among(column: str, values: list[Any]) -> Any:
 def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str, Any]) -> None:
     if row["committed_offset"] is not None and row["committed_offset"] >= 0:
         key = (row["group_id"], row["topic"], row["partition"])
-        found[key] = RememberedOffset(*key, row["committed_offset"], row["topic_id"])
+        found[key] = RememberedOffset(
+            *key, row["committed_offset"], row["topic_id"], row["leader_epoch"]
+        )

@@ -76,6 +76,7 @@ def _partition(row: Mapping[str, Any], where: str) -> None:
     for claim in row["groups"]:
         _text(claim["group_id"], where + "group_id")
         _number(claim["committed_offset"], where + "committed_offset")
+        _number(claim.get("leader_epoch"), where + "leader_epoch", least=0)
         if type(claim["remembered"]) is not bool:
             raise ValueError(f"{where}remembered is {claim['remembered']!r}")
     for found in row.get("lifted", ()):

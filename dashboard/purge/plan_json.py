@@ -147,6 +147,8 @@ def _encode_partition(p: PlannedPartition) -> dict[str, Any]:
                 "group_id": c.group_id,
                 "committed_offset": c.committed_offset,
                 "remembered": c.remembered,
+                # Plans that older journals keep have no such key.
+                **({} if c.leader_epoch is None else {"leader_epoch": c.leader_epoch}),
             }
             for c in p.groups
         ],

@@ -29,6 +29,7 @@ from dashboard.purge.facts import (
     offset_topics,
     partition_facts,
     reassignments,
+    with_epoch_ends,
     with_later_ends,
 )
 from dashboard.purge.guards import Finding, findings
@@ -196,6 +197,9 @@ def _facts(
         read.log_dirs,
     )
     listing = read.listing
+    # What the store remembers comes last: a plan's text may be edited.
+    kept = [*_remembered(plan), *remembered]
+    partitions = with_epoch_ends(live, partitions, listing, kept)
     wanted = set(keys)
     return PlanFacts(
         cluster_id=plan.cluster_id,
@@ -204,8 +208,7 @@ def _facts(
         partitions={k: p for k, p in partitions.items() if k in wanted},
         configs=read.configs,
         groups={g.group_id: g for g in listing.groups},
-        # What the store remembers comes last: a plan's text may be edited.
-        claims=claims_of(listing, [*_remembered(plan), *remembered], partitions),
+        claims=claims_of(listing, kept, partitions),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         offset_topics=offset_topics(listing),
@@ -248,7 +251,9 @@ def _read(
 def _remembered(plan: Plan) -> list[RememberedOffset]:
     # A group of the plan that is gone by now still counts where the plan saw it.
     return [
-        RememberedOffset(c.group_id, p.topic, p.partition, c.committed_offset, p.topic_id)
+        RememberedOffset(
+            c.group_id, p.topic, p.partition, c.committed_offset, p.topic_id, c.leader_epoch
+        )
         for p in plan.partitions
         for c in p.groups
         if c.remembered or c.committed_offset is not None
@@ -298,6 +303,8 @@ def _place(
         result.refused[key] = Refusal(blocking[0].name, blocking[0].reason + elsewhere)
     elif lost:
         result.refused[key] = Refusal("unread-by-group", lost)
+    elif inside and judged.window is not None and judged.window.passes:
+        result.unreadable[key] = Refusal("replay-window", inside)
     elif inside:
         result.refused[key] = Refusal("replay-window", inside)
     else:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from dashboard.epoch_ends import read_lost
 from dashboard.errors import PlanError
-from dashboard.guard_texts import NO_SNAPSHOT, RESTARTED, UNREAD
+from dashboard.guard_texts import NO_SNAPSHOT, RESTARTED, UNREAD, UNTOLD
 from dashboard.model import OffsetAtTime, TopicPartition
 from dashboard.purge import clocks
 from dashboard.purge.cluster_seam import Cluster
@@ -33,7 +34,15 @@ def _no_curves(_: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
     return {}
 
 
-def _nothing_kept(_: Mapping[TopicPartition, datetime]) -> Mapping[TopicPartition, int]:
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a log ended in a kept snapshot, and the leader epoch in it; None: it does not tell."""
+
+    offset: int
+    leader_epoch: int | None = None
+
+
+def _nothing_kept(_: Mapping[TopicPartition, datetime]) -> Mapping[TopicPartition, LogEnd]:
     return {}
 
 
@@ -47,7 +56,7 @@ class History:
     """
 
     keeping: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = _no_curves
-    ends_before: Callable[[Mapping[TopicPartition, datetime]], Mapping[TopicPartition, int]] = (
+    ends_before: Callable[[Mapping[TopicPartition, datetime]], Mapping[TopicPartition, LogEnd]] = (
         _nothing_kept
     )
 
@@ -112,10 +121,11 @@ def _asked(
     since = {k: s.since for k, s in stays.items() if s.since is not None}
     wrong = clocks.problem(live, now) if since and target.kind in ("keep", "retention") else None
     if wrong:
-        return dict.fromkeys(keys, ResolvedTarget(None, problem=wrong))
+        return dict.fromkeys(keys, ResolvedTarget(None, problem=wrong.why))
     at_time = _each_at(live, facts, since)
     # What is kept is kept by the time of its writing: records may bear much older times.
-    ends = history.ends_before(since) if target.kind == "keep" and since else None
+    kept_ends = target.kind == "keep" and bool(since)
+    ends = _left(live, facts, history.ends_before(since)) if kept_ends else None
     sizes = {k: s.size_bytes for k, s in stays.items() if s.size_bytes is not None}
     by_size = history.keeping(sizes) if sizes else {}
     found = {}
@@ -188,7 +198,7 @@ def _typed(target: Target, seen: PartitionFacts) -> ResolvedTarget:
 
 
 def _written_before(
-    seen: PartitionFacts, answer: OffsetAtTime | None, end: int | None, keep: str
+    seen: PartitionFacts, answer: OffsetAtTime | None, end: int | str | None, keep: str
 ) -> ResolvedTarget:
     """What was written before a time: below the log end of then and the first younger record.
 
@@ -201,6 +211,8 @@ def _written_before(
         return ResolvedTarget(seen.log_start_offset)
     if end is None:
         return ResolvedTarget(None, problem=f"no kept snapshot is {keep} old")
+    if isinstance(end, str):
+        return ResolvedTarget(None, problem=end)
     if seen.high_watermark is not None and end > seen.high_watermark:
         return ResolvedTarget(None, problem=RESTARTED)
     young = answer.offset if answer.offset is not None and answer.offset >= 0 else end
@@ -209,10 +221,14 @@ def _written_before(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where a partition's replay window begins: the first offset inside it, or why nobody knows."""
+    """Where a partition's replay window begins: the first offset inside it, or why nobody knows.
+
+    `passes`: a later look may tell it.
+    """
 
     offset: int | None
     problem: str | None = None
+    passes: bool = False
 
 
 def replay_windows(
@@ -239,12 +255,39 @@ def replay_windows(
         return {}
     wrong = clocks.problem(live, now)
     if wrong:
-        return dict.fromkeys(since, Window(None, wrong))
-    found, ends = _each_at(live, facts, since), history.ends_before(since)
+        return dict.fromkeys(since, Window(None, wrong.why, wrong.passes))
+    found, ends = _each_at(live, facts, since), _left(live, facts, history.ends_before(since))
     return {key: _window(facts.partitions[key], found[key], ends.get(key)) for key in since}
 
 
-def _window(seen: PartitionFacts, answer: OffsetAtTime, end: int | None) -> Window:
+def _left(
+    live: Cluster, facts: PlanFacts, ends: Mapping[TopicPartition, LogEnd]
+) -> dict[TopicPartition, int | str]:
+    """What of the logs in kept snapshots is in the logs by now: up to which offset; or in words
+    why that cannot be told.
+
+    A log that lost its end since, and has grown past it again, holds younger records there.
+    """
+    known = {
+        key: {end.leader_epoch: end.offset}
+        for key, end in ends.items()
+        if end.leader_epoch is not None
+        and end.leader_epoch != facts.partitions[key].leader_epoch
+        and facts.partitions[key].high_watermark is not None
+    }
+    lost = read_lost(live, known)
+    found: dict[TopicPartition, int | str] = {}
+    for key, end in ends.items():
+        cut = lost.ends.get(key, {})
+        left = end.offset if end.leader_epoch is None else cut.get(end.leader_epoch, end.offset)
+        error = lost.errors.get(key)
+        found[key] = UNTOLD.format(epoch=end.leader_epoch, error=error) if error else left
+    return found
+
+
+def _window(seen: PartitionFacts, answer: OffsetAtTime, end: int | str | None) -> Window:
+    if isinstance(end, str):
+        return Window(None, end, passes=True)
     if end is not None and seen.high_watermark is not None and end > seen.high_watermark:
         return Window(None, RESTARTED)
     if answer.error:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 
 from dashboard.model import Group, Guard, TopicPartition
-from dashboard.purge.facts import PlanFacts
+from dashboard.purge.facts import GroupClaim, PlanFacts
 from dashboard.purge.resolve import ResolvedTarget, Window
 from dashboard.safety import guards, targets
 from dashboard.safety.readers import GROUPS, readers
@@ -226,6 +226,15 @@ def _commits(facts: PlanFacts, number: Mapping[str, int]) -> pa.Table:
         "topic_id": [None] * len(rows),
         "committed_offset": [claim.committed_offset for _, claim in rows],
         "remembered": [claim.remembered for _, claim in rows],
+        "leader_epoch": [claim.leader_epoch for _, claim in rows],
+        "epoch_end": [_epoch_end(facts, key, claim) for key, claim in rows],
     }
     arrays = [pa.array(found[f.name], f.type) for f in COMMITS]
     return pa.table(arrays, schema=COMMITS)
+
+
+def _epoch_end(facts: PlanFacts, key: TopicPartition, claim: GroupClaim) -> int | None:
+    seen = facts.partitions.get(key)
+    if seen is None or claim.leader_epoch is None:
+        return None
+    return seen.epoch_ends.get(claim.leader_epoch)

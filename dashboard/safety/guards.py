@@ -226,12 +226,19 @@ def _add_unplaced(found: _Found, groups: Standing) -> None:
 
 def _add_past_end(found: _Found, own: pa.Table) -> None:
     at, group = column(own, "row"), column(own, "group_id")
-    offset = column(own, "offset").cast(pa.string())
-    end = column(found.rows, "high_watermark").take(at).cast(pa.string())
-    who = pc.binary_join_element_wise(
-        "Group ", group, " committed ", offset, ", past the end of the log (", end, ")", ""
-    )
-    found.add_at("no-committed-offset", at, group, "past-end", who=who)
+    offset, end = column(own, "offset"), column(found.rows, "high_watermark").take(at)
+    join = pc.binary_join_element_wise
+    told = join("Group ", group, " committed ", offset.cast(pa.string()), "")
+    past = join(told, ", past the end of the log (", end.cast(pa.string()), ")", "")
+    epoch, its_end = (column(own, n).cast(pa.string()) for n in ("leader_epoch", "epoch_end"))
+    where = join(", which ended at ", its_end, " in the log as it is now", "")
+    ended = join(told, " in leader epoch ", epoch, where, "")
+    beyond = pc.or_(pc.fill_null(pc.greater(offset, end), False), ended.is_null())
+    for fact, who, those in (("past-end", past, beyond), ("epoch-end", ended, pc.invert(beyond))):
+        found.add_at(
+            "no-committed-offset", at.filter(those), group.filter(those), fact,
+            who=who.filter(those),
+        )  # fmt: skip
 
 
 def _add_unread(found: _Found, groups: Standing) -> None:

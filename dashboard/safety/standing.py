@@ -25,12 +25,21 @@ COMMITS = pa.schema(
         ("topic_id", pa.string()),
         ("committed_offset", pa.int64()),
         ("remembered", pa.bool_()),
+        ("leader_epoch", pa.int32()),
+        ("epoch_end", pa.int64()),
     ]
 )
 # Why a group's place is unknown: what `Standing.unplaced` tells, in the order of its guards.
 ASSIGNED, SKIPPED, GONE, PAST_END, PATTERN, OTHER_LOG, ANYWHERE, NEWCOMER = range(8)
 _UNPLACED = pa.schema(
-    [("row", pa.int64()), ("kind", pa.int8()), ("group_id", pa.string()), ("offset", pa.int64())]
+    [
+        ("row", pa.int64()),
+        ("kind", pa.int8()),
+        ("group_id", pa.string()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("epoch_end", pa.int64()),
+    ]
 )
 
 
@@ -39,11 +48,11 @@ class Standing:
     """Where groups stand on each partition; waived groups are left out.
 
     `positions` (POSITIONS): the offsets that tell how far a group has read, lowest first; then
-    its first two entries. `unplaced`: row, kind (above), group_id and, past the log's end, the
-    offset. `unread_share`: row, group_id, why of share groups without a place. `restorers`: row and
-    group_id of Kafka Streams applications that read the topic, `applications` the names of all.
-    `has_readers`: whether any group
-    at all is known to read the row's topic.
+    its first two entries. `unplaced`: row, kind (above), group_id and, past the end of the log or
+    of its leader epoch, the offset, that epoch and its end. `unread_share`: row, group_id, why of
+    share groups without a place. `restorers`: row and group_id of Kafka Streams applications that
+    read the topic, `applications` the names of all. `has_readers`: whether any group at all is
+    known to read the row's topic.
     """
 
     positions: pa.Array
@@ -62,7 +71,9 @@ class Standing:
         return pc.list_parent_indices(self.positions), pc.list_flatten(self.positions)
 
 
-def tells(committed: pa.Array, same_topic: pa.Array, high_watermark: pa.Array) -> pa.Array:
+def tells(
+    committed: pa.Array, same_topic: pa.Array, high_watermark: pa.Array, epoch_end: pa.Array
+) -> pa.Array:
     """Whether an offset can have been committed on the log as it is now: the rule of every reader.
 
     Nobody has read past the end of a log: an offset above the high watermark was committed on
@@ -70,8 +81,13 @@ def tells(committed: pa.Array, same_topic: pa.Array, high_watermark: pa.Array) -
     Brokers accept such offsets and list them for ever. `same_topic`: the offset's topic id is
     today's (KIP-516), or one of them is not known. The high watermark must have been read after
     the offset. null: the end of the log is not known, and then nothing is purged.
+
+    A log that has grown past such an offset again holds other records there. `epoch_end`: where
+    the leader epoch of the offset ends by now, as a consumer finds out (KIP-320). null: nothing
+    says that it ends below the offset (`epochs.ends`), or nobody knows the epoch.
     """
-    below = pc.fill_null(pc.less_equal(committed, high_watermark), True)
+    end = pc.min_element_wise(high_watermark, epoch_end)
+    below = pc.fill_null(pc.less_equal(committed, end), True)
     return pc.and_(pc.and_(committed.is_valid(), pc.fill_null(same_topic, True)), below)
 
 
@@ -135,7 +151,10 @@ class _Judged:
         )
         end = self.ends.take(pa.array(self.row, mask=~self.here))
         found = tells(
-            column(commits, "committed_offset"), pc.equal(column(commits, "topic_id"), now), end
+            column(commits, "committed_offset"),
+            pc.equal(column(commits, "topic_id"), now),
+            end,
+            column(commits, "epoch_end"),
         )
         return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
@@ -223,20 +242,20 @@ class _Judged:
                 np.full(len(coming), NEWCOMER, dtype=np.int8),
             ]
         )
-        return self._table(pairs, kinds, known[beyond], self.offset[beyond])
+        return self._table(pairs, kinds, known[beyond], self.commits.filter(pa.array(beyond)))
 
     def _table(
-        self, pairs: Ints, kinds: npt.NDArray[np.int8], beyond: Ints, offsets: Ints
+        self, pairs: Ints, kinds: npt.NDArray[np.int8], beyond: Ints, commits: pa.Table
     ) -> pa.Table:
         order = np.lexsort((pairs % self.width, kinds, pairs // self.width))
         pairs, kinds = pairs[order], kinds[order]
-        offset = looked_up(pa.array(pairs), pa.array(beyond), pa.array(offsets))
+        at = pc.index_in(pa.array(pairs), value_set=pa.array(beyond))
         return pa.table(
             [
                 pa.array(pairs // self.width),
                 pa.array(kinds),
                 self.names.take(pa.array(pairs % self.width)),
-                offset,
+                *(column(commits, name).take(at) for name in _BEYOND),
             ],
             schema=_UNPLACED,
         )
@@ -322,6 +341,7 @@ class _Judged:
         )
 
 
+_BEYOND = ("committed_offset", "leader_epoch", "epoch_end")
 _RESTORERS = pa.schema([("row", pa.int64()), ("group_id", pa.string())])
 _NO_SHARE = pa.schema([("row", pa.int64()), ("group_id", pa.string()), ("why", pa.string())])
 

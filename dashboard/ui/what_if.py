@@ -139,10 +139,12 @@ def _telling(holds: pa.Table, topics: pa.Array, lookup: _Lookup, facts: pa.Table
     """row, group_id and committed_offset of the holds that tell how far a group has read."""
     row = lookup.rows(_keys(holds, topics))
     here = pa.array(row >= 0)
-    held = holds.select(["group_id", "committed_offset"]).append_column("row", pa.array(row))
+    held = holds.select(["group_id", "committed_offset", "epoch_end"])
+    held = held.append_column("row", pa.array(row))
     held = held.filter(here)
     end = facts["high_watermark"].take(held["row"])
-    counts = tells(held["committed_offset"], pa.repeat(True, held.num_rows), end)
+    same = pa.repeat(True, held.num_rows)
+    counts = tells(held["committed_offset"], same, end, held["epoch_end"])
     return held.filter(counts)
 
 

@@ -8,17 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Message, Producer
 
 from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
 from dashboard.collect import collect
+from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
+from dashboard.demo.jars import KafkaJars
+from dashboard.model import TopicPartition
 from dashboard.purge.plan import Plan
 from dashboard.settings import TopicDeclaration
 from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_proof import segments
 from tests.brokers.workload import until
 
 
@@ -120,6 +126,71 @@ def test_a_replay_window_keeps_what_was_written_inside_it_whatever_its_records_t
     assert plan.partitions[0].target_offset is None
     assert "no kept snapshot is as old as the replay window" in guards(plan)["target-unresolved"]
     assert records(bench, topic) == 100
+
+
+def test_a_log_that_lost_its_end_keeps_what_it_grew_past_an_old_commit(
+    kafka_jars: KafkaJars, tmp_path: Path
+) -> None:
+    """Another topic's leader epoch ended as well, and nothing of it was lost: it goes."""
+    with LocalCluster(tmp_path / "kafka", kafka_jars, brokers=1) as broker:
+        bench = Bench(broker.bootstrap, broker.cluster_id, tmp_path / "bench", replicas=1)
+        lost, whole = bench.topic(1500), bench.topic(300)
+        group = f"reads-{uuid.uuid4().hex[:8]}"
+        epoch = read_all(bench, group, lost, 1500)
+        assert read_all(bench, group, whole, 300) == epoch >= 0, "consumers commit it"
+        collected(bench)
+        broker.kill_broker(1)
+        first, *later = segments(broker, 1, TopicPartition(lost, 0))
+        left = int(later[0].stem)
+        for path in (p for file in later for p in file.parent.glob(f"{file.stem}.*")):
+            path.unlink()
+        broker.start_broker(1)
+        assert 0 < left < 1500 and records(bench, lost) == left, first
+        bench.produce(lost, 0, 1000)
+        end = left + 1000
+
+        for to in ("committed", "offset:1200", "high-watermark"):
+            plan = bench.plan(lost, to=to)
+            assert plan.free_partitions == ()
+            reasons = [g.reason for g in plan.partitions[0].guards]
+            said = f"Group {group} committed 1500 in leader epoch {epoch}, which ended at {left} in"
+            assert any(said in reason for reason in reasons), reasons
+            edited = replace(plan.partitions[0], guards=(), target_offset=1200)
+            view = bench.apply(replace(plan, partitions=(edited,)))
+            assert (view.run.state, view.partitions[0].error) == ("refused", "no-committed-offset")
+        assert records(bench, lost) == end
+
+        (found,) = collected(bench)
+        assert (found["leader_epoch"], found["end_offset"]) == (epoch, left)
+        healthy = bench.plan(whole)
+        assert healthy.partitions[0].target_offset == 300
+        assert bench.apply(healthy).run.state == "done"
+        bench.close()
+
+
+def read_all(bench: Bench, group: str, topic: str, count: int) -> int:
+    """Read so many records in the group, as any consumer does, and commit: the last one's epoch."""
+    given = {"group.id": group, "enable.auto.commit": "false", "auto.offset.reset": "earliest"}
+    member = Consumer(client(bench.bootstrap, **given))
+    member.subscribe([topic])
+    found: list[Message] = []
+    until(lambda: found.extend(member.consume(500, timeout=0.5)) or len(found) >= count, 60)
+    member.commit(asynchronous=False)
+    member.close()
+    epoch = found[-1].leader_epoch()
+    assert epoch is not None
+    return int(epoch)
+
+
+def collected(bench: Bench) -> list[dict[str, Any]]:
+    """Leader epochs that lost records, as a snapshot of now has them."""
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        taken = collect(live, bench.store, now=utc_now, progress=lambda _: None)
+    assert taken.errors == ()
+    rows: list[dict[str, Any]] = bench.store.read(
+        "snapshots", taken.snapshot_id, "epoch_ends"
+    ).to_pylist()
+    return rows
 
 
 @contextmanager

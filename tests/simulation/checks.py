@@ -141,7 +141,13 @@ def _accepted(story: Story, key: TopicPartition) -> dict[str, int]:
     lifted = {found.group_id for found in planned.lifted if found.name == "unread-by-group"}
     names = {*story.plan.waived_groups, *(name for name in lifted if name is not None)}
     start, end = planned.log_start_offset or 0, planned.high_watermark or 0
-    offsets = {name: claimed.get(name, 0) for name in names}
+    has_read = {name: by.get(key) for name, by in story.plan_truth.has_read.items()}
+    # An offset of which something was lost before the plan tells no more than one past the end.
+    offsets = {
+        name: 0 if (read := has_read.get(name)) is not None and read < offset <= end else offset
+        for name in names
+        for offset in (claimed.get(name, 0),)
+    }
     return {name: start if offset > end else max(start, offset) for name, offset in offsets.items()}
 
 

@@ -30,6 +30,7 @@ class Told:
     pattern: str
     assigned: tuple[TopicPartition, ...]
     commits: dict[TopicPartition, int]
+    epochs: dict[TopicPartition, int]  # of the commits that tell one
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class Joined:
         assigned: tuple[TopicPartition, ...],
     ) -> Told:
         commits = dict(world.groups.get(self.group_id, {}))
-        return Told(self.kind, state, 1, asked, self.pattern, assigned, commits)
+        epochs = world.epochs_of(self.group_id)
+        return Told(self.kind, state, 1, asked, self.pattern, assigned, commits, epochs)
 
 
 class Joining:

@@ -101,8 +101,8 @@ def an_offset_past_the_end_is_believed() -> Planted:
     """A snapshot without topic ids says more than was ever written: "then it read everything"."""
     real = standing.tells
 
-    def tells(committed: Any, same_topic: Any, _: Any) -> Any:
-        return real(committed, same_topic, pa.nulls(len(committed), pa.int64()))
+    def tells(committed: Any, same_topic: Any, _: Any, epoch_end: Any) -> Any:
+        return real(committed, same_topic, pa.nulls(len(committed), pa.int64()), epoch_end)
 
     return _patched(mock.patch.object(standing, "tells", tells))
 
@@ -166,6 +166,18 @@ def _groups_without(**fields: Any) -> Planted:
 def who_was_waived_stays_dead() -> Planted:
     """A waiver holds whatever the group does after the plan."""
     return _patched(mock.patch.object(recheck, "revived", lambda *_: None))
+
+
+def an_epoch_is_no_part_of_an_offset() -> Planted:
+    """A log that lost its end has grown past the commit again: "then it was read"."""
+
+    def told(_: Any, partitions: Any, *__: Any) -> Any:
+        return partitions
+
+    return _patched(
+        mock.patch.object(facts, "with_epoch_ends", told),
+        mock.patch.object(recheck, "with_epoch_ends", told),
+    )
 
 
 def what_was_accepted_has_no_bound() -> Planted:
@@ -380,6 +392,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         what_was_accepted_starts_anywhere,
         records_are_as_old_as_they_say,
         this_hosts_clock_is_right,
+        an_epoch_is_no_part_of_an_offset,
         a_look_lasts_until_a_connection_stands,
         a_cancel_can_be_taken_back,
         a_journal_is_what_its_file_says,
@@ -390,6 +403,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
 
 # The first seed that caught it when the model last changed: the search begins there.
 CAUGHT_BY = {
+    "an_epoch_is_no_part_of_an_offset": 24,
     "a_cancel_can_be_taken_back": 2,
     "a_commit_past_the_end_is_believed": 24,
     "a_journal_is_what_its_file_says": 18,

@@ -155,8 +155,14 @@ class Situation:
         return "a"
 
     def _restart(self, key: TopicPartition) -> None:
-        """It ends below the offsets that groups committed, until they have read it anew."""
+        """It ends below the offsets that groups committed, until they have read it anew; or it has
+        grown past them since, and only the leader epoch of a commit tells that they did not.
+        """
         world, part = self.world, self.world.parts[key]
+        if self.rng.random() < 0.6:
+            left = self.rng.choice((0, self.rng.randint(0, part.high_watermark)))
+            world.restart(key, part.high_watermark + self.rng.randint(0, 300), left)
+            return
         filled = max(50, part.high_watermark // 2)
         far = self.rng.choice((1_000, 9_000, 1_000_000))
         world.restart(key, filled)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from dashboard.model import TopicPartition
 from dashboard.purge.facts import PlanFacts, RememberedOffset
-from dashboard.purge.resolve import History
+from dashboard.purge.resolve import History, LogEnd
 from dashboard.purge.standards import Standards
 from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
 from tests.simulation.world import BEGAN, World
@@ -34,7 +34,7 @@ class OfModel(Standards):
 
     def _ends(
         self, facts: PlanFacts, times: Mapping[TopicPartition, datetime]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, LogEnd]:
         """Where logs ended in the newest snapshot that is old enough by its own host's clock."""
         world: World = self.world
         found = {}
@@ -44,5 +44,5 @@ class OfModel(Standards):
             end = ends[-1].get(key) if ends else None
             now = facts.partitions[key].high_watermark
             if end is not None and now is not None and end <= now:
-                found[key] = end
+                found[key] = LogEnd(end)
         return found

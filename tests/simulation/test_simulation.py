@@ -1,4 +1,4 @@
-"""400 purges through a cluster that fails, and 34 bugs that must not get through.
+"""400 purges through a cluster that fails, and 35 bugs that must not get through.
 
 A seed that fails is printed with its story; `python -m tests.simulation SEED` plays it again.
 """

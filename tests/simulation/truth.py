@@ -27,6 +27,11 @@ class Read:
     topic_id: str
     epochs: Epochs
 
+    @property
+    def epoch(self) -> int:
+        """That of the last record that was read, which its committer tells (KIP-320); -1: none."""
+        return max((epoch for epoch, first in self.epochs if first < self.offset), default=-1)
+
     def of(self, topic_id: str, epochs: Epochs) -> int:
         """Up to which offset that is the same as on this log."""
         if topic_id != self.topic_id:

@@ -253,7 +253,7 @@ def _committed(wire: ModelWire, request: Any) -> Any:
     for key, offset in sorted(told.commits.items()):
         topics.setdefault(key.topic, []).append(
             Answer(partition_index=key.partition, committed_offset=offset, error_code=0,
-                   committed_leader_epoch=-1, metadata="")
+                   committed_leader_epoch=told.epochs.get(key, -1), metadata="")
         )  # fmt: skip
     return Answer(
         error_code=0, topics=[Answer(name=name, partitions=rows) for name, rows in topics.items()]

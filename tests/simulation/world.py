@@ -254,17 +254,23 @@ class World:
         for part in (self.parts[key] for key in keys):
             part.fill(filled, self.at)
 
-    def restart(self, key: TopicPartition, filled: int) -> None:
-        """Its disk is lost, and with it every record: the same topic begins at 0 again."""
+    def restart(self, key: TopicPartition, filled: int, left: int = 0) -> None:
+        """It loses what follows its first `left` records, and has `filled` in all since.
+
+        A disk is lost, and the same topic begins at 0 again; or a replica leads that missed an end.
+        """
         part = self.parts[key]
-        self.say(f"{key.topic}-{key.partition} lost its log, and has {filled} records since")
+        self.say(f"{key.topic}-{key.partition} keeps {left} records, and has {filled} since")
         part.epoch += 1
         for replica in part.replicas.values():
             replica.start = replica.checkpoint = replica.floor = 0
-            replica.epochs = [(part.epoch, 0)]
+            older = [(epoch, first) for epoch, first in replica.epochs if first < left]
+            replica.epochs = [*older, (part.epoch, left)]
         if part.leader is not None:
             self.brokers[part.leader].leads[key] = part.epoch
+        older_rows = [row for row in part.written if row[0] < left]
         part.fill(filled, self.at)
+        part.written = [*older_rows, (left, self.at)]
         part.note(self.at)
 
     def part_at(self, broker_id: int, key: TopicPartition) -> Partition | None:
@@ -351,7 +357,17 @@ class World:
         member = self.members.get(group_id)
         if member is not None:
             return member.told(self)
-        return Told("classic", "Empty", 0, (), "", (), dict(self.groups[group_id]))
+        commits, epochs = dict(self.groups[group_id]), self.epochs_of(group_id)
+        return Told("classic", "Empty", 0, (), "", (), commits, epochs)
+
+    def epochs_of(self, group_id: str) -> dict[TopicPartition, int]:
+        """The leader epochs of what it committed. Whoever sets offsets by hand tells none."""
+        read = self.has_read.get(group_id, {})
+        return {
+            key: read[key].epoch
+            for key, offset in self.groups.get(group_id, {}).items()
+            if key in read and read[key].offset == offset and read[key].epoch >= 0
+        }
 
     def with_coordinator(self, group_id: str, act: Callable[[], None]) -> None:
         """Have the group change, as soon as it has a coordinator that can write it down."""

@@ -29,6 +29,8 @@ def _random(step: int, dice: random.Random) -> Snapshot:
             topic_id=f"{number}{'new' if anew else ''}",
             groups={group: dice.choice([-1, 5, 5, 7, 1 << 60]) for group in chosen},
         )
+    for row in found.tables["group_offsets"]:
+        row["leader_epoch"] = dice.choice([None, 0, step])
     if step % 4 == 1:
         for row in found.tables["topics"]:
             row["topic_id"] = None  # a broker that tells none

@@ -25,6 +25,8 @@ HOUR = timedelta(hours=1)
         ({"clock_ahead_seconds": -3.0}, True),
         ({"clock_ahead_seconds": 11.0}, False),
         ({"clock_ahead_seconds": None}, True),
+        ({"clock_ahead_seconds": None, "clock_error": None}, True),
+        ({"clock_ahead_seconds": None, "clock_error": "the controller did not answer"}, False),
     ],
 )
 def test_a_snapshot_is_as_old_as_the_ends_in_it_by_a_clock_that_was_right(

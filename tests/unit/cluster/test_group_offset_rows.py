@@ -38,8 +38,8 @@ def test_an_answer_is_decoded_as_kafkas_schema_says(version: int, metadata: str 
             "g",
             None,
             [
-                GroupOffset("g", "über", 0, 2**40),
-                GroupOffset("g", "über", 1, None),
+                GroupOffset("g", "über", 0, 2**40, None, 3),
+                GroupOffset("g", "über", 1, None, None, 3),
                 GroupOffset("g", "über", 2, None, "UNSTABLE_OFFSET_COMMIT"),
             ],
         ),

@@ -14,7 +14,7 @@ from dashboard.clock import parse_duration
 from dashboard.errors import PlanError
 from dashboard.model import OffsetAtTime, TopicPartition
 from dashboard.purge.facts import PlanFacts
-from dashboard.purge.resolve import History, ResolvedTarget, resolve
+from dashboard.purge.resolve import History, LogEnd, ResolvedTarget, resolve
 from dashboard.purge.targets import Target, parse_target, read_offsets_json
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
@@ -43,7 +43,8 @@ def one(found: PlanFacts, target: str | Target, times: Times | None = None, **gi
     wanted = parse_target(target) if isinstance(target, str) else target
     keeping, end = given.pop("keeping", None), given.pop("end", None)
     history = History(
-        keeping or (lambda _: {}), lambda times: {} if end is None else dict.fromkeys(times, end)
+        keeping or (lambda _: {}),
+        lambda times: {} if end is None else dict.fromkeys(times, LogEnd(end)),
     )
     choices = {"chosen_groups": (), "waived": (), "declarations": {}, "now": NOW, **given}
     choices["history"] = history

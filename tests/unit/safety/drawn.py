@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from dashboard.collect_epochs import epoch_ends
 from dashboard.collect_tables import Answers, build_tables, to_arrow
 from dashboard.columns import LeaderOffsets, Sizes, place
 from dashboard.model import (
     ConfigEntry,
+    EpochEnd,
     Group,
     GroupListing,
     GroupOffset,
@@ -27,6 +29,7 @@ from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 
 DAY = timedelta(days=1)
+NEWEST = 3  # leader epoch
 GROUPS = ("app", "b", "c", "share")
 PARTITIONS = 3
 
@@ -52,6 +55,15 @@ class Drawn(FakeCluster):
             self.incomplete_because,
         )
 
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """As a leader answers: the end of the log for its own epoch, nothing for a later one."""
+        found = {}
+        for key, epoch in epochs.items():
+            part = self.parts[key]
+            end = part.high_watermark if epoch == part.epoch else part.epoch_ends.get(epoch)
+            found[key] = EpochEnd(*key, None if end is None else epoch, end)
+        return found
+
     def groups(self, *, with_offsets: bool = True) -> GroupListing:
         return GroupListing(self.listed, self.committed, self.incomplete)
 
@@ -73,6 +85,11 @@ def offsets(draw: st.DrawFn, end: int) -> int:
     return draw(st.one_of(st.integers(0, end), st.just(end), st.integers(end + 1, end + 500)))
 
 
+def epochs(newest: int) -> st.SearchStrategy[int | None]:
+    """The leader epoch of a commit: most committers tell one, often that of now."""
+    return st.one_of(st.none(), st.just(newest), st.integers(0, newest))
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> Drawn:
     parts, committed = {}, []
@@ -88,11 +105,14 @@ def clusters(draw: st.DrawFn) -> Drawn:
         high = draw(st.integers(stable, 100))
         parts[key] = FakePartition(
             dict.fromkeys((1, 2, 3), start), high_watermark=high, last_stable_offset=stable,
-            isr=draw(st.sampled_from([(1, 2, 3), (1, 2, 3), (1, 2)])),
+            isr=draw(st.sampled_from([(1, 2, 3), (1, 2, 3), (1, 2)])), epoch=NEWEST,
+            epoch_ends=dict(enumerate(sorted(draw(st.tuples(*[st.integers(0, high)] * NEWEST))))),
         )  # fmt: skip
         for group in sorted(present):
             if draw(st.integers(0, 3)):
-                committed.append(GroupOffset(group, TOPIC, number, draw(offsets(high))))
+                told = draw(st.one_of(epochs(NEWEST), st.just(NEWEST + 1)))
+                offset = draw(offsets(high))
+                committed.append(GroupOffset(group, TOPIC, number, offset, None, told))
             if group in members and draw(st.booleans()):
                 assigned[group].append(key)
     listed = tuple(
@@ -113,22 +133,36 @@ def clusters(draw: st.DrawFn) -> Drawn:
 
 @st.composite
 def pasts(draw: st.DrawFn, now: Drawn) -> Drawn:
-    """The same topic a day ago: shorter logs, other commits, perhaps of a topic made anew since."""
-    parts = {
-        key: FakePartition(
-            dict.fromkeys((1, 2, 3), 0),
-            high_watermark=(end := draw(st.integers(0, 120))), last_stable_offset=end,
-        )
-        for key in now.parts
-    }  # fmt: skip
+    """The same topic a day ago: other logs, other commits, perhaps of a topic made anew since.
+
+    An epoch that led then may have lost its end since, and with it what older ones had there.
+    """
+    parts = {key: draw(former(part)) for key, part in now.parts.items()}
     committed = tuple(
-        GroupOffset(g, TOPIC, key.partition, draw(offsets(100)))
-        for g in ("b", "gone") for key in now.parts if draw(st.booleans())
+        GroupOffset(g, TOPIC, key.partition, draw(offsets(100)), None, draw(epochs(part.epoch)))
+        for g in ("b", "gone") for key, part in parts.items() if draw(st.booleans())
     )  # fmt: skip
     listed = tuple(Group(g, "classic", "Empty", 0) for g in sorted({o.group_id for o in committed}))
     return Drawn(
         parts, listed, committed, id_of_topic=draw(st.sampled_from(("id-1", "id-1", "id-0")))
     )
+
+
+@st.composite
+def former(draw: st.DrawFn, now: FakePartition) -> FakePartition:
+    """The log from which that of now came, by losing an end or none."""
+    epoch = draw(st.integers(0, NEWEST))
+    left = now.epoch_ends.get(epoch, now.high_watermark)  # of what it had up to then
+    older = [now.epoch_ends[e] for e in range(epoch)]
+    end = max([draw(st.integers(0, 120)), *older])
+    ends, least = {}, 0
+    for at, its_end in enumerate(older):
+        least = max(least, its_end)
+        ends[at] = least = least if its_end < left else draw(st.integers(least, end))
+    return FakePartition(
+        dict.fromkeys((1, 2, 3), 0), high_watermark=end, last_stable_offset=end, epoch=epoch,
+        epoch_ends=ends,
+    )  # fmt: skip
 
 
 def taken(store: ClusterStore, live: Drawn, at: datetime) -> str:
@@ -138,13 +172,15 @@ def taken(store: ClusterStore, live: Drawn, at: datetime) -> str:
     listing = live.groups()
     seen = with_later_ends(live, topics, live.offsets(sorted(live.parts)), listing)
     read = [seen[key] for key in sorted(live.parts)]
+    ends = LeaderOffsets(
+        *(np.array([getattr(o, name) for o in read], np.int64)
+          for name in ("log_start_offset", "last_stable_offset", "high_watermark")),
+        np.array([o.error for o in read], object),
+    )  # fmt: skip
+    cut, errors = epoch_ends(live, store, topics, placement, offsets=ends, groups=listing)
+    assert not errors
     answers = Answers(
-        brokers=(), topics=topics, placement=placement,
-        offsets=LeaderOffsets(
-            *(np.array([getattr(o, name) for o in read], np.int64)
-              for name in ("log_start_offset", "last_stable_offset", "high_watermark")),
-            np.array([o.error for o in read], object),
-        ),
+        brokers=(), topics=topics, placement=placement, offsets=ends, epoch_ends=cut,
         replicas=None, sizes=Sizes((), {}, {}), groups=listing, configs=live.configs([TOPIC]),
         reassignments=(),
     )  # fmt: skip

@@ -228,7 +228,7 @@ def _simulated_as_planned(store: ClusterStore, case: Case, analysis: Analysis) -
     latest, found = store.latest_snapshot(), rows(store, store.ids("snapshots"), lambda _: True)
     ends = Ends()
     for moment in moments(store, store.ids("snapshots"), found):
-        ends.add(moment.at, moment.high_watermark)
+        ends.add(moment.at, moment.high_watermark, moment.leader_epoch)
         window = window_of(found, case.declarations)
         last, of = wanted(moment, None, ends, None, window), moment
     assert latest in found.topic_of

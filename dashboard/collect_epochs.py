@@ -1,0 +1,146 @@
+"""Which leader epochs lost records since groups, or the snapshot before, knew more of them.
+
+A log that lost its end and has grown since looks whole by its offsets. Leaders are asked only of
+epochs that are not their partitions' own: of most once, after an election.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from dashboard.columns import Ints, LeaderOffsets, Placement, ints, keys, positions
+from dashboard.curve_tables import integers
+from dashboard.epoch_ends import CutEpoch, Leaders, Lost, read_lost
+from dashboard.errors import ClusterError, StoreError
+from dashboard.model import GroupListing, TopicPartition, TopicState
+from dashboard.snapshots import ClusterStore
+
+# Columns of offsets that are known: topic number of the placement, partition, leader epoch, offset.
+_Known = tuple[Ints, Ints, Ints, Ints]
+_Ends = dict[tuple[TopicPartition, int], tuple[int | None, bool]]
+_EPOCH_BITS = 31
+_FOUND = ["end_offset", "of_this_log"]
+_PLACE = ["topic_no", "partition", "leader_epoch"]
+
+
+def epoch_ends(
+    live: Leaders,
+    cluster: ClusterStore,
+    topics: Mapping[str, TopicState],
+    placement: Placement,
+    *,
+    offsets: LeaderOffsets,
+    groups: GroupListing,
+) -> tuple[tuple[CutEpoch, ...], Counter[str]]:
+    """Each leader epoch that ended below an offset that was known of it, sorted; errors, counted.
+
+    Offsets are known of groups' commits, of the ends of logs in the snapshot before, and of the
+    epochs that it found cut: a replica that was gone may bring records back. What cannot be asked
+    stays as it was known, and is asked next time.
+    """
+    number = {name: at for at, name in enumerate(placement.names)}
+    before, ends = _before(cluster, topics, number)
+    known = _highest(placement, _committed(groups, number), before)
+    readable = offsets.high_watermark >= 0
+    asked = {key: epochs for row, (key, epochs) in known.items() if readable[row]}
+    try:
+        lost = read_lost(live, asked)
+        errors = lost.errors
+    except ClusterError as error:
+        lost, errors = Lost(), dict.fromkeys(asked, error.code)
+    rows = []
+    for key, epochs in known.values():
+        told = key in asked and key not in errors
+        found = lost.ends.get(key, {})
+        for epoch, offset in epochs.items():
+            if not told:
+                rows.append(CutEpoch(*key, epoch, offset, *ends.get((key, epoch), (None, True))))
+            elif epoch in found:
+                own = (key, epoch) not in lost.foreign
+                rows.append(CutEpoch(*key, epoch, offset, found[epoch], own))
+    return tuple(sorted(rows, key=_place)), Counter(errors.values())
+
+
+def _place(row: CutEpoch) -> tuple[str, int, int]:
+    return row.topic, row.partition, row.leader_epoch
+
+
+def _highest(
+    placement: Placement, *parts: _Known
+) -> dict[int, tuple[TopicPartition, dict[int, int]]]:
+    """Per row of the placement the highest offset known of each epoch that is not its own."""
+    topic, partition, epoch, offset = (np.concatenate(c) for c in zip(*parts, strict=True))
+    rows, there = positions(keys(topic, partition), keys(placement.topic, placement.partition))
+    there &= (topic >= 0) & (epoch >= 0) & (offset > 0)
+    there[there] = epoch[there] != placement.epoch[rows[there]]
+    pairs, of = np.unique(rows[there] << _EPOCH_BITS | epoch[there], return_inverse=True)
+    most = np.zeros(len(pairs), dtype=np.int64)
+    np.maximum.at(most, of, offset[there])
+    found: dict[int, tuple[TopicPartition, dict[int, int]]] = {}
+    for pair, highest in zip(pairs.tolist(), most.tolist(), strict=True):
+        row = pair >> _EPOCH_BITS
+        name = placement.names[placement.topic[row]]
+        key = TopicPartition(name, int(placement.partition[row]))
+        found.setdefault(row, (key, {}))[1][pair & ((1 << _EPOCH_BITS) - 1)] = highest
+    return found
+
+
+def _committed(groups: GroupListing, number: Mapping[str, int]) -> _Known:
+    told = [o for o in groups.offsets if o.leader_epoch is not None and o.committed_offset]
+    return (
+        ints(number.get(o.topic, -1) for o in told),
+        ints(o.partition for o in told),
+        ints(-1 if o.leader_epoch is None else o.leader_epoch for o in told),
+        ints(o.committed_offset or 0 for o in told),
+    )
+
+
+def _before(
+    cluster: ClusterStore, topics: Mapping[str, TopicState], number: Mapping[str, int]
+) -> tuple[_Known, _Ends]:
+    """What the newest readable snapshot knows of topics that are still the same; the ends of the
+    epochs that it found cut.
+    """
+    for snapshot in _newest_first(cluster):
+        try:
+            named = cluster.read("snapshots", snapshot, "topics", ["topic_no", "topic", "topic_id"])
+            logs = cluster.read("snapshots", snapshot, "partitions", [*_PLACE, "high_watermark"])
+            cut = cluster.read(
+                "snapshots", snapshot, "epoch_ends", [*_PLACE, "known_offset", *_FOUND]
+            )
+        except StoreError:  # damaged, or pruned meanwhile
+            continue
+        names = {row["topic_no"]: row["topic"] for row in named.to_pylist()}
+        same = np.full(max(names, default=-1) + 1, -1, dtype=np.int64)
+        for row in named.to_pylist():
+            state = topics.get(row["topic"])
+            if state is not None and state.topic_id == row["topic_id"]:
+                same[row["topic_no"]] = number[row["topic"]]
+        both = zip(_of(logs, same, "high_watermark"), _of(cut, same, "known_offset"), strict=True)
+        topic, partition, epoch, offset = (np.concatenate(pair) for pair in both)
+        ends = {
+            (TopicPartition(names[r["topic_no"]], r["partition"]), r["leader_epoch"]): (
+                r["end_offset"],
+                r["of_this_log"] is not False,
+            )
+            for r in cut.to_pylist()
+        }
+        return (topic, partition, epoch, offset), ends
+    nothing = np.zeros(0, dtype=np.int64)
+    return (nothing, nothing, nothing, nothing), {}
+
+
+def _newest_first(cluster: ClusterStore) -> list[str]:
+    try:
+        return cluster.ids("snapshots")[::-1]
+    except StoreError:  # who writes the snapshot says so, with the next step
+        return []
+
+
+def _of(table: pa.Table, same: Ints, offset: str) -> _Known:
+    topic, partition, epoch = (integers(table[name], -1) for name in _PLACE)
+    return same[topic] if len(same) else topic, partition, epoch, integers(table[offset], -1)

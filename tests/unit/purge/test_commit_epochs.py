@@ -1,0 +1,195 @@
+"""A commit tells what was read as far as its leader epoch reaches in the log as it is now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.canonical import canonical, digest
+from dashboard.errors import ClusterError, PlanError
+from dashboard.model import EpochEnd, GroupListing, OffsetAtTime, TopicPartition
+from dashboard.purge.facts import RememberedOffset, read_facts
+from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.plan import Plan
+from dashboard.purge.recheck import Rechecked, recheck
+from dashboard.purge.resolve import History, LogEnd, replay_windows
+from dashboard.purge.standards import Standards
+from dashboard.settings import LIFTABLE_GUARDS
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared
+from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
+from tests.unit.purge.room import Room
+
+SAID = "Group {} committed 1000 in leader epoch 5, which ended at 600 in the log as it is now"
+
+
+class Regrown(FakeCluster):
+    """Group a committed 1000 in epoch 5; the log of epoch 7 ends at 1500. `asked` per request."""
+
+    def __init__(self, ends: Mapping[int, int], **epochs: int) -> None:
+        super().__init__()
+        part = FakePartition({1: 0, 2: 0, 3: 0}, epoch=7, high_watermark=1500)
+        part.last_stable_offset, part.epoch_ends = 1500, dict(ends)
+        self.parts = {KEY: part}
+        self.epochs: dict[str, int] = epochs or {"a": 5}
+        self.offsets_of = {name: {0: 1000} for name in self.epochs}
+        self.asked: list[int] = []
+        self.error: str | None = None
+        self.unread: ClusterError | None = None
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        found = super().groups(with_offsets=with_offsets)
+        told = (replace(o, leader_epoch=self.epochs[o.group_id]) for o in found.offsets)
+        return replace(found, offsets=tuple(told))
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        self.asked += epochs.values()
+        if self.error:
+            return {k: EpochEnd(*k, None, None, self.error) for k in epochs}
+        return super().epoch_ends(epochs)
+
+    def controller_time(self) -> None:
+        if self.unread is not None:
+            raise self.unread
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    made = Room(tmp_path)
+    made.live = Regrown({5: 600, 6: 600})
+    return made
+
+
+def reasons(plan: Plan) -> str:
+    return " ".join(g.reason for p in plan.partitions for g in p.guards)
+
+
+@pytest.mark.parametrize("to", ["committed", "offset:800", "high-watermark"])
+def test_what_was_written_anew_below_a_commit_was_not_read(room: Room, to: str) -> None:
+    plan = room.plan(to)
+    assert plan.free_partitions == ()
+    assert SAID.format("a") in reasons(plan)
+
+
+def test_a_loss_after_the_plan_stops_the_run(room: Room) -> None:
+    room.live = Regrown({5: 1000, 6: 1000})
+    plan = room.plan()
+    room.live.parts[KEY].epoch_ends = {5: 600, 6: 600, 7: 1000}
+    view = room.carry_out(plan)
+    assert (view.run.state, view.partitions[0].error) == ("refused", "no-committed-offset")
+    assert SAID.format("a") in str(view.partitions[0].message)
+    assert room.live.sent == []
+
+
+def test_a_leader_change_without_loss_raises_nothing_and_costs_one_request(room: Room) -> None:
+    live = Regrown({5: 1000, 6: 1200}, a=5, b=7, c=6)
+    room.live = live
+    assert [p.target_offset for p in room.plan().free_partitions] == [1000]
+    assert live.asked == [5], "epoch 6 ends no earlier, and 7 is the leader's own"
+
+
+def test_each_epoch_of_a_partition_is_asked_where_an_older_one_ends_too_early(room: Room) -> None:
+    live = Regrown({4: 500, 5: 600, 6: 1200}, a=4, b=5, c=6)
+    room.live = live
+    plan = room.plan()
+    assert live.asked == [4, 5, 6]
+    assert SAID.format("b") in reasons(plan)
+    assert "Group c" not in reasons(plan)
+
+
+def test_an_epoch_that_its_leader_does_not_know_says_nothing_of_this_log(room: Room) -> None:
+    room.live = Regrown({}, a=9)
+    assert "in leader epoch 9, which ended at 0" in reasons(room.plan())
+
+
+def test_an_epoch_that_cannot_be_asked_blocks_and_is_asked_again(room: Room) -> None:
+    live = Regrown({5: 1000})
+    room.live = live
+    plan = room.plan()
+    live.error = "NOT_LEADER_OR_FOLLOWER"
+    assert "(NOT_LEADER_OR_FOLLOWER to OffsetForLeaderEpoch)" in reasons(room.plan())
+    assert [*looked(room, plan).unreadable] == [KEY]
+
+
+@pytest.mark.parametrize(("epoch", "counts"), [(5, False), (6, True), (None, True)])
+def test_a_remembered_offset_is_held_against_its_epoch_too(
+    room: Room, epoch: int | None, counts: bool
+) -> None:
+    room.live = Regrown({5: 600, 6: 1200}, a=7)
+    room.remembered = (RememberedOffset("gone", TOPIC, 0, 900, "id-1", epoch),)
+    plan = room.plan()
+    assert ("group gone is not of this log" in reasons(plan)) is not counts
+    assert (plan.partitions[0].target_offset == 900) is counts
+
+
+def test_a_plan_keeps_the_epoch_of_each_commit_and_older_plans_have_none(room: Room) -> None:
+    plan = room.plan()
+    assert [c.leader_epoch for c in plan.partitions[0].groups] == [5]
+    assert Plan.from_json_text(plan.to_json_text(), "plan.json") == plan
+    (claim,) = _reread(plan).partitions[0].groups
+    assert claim.leader_epoch is None
+    with pytest.raises(PlanError, match="leader_epoch"):
+        _reread(plan, leader_epoch="5")
+
+
+def _reread(plan: Plan, **change: object) -> Plan:
+    """The plan with another claim of group a, as if it had been made so."""
+    document = json.loads(plan.to_json_text())
+    del document["sha256"]
+    (claim,) = document["partitions"][0]["groups"]
+    del claim["leader_epoch"]
+    claim |= change
+    return Plan.from_json_text(canonical({**document, "sha256": digest(document)}), "plan.json")
+
+
+def looked(room: Room, plan: Plan, standards: Standards | None = None) -> Rechecked:
+    rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.partitions
+            if p.target_offset is not None]  # fmt: skip
+    return recheck(room.live, plan, rows, NOW, standards or room.standards)
+
+
+WEEK = {TOPIC: declared(timedelta(days=7))}
+
+
+@pytest.mark.parametrize(("ends", "window"), [({5: 1000, 6: 1000}, 900), ({5: 600, 6: 600}, 600)])
+def test_a_replay_window_begins_where_the_log_of_then_still_is(
+    ends: dict[int, int], window: int
+) -> None:
+    found, history = _windowed(Regrown(ends, a=7), LogEnd(900, 5))
+    assert (found, history) == (window, None)
+
+
+def test_where_a_kept_epoch_ends_by_now_must_be_known() -> None:
+    live = Regrown({5: 1000}, a=7)
+    live.error = "ANSWER_LOST"
+    found, problem = _windowed(live, LogEnd(900, 5))
+    assert found is None
+    assert "leader epoch 5 of a kept snapshot ends by now cannot be read (ANSWER_LOST)" in str(
+        problem
+    )
+
+
+def _windowed(live: Regrown, end: LogEnd) -> tuple[int | None, str | None]:
+    live.offsets_at = lambda keys, _: {k: OffsetAtTime(*k, None) for k in keys}  # type: ignore[method-assign]
+    facts = read_facts(live, [TOPIC], cluster_name="prod", remembered=(), now=NOW)
+    history = History(ends_before=lambda times: dict.fromkeys(times, end))
+    (window,) = replay_windows(live, facts, [KEY], WEEK, now=NOW, history=history).values()
+    return window.offset, window.problem
+
+
+def test_a_clock_that_cannot_be_read_blocks_a_window_until_it_can(room: Room) -> None:
+    live = Regrown({5: 1000, 6: 1000})
+    room.live = live
+    plan = room.plan()
+    live.unread = ClusterError("the controller's clock cannot be read (X)", "", code="CLOCK_UNREAD")
+    found, problem = _windowed(live, LogEnd(1500, 7))
+    assert found is None
+    assert "so nobody knows whether this host's is right" in str(problem)
+    windowed = Standards(WEEK, LIFTABLE_GUARDS, most_partitions=100)
+    again = looked(room, plan, windowed)
+    assert again.refused == {}
+    assert again.unreadable[KEY].name == "replay-window"

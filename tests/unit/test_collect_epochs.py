@@ -1,0 +1,108 @@
+"""Leader epochs that lost records reach the snapshot, and stay in it until they are whole again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.collect import collect
+from dashboard.errors import ClusterError
+from dashboard.model import EpochEnd, GroupListing, GroupOffset, TopicPartition
+from dashboard.snapshots import ClusterStore, Store
+from tests.support.fake_live import FakeLive
+
+NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
+KEY = TopicPartition("orders", 0)
+
+
+class Leading(FakeLive):
+    """Partitions of epoch 4 that end at 90; billing committed 50 in `epoch`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch: int | None = 4
+        self.ends: dict[int, int | None] = {}
+        self.error: str | None = None
+        self.asked: list[dict[TopicPartition, int]] = []
+
+    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+        del with_offsets
+        committed = (GroupOffset("billing", *KEY, 50, None, self.epoch),) if self.epoch else ()
+        return GroupListing((), committed)
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        self.asked.append(dict(epochs))
+        if self.error == "down":
+            raise ClusterError("nobody answers", "wait", code="CLUSTER_UNREACHABLE")
+        return {k: EpochEnd(*k, e, self.ends.get(e), self.error) for k, e in epochs.items()}
+
+
+@pytest.fixture
+def live() -> Iterator[Leading]:
+    yield Leading()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ClusterStore:
+    return ClusterStore(Store(str(tmp_path)), "fake")
+
+
+def cut(
+    live: Leading, store: ClusterStore, minute: int = 0
+) -> list[tuple[int, int, int | None, bool]]:
+    """Collect: epoch, what was known of it, its end, whether its leader knows it."""
+    at = NOW + timedelta(minutes=minute)
+    taken = collect(live, store, now=lambda: at, progress=lambda _: None)  # type: ignore[arg-type]
+    found = store.read("snapshots", taken.snapshot_id, "epoch_ends").to_pylist()
+    assert {row["partition"] for row in found} <= {0}
+    return [
+        (r["leader_epoch"], r["known_offset"], r["end_offset"], r["of_this_log"]) for r in found
+    ]
+
+
+@pytest.mark.parametrize("epoch", [4, None])
+def test_nothing_is_asked_of_the_epoch_that_leads(
+    live: Leading, store: ClusterStore, epoch: int | None
+) -> None:
+    live.epoch = epoch
+    assert (cut(live, store), cut(live, store, 1), live.asked) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("end", "rows"),
+    [(50, []), (20, [(3, 50, 20, True)]), (None, [(3, 50, 0, False)])],
+)
+def test_an_epoch_that_ends_below_a_commit_is_cut(
+    live: Leading, store: ClusterStore, end: int | None, rows: list[object]
+) -> None:
+    live.epoch, live.ends = 3, {3: end}
+    assert cut(live, store) == rows
+    assert live.asked == [{KEY: 3}]
+
+
+def test_what_is_cut_is_asked_again_until_its_records_are_back(
+    live: Leading, store: ClusterStore
+) -> None:
+    """The group is gone by then: what is remembered of it is judged by this."""
+    live.epoch, live.ends = 3, {3: 20}
+    cut(live, store)
+    live.epoch = None
+    assert cut(live, store, 1) == [(3, 50, 20, True)]
+    live.ends = {3: 60}
+    assert cut(live, store, 2) == []
+
+
+@pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "down"])
+def test_what_cannot_be_asked_is_kept_for_the_next_snapshot(
+    live: Leading, store: ClusterStore, error: str
+) -> None:
+    live.epoch, live.error = 3, error
+    assert cut(live, store) == [(3, 50, None, True)]
+    (said,) = [e for e in store.manifest("snapshots", store.latest_snapshot()).details["errors"]
+               if e["part"] == "epochs"]  # fmt: skip
+    assert said["object"] == "1 partitions"
+    live.epoch, live.error, live.ends = None, None, {3: 30}
+    assert cut(live, store, 1) == [(3, 50, 30, True)]
