@@ -410,6 +410,8 @@ CAUGHT_BY = {
     "a_look_lasts_until_a_connection_stands": 37,
     "a_pattern_is_no_subscription": 6,
     "any_broker_knows_the_coordinators": 75,
+    "all_brokers_are_looked_at_at_once": 20,
+    "whoever_leads_has_loaded": 94,
     "records_are_as_old_as_they_say": 9,
     "silence_means_nothing": 34,
     "this_hosts_clock_is_right": 124,
