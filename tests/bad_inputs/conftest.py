@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from dashboard.clock import utc_now
+from dashboard.purge.journal import Journal
 from tests.bad_inputs import world as worlds
 from tests.bad_inputs.calling import mend
 from tests.bad_inputs.world import World
@@ -37,6 +40,8 @@ def world(sound: World, room: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("LOWWATER_STATE_DIR", "state")
     monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: room / "etc")
     start_with(monkeypatch, _no_worker)
+    with closing(Journal(room / "state" / "journal.sqlite")) as journal:
+        journal.beat(sound.open_run_id, utc_now())  # its worker is alive: nobody starts another
     yield sound
     mend(room, sound.path)
 

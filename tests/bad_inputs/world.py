@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from dashboard.clock import utc_now
@@ -87,6 +87,5 @@ def _runs(path: Path, applied: Plan, running: Plan, now: datetime) -> tuple[str,
     rows = [replace(row, state="done") for row in journal.partitions(ids[0])]
     journal.record(ids[0], "read", rows, now)
     journal.set_run(ids[0], "done", now, watched_until=now)
-    journal.beat(ids[1], now + timedelta(days=365))  # its worker is alive: nobody starts another
     journal.close()
     return ids[0], ids[1]
