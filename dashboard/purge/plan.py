@@ -46,6 +46,7 @@ class PlannedPartition:
     """One partition of a plan; `guards` lists only what blocks it, so () is free.
 
     `lifted`: what overrides lifted here. Plans of older journals do not say where they lifted.
+    `epoch_ends`: leader epochs that end below an offset that was committed in them.
     """
 
     topic: str
@@ -62,6 +63,7 @@ class PlannedPartition:
     groups: tuple[GroupClaim, ...]
     estimate: Estimate | None = None
     lifted: tuple[Lifted, ...] = ()
+    epoch_ends: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def key(self) -> TopicPartition:
@@ -70,7 +72,12 @@ class PlannedPartition:
     def told(self, claim: GroupClaim) -> int | None:
         """The offset of a group of it, where it tells how far the group has read."""
         offset, end = claim.committed_offset, self.high_watermark
-        return None if offset is None or end is None or offset > end else offset
+        if offset is None or end is None:
+            return None
+        cut = (
+            self.epoch_ends.get(claim.leader_epoch, end) if claim.leader_epoch is not None else end
+        )
+        return offset if offset <= min(end, cut) else None
 
     @property
     def free(self) -> bool:
@@ -270,6 +277,7 @@ def _partition(
         groups=facts.claims.get(key, ()),
         estimate=estimate,
         lifted=tuple(dict.fromkeys(found for _, found in used)),
+        epoch_ends=seen.epoch_ends,
     )
 
 

@@ -79,6 +79,8 @@ def _partition(row: Mapping[str, Any], where: str) -> None:
         _number(claim.get("leader_epoch"), where + "leader_epoch", least=0)
         if type(claim["remembered"]) is not bool:
             raise ValueError(f"{where}remembered is {claim['remembered']!r}")
+    for end in row.get("epoch_ends", {}).values():
+        _number(end, where + "epoch_ends", least=0)
     for found in row.get("lifted", ()):
         _text(found["name"], where + "lifted.name")
         _text_or_null(found["group_id"], where + "lifted.group_id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -155,7 +156,13 @@ def _encode_partition(p: PlannedPartition) -> dict[str, Any]:
         "estimate": _encode_estimate(p.estimate),
         # Plans that older journals keep have no such key.
         **({"lifted": [_encode_lifted(found) for found in p.lifted]} if p.lifted else {}),
+        **_encode_ends(p.epoch_ends),
     }
+
+
+def _encode_ends(ends: Mapping[int, int]) -> dict[str, Any]:
+    # Few partitions have lost records since somebody committed.
+    return {"epoch_ends": {str(e): end for e, end in sorted(ends.items())}} if ends else {}
 
 
 def _encode_lifted(lifted: Lifted) -> dict[str, Any]:
@@ -185,6 +192,7 @@ def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
             "guards": tuple(Guard(**g) for g in row["guards"]),
             "groups": tuple(GroupClaim(**c) for c in row["groups"]),
             "lifted": tuple(Lifted(**found) for found in row.get("lifted", ())),
+            "epoch_ends": {int(e): end for e, end in row.get("epoch_ends", {}).items()},
             "estimate": None
             if estimate is None
             else Estimate(

@@ -15,7 +15,9 @@ from dashboard.errors import ClusterError, PlanError
 from dashboard.model import EpochEnd, GroupListing, OffsetAtTime, TopicPartition
 from dashboard.purge.facts import RememberedOffset, read_facts
 from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.lifting import Waiver
 from dashboard.purge.plan import Plan
+from dashboard.purge.preview import preview
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.resolve import History, LogEnd, replay_windows
 from dashboard.purge.standards import Standards
@@ -83,6 +85,16 @@ def test_a_loss_after_the_plan_stops_the_run(room: Room) -> None:
     assert (view.run.state, view.partitions[0].error) == ("refused", "no-committed-offset")
     assert SAID.format("a") in str(view.partitions[0].message)
     assert room.live.sent == []
+
+
+def test_a_waived_group_that_was_shown_so_may_lose_all_that_was_shown(room: Room) -> None:
+    room.live = Regrown({5: 600, 6: 600}, a=5, b=7)
+    plan = room.plan(waivers=(Waiver("a", "gone", "ann", NOW),))
+    kept = Plan.from_json_text(plan.to_json_text(), "plan.json")
+    assert kept == plan
+    lost = {g["group_id"]: g["loss_if_earliest"] for g in preview(kept, NOW)["groups"]}
+    assert lost == {"a": 1000, "b": 0}
+    assert room.carry_out(kept).run.state == "done"
 
 
 def test_a_leader_change_without_loss_raises_nothing_and_costs_one_request(room: Room) -> None:
