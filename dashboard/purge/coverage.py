@@ -19,7 +19,7 @@ def coverage(partitions: Iterable[PlannedPartition]) -> list[dict[str, Any]]:
     `without_group` are partitions on which no group's offset tells how far it has read.
     `never_committed` are groups of the topic with the partitions where they have none; a share
     group that has not begun there counts among them. `past_end` are offsets past the end of the
-    log, which tell nothing. `remembered` are offsets that only kept snapshots show: expired, or
+    log, or of their leader epoch in it, which tell nothing. `remembered` are offsets that only kept snapshots show: expired, or
     the group is gone.
     """
     by_topic = groupby(partitions, attrgetter("topic"))

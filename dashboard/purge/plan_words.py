@@ -73,7 +73,8 @@ def _never(row: Mapping[str, Any]) -> list[str]:
 
 def _past_end(row: Mapping[str, Any]) -> list[str]:
     return [
-        f"{group['group_id']} committed past the end of the log on {_partitions(group)}, so unknown"
+        f"{group['group_id']}'s offset on {_partitions(group)} is not of the log as it is now, "
+        "so unknown"
         for group in row["past_end"]
     ]
 

@@ -48,36 +48,40 @@ def prepared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(bench.settings.state_dir))
 
 
+PLACED = {
+    "known-large": (6000, [2, 1]),
+    "known-follower": (4000, [1, 2]),
+    "known-small": (2500, [3, 2]),
+    "known-elsewhere": (6000, [1, 3]),
+    "unknown": (8000, [3, 2]),
+}  # records and brokers of each topic's only partition
+
+
 def skewed(bench: Bench, run: str) -> dict[str, str]:
     """Topics of which broker 2 holds much, little or nothing, all read to the end."""
-    placed = {
-        "known-large": ([6000], [[2, 1]]),
-        "known-follower": ([4000], [[1, 2]]),
-        "known-small": ([2500], [[3, 2]]),
-        "known-elsewhere": ([6000], [[1, 3]]),
-        "unknown": ([8000], [[3, 2]]),
-    }
-    names = {kind: f"triage-{kind}-{run}" for kind in placed}
-    for kind, (counts, replicas) in placed.items():
-        bench.topic(*counts, name=names[kind], placed=replicas)
-        bench.commit(GROUP, names[kind], dict(enumerate(counts)))
+    names = {kind: f"triage-{kind}-{run}" for kind in PLACED}
+    for kind, (count, replicas) in PLACED.items():
+        bench.topic(count, name=names[kind], placed=[replicas])
+        bench.commit(GROUP, names[kind], {0: count})
     return names
 
 
 def by_segments(bench: Bench, cluster: LocalCluster, names: Mapping[str, str]) -> None:
     """Findings that know each replica's segments, without the time that Spark would take."""
     rows: list[dict[str, Any]] = []
-    for topic in names.values():
+    for kind, topic in names.items():
         for broker_id in bench.placed(topic).replicas:
             log_dir = next(d for d in cluster.log_dirs(broker_id) if (d / f"{topic}-0").is_dir())
+            knot = {
+                "topic": topic, "partition": 0, "broker_id": broker_id, "log_dir": str(log_dir),
+                "is_base": True, "method": "segments", "segment_bytes": MIB,
+            }  # fmt: skip
             below = 0
             for file in sorted((log_dir / f"{topic}-0").glob("*.log")):
-                rows.append({
-                    "topic": topic, "partition": 0, "broker_id": broker_id, "is_base": True,
-                    "log_dir": str(log_dir), "offset": int(file.stem), "bytes_below": below,
-                    "method": "segments", "segment_bytes": MIB,
-                })  # fmt: skip
+                rows.append({**knot, "offset": int(file.stem), "bytes_below": below})
                 below += file.stat().st_size
+            end = {"offset": PLACED[kind][0], "bytes_below": below, "is_base": False}
+            rows.append({**knot, **end})
     targets = [
         {"topic": topic, "partition": 0, "target": "committed", "log_start_offset": 0,
          "target_offset": 2000}

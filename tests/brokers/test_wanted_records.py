@@ -108,7 +108,7 @@ def test_a_replay_window_keeps_what_was_written_inside_it_whatever_its_records_t
     bench: Bench, window: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CreateTime: an import of old events bears times of last year, and was written just now."""
-    topic = bench.topic(0)
+    topic = bench.topic(0, retention_ms="-1")  # retention goes by those times
     producer = Producer(client(bench.bootstrap))
     last_year = round((time.time() - 365 * 86_400) * 1000)
     for number in range(100):

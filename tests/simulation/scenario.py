@@ -132,6 +132,9 @@ class Scenario:
         self.joining = Joining(Random(seed + 4), self.world)
         self.situation = Situation(kind, fate, self.world, self.joining)
         self.world.window = self.situation.window
+        if kind != "log restarted":  # what grew past such a group's offset nobody can tell
+            old = Random(seed + 8)
+            self.world.old_clients = frozenset(g for g in "ab" if old.random() < 0.8)
         self.cluster = ModelCluster(
             self.world, Random(seed + 2), self.faults, Random(seed + 6), self._hook,
             leader_only_brokers=v3 if self.mode == "leader-only" else frozenset(),

@@ -60,6 +60,7 @@ class World:
         self.groups: dict[str, dict[TopicPartition, int]] = {}  # what Kafka holds as committed
         self.has_read: dict[str, dict[TopicPartition, Read]] = {}
         self.members: dict[str, Joined] = {}  # groups without are Empty
+        self.old_clients: frozenset[str] = frozenset()  # groups that commit no leader epochs
         self.trace: list[str] = []
         self.due: list[tuple[float, Callable[[], None]]] = []
         self.traffic = True
@@ -361,7 +362,11 @@ class World:
         return Told("classic", "Empty", 0, (), "", (), commits, epochs)
 
     def epochs_of(self, group_id: str) -> dict[TopicPartition, int]:
-        """The leader epochs of what it committed. Whoever sets offsets by hand tells none."""
+        """The leader epochs of what it committed. Whoever sets offsets by hand tells none, nor do
+        clients before Kafka 2.1 (OffsetCommit v6).
+        """
+        if group_id in self.old_clients:
+            return {}
         read = self.has_read.get(group_id, {})
         return {
             key: read[key].epoch

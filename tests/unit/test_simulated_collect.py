@@ -151,6 +151,7 @@ def test_groups_and_their_offsets(taken: tuple[ClusterStore, Collected]) -> None
             "partition": partition,
             "committed_offset": int(TRUTH.committed[TRUTH.first[topic] + partition]) - reader,
             "error": None,
+            "leader_epoch": None,
         }
         for number in range(TRUTH.groups)
         for topic, reader in sorted(TRUTH.reads[number])

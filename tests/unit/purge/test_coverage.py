@@ -59,7 +59,7 @@ def test_an_offset_past_the_end_covers_nothing() -> None:
     assert (row["without_group"], row["never_committed"]) == ([0], [])
     assert row["past_end"] == [{"group_id": "far", "partitions": [0]}]
     (said,) = plan_words.coverage([row])
-    assert "far committed past the end of the log on partition 0, so unknown" in said
+    assert "far's offset on partition 0 is not of the log as it is now, so unknown" in said
 
 
 def test_full_coverage_needs_no_words() -> None:
