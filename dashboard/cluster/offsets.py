@@ -87,7 +87,7 @@ def read_offsets_at(
     connection: Connection, partitions: Iterable[TopicPartition], at: datetime
 ) -> dict[TopicPartition, OffsetAtTime]:
     """The first offset whose record is at or after `at`; None where there is no such record."""
-    timestamp = int(at.timestamp() * 1000)
+    timestamp = max(int(at.timestamp() * 1000), 0)  # below 0 they are words: -1 asks for the end
 
     def ask(
         wire: Wire, deadline: float, states: list[PartitionState]

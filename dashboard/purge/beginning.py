@@ -17,19 +17,21 @@ from dashboard.purge.queue_refusals import late
 Policies = Callable[[], Sequence[Policy]]  # as the settings define them now; SettingsError
 
 
-def refuse(journal: Journal, run: RunRow, plan: Plan, policies: Policies, now: datetime) -> None:
-    """Raises RefusedError POLICY_OFF, POLICY_CHANGED, OUTSIDE_WINDOW or PLAN_EXPIRED.
+def refuse(journal: Journal, run: RunRow, plan: Plan, policies: Policies, now: datetime) -> bool:
+    """Whether it has begun already. While it has not, raises RefusedError POLICY_OFF,
+    POLICY_CHANGED, OUTSIDE_WINDOW or PLAN_EXPIRED.
 
     The queue has asked all of it; but whoever was to send may have died before he did, and another
     takes the run over much later. A run whose request may have left has begun: `withdrawn` is
     asked of it before each further one.
     """
     if any(row.was_sent for row in journal.partitions(run.run_id)):
-        return
+        return True
     if run.policy is not None:
         _refuse_outside(run, _standing(journal, run, policies), now)
     if plan.expired(now):
         late(plan)
+    return False
 
 
 def withdrawn(journal: Journal, run: RunRow, policies: Policies) -> RefusedError | None:

@@ -69,9 +69,11 @@ def carry_out(
     run = journal.head(run_id)
     if run.open:
         plan = journal.plan(run_id)
+        begun = False
 
         def may_begin() -> None:
-            beginning.refuse(journal, run, plan, policies, now())
+            nonlocal begun
+            begun = begun or beginning.refuse(journal, run, plan, policies, now())
 
         try:
             may_begin()

@@ -19,8 +19,8 @@ def coverage(partitions: Iterable[PlannedPartition]) -> list[dict[str, Any]]:
     `without_group` are partitions on which no group's offset tells how far it has read.
     `never_committed` are groups of the topic with the partitions where they have none; a share
     group that has not begun there counts among them. `past_end` are offsets past the end of the
-    log, or of their leader epoch in it, which tell nothing. `remembered` are offsets that only kept snapshots show: expired, or
-    the group is gone.
+    log, or of their leader epoch in it, which tell nothing. `remembered` are offsets that only
+    kept snapshots show: expired, or the group is gone.
     """
     by_topic = groupby(partitions, attrgetter("topic"))
     return [_of_topic(topic, list(found)) for topic, found in by_topic]

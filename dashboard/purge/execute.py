@@ -298,9 +298,8 @@ class Execution:
         return is_over(self.run, self._watch, self._began)
 
     def _may_send(self) -> bool:
-        if self._over():
-            return False
-        return self.holding.may_send() and self.rules.tripped() is None
+        # The rules read the cluster, which may hang: who stops the run meanwhile is heard after it.
+        return self.rules.tripped() is None and not self._over() and self.holding.may_send()
 
     def _close_what_was_sent(self) -> bool:
         # First the rules: they decide whether what was not truncated may be sent again.

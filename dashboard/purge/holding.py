@@ -32,7 +32,7 @@ class Holding:
         """CANCELLED or READ_ONLY: nothing more is sent; PAUSED: not now; None: go on.
 
         Raises RefusedError when the policy was withdrawn, paused or not: nothing more is sent
-        either. Who goes on after a pause asks `may_begin` first: it may have lasted for hours.
+        either. `may_begin` is asked each time: a run may wait long, in a pause or for its cluster.
         """
         run = self._run()
         if run.wish == "cancel" or self.read_only():
@@ -43,8 +43,8 @@ class Holding:
             if run.state != "paused":
                 self.journal.set_run(self.run_id, "paused", self.now())
             return PAUSED
+        self.may_begin()
         if run.state == "paused":
-            self.may_begin()
             self.journal.set_run(self.run_id, "running", self.now())
         return None
 
@@ -54,6 +54,10 @@ class Holding:
             return False
         if self.journal.wish(self.run_id) is not None or self.read_only():
             return False
+        try:
+            self.may_begin()
+        except RefusedError:
+            return False  # the next round says why
         return self.withdrawn() is None
 
     def _run(self) -> RunRow:

@@ -46,7 +46,8 @@ class PlannedPartition:
     """One partition of a plan; `guards` lists only what blocks it, so () is free.
 
     `lifted`: what overrides lifted here. Plans of older journals do not say where they lifted.
-    `epoch_ends`: leader epochs that end below an offset that was committed in them.
+    `epoch_ends`: leader epochs that end below an offset that was committed in them. `waived`: the
+    waived groups that read it, each with the offset up to which it surely had, None: nobody knows.
     """
 
     topic: str
@@ -64,6 +65,7 @@ class PlannedPartition:
     estimate: Estimate | None = None
     lifted: tuple[Lifted, ...] = ()
     epoch_ends: Mapping[int, int] = field(default_factory=dict)
+    waived: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def key(self) -> TopicPartition:
@@ -228,6 +230,7 @@ def build(
                    estimate=estimates.get(key))
         for key in sorted(resolved)
     )  # fmt: skip
+    partitions = _with_waived(facts, partitions, {w.group_id for w in waived})
     return Plan(
         cluster_id=facts.cluster_id,
         cluster_name=facts.cluster_name,
@@ -245,6 +248,22 @@ def build(
             reading_of(facts.readings, topic) for topic in sorted({key.topic for key in resolved})
         ),
         rights_missing=rights_missing,
+    )
+
+
+def _with_waived(
+    facts: PlanFacts, partitions: tuple[PlannedPartition, ...], waived: Collection[str]
+) -> tuple[PlannedPartition, ...]:
+    """The partitions with what the waivers set aside there."""
+    if not waived:
+        return partitions
+    # Loads tables, as judging guards does.
+    from dashboard.purge import standing
+
+    places = standing.places(facts, [p.key for p in partitions])
+    return tuple(
+        replace(p, waived={g: at for g, at in sorted(places[p.key].items()) if g in waived})
+        for p in partitions
     )
 
 

@@ -79,6 +79,8 @@ def _partition(row: Mapping[str, Any], where: str) -> None:
         _number(claim.get("leader_epoch"), where + "leader_epoch", least=0)
         if type(claim["remembered"]) is not bool:
             raise ValueError(f"{where}remembered is {claim['remembered']!r}")
+    for offset in row.get("waived", {}).values():
+        _number(offset, where + "waived", least=0)
     for end in row.get("epoch_ends", {}).values():
         _number(end, where + "epoch_ends", least=0)
     for found in row.get("lifted", ()):

@@ -157,6 +157,7 @@ def _encode_partition(p: PlannedPartition) -> dict[str, Any]:
         # Plans that older journals keep have no such key.
         **({"lifted": [_encode_lifted(found) for found in p.lifted]} if p.lifted else {}),
         **_encode_ends(p.epoch_ends),
+        **({"waived": dict(p.waived)} if p.waived else {}),
     }
 
 

@@ -25,13 +25,15 @@ def revived(
     target = planned.target_offset
     if target is None:
         return None
-    then = {claim.group_id: planned.told(claim) for claim in planned.groups}
     live = {c.group_id for c in facts.claims.get(planned.key, ()) if not c.remembered}
     for waiver in plan.waivers:
         name = waiver.group_id
         place = places.get(name)
         why = _lives_again(waiver, facts.groups.get(name), place if name in live else None, target)
-        why = why or _further_back(waiver, then.get(name), place, target)
+        if name in planned.waived:
+            why = why or _further_back(waiver, planned.waived[name], place, target)
+        elif name in places and (place is None or place < target):
+            why = why or _came(waiver, place, target)
         if why:
             return f"{why}. Plan again."
     return None
@@ -53,6 +55,14 @@ def _lives_again(waiver: Waiver, group: Group | None, place: int | None, target:
     return (
         f"Group {waiver.group_id} was waived as gone and lives again: it has {members} and stands "
         f"{stands}, below the target {target}"
+    )
+
+
+def _came(waiver: Waiver, place: int | None, target: int) -> str:
+    stands = "without an offset that tells what it has read" if place is None else f"at {place}"
+    return (
+        f"Group {waiver.group_id}, which is waived, reads this partition since the plan, {stands}, "
+        f"below the target {target}: that loss was not shown"
     )
 
 

@@ -61,7 +61,7 @@ def parse_target(text: str) -> Target:
     if kind in ("committed", "high-watermark", "retention") and not value:
         return Target(kind)  # type: ignore[arg-type]  # one of three kinds
     if kind == "timestamp" and value:
-        return Target("timestamp", at=parse_time(value))
+        return Target("timestamp", at=_since_1970(parse_time(value), text))
     if kind == "offset" and _OFFSET.fullmatch(value) and int(value) <= _LARGEST_OFFSET:
         return Target("offset", offset=int(value))
     if kind == "offset" and value == "-1":
@@ -74,6 +74,17 @@ def parse_target(text: str) -> Target:
         "keep:10GiB or retention.",
         code="TARGET_INVALID",
     )
+
+
+def _since_1970(at: datetime, text: str) -> datetime:
+    # Milliseconds below 0 are no times to Kafka: -1, of a record that has none, asks for the end.
+    if at.timestamp() < 0:
+        raise UsageError(
+            f"'{text}' lies before 1970, where Kafka knows no times",
+            "Write the time of the first record to keep: timestamp:2026-03-01T04:00:00Z.",
+            code="TARGET_INVALID",
+        )
+    return at
 
 
 def parse_keep(text: str) -> Target:

@@ -97,10 +97,16 @@ class _Found:
         """From now on guards stand on the rows where `mask` is true alone."""
         self.chosen &= np.asarray(mask.to_numpy(), dtype=bool)
 
-    def add(self, name: str, mask: pa.ChunkedArray, **facts: pa.ChunkedArray | pa.Scalar) -> None:
+    def add(
+        self,
+        name: str,
+        mask: pa.ChunkedArray,
+        fact: str | None = None,
+        **facts: pa.ChunkedArray | pa.Scalar,
+    ) -> None:
         """A guard on every row where `mask` is true, its facts from columns or for all alike."""
         at = pc.indices_nonzero(pc.fill_null(mask, False)).cast(pa.int64())
-        self.add_at(name, at, **{fact: _chosen(of, at) for fact, of in facts.items()})
+        self.add_at(name, at, None, fact, **{n: _chosen(of, at) for n, of in facts.items()})
 
     def add_at(
         self,
@@ -281,12 +287,11 @@ def _add_restorers(found: _Found, groups: Standing) -> None:
     named = pc.ends_with(topic, "-changelog")
     both = pc.and_(pc.match_substring(policy, "compact"), pc.match_substring(policy, "delete"))
     both = pc.and_(pc.fill_null(both, False), pc.invert(declared))
-    why = pc.case_when(
-        pc.make_struct(named, both),
-        "its name ends with -changelog",
-        "it is compacted, as the source of a table is",
-    )
-    found.add("changelog-source", why.is_valid(), topic=topic, why=why)
+    by_name = pa.scalar("its name ends with -changelog")
+    found.add("changelog-source", named, "named", topic=topic, why=by_name)
+    compacted = pa.scalar("it is compacted, as the source of a table is")
+    both = pc.and_(both, pc.invert(named))
+    found.add("changelog-source", both, "compacted", topic=topic, why=compacted)
     at, app = column(groups.restorers, "row"), column(groups.restorers, "group_id")
     names = column(rows, "topic").take(at)
     # An application reads its own repartition topics once, and restores nothing from them.
@@ -299,7 +304,7 @@ def _add_restorers(found: _Found, groups: Standing) -> None:
     )
     at, app, names = (values.filter(stands) for values in (at, app, names))
     why = pc.binary_join_element_wise("Kafka Streams application ", app, " reads it", "")
-    found.add_at("changelog-source", at, app, topic=names, why=why)
+    found.add_at("changelog-source", at, app, "streams", topic=names, why=why)
     _add_global_tables(found, groups)
 
 
@@ -319,7 +324,9 @@ def _add_global_tables(found: _Found, groups: Standing) -> None:
     who = ", ".join(applications[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
     why = pa.scalar(f"Kafka Streams runs here, and a global table of {who} is read by no group")
     stands = pc.and_(pc.invert(vouched), _chunked(pc.invert(read)))
-    found.add("changelog-source", stands, topic=rows["topic"], why=why)
+    # Who accepts the tables of some applications has not accepted those of the next.
+    fact = f"global tables of {', '.join(applications)}"
+    found.add("changelog-source", stands, fact, topic=rows["topic"], why=why)
 
 
 def _offered(name: str, group_id: pa.Array) -> dict[str, pa.Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from dashboard.errors import ClusterError, RefusedError
-from dashboard.model import TopicPartition
+from dashboard.model import TopicPartition, TopicState
 from dashboard.purge import unsent
 from dashboard.purge.carrying import carry_out, held
 from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import Options
 from dashboard.purge.replica_watch import ReplicaWatch
-from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 
 
@@ -128,6 +129,48 @@ def test_a_pause_does_not_stop_the_time_that_a_run_has(room: Room) -> None:
     assert carry(room, run_id) == "refused"
     assert room.clock() - began == timedelta(hours=1)
     assert room.journal.head(run_id).error["code"] == "PLAN_EXPIRED"  # type: ignore[index]
+    assert room.live.sent == []
+
+
+def test_a_plan_that_expires_while_its_run_waits_for_the_cluster_is_not_sent(room: Room) -> None:
+    plan = room.plan()
+    room.clock.now = plan.expires_at - timedelta(seconds=2)
+    run_id = room.journal.insert(
+        plan, token="late", mode="wait-all", who="ann", from_where="h", typed=plan.confirmation,
+        options=Options(60_000, 2, 1, 3_600_000), connection={}, now=room.clock(),
+    )[0]  # fmt: skip
+    part = room.live.parts[KEY]
+    part.isr = (1, 2)
+
+    def sleep(seconds: float) -> None:
+        room.clock.sleep(seconds)
+        if room.clock() >= plan.expires_at + timedelta(seconds=20):
+            part.isr = (1, 2, 3)
+
+    run = carry_out(
+        room.live, room.journal, run_id, now=room.clock, sleep=sleep, read_only=lambda: None,
+        standards=lambda _: room.standards, steady=room.clock.steady,
+    )  # fmt: skip
+    assert (run.state, room.live.sent) == ("refused", [])
+    assert run.error is not None and run.error["code"] == "PLAN_EXPIRED"
+
+
+def test_a_cancel_is_heard_while_the_stop_rules_read_the_cluster(room: Room) -> None:
+    run_id = room.queue(room.plan(), timeout_ms=30_000)
+    read = room.live.topics
+
+    def hangs(names: Iterable[str] | None) -> dict[str, TopicState]:
+        room.live.topics = read  # type: ignore[method-assign]
+        room.journal.set_wish(run_id, "cancel", "bob", room.clock())
+        room.clock.sleep(2.8)
+        return read(names)
+
+    def connect() -> None:
+        room.clock.sleep(1.2)  # so that the rules look again
+        room.live.topics = hangs  # type: ignore[method-assign]
+
+    room.live.on_connect.append(connect)
+    assert room.execution(run_id).execute() == "cancelled"
     assert room.live.sent == []
 
 

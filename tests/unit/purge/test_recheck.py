@@ -237,6 +237,34 @@ def test_an_override_of_one_fact_lifts_no_other() -> None:
     assert looked(live, kept).refused[A].name == "no-committed-offset"
 
 
+def test_a_group_that_was_waived_alive_on_one_topic_keeps_what_it_begins_to_read() -> None:
+    live = TwoTopics(A, B)
+    reads_a = Group("w", "classic", "Stable", 1, (A,), subscribed=("a",))
+    live.others, live.commits_of = (reads_a,), {"w": {A: 10}}
+    plan = Plan.from_json_text(waiving(live, "w").to_json_text(), "plan.json")
+    assert [dict(p.waived) for p in plan.partitions] == [{"w": 10}, {}]
+    assert sorted(looked(live, plan).allowed) == [A, B]
+    live.others = (replace(reads_a, subscribed=("a", "b")),)
+    found = looked(live, plan)
+    assert (list(found.allowed), found.refused[B].name) == ([A], "unread-by-group")
+    assert "reads this partition since the plan" in found.refused[B].reason
+    live.commits_of = {"w": {A: 10, B: TARGET}}
+    assert sorted(looked(live, plan).allowed) == [A, B], "it has read all that goes"
+
+
+def test_an_accepted_global_table_is_that_of_the_applications_that_were_named() -> None:
+    live = TwoTopics(A)
+    live.others = (Group("app1", "classic", "Stable", 1, subscribed=("other",), is_streams=True),)
+    plan = planned(live, "changelog-source", "readers-undeclared")
+    assert plan.partitions[0].free
+    nobody = replace(STANDARDS, declarations={})
+    rows = [PartitionRow(*A, TARGET, "pending")]
+    assert list(recheck(live, plan, rows, NOW, nobody).allowed) == [A]
+    live.others = (replace(live.others[0], group_id="app2"),)
+    refused = recheck(live, plan, rows, NOW, nobody).refused[A]
+    assert (refused.name, "app2" in refused.reason) == ("changelog-source", True)
+
+
 def test_a_topic_without_an_id_is_never_sent() -> None:
     """Nobody could tell it from one that is made anew under its name (brokers before 2.8)."""
     live = TwoTopics(A)

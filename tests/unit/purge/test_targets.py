@@ -51,7 +51,8 @@ def test_an_age_to_keep_is_exact(number: int, unit: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "commited", "offset:", "offset:-2", "offset:1.5", "offset:٣", "high-watermark:3",
-     "timestamp:2026-03-01T04:00:00", "timestamp:", "timestamp:yesterday", "retention:24h",
+     "timestamp:2026-03-01T04:00:00", "timestamp:1969-12-31T23:59:59.999Z", "timestamp:",
+     "timestamp:yesterday", "retention:24h",
      "keep", "keep:", "keep:0h", "keep:0GiB", "keep:10GB", "keep:10", "keep:-1h", "keep:1.5h",
      "keep:9999999PiB", "keep:99999999999d"],
 )  # fmt: skip
