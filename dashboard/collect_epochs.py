@@ -23,6 +23,7 @@ from dashboard.snapshots import ClusterStore
 _Known = tuple[Ints, Ints, Ints, Ints]
 _Ends = dict[tuple[TopicPartition, int], tuple[int | None, bool]]
 _EPOCH_BITS = 31
+_OWN = (None, True)
 _FOUND = ["end_offset", "of_this_log"]
 _PLACE = ["topic_no", "partition", "leader_epoch"]
 
@@ -44,11 +45,12 @@ def epoch_ends(
     """
     number = {name: at for at, name in enumerate(placement.names)}
     before, ends = _before(cluster, topics, number)
-    known = _highest(placement, _committed(groups, number), before)
+    parts = _committed(groups, number), before
+    known, lowest = (_most(placement, most, *parts) for most in (np.maximum, np.minimum))
     readable = offsets.high_watermark >= 0
     asked = {key: epochs for row, (key, epochs) in known.items() if readable[row]}
     try:
-        lost = read_lost(live, asked)
+        lost = read_lost(live, asked, _disproving(dict(lowest.values()), ends))
         errors = lost.errors
     except ClusterError as error:
         lost, errors = Lost(), dict.fromkeys(asked, error.code)
@@ -56,9 +58,10 @@ def epoch_ends(
     for key, epochs in known.values():
         told = key in asked and key not in errors
         found = lost.ends.get(key, {})
-        for epoch, offset in epochs.items():
+        for epoch in sorted({*epochs, *found}):
+            offset = epochs.get(epoch, max(epochs.values()))
             if not told:
-                rows.append(CutEpoch(*key, epoch, offset, *ends.get((key, epoch), (None, True))))
+                rows.append(CutEpoch(*key, epoch, offset, *ends.get((key, epoch), _OWN)))
             elif epoch in found:
                 own = (key, epoch) not in lost.foreign
                 rows.append(CutEpoch(*key, epoch, offset, found[epoch], own))
@@ -69,23 +72,36 @@ def _place(row: CutEpoch) -> tuple[str, int, int]:
     return row.topic, row.partition, row.leader_epoch
 
 
-def _highest(
-    placement: Placement, *parts: _Known
+def _disproving(
+    lowest: dict[TopicPartition, dict[int, int]], ends: _Ends
+) -> dict[TopicPartition, dict[int, int]]:
+    """An epoch that was foreign stays so, until the log has it, whoever's commit is gone since."""
+    return {
+        key: {e: 0 if ends.get((key, e), _OWN) == (0, False) else o for e, o in epochs.items()}
+        for key, epochs in lowest.items()
+    }
+
+
+def _most(
+    placement: Placement, most: np.ufunc, *parts: _Known
 ) -> dict[int, tuple[TopicPartition, dict[int, int]]]:
-    """Per row of the placement the highest offset known of each epoch that is not its own."""
+    """Per row of the placement the highest, or lowest, offset known of each epoch that is not its
+    own.
+    """
     topic, partition, epoch, offset = (np.concatenate(c) for c in zip(*parts, strict=True))
     rows, there = positions(keys(topic, partition), keys(placement.topic, placement.partition))
     there &= (topic >= 0) & (epoch >= 0) & (offset > 0)
     there[there] = epoch[there] != placement.epoch[rows[there]]
     pairs, of = np.unique(rows[there] << _EPOCH_BITS | epoch[there], return_inverse=True)
-    most = np.zeros(len(pairs), dtype=np.int64)
-    np.maximum.at(most, of, offset[there])
+    offsets = np.zeros(len(pairs), dtype=np.int64)
+    offsets[of] = offset[there]
+    most.at(offsets, of, offset[there])
     found: dict[int, tuple[TopicPartition, dict[int, int]]] = {}
-    for pair, highest in zip(pairs.tolist(), most.tolist(), strict=True):
+    for pair, found_of in zip(pairs.tolist(), offsets.tolist(), strict=True):
         row = pair >> _EPOCH_BITS
         name = placement.names[placement.topic[row]]
         key = TopicPartition(name, int(placement.partition[row]))
-        found.setdefault(row, (key, {}))[1][pair & ((1 << _EPOCH_BITS) - 1)] = highest
+        found.setdefault(row, (key, {}))[1][pair & ((1 << _EPOCH_BITS) - 1)] = found_of
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 from dashboard.model import EpochEnd, TopicPartition
@@ -21,7 +22,7 @@ class Leaders(Protocol):
 class CutEpoch:
     """A leader epoch that ends below an offset that was known of it; None: nobody could tell.
 
-    `of_this_log` False: the leader knows no such epoch.
+    `of_this_log` False: the leader knows no such epoch, or its log has nothing of it.
     """
 
     topic: str
@@ -36,8 +37,8 @@ class CutEpoch:
 class Lost:
     """`ends`: of each epoch that ends below what was known of it, its end in the log as it is now.
 
-    Those of `foreign` no leader of it knows, and it has nothing of them: they end at 0. `errors`:
-    partitions where that cannot be told, and why.
+    Of those of `foreign` it has nothing: they end at 0. `errors`: partitions where that cannot be
+    told, and why.
     """
 
     ends: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
@@ -45,37 +46,55 @@ class Lost:
     errors: dict[TopicPartition, str] = field(default_factory=dict)
 
 
-def read_lost(live: Leaders, known: Mapping[TopicPartition, Mapping[int, int]]) -> Lost:
-    """Which of these leader epochs lost records. `known`: per epoch the highest offset seen of it.
+def read_lost(
+    live: Leaders,
+    known: Mapping[TopicPartition, Mapping[int, int]],
+    lowest: Mapping[TopicPartition, Mapping[int, int]] = MappingProxyType({}),
+) -> Lost:
+    """Which of these leader epochs lost records. `known`: per epoch the highest offset seen of it,
+    `lowest` the lowest, where more than one was.
 
     A request asks for one epoch of a partition, so there are as many rounds as epochs of one at
-    most; an older epoch that reaches far enough answers for those after it. Raises ClusterError
-    when nothing could be read.
+    most. Raises ClusterError when nothing could be read.
     """
     lost = Lost()
     pending = {key: sorted(epochs.items()) for key, epochs in known.items() if epochs}
     while pending:
         found = live.epoch_ends({key: epochs[0][0] for key, epochs in pending.items()})
-        pending = {
-            key: rest
-            for key, epochs in pending.items()
-            if (rest := _judged(lost, key, epochs, found.get(key)))
-        }
+        asked, pending = pending, {}
+        for key, ((epoch, highest), *rest) in asked.items():
+            answer = found.get(key)
+            if answer is None or answer.error:
+                lost.errors[key] = (answer.error if answer else None) or "NOT_ANSWERED"
+                continue
+            least = lowest.get(key, {}).get(epoch, highest)
+            _judge(lost, key, answer, epoch, (least, highest))
+            if rest:
+                pending[key] = rest
     return lost
 
 
-def _judged(
-    lost: Lost, key: TopicPartition, epochs: list[tuple[int, int]], answer: EpochEnd | None
-) -> list[tuple[int, int]]:
-    """What of a partition is still to be asked."""
-    if answer is None or answer.error:
-        lost.errors[key] = (answer.error if answer else None) or "NOT_ANSWERED"
-        return []
-    (epoch, highest), *rest = epochs
-    end = answer.end_offset or 0
-    if end < highest:
-        lost.ends.setdefault(key, {})[epoch] = end
-        if answer.end_offset is None:
-            lost.foreign.add((key, epoch))
-    # Epochs only rise along a log, so the end of a later one is not below this.
-    return [(later, offset) for later, offset in rest if offset > end]
+def is_foreign(answer: EpochEnd, epoch: int, offset: int) -> bool:
+    """Whether the leader's log has nothing of `epoch`, in which `offset` was known.
+
+    Asked for an epoch that its log lacks, a leader answers an older one and where the next begins
+    (LeaderEpochFileCache.endOffsetFor). An epoch that was led without a record is in no log
+    either: it began and ended at that very offset, and lost nothing.
+    """
+    if answer.end_offset is None or answer.leader_epoch is None:
+        return True
+    return answer.leader_epoch < epoch and answer.end_offset != offset
+
+
+def _judge(
+    lost: Lost, key: TopicPartition, answer: EpochEnd, epoch: int, offsets: tuple[int, int]
+) -> None:
+    highest = offsets[1]
+    if any(is_foreign(answer, epoch, offset) for offset in offsets):
+        lost.ends.setdefault(key, {})[epoch] = 0
+        lost.foreign.add((key, epoch))
+        floor, end = answer.leader_epoch, answer.end_offset
+        if floor is not None and end is not None and floor < epoch and end < highest:
+            lost.ends[key].setdefault(floor, end)  # speaks for older ones, as `epoch` does not
+    elif answer.end_offset is not None and answer.end_offset < highest:
+        lost.ends.setdefault(key, {})[epoch] = answer.end_offset

@@ -253,15 +253,20 @@ def with_epoch_ends(
     """
     kept = [r for r in remembered if (p := partitions.get(_key(r))) and _may_be_of(r, p)]
     known: dict[TopicPartition, dict[int, int]] = {}
+    lowest: dict[TopicPartition, dict[int, int]] = {}
     committed: tuple[GroupOffset | RememberedOffset, ...] = (*listing.offsets, *kept)
     for o in committed:
         seen = partitions.get(key := _key(o))
         if seen is None or seen.error or not o.committed_offset or o.leader_epoch is None:
             continue
         if o.leader_epoch != seen.leader_epoch:
-            epochs = known.setdefault(key, {})
-            epochs[o.leader_epoch] = max(epochs.get(o.leader_epoch, 0), o.committed_offset)
-    lost = read_lost(live, known)
+            for seen_of, most in (
+                (known.setdefault(key, {}), max),
+                (lowest.setdefault(key, {}), min),
+            ):
+                other = seen_of.get(o.leader_epoch, o.committed_offset)
+                seen_of[o.leader_epoch] = most(other, o.committed_offset)
+    lost = read_lost(live, known, lowest)
     found = {key: replace(partitions[key], epoch_ends=ends) for key, ends in lost.ends.items()}
     for key, error in lost.errors.items():
         found[key] = replace(

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from dashboard.epoch_ends import is_foreign
 from dashboard.guard_texts import guard
 from dashboard.model import (
     GroupListing,
@@ -405,6 +406,13 @@ def _refuse_reused_offsets(
                 "offsets-reused",
                 f"leader epoch {epoch} of the plan ended at {end.end_offset}, below the target "
                 f"{target}: those offsets may mean other records now; plan again",
+            )
+        elif is_foreign(end, epoch, planned[key].high_watermark or 0):
+            result.refused[key] = Refusal(
+                "offsets-reused",
+                f"the log has nothing of leader epoch {epoch} of the plan: before {end.end_offset} "
+                f"it is of epoch {end.leader_epoch}, whose offsets may mean other records; plan "
+                "again",
             )
         else:
             continue

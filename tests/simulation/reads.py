@@ -26,7 +26,7 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
-from tests.simulation.records import Partition, View
+from tests.simulation.records import Partition, Replica, View
 from tests.simulation.truth import Truth
 from tests.simulation.wire import ModelConnection, read_groups
 from tests.simulation.world import BEGAN, World
@@ -58,6 +58,16 @@ class Listed:
     at: float
     truth: Truth
     complete: bool
+
+
+def epoch_end(replica: Replica, epoch: int) -> tuple[int | None, int | None]:
+    """As LeaderEpochFileCache.endOffsetFor answers: the largest epoch at or below, and its end."""
+    if replica.epochs and epoch == replica.epochs[-1][0]:
+        return epoch, replica.end
+    after = [first for e, first in replica.epochs if e > epoch]
+    if not after:
+        return None, None
+    return max((e for e, _ in replica.epochs if e <= epoch), default=epoch), after[0]
 
 
 @dataclass
@@ -280,13 +290,19 @@ class ModelReads:
             if part is None:
                 found[key] = EpochEnd(*key, None, None, told)
             else:
-                found[key] = EpochEnd(*key, epoch, part.replicas[int(told)].epoch_end(epoch))
+                found[key] = EpochEnd(*key, *epoch_end(part.replicas[int(told)], epoch))
         return found
 
     def commit_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int]
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> dict[TopicPartition, str | None]:
         self._pass("commit_offsets")
+        if not may_leave():
+            raise ClusterError("called off", "look again", code="NOT_SENT")
         for key, offset in offsets.items():
             self.world.commit(group_id, key, offset)
         return dict.fromkeys(offsets)

@@ -25,6 +25,7 @@ class Leading(FakeLive):
         super().__init__()
         self.epoch: int | None = 4
         self.ends: dict[int, int | None] = {}
+        self.floor: int | None = None  # the epoch that answers; None: the one asked
         self.error: str | None = None
         self.asked: list[dict[TopicPartition, int]] = []
 
@@ -37,7 +38,12 @@ class Leading(FakeLive):
         self.asked.append(dict(epochs))
         if self.error == "down":
             raise ClusterError("nobody answers", "wait", code="CLUSTER_UNREACHABLE")
-        return {k: EpochEnd(*k, e, self.ends.get(e), self.error) for k, e in epochs.items()}
+        return {
+            k: EpochEnd(
+                *k, e if self.floor is None else min(self.floor, e), self.ends.get(e), self.error
+            )
+            for k, e in epochs.items()
+        }
 
 
 @pytest.fixture
@@ -106,3 +112,28 @@ def test_what_cannot_be_asked_is_kept_for_the_next_snapshot(
     assert said["object"] == "1 partitions"
     live.epoch, live.error, live.ends = None, None, {3: 30}
     assert cut(live, store, 1) == [(3, 50, 30, True)]
+
+
+def test_an_epoch_that_its_log_lacks_stays_foreign_until_it_is_there(
+    live: Leading, store: ClusterStore
+) -> None:
+    live.epoch, live.floor, live.ends = 3, 2, {3: 80}
+    assert cut(live, store) == [(3, 50, 0, False)]
+    live.epoch, live.ends = None, {3: 50}  # as if it had been without a record
+    assert cut(live, store, 1) == [(3, 50, 0, False)]
+    live.floor = None
+    assert cut(live, store, 2) == []
+
+
+def test_the_epoch_that_answers_for_a_foreign_one_speaks_for_older_ones(
+    live: Leading, store: ClusterStore
+) -> None:
+    live.epoch, live.floor, live.ends = 3, 2, {2: 20, 3: 20}
+    assert cut(live, store) == [(2, 50, 20, True), (3, 50, 0, False)]
+    live.epoch = None
+    assert cut(live, store, 1) == [(2, 50, 20, True), (3, 50, 0, False)]
+
+
+def test_an_epoch_without_a_record_is_not_cut(live: Leading, store: ClusterStore) -> None:
+    live.epoch, live.floor, live.ends = 3, 2, {3: 50}
+    assert cut(live, store) == []

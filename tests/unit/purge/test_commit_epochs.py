@@ -22,6 +22,8 @@ from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.resolve import History, LogEnd, replay_windows
 from dashboard.purge.standards import Standards
 from dashboard.settings import LIFTABLE_GUARDS
+from tests.simulation.reads import epoch_end
+from tests.simulation.records import Replica
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Room
@@ -97,20 +99,88 @@ def test_a_waived_group_that_was_shown_so_may_lose_all_that_was_shown(room: Room
     assert room.carry_out(kept).run.state == "done"
 
 
-def test_a_leader_change_without_loss_raises_nothing_and_costs_one_request(room: Room) -> None:
+def test_a_leader_change_without_loss_raises_nothing_and_costs_a_request_each(room: Room) -> None:
     live = Regrown({5: 1000, 6: 1200}, a=5, b=7, c=6)
     room.live = live
     assert [p.target_offset for p in room.plan().free_partitions] == [1000]
-    assert live.asked == [5], "epoch 6 ends no earlier, and 7 is the leader's own"
+    assert live.asked == [5, 6], "7 is the leader's own"
 
 
-def test_each_epoch_of_a_partition_is_asked_where_an_older_one_ends_too_early(room: Room) -> None:
+def test_each_epoch_of_a_partition_is_judged_by_its_own_end(room: Room) -> None:
     live = Regrown({4: 500, 5: 600, 6: 1200}, a=4, b=5, c=6)
     room.live = live
     plan = room.plan()
     assert live.asked == [4, 5, 6]
     assert SAID.format("b") in reasons(plan)
     assert "Group c" not in reasons(plan)
+
+
+class Diverged(Regrown):
+    """The leader's epochs are `cache`, (epoch, first offset); groups committed what `at` says."""
+
+    def __init__(self, cache: list[tuple[int, int]], at: Mapping[str, tuple[int, int]]) -> None:
+        super().__init__({}, **{name: epoch for name, (epoch, _) in at.items()})
+        self.parts[KEY].epoch = cache[-1][0]
+        self.offsets_of = {name: {0: offset} for name, (_, offset) in at.items()}
+        self.log = Replica(end=1500, epochs=cache)
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        self.asked += epochs.values()
+        return {k: EpochEnd(*k, *epoch_end(self.log, e)) for k, e in epochs.items()}
+
+
+# Led epoch 5 up to 1200 alone, while epoch 6 began at 1000 elsewhere; then elected uncleanly.
+TAIL = [(5, 0), (8, 1200)]
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        {"a": (6, 1100)},
+        {"a": (6, 1100), "old": (5, 1150)},  # of an older epoch, which reaches past a's
+        {"a": (6, 1100), "b": (6, 1200)},  # of two commits one disproves the epoch
+        {"a": (6, 1200), "b": (6, 1300)},
+    ],
+)
+def test_a_log_that_has_nothing_of_a_commits_epoch_was_not_read(
+    room: Room, at: dict[str, tuple[int, int]]
+) -> None:
+    room.live = Diverged(TAIL, at)
+    plan = room.plan()
+    assert plan.free_partitions == ()
+    for name, (epoch, offset) in at.items():
+        said = f"Group {name} committed {offset} in leader epoch 6, which ended at 0"
+        assert (said in reasons(plan)) is (epoch == 6)
+
+
+def test_an_epoch_without_a_record_lost_nothing(room: Room) -> None:
+    """A group that began at the end of a quiet log commits in an epoch that is in no log."""
+    room.live = Diverged([(5, 0), (8, 1000)], {"a": (6, 1000), "b": (7, 1000)})
+    assert [p.target_offset for p in room.plan().free_partitions] == [1000]
+
+
+@pytest.mark.parametrize(
+    ("cache", "refused"),
+    [
+        ([(5, 0), (8, 1200)], True),  # below the high watermark of then
+        ([(5, 0), (8, 1499)], True),
+        ([(5, 0), (8, 1501)], True),  # above it
+        ([(5, 0), (8, 1500)], False),  # epoch 6 had no record
+        ([(5, 0), (6, 1000), (8, 1500)], False),
+        ([(5, 0), (6, 1000), (8, 1099)], True),
+    ],
+)
+def test_a_plan_holds_for_logs_that_have_its_epoch(
+    room: Room, cache: list[tuple[int, int]], refused: bool
+) -> None:
+    room.live = Diverged([(5, 0), (6, 1000)], {"a": (6, 1500)})
+    plan = room.plan("offset:1100")
+    assert [p.leader_epoch for p in plan.free_partitions] == [6]
+    room.live = Diverged(cache, {"a": (8, 1500)})  # whose reader is past it
+    found = looked(room, plan)
+    assert ([r.name for r in found.refused.values()], [*found.allowed]) == (
+        (["offsets-reused"], []) if refused else ([], [KEY])
+    )
 
 
 def test_an_epoch_that_its_leader_does_not_know_says_nothing_of_this_log(room: Room) -> None:
