@@ -7,14 +7,14 @@ Without generation and member a coordinator accepts it only from a group that ha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import FindCoordinatorRequest, OffsetCommitRequest
 from dashboard.cluster.wire import Wire
-from dashboard.errors import UsageError
+from dashboard.errors import ClusterError, UsageError
 from dashboard.model import TopicPartition
 
 _NAMES_UNTIL = 9  # v10 names topics by id alone (KIP-848)
@@ -24,13 +24,19 @@ _NO_GENERATION, _NO_MEMBER, _UNKNOWN_EPOCH = -1, "", -1
 
 
 def commit_offsets(
-    connection: Connection, group_id: str, offsets: Mapping[TopicPartition, int]
+    connection: Connection,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    may_leave: Callable[[], bool] = lambda: True,
 ) -> dict[TopicPartition, str | None]:
     """Kafka's error name per partition, None where the coordinator accepted the offset.
 
     Sent once, on its own connection, and never repeated. Needs READ on the group and the topics.
+    `may_leave` is asked once the connection stands, as for `delete_records`.
     Raises UsageError for a negative offset; BrokerError ANSWER_LOST when the offsets may have
-    been moved: then they must be read; any other ClusterError when nothing was sent.
+    been moved: then they must be read; any other ClusterError (NOT_SENT: it may not leave) when
+    nothing was sent.
     """
     for key, offset in sorted(offsets.items()):
         if offset < 0:
@@ -44,7 +50,15 @@ def commit_offsets(
         return dict.fromkeys(sorted(offsets), error)
 
     def ask(wire: Wire, deadline: float) -> Any:
-        return wire.ask(lambda at: _request(at, group_id, offsets), deadline)
+        request = _request(wire, group_id, offsets)
+        if not may_leave():
+            raise ClusterError(
+                "the offsets were not sent: by the time the connection stood it was called off",
+                "Nothing: what they stand for is looked at again.",
+                code="NOT_SENT",
+                retriable=True,
+            )
+        return wire.ask(lambda _: request, deadline)
 
     answer = connection.ask(coordinator, ask, once=True)
     found = {

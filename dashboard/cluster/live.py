@@ -227,10 +227,14 @@ class LiveCluster:
         )  # fmt: skip
 
     def commit_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int]
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> dict[TopicPartition, str | None]:
         """Move offsets of a group without members; see `commit_offsets.commit_offsets`."""
-        return commit_offsets(self._connection, group_id, offsets)
+        return commit_offsets(self._connection, group_id, offsets, may_leave=may_leave)
 
 
 def connect(client: Mapping[str, str], timeout: timedelta = timedelta(seconds=10)) -> LiveCluster:

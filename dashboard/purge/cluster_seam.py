@@ -73,5 +73,9 @@ class Cluster(Protocol):
         may_leave: Callable[[], bool] = lambda: True,
     ) -> DeleteRecordsResult: ...
     def commit_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int]
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> dict[TopicPartition, str | None]: ...

@@ -22,7 +22,7 @@ from dashboard.purge.readback import Seen, read_back
 
 _PROVEN = ("done", "leader_done")
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.3, 2.0
-_LOST = "ANSWER_LOST"
+_LOST, _CALLED_OFF = "ANSWER_LOST", "NOT_SENT"
 
 
 @dataclass
@@ -147,16 +147,26 @@ class Mover:
         ]
         run_id = self.run.run_id
         self.journal.record_moves(run_id, "move-intent", intended, self.now(), group_id=group_id)
+        # Others may have held the journal for half a minute.
+        if held := self.hold():
+            rows = [replace(m, error=held, message=None) for m in batch]
+            self.journal.record_moves(
+                run_id, "move-not-sent", rows, self.now(), group_id=group_id, code=held
+            )
+            return False
         try:
-            errors = self.live.commit_offsets(group_id, {m.key: m.to_offset for m in intended})
+            errors = self.live.commit_offsets(
+                group_id, {m.key: m.to_offset for m in intended}, may_leave=lambda: not self.hold()
+            )
         except ClusterError as error:
             left = error.code == _LOST
             rows = [
                 replace(m, error=error.code, message=error.message)
                 for m in (intended if left else batch)
             ]
+            kind = "move-not-sent" if error.code == _CALLED_OFF else "move-no-answer"
             self.journal.record_moves(
-                run_id, "move-no-answer", rows, self.now(), group_id=group_id, code=error.code
+                run_id, kind, rows, self.now(), group_id=group_id, code=error.code
             )
             return left
         rows = [answered(move, errors[move.key]) for move in intended]

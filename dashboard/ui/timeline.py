@@ -31,6 +31,7 @@ KINDS = {
     "move-intent": "about to move",
     "move-answer": "move answered",
     "move-no-answer": "move unanswered",
+    "move-not-sent": "move not sent after all",
     "moves-read": "offsets read",
     "moves-refused": "offsets left",
     "cancelled": "left out",

@@ -13,9 +13,9 @@ from dashboard.purge import worker
 _commit = LiveCluster.commit_offsets
 
 
-def _die_around(live: LiveCluster, *args: Any) -> Any:
+def _die_around(live: LiveCluster, *args: Any, **named: Any) -> Any:
     if sys.argv[1] == "after-the-answer":
-        _commit(live, *args)
+        _commit(live, *args, **named)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -192,14 +192,20 @@ class Hanging(LiveCluster):
         self._cluster = cluster
         self._hangs = [coordinator]
 
-    def commit_offsets(self, group_id: str, offsets: Mapping[Key, int]) -> dict[Key, str | None]:
+    def commit_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[Key, int],
+        *,
+        may_leave: Callable[[], bool] = lambda: True,
+    ) -> dict[Key, str | None]:
         if not self._hangs:
-            return super().commit_offsets(group_id, offsets)
+            return super().commit_offsets(group_id, offsets, may_leave=may_leave)
         coordinator = self._hangs.pop()
         self._cluster.suspend(coordinator)
         self._connection.timeout_seconds = TIMEOUT.total_seconds()
         try:
-            return super().commit_offsets(group_id, offsets)
+            return super().commit_offsets(group_id, offsets, may_leave=may_leave)
         finally:
             self._connection.timeout_seconds = PATIENCE.total_seconds()
             self._cluster.resume(coordinator)

@@ -126,3 +126,17 @@ def test_a_negative_offset_is_never_sent(broker: FakeBroker) -> None:
     with open_live(broker) as live, pytest.raises(UsageError, match="orders-0"):
         live.commit_offsets("dead", {P0: -1})
     assert commits(broker) == []
+
+
+def test_what_may_not_leave_once_the_connection_stands_does_not(broker: FakeBroker) -> None:
+    signed_in = []
+
+    def may_leave() -> bool:
+        signed_in.append(bool(live._connection._busy))
+        return False
+
+    with open_live(broker) as live, pytest.raises(BrokerError) as called_off:
+        live.commit_offsets("dead", {P0: 60}, may_leave=may_leave)
+    assert called_off.value.code == "NOT_SENT"
+    assert signed_in == [True], "asked on the open connection, at last"
+    assert commits(broker) == []

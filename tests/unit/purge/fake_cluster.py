@@ -202,8 +202,14 @@ class FakeCluster:
         return GroupListing(groups, offsets, self.incomplete)
 
     def commit_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, int]
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        may_leave: Callable[[], bool] = lambda: True,
     ) -> dict[TopicPartition, str | None]:
+        if not may_leave():
+            raise BrokerError(1, "called off", "look again", code="NOT_SENT")
         self.commits.append((group_id, dict(offsets)))
         answer = self.commit_answers.pop(0) if self.commit_answers else None
         if answer == "unreachable":

@@ -52,9 +52,9 @@ def test_the_offset_follows_to_the_target_after_the_records_are_gone(room: Room)
     starts: list[int] = []
     commit = room.live.commit_offsets
 
-    def commit_offsets(*words: Any) -> Any:
+    def commit_offsets(*words: Any, **named: Any) -> Any:
         starts.append(room.live.parts[KEY].starts[1])
-        return commit(*words)
+        return commit(*words, **named)
 
     room.live.commit_offsets = commit_offsets  # type: ignore[method-assign]
     view = carry_out(room)
@@ -158,10 +158,10 @@ def test_a_move_that_never_takes_is_given_up_by_name(room: Room, answer: str, er
 def test_a_coordinator_that_moves_is_given_time_to_settle(room: Room) -> None:
     commit, settled = room.live.commit_offsets, NOW + timedelta(seconds=3)
 
-    def commit_offsets(group_id: str, offsets: Any) -> Any:
+    def commit_offsets(group_id: str, offsets: Any, **named: Any) -> Any:
         if room.clock.now < settled:
             return dict.fromkeys(offsets, "COORDINATOR_LOAD_IN_PROGRESS")
-        return commit(group_id, offsets)
+        return commit(group_id, offsets, **named)
 
     room.live.commit_offsets = commit_offsets  # type: ignore[method-assign]
     assert move(carry_out(room)) == ("moved", None)
@@ -175,7 +175,7 @@ def test_a_missing_right_is_named_and_not_tried_again(room: Room) -> None:
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_offsets_that_cannot_be_read_leave_a_sent_move_unknown(room: Room, lost: bool) -> None:
-    def hide(*_: Any) -> Any:
+    def hide(*_: Any, **__: Any) -> Any:
         room.live.incomplete, room.live.offsets_of = ("broker 2 is silent",), {"a": {0: 60}}
         if lost:
             raise BrokerError(1, "lost", "read", code="ANSWER_LOST")
@@ -193,9 +193,9 @@ def test_a_worker_that_died_with_the_intent_is_followed_by_one_that_reads(
 ) -> None:
     run_id, commit = room.queue(plan_of(room)), room.live.commit_offsets
 
-    def die(*words: Any) -> Any:
+    def die(*words: Any, **named: Any) -> Any:
         if carried_out:
-            commit(*words)
+            commit(*words, **named)
         raise KeyboardInterrupt
 
     room.live.commit_offsets = die  # type: ignore[method-assign]
@@ -238,6 +238,60 @@ def test_a_cancel_or_the_read_only_switch_holds_moves_back(room: Room, stop: str
     view = room.journal.run(run_id)
     assert (view.run.state, view.partitions[0].state) == ("done", "done")
     assert (view.exit_code, move(view), room.live.commits) == (2, ("refused", stop), [])
+
+
+@pytest.mark.parametrize("moment", ["while its intent is written", "while connecting"])
+def test_a_move_that_was_called_off_on_its_way_out_does_not_leave(room: Room, moment: str) -> None:
+    """The journal may wait for half a minute; the coordinator is found, TLS, signing in."""
+    run_id = room.queue(plan_of(room))
+    record, commit = room.journal.record_moves, room.live.commit_offsets
+
+    def cancel() -> None:
+        room.journal.set_wish(run_id, "cancel", "ann", room.clock.now)
+
+    def slow_journal(run: str, kind: str, *rest: Any, **details: Any) -> None:
+        record(run, kind, *rest, **details)
+        if kind == "move-intent":
+            cancel()
+
+    def slow_connection(*words: Any, **named: Any) -> Any:
+        cancel()
+        return commit(*words, **named)
+
+    if moment == "while connecting":
+        room.live.commit_offsets = slow_connection  # type: ignore[method-assign]
+    else:
+        room.journal.record_moves = slow_journal  # type: ignore[method-assign]
+    room.execution(run_id).execute()
+    assert (room.live.commits, room.live.offsets_of["dead"][0]) == ([], 10)
+    assert move(room.journal.run(run_id)) == ("refused", "CANCELLED")
+    found = [k for k in kinds(room) if k.startswith("move")]
+    assert found == ["move-intent", "move-not-sent", "moves-refused"]
+
+
+def test_a_move_waits_for_a_pause_that_began_while_connecting(room: Room) -> None:
+    run_id, commit = room.queue(plan_of(room)), room.live.commit_offsets
+    paused: list[list[Any]] = []
+
+    def slow_connection(*words: Any, **named: Any) -> Any:
+        if not paused:
+            room.journal.set_wish(run_id, "pause", "ann", room.clock.now)
+            paused.append(list(room.live.commits))
+        return commit(*words, **named)
+
+    def sleep(seconds: float) -> None:
+        room.clock.sleep(seconds)
+        if paused:
+            paused.append(list(room.live.commits))
+        if len(paused) == 5:
+            room.journal.set_wish(run_id, None, "ann", room.clock.now)
+
+    room.live.commit_offsets = slow_connection  # type: ignore[method-assign]
+    execution = room.execution(run_id)
+    execution.sleep = sleep
+    assert execution.execute() == "done"
+    assert paused[:5] == [[]] * 5
+    assert move(room.journal.run(run_id)) == ("moved", None)
 
 
 def test_a_pause_holds_moves_until_it_ends(room: Room) -> None:
