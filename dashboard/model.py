@@ -62,7 +62,10 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """The leader's offsets: EARLIEST, the last stable offset (READ_COMMITTED) and LATEST."""
+    """The leader's offsets: EARLIEST, the last stable offset (READ_COMMITTED) and LATEST.
+
+    `leader_epoch`: in which the leader answered, where it was asked by one.
+    """
 
     topic: str
     partition: int
@@ -70,6 +73,7 @@ class PartitionOffsets:
     last_stable_offset: int | None
     high_watermark: int | None
     error: str | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from dashboard.model import (
 
 
 class _Three(NamedTuple):
+    leader_epoch: int | None  # asked by it: another one is refused (KIP-320)
     log_start: FoundOffset
     last_stable: FoundOffset
     high_watermark: FoundOffset
@@ -60,10 +61,11 @@ def _three(
     starts = ask_offsets(wire, deadline, where, EARLIEST)
     stable = ask_offsets(wire, deadline, where, LATEST, isolation=READ_COMMITTED)
     latest = ask_offsets(wire, deadline, where, LATEST)
-    keys = [TopicPartition(s.topic, s.partition) for s in states]
+    epochs = {TopicPartition(s.topic, s.partition): s.leader_epoch for s in states}
+    answers = (starts, stable, latest)
     return {
-        key: _Three(*(found.get(key, LEFT_OUT) for found in (starts, stable, latest)))
-        for key in keys
+        key: _Three(epoch, *(found.get(key, LEFT_OUT) for found in answers))
+        for key, epoch in epochs.items()
     }
 
 
@@ -75,7 +77,7 @@ def _partition_offsets(key: TopicPartition, found: _Three | str) -> PartitionOff
         return PartitionOffsets(key.topic, key.partition, None, None, None, error)
     start, stable, high = found.log_start, found.last_stable, found.high_watermark
     offsets = _known(start.offset), _known(stable.offset), _known(high.offset)
-    return PartitionOffsets(key.topic, key.partition, *offsets)
+    return PartitionOffsets(key.topic, key.partition, *offsets, leader_epoch=found.leader_epoch)
 
 
 def _known(offset: int) -> int | None:

@@ -217,7 +217,7 @@ def partition_facts(
     for topic, state in sorted(states.items()):
         for p in state.partitions:
             key = TopicPartition(topic, p.partition)
-            seen = offsets.get(key)
+            seen = _of_epoch(offsets.get(key), p.leader_epoch)
             leader = (p.leader_id, key) if p.leader_id is not None else None
             found[key] = PartitionFacts(
                 topic=topic,
@@ -238,6 +238,15 @@ def partition_facts(
                 error=p.error or (seen.error if seen else "offsets were not read"),
             )
     return found
+
+
+def _of_epoch(seen: PartitionOffsets | None, epoch: int | None) -> PartitionOffsets | None:
+    """`seen`, unknown where another leader epoch answered than the metadata tells of: commits and
+    plans would be held against the wrong one.
+    """
+    if seen is None or seen.leader_epoch in (None, epoch):
+        return seen
+    return PartitionOffsets(seen.topic, seen.partition, None, None, None, "FENCED_LEADER_EPOCH")
 
 
 def with_epoch_ends(

@@ -186,7 +186,8 @@ class ModelReads:
                 continue
             replica, high = part.replicas[int(error)], part.high_watermark
             high = max(replica.start, min(high, replica.end))
-            found[key] = PartitionOffsets(*key, replica.start, high, high)
+            epoch = self.world.brokers[int(error)].leads[key]
+            found[key] = PartitionOffsets(*key, replica.start, high, high, leader_epoch=epoch)
         return found
 
     def offsets_at(

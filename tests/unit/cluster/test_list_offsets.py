@@ -71,3 +71,23 @@ def test_brokers_of_any_version_are_understood(newest: int) -> None:
         with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=120)) as live:
             found = live.offsets([TopicPartition("orders", 1)])
     assert [(o.log_start_offset, o.high_watermark) for o in found.values()] == [(10, 90)]
+
+
+def test_offsets_bear_the_leader_epoch_that_answered_not_the_one_that_was_fenced() -> None:
+    """Who has read metadata before holds the offsets against them: they may be of a newer log."""
+
+    def fenced_once(request: Any, version: int) -> Any:
+        asked = {p.current_leader_epoch for t in request.topics for p in t.partitions}
+        if asked == {4}:
+            broker.topics[0].partitions[0].leader_epoch = 5
+        return offsets_answer(request, version, error=74 if asked == {4} else 0)
+
+    key = TopicPartition("orders", 0)
+    with FakeBroker(versions={3: 12, 2: 5, 60: 1}) as broker:
+        broker.topics = [topic("orders", [1])]
+        broker.answers[2] = fenced_once
+        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=120)) as live:
+            before = live.topics(["orders"])
+            found = live.offsets([key], before)[key]
+    assert before["orders"].partitions[0].leader_epoch == 4
+    assert (found.high_watermark, found.error, found.leader_epoch) == (90, None, 5)

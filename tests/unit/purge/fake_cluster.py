@@ -142,7 +142,9 @@ class FakeCluster:
         if p.leader_id is None:
             return PartitionOffsets(*key, None, None, None, "LEADER_NOT_AVAILABLE")
         start = p.starts[p.leader_id]
-        return PartitionOffsets(*key, start, p.last_stable_offset, p.high_watermark)
+        return PartitionOffsets(
+            *key, start, p.last_stable_offset, p.high_watermark, leader_epoch=p.epoch
+        )
 
     def offsets_at(
         self, partitions: Iterable[TopicPartition], at: datetime

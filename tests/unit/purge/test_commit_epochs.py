@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -232,6 +233,26 @@ def looked(room: Room, plan: Plan, standards: Standards | None = None) -> Rechec
     rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.partitions
             if p.target_offset is not None]  # fmt: skip
     return recheck(room.live, plan, rows, NOW, standards or room.standards)
+
+
+def test_offsets_of_a_newer_leader_epoch_than_the_metadata_tells_are_asked_again(
+    room: Room,
+) -> None:
+    """A deposed leader refused, and the new one answered: epoch 8 cut 7 at 20 and grew past it."""
+    room.live = Regrown({}, a=7)
+    plan, read, part = room.plan(), room.live.offsets, room.live.parts[KEY]
+
+    def fenced_at_first(*given: Any) -> Any:
+        part.epoch, part.epoch_ends = 8, {7: 20}
+        return read(*given)
+
+    room.live.offsets = fenced_at_first  # type: ignore[method-assign]
+    found = looked(room, plan)
+    assert ([r.name for r in found.unreadable.values()], found.allowed) == (
+        ["FENCED_LEADER_EPOCH"],
+        {},
+    )
+    assert [r.name for r in looked(room, plan).refused.values()] == ["no-committed-offset"]
 
 
 WEEK = {TOPIC: declared(timedelta(days=7))}
