@@ -142,9 +142,8 @@ def pasts(draw: st.DrawFn, now: Drawn) -> Drawn:
         GroupOffset(g, TOPIC, key.partition, draw(offsets(100)), None, draw(epochs(part.epoch)))
         for g in ("b", "gone") for key, part in parts.items() if draw(st.booleans())
     )  # fmt: skip
-    streams = draw(st.sets(st.sampled_from(("b", "gone"))))
     listed = tuple(
-        Group(g, "classic", "Empty", 0, is_streams=g in streams)
+        Group(g, "classic", "Empty", 0, is_streams=len(committed) % 2 == 1)
         for g in sorted({o.group_id for o in committed})
     )
     return Drawn(
