@@ -15,6 +15,7 @@ import pyarrow as pa
 from dashboard.errors import StoreError
 from dashboard.snapshot_files import Kind, Manifest, time_of
 from dashboard.snapshots import ClusterStore
+from dashboard.streams_groups import DETAIL
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
 
 
@@ -77,7 +78,9 @@ def unreadable(
 
     {} if all of them can. Where some were pruned meanwhile nothing more is asked.
     """
-    known_to = "" if full or base is None else str(base.details["snapshot_id"])
+    # An analysis of an earlier version keeps no applications: all kept snapshots tell them once.
+    anew = full or base is None or DETAIL not in base.details
+    known_to = "" if anew or base is None else str(base.details["snapshot_id"])
     ids = [*(i for i in cluster.ids("snapshots") if known_to < i < snapshot.id), snapshot.id]
     gone = _wrong(cluster, "snapshots", dict.fromkeys(ids, ()))
     if gone:

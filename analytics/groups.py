@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,11 +18,21 @@ _OFFSETS = ["topic_no", "partition", "group_id", "committed_offset", "error"]
 
 
 def who_reads(
-    cluster: ClusterStore, snapshot: Manifest, read: Mapping[str, pa.Table], topics: pa.Table
+    cluster: ClusterStore,
+    snapshot: Manifest,
+    read: Mapping[str, pa.Table],
+    topics: pa.Table,
+    *,
+    streams: Collection[str],
+    commits: pa.Table,
 ) -> Readers:
-    """Who may read which topic, by the snapshot's groups and their offsets."""
+    """Who may read which topic, by the snapshot's groups and their offsets.
+
+    `streams` are groups that were Kafka Streams applications, `commits` what they hold.
+    """
     groups = read["groups"].select(GROUPS.names)
-    return readers(groups, _telling(cluster, snapshot, groups), topics)
+    told = _telling(cluster, snapshot, groups)
+    return readers(groups, told, topics, streams=streams, commits=commits)
 
 
 def _telling(cluster: ClusterStore, snapshot: Manifest, groups: pa.Table) -> pa.Table:

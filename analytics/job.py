@@ -30,6 +30,7 @@ from analytics import (
     points,
     quality,
     reclaimable,
+    streams,
     topics,
     trend_tables,
     windows,
@@ -46,6 +47,7 @@ from dashboard.safety.standing import standing as stand
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
+from dashboard.streams_groups import DETAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,14 @@ class Analyzed:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Tables by name, and the Kafka Streams applications that are known, as `streams` has them."""
+
+    tables: dict[str, pa.Table]
+    streams: dict[str, str]
+
+
 def analyze(
     spark: SparkSession,
     cluster: ClusterStore,
@@ -89,11 +99,11 @@ def analyze(
     """
     began = time.monotonic()
     snapshot = cluster.manifest("snapshots", snapshot_id or cluster.latest_snapshot())
-    findings, base, left_out, missed = _computed(spark, cluster, snapshot, settings, full=full)
+    found, base, left_out, missed = _computed(spark, cluster, snapshot, settings, full=full)
     writer = cluster.begin("findings", now())
     try:
-        rows = write_all(writer, findings.items())
-        writer.commit(time.monotonic() - began, _details(snapshot, base, missed))
+        rows = write_all(writer, found.tables.items())
+        writer.commit(time.monotonic() - began, _details(snapshot, base, missed, found))
     except BaseException:
         writer.abandon()
         raise
@@ -111,7 +121,7 @@ def _computed(
     settings: Settings,
     *,
     full: bool,
-) -> tuple[dict[str, pa.Table], Manifest | None, dict[str, StoreError], dict[str, str]]:
+) -> tuple[Findings, Manifest | None, dict[str, StoreError], dict[str, str]]:
     """The findings, the analysis that they go on from, what could not be read now, by id, and what
     they do without: that, and what an earlier analysis could not read either.
     """
@@ -160,16 +170,17 @@ def compute(
     settings: Settings,
     base: Manifest | None,
     left_out: Mapping[str, str] | None = None,
-) -> dict[str, pa.Table]:
-    """All findings tables of one snapshot, in memory. `base`: the analysis to go on from.
+) -> Findings:
+    """All findings of one snapshot, in memory. `base`: the analysis to go on from.
 
     `left_out` are earlier snapshots and analyses that could not be read, and why: what they alone
     knew of groups is missing.
     """
-    found = _findings(tables, snapshot, settings, base, reasons(left_out or {}))
+    found, applications = _findings(tables, snapshot, settings, base, reasons(left_out or {}))
     found["quality"] = quality.with_left_out(found["quality"], left_out or {})
     found["quality"] = quality.with_metrics(found["quality"], snapshot.details.get("metrics", ()))
-    return {table: stamped(table, data, snapshot) for table, data in found.items()}
+    written = {table: stamped(table, data, snapshot) for table, data in found.items()}
+    return Findings(written, applications)
 
 
 def _findings(
@@ -178,9 +189,9 @@ def _findings(
     settings: Settings,
     base: Manifest | None,
     unknown: Sequence[str],
-) -> dict[str, pa.Table]:
-    """The findings without their stamps. Spark folds and joins the long tables; what is small,
-    and every text, is made from its results on the driver.
+) -> tuple[dict[str, pa.Table], dict[str, str]]:
+    """The findings without their stamps, and applications. Spark folds and joins the long tables;
+    what is small, and every text, is made from its results on the driver.
     """
     cluster = tables.cluster
     read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
@@ -197,12 +208,10 @@ def _findings(
         offsets, sizes = in_spark.result()
     held, former = holds.split(offsets, named)
     rows = partitions.of_topics(read["partitions"], named)
-    standing = stand(
-        rows,
-        groups.commits(offsets, named, snapshot),
-        named,
-        groups.who_reads(cluster, snapshot, read, named),
-    )
+    applications = streams.remembered(cluster, snapshot, base, offsets)
+    commits = groups.commits(offsets, named, snapshot)
+    who = groups.who_reads(cluster, snapshot, read, named, streams=applications, commits=commits)
+    standing = stand(rows, commits, named, who)
     found = partitions.partitions(
         rows,
         read["replicas"],
@@ -222,7 +231,8 @@ def _findings(
         )
         for target, sums in (("committed", "committed"), ("high-watermark", "end"))
     ]
-    return _told(known, told_of, held, read, incomplete, replicas=replicas, alone=alone) | {
+    told_too = _told(known, told_of, held, read, incomplete, replicas=replicas, alone=alone)
+    return told_too | {
         "curves": to_table(drawn),
         "former_readers": former,
         "trends": trend_tables.to_table(moved.trends),
@@ -230,7 +240,7 @@ def _findings(
             moved.trends, told, drawn, read, microseconds(snapshot)
         ),
         "growth": growth.growth(moved.trends, read["log_dirs"], microseconds(snapshot)),
-    }
+    }, applications
 
 
 def _in_spark(
@@ -298,12 +308,13 @@ def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> Non
 
 
 def _details(
-    snapshot: Manifest, base: Manifest | None, left_out: Mapping[str, str]
+    snapshot: Manifest, base: Manifest | None, left_out: Mapping[str, str], found: Findings
 ) -> dict[str, Any]:
     return {
         "snapshot_id": snapshot.id,
         "holds_from": base.id if base else None,
         "left_out": dict(sorted(left_out.items())),
+        DETAIL: found.streams,
     }
 
 

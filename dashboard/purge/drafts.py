@@ -163,7 +163,7 @@ def read_live(
         now=now,
         readings=readings(store, topics, now),
     )
-    facts = memory.with_holes(store, facts)
+    facts = memory.with_holes(store, replace(facts, streams=memory.streams(store)))
     facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})

@@ -123,6 +123,7 @@ class PlanFacts:
     # Topics where the groups have offsets that tell what they may read (`readers.is_telling`).
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
+    streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
 
 
 def read_facts(

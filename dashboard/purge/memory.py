@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from dashboard.errors import StoreError
 from dashboard.holes import holes, newest_analysis, reasons
@@ -16,8 +16,10 @@ from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import History, LogEnd, ResolvedTarget
 from dashboard.settings import Settings, TopicDeclaration, declaration
 from dashboard.snapshots import ClusterStore
+from dashboard.streams_groups import known
 
 _TRIES = 3
+Found = TypeVar("Found")
 
 
 def remembered(store: ClusterStore, topics: Iterable[str]) -> list[RememberedOffset]:
@@ -27,14 +29,32 @@ def remembered(store: ClusterStore, topics: Iterable[str]) -> list[RememberedOff
     the topic that it was committed on. Raises StoreError.
     """
     wanted = sorted(set(topics))
+    return _unpruned(lambda: _remembered(store, wanted))
+
+
+def streams(store: ClusterStore) -> frozenset[str]:
+    """Groups that the newest analysis, or a snapshot since, knew as Kafka Streams applications.
+
+    One that is gone counts, and one whose commits do not tell it any more. Raises StoreError.
+    """
+    return _unpruned(lambda: _streams(store))
+
+
+def _unpruned(read: Callable[[], Found]) -> Found:
     for _ in range(_TRIES):
         try:
-            return _remembered(store, wanted)
+            return read()
         except StoreError as error:
             # Pruned while it was read: by now a newer analysis remembers its groups.
             if error.code != "SNAPSHOT_NOT_FOUND":
                 raise
-    return _remembered(store, wanted)
+    return read()
+
+
+def _streams(store: ClusterStore) -> frozenset[str]:
+    analysis = newest_analysis(store)
+    manifest = None if analysis is None else store.manifest("findings", analysis)
+    return frozenset(known(store, manifest))
 
 
 def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset]:

@@ -26,7 +26,8 @@ class Standards:
 
     `readings`: what brokers' metrics tell of unseen readers; `pattern_refresh`: how long a topic
     may be unknown to consumers that subscribe by a pattern; `remembered`: the last known offsets
-    of groups, also of those that came and went since the plan.
+    of groups, also of those that came and went since the plan; `streams`: those that were Kafka
+    Streams applications.
     """
 
     declarations: Mapping[str, TopicDeclaration]
@@ -36,10 +37,11 @@ class Standards:
     readings: Mapping[str, TopicReading] = field(default_factory=dict)
     pattern_refresh: timedelta = timedelta(0)
     remembered: Sequence[RememberedOffset] = ()
+    streams: frozenset[str] = frozenset()
 
     def applied(self, facts: PlanFacts, now: datetime) -> PlanFacts:
         """Live facts with what the store adds to them."""
-        facts = replace(facts, readings=self.readings)
+        facts = replace(facts, readings=self.readings, streams=self.streams)
         if self.store is None:
             return facts
         facts = memory.with_holes(self.store, facts)
@@ -62,6 +64,7 @@ def standards(
         readings=readings(store, topics, now),
         pattern_refresh=settings.purge.pattern_refresh,
         remembered=memory.remembered(store, topics),
+        streams=memory.streams(store),
     )
 
 

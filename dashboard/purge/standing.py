@@ -45,8 +45,12 @@ def stand(
         ],
         names=["topic_no", "partition", "high_watermark"],
     )
-    who = readers(_groups(facts.groups.values()), _offsets(facts, number), topics, waived)
-    return standing(partitions, _commits(facts, number), topics, who, waived)
+    commits = _commits(facts, number)
+    who = readers(
+        _groups(facts.groups.values()), _offsets(facts, number), topics, waived,
+        streams=facts.streams, commits=commits,
+    )  # fmt: skip
+    return standing(partitions, commits, topics, who, waived)
 
 
 def lowest(

@@ -46,8 +46,8 @@ class Readers:
     that may read any topic, since nobody can tell; `restless`: groups with members, and the
     topics they may read without an offset that shows where (topic_no null: any);
     `streams`: topic_no and group_id of Kafka Streams applications, `applications` all of these,
-    whose global tables are read by no group; `newcomers`: topic_no and
-    group_id of groups with members that may be about to read a topic that is new.
+    whose global tables are read by no group, and of both also those that are gone; `newcomers`:
+    topic_no and group_id of groups with members that may be about to read a topic that is new.
     """
 
     members: pa.Table
@@ -66,16 +66,22 @@ def readers(
     offsets: pa.Table,
     topics: pa.Table,
     waived: Collection[str] = (),
+    *,
+    streams: Collection[str] = (),
+    commits: pa.Table | None = None,
 ) -> Readers:
     """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no, topic and is_new.
 
     `offsets`: topic_no, group_id, where groups have offsets at the same moment, of all topics of
     the cluster (topic_no null for those that are not among `topics`): committed ones, and the
-    start offsets of share groups, also where they have not begun.
+    start offsets of share groups, also where they have not begun. `streams` are groups that were
+    Kafka Streams applications once, `commits` (topic_no, group_id) where any group has an offset,
+    remembered ones too: an application that is gone restores its state when it starts again.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(pc.fill_null(pc.equal(groups["type"], "share"), False)))
-    streams = _streams(every, offsets, _members(every, topics))
+    applications = _applications(every, streams)
+    pairs = [_members(every, topics), offsets, *([] if commits is None else [commits])]
     groups = _without(groups, waived)
     offsets = _without(offsets, waived)
     is_share = pc.fill_null(pc.equal(groups["type"], "share"), False)
@@ -89,8 +95,8 @@ def readers(
         share=_share(share, offsets, topics),
         anywhere=_anywhere(plain, offsets),
         restless=_restless(plain, topics, patterns),
-        streams=streams,
-        applications=_applications(every),
+        streams=_streams(applications, pairs),
+        applications=applications,
         newcomers=_newcomers(plain, topics, members),
     )
 
@@ -201,21 +207,23 @@ def _restless(groups: pa.Table, topics: pa.Table, patterns: pa.Table) -> pa.Tabl
     return pa.concat_tables([_members(alive, topics), patterns.select(_PAIRS.names), nowhere])
 
 
-def _streams(groups: pa.Table, offsets: pa.Table, members: pa.Table) -> pa.Table:
+def _streams(applications: pa.Array, pairs: list[pa.Table]) -> pa.Table:
     """Topics that a Kafka Streams application reads: a table's source is its own changelog."""
-    own = pc.fill_null(groups["is_streams"], False)
-    names = groups["group_id"].filter(own)
-    if not len(names):
+    if not len(applications):
         return _PAIRS.empty_table()
-    pairs = pa.concat_tables([members, offsets.select(_PAIRS.names).cast(_PAIRS)])
-    pairs = pairs.filter(
-        pc.and_(pc.is_in(pairs["group_id"], value_set=names), pairs["topic_no"].is_valid())
+    found = pa.concat_tables(
+        table.filter(pc.is_in(table["group_id"], value_set=applications))
+        .select(_PAIRS.names)
+        .cast(_PAIRS)
+        for table in pairs
     )
-    return pairs.group_by(_PAIRS.names).aggregate([])
+    found = found.filter(found["topic_no"].is_valid())
+    return found.group_by(_PAIRS.names).aggregate([])
 
 
-def _applications(groups: pa.Table) -> pa.Array:
-    found = column(groups, "group_id").filter(pc.fill_null(column(groups, "is_streams"), False))
+def _applications(groups: pa.Table, once: Collection[str]) -> pa.Array:
+    live = column(groups, "group_id").filter(pc.fill_null(column(groups, "is_streams"), False))
+    found = pc.unique(pa.concat_arrays([live, pa.array(sorted(once), pa.string())]))
     return found.take(pc.sort_indices(found))
 
 

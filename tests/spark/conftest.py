@@ -69,11 +69,13 @@ class Snapshot:
         ]
         return self
 
-    def group(self, group_id: str, *assigned: str, type: str = "consumer") -> Snapshot:
+    def group(
+        self, group_id: str, *assigned: str, type: str = "consumer", is_streams: bool = False
+    ) -> Snapshot:
         self.tables["groups"].append(
             {"group_id": group_id, "type": type, "state": "Stable", "members": len(assigned),
              "assigned": [{"topic": topic, "partition": 0} for topic in assigned],
-             "coordinator_answered": True})  # fmt: skip
+             "coordinator_answered": True, "is_streams": is_streams})  # fmt: skip
         return self
 
 

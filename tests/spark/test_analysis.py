@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 
 from dashboard.errors import StoreError
@@ -147,3 +151,47 @@ def test_a_damaged_snapshot_is_named_and_leaves_no_findings(lab: Lab) -> None:
     with pytest.raises(StoreError) as unknown:
         lab.analyze(snapshot_id="20260101T000000000Z-dead")
     assert unknown.value.code == "SNAPSHOT_NOT_FOUND"
+
+
+def test_an_application_is_remembered_as_long_as_its_offsets_or_a_snapshot_are(lab: Lab) -> None:
+    """Its group expires: its table's source stays guarded in the findings and for the next ones."""
+
+    def told() -> dict[str, str]:
+        details = lab.cluster.manifest("findings", lab.cluster.latest_analysis()).details
+        return dict(details["streams_groups"])
+
+    def guarded() -> list[str]:
+        return [g["reason"] for g in lab.targets()["t"]["guards"] if g["name"] == SOURCE]
+
+    SOURCE = "changelog-source"
+    app = Snapshot().topic("t", groups={"app": 60}).group("app", is_streams=True)
+    first = lab.write(app.group("global", is_streams=True))
+    lab.analyze()
+    assert told() == {"app": first, "global": first}
+    last = lab.write(Snapshot().topic("t"))
+    lab.analyze()
+    assert told() == {"app": first, "global": first}
+    assert ["application app reads it" in reason for reason in guarded()] == [True]
+    shutil.rmtree(f"{lab.cluster.path}/snapshots/{first}")
+    for full in (False, True):
+        lab.analyze(full=full)
+        assert told() == {"app": first}, "an offset of it is held, of the other nothing is left"
+        assert len(guarded()) == 1
+    lab.write(Snapshot().topic("t", groups={"app": 70}).group("app"))
+    lab.analyze()
+    assert len(guarded()) == 1, "a hand set its offsets, and what told it is gone"
+    assert last in lab.cluster.ids("snapshots")
+
+
+def test_an_analysis_of_an_earlier_version_kept_none_so_all_snapshots_tell(lab: Lab) -> None:
+    first = lab.write(Snapshot().topic("t", groups={"app": 60}).group("app", is_streams=True))
+    done = lab.analyze()
+    path = Path(f"{lab.cluster.path}/findings/{done.analysis_id}/manifest.json")
+    told = json.loads(path.read_text())
+    del told["details"]["streams_groups"]
+    path.write_text(json.dumps(told))
+    lab.write(Snapshot().topic("t"))
+    lab.analyze()
+    details = lab.cluster.manifest("findings", lab.cluster.latest_analysis()).details
+    assert details["holds_from"] == done.analysis_id
+    assert details["streams_groups"] == {"app": first}

@@ -55,6 +55,7 @@ class Group:
     members: int = 1
     assigned: Sequence[str] = ()
     answered: bool = True
+    is_streams: bool = False
 
 
 Step = Callable[[int], None]
@@ -108,7 +109,8 @@ def snapshot(
                           for log in logs for group, offset in log.commits.items()],
         "groups": [{"group_id": g.group_id, "state": g.state, "members": g.members,
                     "assigned": [{"topic": topic, "partition": 0} for topic in g.assigned],
-                    "coordinator_answered": g.answered} for g in groups],
+                    "coordinator_answered": g.answered, "is_streams": g.is_streams}
+                   for g in groups],
     }  # fmt: skip
     writer = store.begin("snapshots", at)
     for name, rows in tables.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ class Room:
         self.clock = Clock()
         self.read_only = False
         self.remembered: tuple[RememberedOffset, ...] = ()
+        self.streams: frozenset[str] = frozenset()  # as plans know them
         self.standards = Standards({TOPIC: declared()}, LIFTABLE_GUARDS, most_partitions=100)
 
     def plan(
@@ -59,6 +61,7 @@ class Room:
         found = read_facts(
             self.live, [TOPIC], cluster_name="prod", remembered=self.remembered, now=NOW
         )
+        found = replace(found, streams=self.streams)
         declarations = {TOPIC: declared()}
         resolved = resolve(
             self.live, found, parse_target(to), chosen_groups=(),

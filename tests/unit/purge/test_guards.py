@@ -323,6 +323,20 @@ def test_where_an_application_runs_any_topic_may_be_read_as_a_global_table() -> 
     assert names(found, declarations={TOPIC: alone}) == ["readers-undeclared"]
 
 
+def test_an_application_that_is_gone_is_named_there_and_where_it_has_an_offset() -> None:
+    """Its group has expired: a kept snapshot knew it, and its state is restored all the same."""
+    gone = frozenset({"app"})
+    found = replace(facts(claims={0: {"other": 80}}), streams=gone)
+    assert [f.guard.reason for f in judged(found, declarations={})][1:] == [
+        "orders may be the source of a state store (Kafka Streams runs here, and a global table of "
+        "app is read by no group): Kafka Streams restores from it whatever its groups committed."
+    ]
+    assert names(found) == [], "its groups are all its readers"
+    held = replace(facts(claims={0: {"app": 80}}, remembered=gone), streams=gone)
+    for waived in (set(), {"app"}):
+        assert "changelog-source" in names(held, waived=waived)
+
+
 def test_repartition_topics_of_the_application_are_read_once_and_never_restored_from() -> None:
     assert reads_of(APP, "app-join-repartition") == []
     assert len(reads_of(APP, "other-join-repartition")) == 1, "another's is its source"

@@ -142,7 +142,10 @@ def pasts(draw: st.DrawFn, now: Drawn) -> Drawn:
         GroupOffset(g, TOPIC, key.partition, draw(offsets(100)), None, draw(epochs(part.epoch)))
         for g in ("b", "gone") for key, part in parts.items() if draw(st.booleans())
     )  # fmt: skip
-    listed = tuple(Group(g, "classic", "Empty", 0) for g in sorted({o.group_id for o in committed}))
+    listed = tuple(
+        Group(g, "classic", "Empty", 0, is_streams=len(committed) % 2 == 1)
+        for g in sorted({o.group_id for o in committed})
+    )
     return Drawn(
         parts, listed, committed, id_of_topic=draw(st.sampled_from(("id-1", "id-1", "id-0")))
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics import groups, holds, partitions, topics, windows
+from analytics import groups, holds, partitions, streams, topics, windows
 from analytics.reclaimable import described
 from analytics.tables import Tables
 from dashboard.curve_tables import from_table
@@ -89,10 +89,12 @@ class Analysis:
         offsets = holds.fold(tables, snapshot, named, None, one_machine=True)
         self.held, _ = holds.split(offsets, named)
         of = partitions.of_topics(read["partitions"], named)
-        self.groups: Standing = standing(
-            of, groups.commits(offsets, named, snapshot), named,
-            groups.who_reads(store, snapshot, read, named),
+        commits = groups.commits(offsets, named, snapshot)
+        who = groups.who_reads(
+            store, snapshot, read, named, commits=commits,
+            streams=streams.remembered(store, snapshot, None, offsets),
         )  # fmt: skip
+        self.groups: Standing = standing(of, commits, named, who)
         none = pa.table({name: pa.array([], pa.int64()) for name in _SIZES})
         found = partitions.partitions(
             of, read["replicas"], none, topics=named, groups=self.groups,
@@ -139,6 +141,7 @@ def planned(
         case.now, [TOPIC], cluster_name="prod", remembered=memory.remembered(store, [TOPIC]),
         now=NOW,
     )  # fmt: skip
+    facts = replace(facts, streams=memory.streams(store))
     facts = memory.with_new_topics(store, facts, NOW, REFRESH)
     resolved = resolve(
         case.now, facts, parse_target(to), chosen_groups=(), waived=waived,
@@ -201,7 +204,10 @@ def _sent_as_planned(
     resolved: dict[TopicPartition, ResolvedTarget],
 ) -> None:
     """What a plan frees is sent, and nothing else; what it lifted is lifted there alone."""
-    standards = Standards(case.declarations, LIFTABLE_GUARDS, 100, store, pattern_refresh=REFRESH)
+    standards = Standards(
+        case.declarations, LIFTABLE_GUARDS, 100, store, pattern_refresh=REFRESH,
+        streams=memory.streams(store),
+    )  # fmt: skip
     for lifted in ((), LIFTABLE_GUARDS):
         plan = plan_of(case, facts, resolved, lifted)
         asked = [

@@ -1,0 +1,36 @@
+"""Kafka Streams applications as an analysis remembers them, and hands them on to the next one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.earlier import newest_base
+from dashboard.safety.arrow import column
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
+from dashboard.streams_groups import known, told
+
+
+def remembered(
+    cluster: ClusterStore, snapshot: Manifest, base: Manifest | None, offsets: pa.Table
+) -> dict[str, str]:
+    """Each application and the last snapshot that told so, by name; `offsets` is what is held.
+
+    Goes on from `base`, without it from all kept snapshots and what the newest analysis knew. One
+    is let go when neither an offset of it nor a kept snapshot as old is left.
+    """
+    earlier = base or newest_base(cluster, snapshot, ["holds"])
+    found = known(cluster, base, snapshot.id)
+    found = {**told(earlier), **found}
+    oldest = next(iter(cluster.ids("snapshots")), snapshot.id)
+    holding = _holding(offsets, [name for name, last in found.items() if last < oldest])
+    return {n: last for n, last in sorted(found.items()) if last >= oldest or n in holding}
+
+
+def _holding(offsets: pa.Table, names: list[str]) -> set[str]:
+    if not names:
+        return set()
+    of = column(offsets, "group_id")
+    own = of.filter(pc.is_in(of, value_set=pa.array(names, pa.string())))
+    return set(pc.unique(own).to_pylist())
