@@ -53,8 +53,8 @@ class TwoTopics(FakeCluster):
         return {
             name: TopicState(
                 name, None if self.nameless else f"id-{name}", False,
-                tuple(PartitionState(name, key.partition, 1, 3, (1, 2, 3), (1, 2, 3))
-                      for key in sorted(self.parts) if key.topic == name),
+                tuple(PartitionState(name, key.partition, p.leader_id, p.epoch, (1, 2, 3), p.isr)
+                      for key, p in sorted(self.parts.items()) if key.topic == name),
             )
             for name in sorted({key.topic for key in self.parts})
             if names is None or name in set(names)
