@@ -97,7 +97,7 @@ SNAPSHOT_TABLES: dict[str, TableSpec] = {
         ),
         # Leader epochs of which a group or an older snapshot knew more than the log has by now: up
         # to known_offset. What it has of them and of older ones ends at end_offset; null: it could
-        # not be asked yet. Of an epoch that its leader does not know (of_this_log false) its log has
+        # not be asked yet. Of an epoch that its leader does not know (of_this_log false) it has
         # nothing.
         _spec(
             "epoch_ends", "topic_no partition leader_epoch", **_PARTITION, leader_epoch=_I32,

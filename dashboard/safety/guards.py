@@ -322,7 +322,8 @@ def _add_global_tables(found: _Found, groups: Standing) -> None:
     read = pc.is_in(pa.array(range(rows.num_rows), pa.int64()), value_set=groups.restorers["row"])
     rest = len(applications) - _MOST_NAMED
     who = ", ".join(applications[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
-    why = pa.scalar(f"Kafka Streams runs or ran here, and a global table of {who} is read by no group")
+    table = f"a global table of {who} is read by no group"
+    why = pa.scalar(f"Kafka Streams runs or ran here, and {table}")
     stands = pc.and_(pc.invert(vouched), _chunked(pc.invert(read)))
     # Who accepts the tables of some applications has not accepted those of the next.
     fact = f"global tables of {', '.join(applications)}"
