@@ -315,8 +315,8 @@ def test_where_an_application_runs_any_topic_may_be_read_as_a_global_table() -> 
     found = facts(claims={0: {"other": 80}}, groups=apps)
     assert [f.guard.reason for f in judged(found, declarations={})][1:] == [
         "orders may be the source of a state store (Kafka Streams runs or ran here, and a global "
-        "table of a, b, c and 1 more is read by no group): Kafka Streams restores from it whatever its "
-        "groups committed."
+        "table of a, b, c and 1 more is read by no group): Kafka Streams restores from it whatever "
+        "its groups committed."
     ]
     assert names(found) == [], "its groups are all its readers"
     alone = replace(declared(readers="unknown"), state_restore="none")
@@ -329,7 +329,8 @@ def test_an_application_that_is_gone_is_named_there_and_where_it_has_an_offset()
     found = replace(facts(claims={0: {"other": 80}}), streams=gone)
     assert [f.guard.reason for f in judged(found, declarations={})][1:] == [
         "orders may be the source of a state store (Kafka Streams runs or ran here, and a global "
-        "table of app is read by no group): Kafka Streams restores from it whatever its groups committed."
+        "table of app is read by no group): Kafka Streams restores from it whatever its groups "
+        "committed."
     ]
     assert names(found) == [], "its groups are all its readers"
     held = replace(facts(claims={0: {"app": 80}}, remembered=gone), streams=gone)
