@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dashboard.cluster.connection import Connection
+from dashboard.cluster.connection import Connection, called_off
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import FindCoordinatorRequest, OffsetCommitRequest
 from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError, UsageError
+from dashboard.errors import UsageError
 from dashboard.model import TopicPartition
 
 _NAMES_UNTIL = 9  # v10 names topics by id alone (KIP-848)
@@ -52,12 +52,7 @@ def commit_offsets(
     def ask(wire: Wire, deadline: float) -> Any:
         request = _request(wire, group_id, offsets)
         if not may_leave():
-            raise ClusterError(
-                "the offsets were not sent: by the time the connection stood it was called off",
-                "Nothing: what they stand for is looked at again.",
-                code="NOT_SENT",
-                retriable=True,
-            )
+            raise called_off("the offsets were", "they stand")
         return wire.ask(lambda _: request, deadline)
 
     answer = connection.ask(coordinator, ask, once=True)

@@ -306,3 +306,13 @@ def chunks(items: Iterable[T], size: int) -> list[list[T]]:
     """Consecutive lists of at most `size` items."""
     every = list(items)
     return [every[start : start + size] for start in range(0, len(every), size)]
+
+
+def called_off(what: str, it_stands: str) -> ClusterError:
+    """What a request raises that must not leave any more, once its connection stands."""
+    return ClusterError(
+        f"{what} not sent: by the time the connection stood it was called off",
+        f"Nothing: what {it_stands} for is looked at again.",
+        code="NOT_SENT",
+        retriable=True,
+    )

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dashboard.cluster.connection import Connection
+from dashboard.cluster.connection import Connection, called_off
 from dashboard.cluster.kafka_errors import UNSUPPORTED_VERSION, error_name
 from dashboard.cluster.messages import DeleteRecordsRequest
 from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError, UsageError
+from dashboard.errors import UsageError
 from dashboard.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
 
 LEADER_ONLY_SINCE = 3
@@ -47,12 +47,7 @@ def delete_records(
             return None
         request = _request(version, targets, timeout_ms, leader_only)
         if not may_leave():
-            raise ClusterError(
-                "the request was not sent: by the time the connection stood it was called off",
-                "Nothing: what it stands for is looked at again.",
-                code="NOT_SENT",
-                retriable=True,
-            )
+            raise called_off("the request was", "it stands")
         return wire.ask(lambda _: request, deadline)
 
     # The leader waits up to timeout_ms for its followers, then still has to answer.
