@@ -10,6 +10,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from dashboard import epoch_ends
 from dashboard.cluster import group_lists, groups
 from dashboard.model import GroupListing, LeaderLogStart
 from dashboard.purge import (
@@ -177,6 +178,13 @@ def an_epoch_is_no_part_of_an_offset() -> Planted:
     return _patched(
         mock.patch.object(facts, "with_epoch_ends", told),
         mock.patch.object(recheck, "with_epoch_ends", told),
+    )
+
+
+def an_older_epoch_speaks_for_a_lost_one() -> Planted:
+    """The epoch that a leader answers reaches past the offset: "then it was read", in another."""
+    return _patched(
+        mock.patch.object(epoch_ends, "is_foreign", lambda answer, *_: answer.end_offset is None)
     )
 
 
@@ -393,6 +401,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         records_are_as_old_as_they_say,
         this_hosts_clock_is_right,
         an_epoch_is_no_part_of_an_offset,
+        an_older_epoch_speaks_for_a_lost_one,
         a_look_lasts_until_a_connection_stands,
         a_cancel_can_be_taken_back,
         a_journal_is_what_its_file_says,
@@ -412,13 +421,14 @@ CAUGHT_BY = {
     "a_lost_answer_counts_as_not_done": 27,
     "a_pattern_is_no_subscription": 6,
     "a_reversal_is_overlooked": 228,
-    "a_timeout_counts_as_a_failure": 12,
+    "a_timeout_counts_as_a_failure": 45,
     "a_topic_that_is_asked_for_is_not_read_yet": 38,
     "all_brokers_are_looked_at_at_once": 20,
     "an_epoch_is_no_part_of_an_offset": 24,
     "an_ex_leader_is_believed": 18,
     "an_incomplete_list_of_groups_is_enough": 21,
     "an_offset_past_the_end_is_believed": 99,
+    "an_older_epoch_speaks_for_a_lost_one": 12,
     "any_broker_knows_the_coordinators": 21,
     "any_broker_knows_the_topics_id": 134,
     "followers_behind_are_overlooked": 45,

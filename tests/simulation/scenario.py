@@ -31,7 +31,7 @@ from tests.simulation.joining import Joining
 from tests.simulation.past import Past
 from tests.simulation.reads import Faults
 from tests.simulation.seam import ModelCluster
-from tests.simulation.situations import LONE, Situation, drawn
+from tests.simulation.situations import LONE, REWRITTEN, Situation, drawn
 from tests.simulation.standards import OfModel
 from tests.simulation.truth import NOTHING_KNOWN, Truth
 from tests.simulation.world import CALM_TICK, World
@@ -132,7 +132,7 @@ class Scenario:
         self.joining = Joining(Random(seed + 4), self.world)
         self.situation = Situation(kind, fate, self.world, self.joining)
         self.world.window = self.situation.window
-        if kind != "log restarted":  # what grew past such a group's offset nobody can tell
+        if kind not in REWRITTEN:  # what grew past such a group's offset nobody can tell
             old = Random(seed + 8)
             self.world.old_clients = frozenset(g for g in "ab" if old.random() < 0.8)
         self.cluster = ModelCluster(

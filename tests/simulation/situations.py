@@ -6,7 +6,7 @@ holds records back before anything is sent, faults have nothing to strike: most 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
@@ -34,7 +34,10 @@ SHARES = {
     "log start forgotten": 0.03,
     "load failed": 0.04,
     "moved between looks": 0.04,
+    "older tail": 0.04,
 }
+# Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
+REWRITTEN = ("log restarted", "older tail")
 # A broker that is gone for long leaves its partitions under-replicated, and guards see that: here
 # some partitions have no replica on it.
 APART = ("old coordinator", "old metadata")
@@ -112,6 +115,9 @@ class Situation:
             for key in sorted(world.parts):
                 if rng.random() < 0.7:
                     self._restart(key)
+        elif self.kind == "older tail":
+            for key in sorted(world.parts):
+                self._tail(key)
         elif self.kind == "clock ahead":
             world.host_ahead = rng.choice((0.5, 2.0, 24.0)) * _HOUR
             world.say(f"this host's clock is {world.host_ahead / _HOUR:g} h ahead")
@@ -171,6 +177,26 @@ class Situation:
                 world.commit(group_id, key, self.rng.randint(filled // 2, filled))
             else:
                 world.groups[group_id][key] += far + part.high_watermark
+
+    def _tail(self, key: TopicPartition) -> None:
+        """Two unclean elections: groups have read on in an epoch of which the log has nothing now.
+
+        The leader of that one had missed the end of the log, and the one that leads now has it; so
+        the older epoch, which it answers instead, reaches further than what they committed.
+        """
+        world, part = self.world, self.world.parts[key]
+        end, lost = part.high_watermark, part.epoch + 1
+        if end < 10:
+            return
+        missed = self.rng.randint(end // 4, end // 2)
+        for group_id in [g for g, by in world.groups.items() if key in by]:
+            world.commit(group_id, key, self.rng.randint(missed + 1, end))
+            read = world.has_read[group_id][key]
+            seen = [(epoch, first) for epoch, first in read.epochs if first < missed]
+            world.has_read[group_id][key] = replace(read, epochs=(*seen, (lost, missed)))
+        part.epoch = lost
+        world.lead(part, part.leader)
+        world.say(f"{key.topic}-{key.partition}: what epoch {lost} wrote from {missed} on is lost")
 
     # -- between the plan and the last look
 
