@@ -71,6 +71,32 @@ def _carrying(
     return found if whole and str(found.details.get("snapshot_id", "~")) <= snapshot.id else None
 
 
+def torn(cluster: ClusterStore) -> dict[str, StoreError]:
+    """Analyses whose manifests cannot be read, by id, where the newest one is not whole.
+
+    Each may have been the one that the others go on from: what it carried is known to nobody. An
+    older one is missed by nobody as long as a newer one can be read.
+    """
+    with suppress(StoreError):
+        newest = cluster.latest("findings")
+        if newest is not None:
+            cluster.manifest("findings", newest)
+            return {}
+    return dict(_wrong(cluster, "findings", dict.fromkeys(cluster.ids("findings"), ())))
+
+
+def newest_readable(cluster: ClusterStore, snapshot: Manifest) -> Manifest | None:
+    """The newest analysis whose manifest can be read, of whichever version."""
+    return newest_base(cluster, snapshot, ())
+
+
+def still_torn(cluster: ClusterStore, known: Mapping[str, str]) -> dict[str, str]:
+    """Those of `known` that are analyses and cannot be read to this day."""
+    kept = [name for name in cluster.ids("findings") if name in known]
+    wrong = _wrong(cluster, "findings", dict.fromkeys(kept, tuple(FINDING_TABLES)))
+    return {name: known[name] for name in kept if name in wrong}
+
+
 def unreadable(
     cluster: ClusterStore, base: Manifest | None, snapshot: Manifest, *, full: bool
 ) -> Mapping[str, StoreError]:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.absent import hidden
 from analytics.earlier import commit_order
 from analytics.memory import oldest_kept, remembered, with_memory
 from analytics.offset_fold import folded
@@ -18,6 +19,7 @@ from analytics.tables import Tables
 from dashboard.safety import epochs
 from dashboard.safety.arrow import column, in_order, looked_up
 from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -25,14 +27,14 @@ from dashboard.snapshots import ClusterStore
 # of numbers are hashed, those of texts would be sorted. Failed look-ups and partitions never
 # committed are no observations.
 _REMEMBERED = """
-    select name_no, named, partition, group_id, committed_offset, leader_epoch,
+    select name_no, named, is_told, partition, group_id, committed_offset, leader_epoch,
         last_seen_at as seen_at, last_commit_at as moved_at, last_seen_at as ordered_at
     from {remembered} as remembered join {names} as names on names.snapshot_id is null
         and remembered.topic = names.topic and coalesce(remembered.topic_id, '') = names.topic_id
     where is_present or last_seen_at >= :oldest_kept
 """
 _SEEN = """
-    select name_no, named, partition, group_id, committed_offset, leader_epoch,
+    select name_no, named, is_told, partition, group_id, committed_offset, leader_epoch,
         taken_at as seen_at, cast(null as timestamp) as moved_at, ordered_at
     from {offsets} join {names} using (snapshot_id, topic_no)
     where committed_offset >= 0
@@ -42,15 +44,16 @@ _SEEN = """
 _NEXT = f"""
 with both as (
     select *, committed_offset as old, named as old_named, leader_epoch as old_epoch,
-        cast(null as bigint) as new, cast(null as int) as new_named, cast(null as int) as new_epoch
+        cast(null as bigint) as new, cast(null as int) as new_named,
+        cast(null as int) as new_told, cast(null as int) as new_epoch
     from ({_REMEMBERED})
     union all
     select *, cast(null as bigint), cast(null as int), cast(null as int),
-        committed_offset, named, leader_epoch
+        committed_offset, named, if(is_told, named, null), leader_epoch
     from ({_SEEN.replace("snapshot_id, ", "")})
 )
 select name_no, partition, group_id,
-    coalesce(max(new_named), max(old_named)) as named,
+    coalesce(max(new_told), max(old_named), max(new_named)) as named,
     coalesce(max(new), max(old)) as committed_offset,
     if(max(new) is null, max(old_epoch), max(new_epoch)) as leader_epoch,
     max_by(seen_at, ordered_at) as last_seen_at,
@@ -68,7 +71,7 @@ counting as (
     from (select *, xxhash64(name_no, partition, group_id) as hashed from history)
 )
 select name_no, partition, group_id,
-    max_by(named, ordered_at) as named,
+    coalesce(max_by(named, if(is_told, ordered_at, null)), max_by(named, ordered_at)) as named,
     max_by(committed_offset, ordered_at) as committed_offset,
     max_by(leader_epoch, ordered_at) as leader_epoch,
     max_by(seen_at, ordered_at) as last_seen_at,
@@ -101,8 +104,8 @@ def fold(
 
     Offsets of a topic that was deleted and recreated (another topic_id) stay until the group
     commits on the new one, as long as a kept snapshot knew them: `split` tells them apart. A topic
-    that is absent today keeps its holds as long: it may only be hidden from us. Brokers before
-    2.8 know no topic ids: then the name has to do.
+    that is absent keeps its holds until it has been for as long: it may only be hidden from us.
+    Brokers before 2.8 know no topic ids: then the name has to do.
 
     Snapshots count in the order of their commits. Without `base`, what the newest analysis saw
     later than any kept snapshot stays. Several new snapshots are folded by Spark, on `one_machine`
@@ -149,7 +152,8 @@ def split(found: pa.Table, present: pa.Table) -> tuple[pa.Table, pa.Table]:
 @dataclass(frozen=True)
 class _Names:
     """Topics by name and id; snapshot_id and topic_no are null for remembered ones. `is_present`:
-    the snapshot has the topic, with this id.
+    the snapshot has the topic, with this id, or it may be hidden. `is_told`: some broker told the
+    id; one that nobody told does not replace one that is known.
     """
 
     rows: pa.Table
@@ -158,7 +162,7 @@ class _Names:
     def of(
         cls, cluster: ClusterStore, new: list[str], present: pa.Table, base: Manifest | None
     ) -> _Names:
-        seen = [cluster.read("snapshots", i, "topics", _NAMED) for i in new]
+        seen = [seen_topics(cluster, i, _NAMED) for i in new]
         if base:
             pairs = remembered(cluster, base, ["topic", "topic_id"])
             seen.append(pairs.group_by(pairs.column_names).aggregate([]))
@@ -167,7 +171,10 @@ class _Names:
         now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
         there = pc.is_in(topics, value_set=column(present, "topic"))
         same = pc.fill_null(pc.equal(ids, now), True)
-        rows = rows.append_column("is_present", pc.and_(there, same))
+        unseen = hidden(topics, present, base, oldest_kept(cluster))
+        rows = rows.append_column("is_present", pc.or_(pc.and_(there, same), unseen))
+        told = pc.fill_null(pc.not_equal(ids, UNKNOWN_ID), True)
+        rows = rows.append_column("is_told", told)
         times = looked_up(column(rows, "snapshot_id"), pa.array(new), commit_order(new))
         rows = rows.append_column("ordered_at", times)
         return cls(rows)

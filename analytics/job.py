@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from analytics import (
+    absent,
     blockers,
     curves,
     disks,
@@ -40,7 +41,7 @@ from analytics.tables import Tables, stamped, write_all
 from analytics.trend_tables import microseconds
 from dashboard.curve_tables import to_table
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
-from dashboard.holes import holes, reasons
+from dashboard.holes import holes_of, reasons
 from dashboard.pruning import prune_findings
 from dashboard.safety.arrow import column
 from dashboard.safety.standing import standing as stand
@@ -75,10 +76,13 @@ class Analyzed:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Tables by name, and the Kafka Streams applications that are known, as `streams` has them."""
+    """Tables by name; the Kafka Streams applications that are known, as `streams` has them, and
+    the topics that are missed, as `absent` has them.
+    """
 
     tables: dict[str, pa.Table]
     streams: dict[str, str]
+    absent: dict[str, str]
 
 
 def analyze(
@@ -125,8 +129,8 @@ def _computed(
     """The findings, the analysis that they go on from, what could not be read now, by id, and what
     they do without: that, and what an earlier analysis could not read either.
     """
-    left_out: dict[str, StoreError] = {}
-    known = {} if full else _known_holes(cluster)
+    left_out = earlier.torn(cluster)
+    known = _known_holes(cluster, snapshot, full=full)
     while True:
         kept = earlier.Kept(cluster, left_out)
         newest = earlier.newest_base(kept, snapshot, _CARRIED)
@@ -144,10 +148,14 @@ def _computed(
                 raise _failed(snapshot, error) from error
 
 
-def _known_holes(cluster: ClusterStore) -> dict[str, str]:
-    with suppress(StoreError):  # an analysis that cannot be read is left out by itself
-        return holes(cluster)
-    return {}
+def _known_holes(cluster: ClusterStore, snapshot: Manifest, *, full: bool) -> dict[str, str]:
+    """What the newest analysis that can be read had to do without.
+
+    A `full` one reads all snapshots that are kept by itself; analyses it does not read.
+    """
+    newest = earlier.newest_readable(cluster, snapshot)
+    found = holes_of(cluster, newest) if newest is not None else {}
+    return earlier.still_torn(cluster, found) if full else found
 
 
 def _damaged(left_out: Mapping[str, StoreError]) -> dict[str, str]:
@@ -176,11 +184,12 @@ def compute(
     `left_out` are earlier snapshots and analyses that could not be read, and why: what they alone
     knew of groups is missing.
     """
-    found, applications = _findings(tables, snapshot, settings, base, reasons(left_out or {}))
+    made = _findings(tables, snapshot, settings, base, reasons(left_out or {}))
+    found = made.tables
     found["quality"] = quality.with_left_out(found["quality"], left_out or {})
     found["quality"] = quality.with_metrics(found["quality"], snapshot.details.get("metrics", ()))
     written = {table: stamped(table, data, snapshot) for table, data in found.items()}
-    return Findings(written, applications)
+    return replace(made, tables=written)
 
 
 def _findings(
@@ -189,8 +198,8 @@ def _findings(
     settings: Settings,
     base: Manifest | None,
     unknown: Sequence[str],
-) -> tuple[dict[str, pa.Table], dict[str, str]]:
-    """The findings without their stamps, and applications. Spark folds and joins the long tables;
+) -> Findings:
+    """The findings, their tables without stamps. Spark folds and joins the long tables;
     what is small, and every text, is made from its results on the driver.
     """
     cluster = tables.cluster
@@ -207,6 +216,8 @@ def _findings(
         drawn = curves.fold(cluster, snapshot, base, told, named, each=moved.add)
         offsets, sizes = in_spark.result()
     held, former = holds.split(offsets, named)
+    earlier_one = base or earlier.newest_base(cluster, snapshot, ["holds"])
+    missed = absent.carried(offsets, named, earlier_one, snapshot)
     rows = partitions.of_topics(read["partitions"], named)
     applications = streams.remembered(cluster, snapshot, base, offsets)
     commits = groups.commits(offsets, named, snapshot)
@@ -232,7 +243,7 @@ def _findings(
         for target, sums in (("committed", "committed"), ("high-watermark", "end"))
     ]
     told_too = _told(known, told_of, held, read, incomplete, replicas=replicas, alone=alone)
-    return told_too | {
+    every = told_too | {
         "curves": to_table(drawn),
         "former_readers": former,
         "trends": trend_tables.to_table(moved.trends),
@@ -240,7 +251,8 @@ def _findings(
             moved.trends, told, drawn, read, microseconds(snapshot)
         ),
         "growth": growth.growth(moved.trends, read["log_dirs"], microseconds(snapshot)),
-    }, applications
+    }
+    return Findings(every, applications, missed)
 
 
 def _in_spark(
@@ -315,6 +327,7 @@ def _details(
         "holds_from": base.id if base else None,
         "left_out": dict(sorted(left_out.items())),
         DETAIL: found.streams,
+        absent.DETAIL: found.absent,
     }
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.absent import hidden
 from analytics.earlier import newest_base
 from dashboard.curve_tables import changes
 from dashboard.safety.arrow import column, looked_up
@@ -13,6 +14,7 @@ from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 
 _KEY = ["topic", "partition", "group_id"]
+_TIME = pa.timestamp("us", tz="UTC")
 
 
 def remembered(cluster: ClusterStore, base: Manifest, columns: list[str]) -> pa.Table:
@@ -28,14 +30,17 @@ def with_memory(
 ) -> pa.Table:
     """`held`, the `holds` of a fold that began anew, and what an earlier analysis saw later.
 
-    `present` are the topics of the snapshot: commits on a topic that was recreated since, or is
-    not there, count as long as a kept snapshot knew them.
+    `present` are the topics of the snapshot: commits on a topic that was recreated since count as
+    long as a kept snapshot knew them, those on one that is not there until it has been away as
+    long. Of a time that is still to come nobody knows whether it is the later one: then the lower
+    offset counts.
     """
     base = newest_base(cluster, snapshot, ["holds"])
     if base is None:
         return held
     before = remembered(cluster, base, held.column_names)
-    before = before.filter(_counts(before, cluster, present))
+    before = before.filter(_counts(before, cluster, present, base))
+    before = _plausible(before, held, snapshot)
     both = pa.concat_tables([_ranked(before, 0), _ranked(held, 1)])
     both = both.sort_by([(name, "ascending") for name in (*_KEY, "last_seen_at", "rank")])
     last = np.ones(both.num_rows, dtype=bool)
@@ -44,21 +49,38 @@ def with_memory(
     return both.filter(pa.array(last)).drop_columns("rank")
 
 
+def _plausible(before: pa.Table, held: pa.Table, snapshot: Manifest) -> pa.Table:
+    """Without what was seen at a time still to come, where a kept snapshot shows a lower offset."""
+    to_come = pc.greater(before["last_seen_at"], pa.scalar(snapshot.taken_at, _TIME))
+    if not pc.any(to_come).as_py():
+        return before
+    shown = looked_up(_keys(before), _keys(held), column(held, "committed_offset"))
+    lower = pc.fill_null(pc.less(shown, column(before, "committed_offset")), False)
+    return before.filter(pc.invert(pc.and_(to_come, lower)))
+
+
+def _keys(rows: pa.Table) -> pa.Array:
+    texts = [column(rows, name).cast(pa.string()) for name in _KEY]
+    return pc.binary_join_element_wise(*texts, "\0")
+
+
 def _ranked(rows: pa.Table, rank: int) -> pa.Table:
     return rows.append_column("rank", pa.repeat(pa.scalar(rank, pa.int8()), rows.num_rows))
 
 
-def _counts(before: pa.Table, cluster: ClusterStore, present: pa.Table) -> pa.Array:
+def _counts(before: pa.Table, cluster: ClusterStore, present: pa.Table, base: Manifest) -> pa.Array:
     topics = column(before, "topic")
     now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
     same = pc.fill_null(pc.equal(column(before, "topic_id"), now), True)
     there = pc.is_in(topics, value_set=column(present, "topic"))
-    recent = pc.greater_equal(before["last_seen_at"], oldest_kept(cluster))
-    return pc.or_(pc.and_(there, same), recent)
+    oldest = oldest_kept(cluster)
+    recent = pc.greater_equal(before["last_seen_at"], oldest)
+    unseen = hidden(topics, present, base, oldest)
+    return pc.or_(pc.or_(pc.and_(there, same), unseen), recent)
 
 
 def oldest_kept(cluster: ClusterStore) -> pa.Scalar:
     """When the oldest kept snapshot was taken, by its id: it need not be readable."""
     times = (time_of(name) for name in cluster.ids("snapshots"))
     oldest = next((at for at in times if at is not None), None)
-    return pa.scalar(oldest, pa.timestamp("us", tz="UTC"))
+    return pa.scalar(oldest, _TIME)

@@ -38,8 +38,8 @@ def folded(
     """name_no, partition, group_id, named, committed_offset, leader_epoch, last_seen_at and
     last_commit_at of every group, after the snapshots `new`, in their order.
 
-    `names`: the rows of `holds`' names with name_no and named. `base`: the analysis whose offsets
-    come first. Raises StoreError where one of them cannot be read.
+    `names`: the rows of `holds`' names with name_no, named and is_told. `base`: the analysis whose
+    offsets come first. Raises StoreError where one of them cannot be read.
     """
     state = _State()
     if base is not None:
@@ -88,7 +88,8 @@ class _State:
         moved = (values["seen"][at] != _NEVER) & (values["offset"][at] != offset)
         values["moved"][at] = np.where(moved, seen, values["moved"][at])
         values["offset"][at], values["seen"][at] = offset, seen
-        values["named"][at] = integers(names["named"], 0)
+        told = names["is_told"].to_numpy() | (values["named"][at] == _NEVER)
+        values["named"][at] = np.where(told, integers(names["named"], 0), values["named"][at])
         values["epoch"][at] = integers(rows["leader_epoch"].cast(pa.int64()), _NEVER)
 
     def _keys(self, rows: pa.Table, names: pa.Table) -> Ints:

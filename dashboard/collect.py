@@ -20,7 +20,7 @@ from dashboard.collect_ends import later_ends
 from dashboard.collect_epochs import epoch_ends
 from dashboard.collect_tables import Answers, build_tables, to_arrow
 from dashboard.columns import Names, Sizes, place
-from dashboard.errors import ClusterError, LowwaterError
+from dashboard.errors import ClusterError, LowwaterError, StoreError
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
 from dashboard.metrics.sources import Sources
 from dashboard.model import Broker, GroupListing
@@ -149,6 +149,7 @@ def _collect(
             writer.write(name, to_arrow(name, table, writer.id, taken_at))
         for name, rows in tables_of(inventories, writer.id, taken_at).items():
             writer.write(name, rows)
+        _refuse_overtaken(cluster, writer.id)
         manifest = writer.commit(time.monotonic() - begun, details)
     except BaseException:  # Ctrl-C too: nothing half-written is left to look at
         with suppress(OSError):
@@ -167,6 +168,19 @@ def _collect(
         seen,
         pruned.removed,
     )
+
+
+def _refuse_overtaken(cluster: ClusterStore, snapshot_id: str) -> None:
+    """Analyses go on from the last one's snapshot: one that came to stand before it is never read,
+    and a group that it alone saw would be remembered by nobody.
+    """
+    newest = cluster.latest("snapshots")
+    if newest is not None and newest > snapshot_id:
+        raise StoreError(
+            f"snapshot {newest} was finished while {snapshot_id} was written",
+            "Collect again: two collectors share this data folder, where one is enough.",
+            code="SNAPSHOT_OVERTAKEN",
+        )
 
 
 def _same_cluster(live: LiveCluster, cluster: ClusterStore) -> None:

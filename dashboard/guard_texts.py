@@ -17,6 +17,13 @@ from dashboard.settings import LIFTABLE_GUARDS
 UNREAD = "the leader's offsets were not read"
 NO_SNAPSHOT = "no kept snapshot is as old as the replay window"
 RESTARTED = "its log ends below where it ended when the replay window began: it was begun anew"
+UNMEASURED = (
+    "nobody can tell whether its log is the one that was measured: collect and analyze again"
+)
+SHORTENED = (
+    "its log ended at {was} when its bytes were measured, and is the same up to {now} alone: "
+    "collect and analyze again"
+)
 UNTOLD = "where leader epoch {epoch} of a kept snapshot ends by now cannot be read ({error})"
 
 # These stand whatever is overridden: past them nobody can say what a purge would lose.

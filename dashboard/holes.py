@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
 
@@ -17,9 +18,12 @@ def holes(cluster: ClusterStore) -> dict[str, str]:
     Raises StoreError where that analysis itself cannot be read.
     """
     newest = newest_analysis(cluster)
-    if newest is None:
-        return {}
-    told = cluster.manifest("findings", newest).details.get("left_out", {})
+    return {} if newest is None else holes_of(cluster, cluster.manifest("findings", newest))
+
+
+def holes_of(cluster: ClusterStore, analysis: Manifest) -> dict[str, str]:
+    """The same of one analysis. What was removed since is missed by nobody. Raises StoreError."""
+    told = analysis.details.get("left_out", {})
     kept = {*cluster.ids("snapshots"), *cluster.ids("findings")} if told else set()
     return {name: str(why) for name, why in sorted(told.items()) if name in kept}
 

@@ -22,7 +22,12 @@ class LocalFiles:
             ]
 
     def exists(self, path: str) -> bool:
-        return Path(path).exists()
+        """Not what cannot be told: since Python 3.14 `Path.exists` calls that absent."""
+        try:
+            Path(path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def cat_file(self, path: str) -> bytes:
         return Path(path).read_bytes()

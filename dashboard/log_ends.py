@@ -37,7 +37,7 @@ def log_ends(cluster: ClusterStore, before: datetime, topics: pa.Table) -> pa.Ta
     """
     for snapshot_id in taken_before(cluster, before):
         with suppress(StoreError):  # damaged, or pruned meanwhile: an older one bounds it too
-            return _ends(cluster, snapshot_id, topics)
+            return ends_in(cluster, snapshot_id, topics)
     return LOG_ENDS.empty_table()
 
 
@@ -99,7 +99,8 @@ def clock_was_right(snapshot: Manifest) -> bool:
     return ahead is None or abs(float(ahead)) <= CLOCKS_AGREE.total_seconds()
 
 
-def _ends(cluster: ClusterStore, snapshot_id: str, topics: pa.Table) -> pa.Table:
+def ends_in(cluster: ClusterStore, snapshot_id: str, topics: pa.Table) -> pa.Table:
+    """LOG_ENDS in one snapshot; `topics` as for `log_ends`. Raises StoreError."""
     today: Mapping[tuple[str, str], int] = {
         (row["topic"], row["topic_id"]): row["topic_no"]
         for row in topics.select(["topic_no", "topic", "topic_id"]).to_pylist()

@@ -76,16 +76,26 @@ def _unseen(commits: pa.Table | None, newer: Sequence[pa.Table]) -> pa.Table | N
 
 
 def _commits(cluster: ClusterStore, snapshot_id: str) -> pa.Table | None:
-    """group_id, topic, partition of every commit that the snapshot shows; None: not readable."""
+    """group_id, topic, partition of every commit that the snapshot shows; None: not readable.
+
+    That a group is a Kafka Streams application counts like a commit, on no topic: its commits may
+    go on while they no longer tell it.
+    """
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
         names = cluster.read("snapshots", snapshot_id, "topics", ["topic_no", "topic"])
         rows = cluster.read("snapshots", snapshot_id, "group_offsets", _READ)
+        groups = cluster.read("snapshots", snapshot_id, "groups", ["group_id", "is_streams"])
     except StoreError:
         return None
     rows = rows.filter(pc.greater_equal(rows["committed_offset"], 0))
-    return rows.join(names, "topic_no", join_type="inner").select(_KEY)
+    commits = rows.join(names, "topic_no", join_type="inner").select(_KEY)
+    streams = groups.filter(groups["is_streams"])["group_id"]
+    nowhere = pa.array([""] * len(streams)), pa.array([-1] * len(streams), pa.int32())
+    told = pa.table([streams, *nowhere], names=_KEY).cast(commits.schema)
+    return pa.concat_tables([commits, told])
 
 
 _READ = ["topic_no", "group_id", "partition", "committed_offset"]

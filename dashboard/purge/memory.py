@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dashboard.errors import StoreError
 from dashboard.holes import holes, newest_analysis, reasons
@@ -13,10 +15,14 @@ from dashboard.model import TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan import Estimate
-from dashboard.purge.resolve import History, LogEnd, ResolvedTarget
+from dashboard.purge.resolve import History, Keeping, LogEnd, ResolvedTarget
+from dashboard.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.settings import Settings, TopicDeclaration, declaration
 from dashboard.snapshots import ClusterStore
 from dashboard.streams_groups import known
+
+if TYPE_CHECKING:  # slow to import; a store without tables needs none
+    import pyarrow as pa
 
 _TRIES = 3
 Found = TypeVar("Found")
@@ -101,8 +107,9 @@ def estimates(
 
 def offsets_keeping(
     store: ClusterStore, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Per partition an offset at or above which surely as many bytes of the leader's log lie.
+) -> dict[TopicPartition, Keeping]:
+    """Per partition an offset at or above which surely as many bytes of the leader's log lie, and
+    where that log ended.
 
     From the newest analysis' `curves`: what was written since then is kept besides. A partition
     is missing where no curve of its leader is known, or its topic was recreated since.
@@ -114,7 +121,12 @@ def offsets_keeping(
 
     topics = sorted({key.topic for key in sizes})
     table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
-    return leaders_keeping(from_table(table), facts, sizes)
+    found = leaders_keeping(from_table(table), facts, sizes)
+    ends: dict[TopicPartition, LogEnd] = {}
+    with suppress(StoreError):  # pruned or damaged by now: nobody can tell which log it was
+        snapshot = str(store.manifest("findings", analysis).details.get("snapshot_id", ""))
+        ends = _ends_of(facts, found, lambda numbered: _ends_in(store, snapshot, numbered))
+    return {key: Keeping(offset, ends.get(key)) for key, offset in found.items()}
 
 
 def ends_before(
@@ -124,26 +136,41 @@ def ends_before(
 
     A partition is missing where none is that old, or its topic was recreated since.
     """
-    import pyarrow as pa
-
     from dashboard.log_ends import log_ends
 
     found: dict[TopicPartition, LogEnd] = {}
     for at in sorted(set(times.values())):
-        keys = [key for key, its in times.items() if its == at]
-        names = sorted({key.topic for key in keys})
-        ids = {key.topic: facts.partitions[key].topic_id for key in keys}
-        topics = pa.table(
-            {
-                "topic_no": pa.array(range(len(names)), pa.int32()),
-                "topic": names,
-                "topic_id": pa.array([ids[name] for name in names], pa.string()),
-            }
-        )
-        for row in log_ends(store, at, topics).to_pylist():
-            key = TopicPartition(names[row["topic_no"]], row["partition"])
-            if row["high_watermark"] is not None and times.get(key) == at:
-                found[key] = LogEnd(row["high_watermark"], row["leader_epoch"])
+        keys = {key for key, its in times.items() if its == at}
+        found |= _ends_of(facts, keys, partial(log_ends, store, at))
+    return found
+
+
+def _ends_in(store: ClusterStore, snapshot: str, topics: pa.Table) -> pa.Table:
+    from dashboard.log_ends import ends_in
+
+    return ends_in(store, snapshot, topics)
+
+
+def _ends_of(
+    facts: PlanFacts, keys: Collection[TopicPartition], ends: Callable[[pa.Table], pa.Table]
+) -> dict[TopicPartition, LogEnd]:
+    """What `ends` tells of these partitions; it is given their topics, as LOG_ENDS wants them."""
+    import pyarrow as pa
+
+    names = sorted({key.topic for key in keys})
+    ids = {key.topic: facts.partitions[key].topic_id for key in keys}
+    topics = pa.table(
+        {
+            "topic_no": pa.array(range(len(names)), pa.int32()),
+            "topic": pa.array(names, pa.string()),
+            "topic_id": pa.array([ids[name] for name in names], pa.string()),
+        }
+    )
+    found = {}
+    for row in ends(topics).to_pylist():
+        key = TopicPartition(names[row["topic_no"]], row["partition"])
+        if row["high_watermark"] is not None and key in keys:
+            found[key] = LogEnd(row["high_watermark"], row["leader_epoch"])
     return found
 
 
@@ -190,8 +217,7 @@ def declarations(
 
 
 def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> list[dict[str, Any]]:
-    columns = ["topic_no", "topic", "topic_id"]
-    dictionary = store.read("snapshots", snapshot, "topics", columns=columns)
+    dictionary = seen_topics(store, snapshot, ["topic_no", "topic", "topic_id"])
     named = {r["topic_no"]: r for r in dictionary.to_pylist() if r["topic"] in topics}
     if not named:
         return []
@@ -210,6 +236,7 @@ def _among(column: str, values: list[Any]) -> Any:
 def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str, Any]) -> None:
     if row["committed_offset"] is not None and row["committed_offset"] >= 0:
         key = (row["group_id"], row["topic"], row["partition"])
-        found[key] = RememberedOffset(
-            *key, row["committed_offset"], row["topic_id"], row["leader_epoch"]
-        )
+        topic_id = row["topic_id"]
+        if topic_id == UNKNOWN_ID and key in found:
+            topic_id = found[key].topic_id
+        found[key] = RememberedOffset(*key, row["committed_offset"], topic_id, row["leader_epoch"])

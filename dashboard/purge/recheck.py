@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from dashboard.epoch_ends import is_foreign
 from dashboard.guard_texts import guard
 from dashboard.model import (
     GroupListing,
@@ -38,6 +37,8 @@ from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.lifting import still_blocking
 from dashboard.purge.plan import Plan, PlannedPartition
 from dashboard.purge.resolve import ResolvedTarget, Window, replay_windows
+from dashboard.purge.retained import by_bytes
+from dashboard.purge.reused import offsets_reused
 from dashboard.purge.revived import revived
 from dashboard.purge.standards import Standards
 from dashboard.purge.topic_identity import UNCERTAIN, doubts
@@ -120,7 +121,7 @@ def recheck(
             planned[key], seen, found[key], windows.get(key), key in sent, places.get(key, {})
         )
         _place(judged, plan, facts, standards, result)
-    _refuse_reused_offsets(live, planned, result)
+    _refuse_reused_offsets(live, planned, plan, result)
     _doubt_identity(live, plan, result)
     return result
 
@@ -383,39 +384,14 @@ def _starts_lower(
 
 
 def _refuse_reused_offsets(
-    live: Cluster, planned: Mapping[TopicPartition, PlannedPartition], result: Rechecked
+    live: Cluster, planned: Mapping[TopicPartition, PlannedPartition], plan: Plan, result: Rechecked
 ) -> None:
-    changed = {
-        key: epoch
-        for key, seen in result.allowed.items()
-        if (epoch := planned[key].leader_epoch) is not None and epoch != seen.leader_epoch
-    }
-    for key in [k for k, seen in result.allowed.items() if seen.leader_epoch is not None]:
-        if planned[key].leader_epoch is None:  # a plan of a broker that tells epochs has one
-            reason = "the plan does not say in which leader epoch its offsets were read; plan again"
-            result.refused[key] = Refusal("offsets-reused", reason)
-            del result.allowed[key]
-    ends = live.epoch_ends(changed) if changed else {}
-    for key, epoch in changed.items():
-        end, target = ends.get(key), planned[key].target_offset
-        if end is None or end.error:
-            name = (end.error if end else None) or "EPOCH_NOT_READ"
-            result.unreadable[key] = Refusal(name, f"the end of leader epoch {epoch} is not known")
-        elif end.end_offset is None or target is None or end.end_offset < target:
-            result.refused[key] = Refusal(
-                "offsets-reused",
-                f"leader epoch {epoch} of the plan ended at {end.end_offset}, below the target "
-                f"{target}: those offsets may mean other records now; plan again",
-            )
-        elif is_foreign(end, epoch, planned[key].high_watermark or 0):
-            result.refused[key] = Refusal(
-                "offsets-reused",
-                f"the log has nothing of leader epoch {epoch} of the plan: before {end.end_offset} "
-                f"it is of epoch {end.leader_epoch}, whose offsets may mean other records; plan "
-                "again",
-            )
-        else:
-            continue
+    found = offsets_reused(live, planned, result.allowed, whole=by_bytes(plan.target))
+    for key, reason in found.refused.items():
+        result.refused[key] = Refusal("offsets-reused", reason)
+    for key, (name, reason) in found.untold.items():
+        result.unreadable[key] = Refusal(name, reason)
+    for key in (*found.refused, *found.untold):
         del result.allowed[key]
 
 

@@ -8,7 +8,14 @@ from datetime import datetime, timedelta
 
 from dashboard.epoch_ends import read_lost
 from dashboard.errors import PlanError
-from dashboard.guard_texts import NO_SNAPSHOT, RESTARTED, UNREAD, UNTOLD
+from dashboard.guard_texts import (
+    NO_SNAPSHOT,
+    RESTARTED,
+    SHORTENED,
+    UNMEASURED,
+    UNREAD,
+    UNTOLD,
+)
 from dashboard.model import OffsetAtTime, TopicPartition
 from dashboard.purge import clocks
 from dashboard.purge.cluster_seam import Cluster
@@ -30,16 +37,26 @@ class ResolvedTarget:
     problem: str | None = None
 
 
-def _no_curves(_: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class LogEnd:
     """Where a log ended in a kept snapshot, and the leader epoch in it; None: it does not tell."""
 
     offset: int
     leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """An offset at or above which as many bytes lie as were asked for, in the log that ended at
+    `end` when it was measured; None: no snapshot tells any more where.
+    """
+
+    offset: int
+    end: LogEnd | None
+
+
+def _no_curves(_: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Keeping]:
+    return {}
 
 
 def _nothing_kept(_: Mapping[TopicPartition, datetime]) -> Mapping[TopicPartition, LogEnd]:
@@ -55,7 +72,7 @@ class History:
     asked where records must stay for a time.
     """
 
-    keeping: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int]] = _no_curves
+    keeping: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, Keeping]] = _no_curves
     ends_before: Callable[[Mapping[TopicPartition, datetime]], Mapping[TopicPartition, LogEnd]] = (
         _nothing_kept
     )
@@ -128,6 +145,7 @@ def _asked(
     ends = _left(live, facts, history.ends_before(since)) if kept_ends else None
     sizes = {k: s.size_bytes for k, s in stays.items() if s.size_bytes is not None}
     by_size = history.keeping(sizes) if sizes else {}
+    measured = _left(live, facts, {k: m.end for k, m in by_size.items() if m.end is not None})
     found = {}
     for key in keys:
         seen = facts.partitions[key]
@@ -137,7 +155,8 @@ def _asked(
         aged = _at_time(seen, at_time.get(key))
         if ends is not None and key in since:
             aged = _written_before(seen, at_time.get(key), ends.get(key), target.keep)
-        found[key] = _before(seen, stays[key], aged, by_size.get(key))
+        sized = _by_size(seen, by_size.get(key), measured.get(key))
+        found[key] = _before(stays[key], aged, sized, seen.log_start_offset)
     return found
 
 
@@ -155,7 +174,7 @@ def _keys(facts: PlanFacts, target: Target) -> list[TopicPartition]:
 
 
 def _before(
-    seen: PartitionFacts, stays: Kept, aged: ResolvedTarget, by_size: int | None
+    stays: Kept, aged: ResolvedTarget, sized: ResolvedTarget, start: int | None
 ) -> ResolvedTarget:
     """All that is too old, and all that is too much: the higher of the two, if both are known."""
     found = []
@@ -164,18 +183,26 @@ def _before(
     if stays.since is not None:
         found.append(aged)
     if stays.size_bytes is not None:
-        found.append(_by_size(seen, by_size))
+        found.append(sized)
     unknown = next((f for f in found if f.problem), None)
     offsets = [f.offset for f in found if f.offset is not None]
-    return unknown or ResolvedTarget(max(offsets, default=seen.log_start_offset))
+    return unknown or ResolvedTarget(max(offsets, default=start))
 
 
-def _by_size(seen: PartitionFacts, offset: int | None) -> ResolvedTarget:
-    if offset is not None:
-        return ResolvedTarget(offset)
+def _by_size(seen: PartitionFacts, found: Keeping | None, left: int | str | None) -> ResolvedTarget:
+    """`left`: up to which offset the log that was measured is in the log by now, or why nobody
+    knows. What was lost since no longer counts among the bytes that stay.
+    """
     if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
         return ResolvedTarget(seen.log_start_offset)
-    return ResolvedTarget(None, problem="the bytes of its leader's log are not known")
+    if found is None:
+        return ResolvedTarget(None, problem="the bytes of its leader's log are not known")
+    if found.end is None or isinstance(left, str):
+        return ResolvedTarget(None, problem=left if isinstance(left, str) else UNMEASURED)
+    ended = min(found.end.offset if left is None else left, seen.high_watermark or 0)
+    if ended < found.end.offset:
+        return ResolvedTarget(None, problem=SHORTENED.format(was=found.end.offset, now=ended))
+    return ResolvedTarget(found.offset)
 
 
 def _at_time(seen: PartitionFacts, answer: OffsetAtTime | None) -> ResolvedTarget:

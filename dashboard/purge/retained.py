@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from dashboard.model import TopicPartition
 from dashboard.purge.facts import PlanFacts
-from dashboard.purge.targets import Target
+from dashboard.purge.targets import Target, parse_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +61,11 @@ def _ago(now: datetime, age: timedelta) -> datetime | None:
     """None where no record can be as old: before the first timestamp that Kafka knows."""
     epoch = datetime.fromtimestamp(0, now.tzinfo)
     return now - age if age <= now - epoch else None
+
+
+def by_bytes(target: str) -> bool:
+    """Whether a target, as `--to` spells it, may keep a number of bytes: none may be lost since."""
+    kind, _, _ = target.partition(":")
+    if kind == "keep":
+        return parse_target(target).keep_bytes is not None
+    return kind == "retention"

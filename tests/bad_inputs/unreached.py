@@ -92,6 +92,7 @@ UNREACHED = {
     "SAME_PERSON": (_PEOPLE, "tests/unit/purge/test_approving.py"),
     "SETTINGS_MOVED": (_RACE, "tests/unit/test_current_settings.py"),
     "SIGN_IN_EXPIRED": (_PEOPLE, "tests/unit/test_people.py"),
+    "SNAPSHOT_OVERTAKEN": (_RACE, "tests/unit/test_collect.py"),
     "SPARK_CONNECTOR_MISSING": (_SPARK, _HERE),
     "RUN_CANCELLED": ("a run that a worker has yet to close", "tests/unit/purge/test_carrying.py"),
     "SPARK_LOST": (_SPARK, "tests/unit/analytics/test_failures.py"),

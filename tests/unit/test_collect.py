@@ -240,6 +240,29 @@ def test_an_interrupted_write_leaves_nothing(
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["attempt.json"]
 
 
+def test_a_snapshot_that_another_one_overtook_is_refused(
+    live: FakeLive, store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Analyses go on from the newest: one that is committed before it is read by nobody."""
+    written = Writer.write
+    overtaken = []
+
+    def write(self: Writer, table: str, data: Any) -> None:
+        if not overtaken:
+            overtaken.append(self.id)
+            other = store.begin("snapshots", NOW + timedelta(seconds=1))
+            other.commit(1.0, {})
+            overtaken.append(other.id)
+        written(self, table, data)
+
+    monkeypatch.setattr(Writer, "write", write)
+    with pytest.raises(StoreError) as refused:
+        run(live, store)
+    assert refused.value.code == "SNAPSHOT_OVERTAKEN"
+    assert overtaken[1] in refused.value.message
+    assert store.ids("snapshots") == overtaken[1:]
+
+
 def test_a_full_disk_is_told_with_the_next_step_and_leaves_nothing(
     live: FakeLive, store: ClusterStore, tmp_path: Path
 ) -> None:

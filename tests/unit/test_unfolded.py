@@ -22,7 +22,9 @@ def cluster(tmp_path: Path) -> ClusterStore:
     return ClusterStore(Store(str(tmp_path)), "c1")
 
 
-def _snapshot(cluster: ClusterStore, *groups: str, offset: int = 5, **ago: float) -> str:
+def _snapshot(
+    cluster: ClusterStore, *groups: str, offset: int = 5, streams: bool = False, **ago: float
+) -> str:
     """Each group has committed on partition 0 of topic `t`, whose number changes with the time."""
     writer = cluster.begin("snapshots", NOW - timedelta(**ago))
     number = int(sum(ago.values()))
@@ -35,6 +37,8 @@ def _snapshot(cluster: ClusterStore, *groups: str, offset: int = 5, **ago: float
         "committed_offset": [offset] * len(groups),
     }
     writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], rows))
+    told = {"group_id": groups, "is_streams": [streams] * len(groups)}
+    writer.write("groups", build(SNAPSHOT_TABLES["groups"], told))
     return writer.commit(1.0, {}).id
 
 
@@ -72,6 +76,17 @@ def test_a_group_that_a_newer_snapshot_saw_keeps_no_older_one(cluster: ClusterSt
     _snapshot(cluster, "a", minutes=100)
     _snapshot(cluster, minutes=1)
     assert _pruned(cluster) == (gone,)
+
+
+def test_the_only_snapshot_that_told_a_streams_application_stays(cluster: ClusterStore) -> None:
+    """Its commits go on after a tool set them, and no longer tell what it is."""
+    _snapshot(cluster, "app", minutes=210)
+    told = _snapshot(cluster, "app", minutes=200, streams=True)
+    after = _snapshot(cluster, "app", minutes=190)
+    hourly = _snapshot(cluster, "app", minutes=170)
+    newest = _snapshot(cluster, "app", minutes=1)
+    assert after in _pruned(cluster)
+    assert cluster.ids("snapshots") == [told, hourly, newest]
 
 
 def test_what_was_never_committed_is_no_trace(cluster: ClusterStore) -> None:

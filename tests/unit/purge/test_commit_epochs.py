@@ -184,6 +184,23 @@ def test_a_plan_holds_for_logs_that_have_its_epoch(
     )
 
 
+@pytest.mark.parametrize("target", ["keep:1KiB", "retention", "keep:1h", "offset:1100"])
+def test_what_a_log_lost_does_not_stay_where_a_number_of_bytes_was_to(
+    room: Room, target: str
+) -> None:
+    """Epoch 6 reaches past the target by now, and not to the end that the plan counted with."""
+    room.live = Diverged([(5, 0), (6, 1000)], {"a": (6, 1500)})
+    plan = replace(room.plan("offset:1100"), target=target)
+    room.live = Diverged([(5, 0), (6, 1000), (8, 1499)], {"a": (8, 1500)})
+    refused = [*looked(room, plan).refused.values()]
+    if target in ("keep:1h", "offset:1100"):
+        assert not refused
+    else:
+        (why,) = refused
+        assert why.name == "offsets-reused"
+        assert "ended at 1499, below 1500: what it lost counted among the bytes" in why.reason
+
+
 def test_an_epoch_that_its_leader_does_not_know_says_nothing_of_this_log(room: Room) -> None:
     room.live = Regrown({}, a=9)
     assert "in leader epoch 9, which ended at 0" in reasons(room.plan())

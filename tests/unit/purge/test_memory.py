@@ -14,7 +14,7 @@ from dashboard.model import TopicPartition
 from dashboard.pruning import prune
 from dashboard.purge import memory, words
 from dashboard.purge.facts import RememberedOffset
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.resolve import Keeping, LogEnd, ResolvedTarget
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Kind, Manifest
 from dashboard.snapshots import ClusterStore, Store
@@ -34,6 +34,8 @@ def snapshot(
         "partition": [0] * len(offsets), "committed_offset": list(offsets.values()),
     }  # fmt: skip
     writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], groups))
+    ends = {"topic_no": [7], "partition": [0], "leader_epoch": [3], "high_watermark": [100]}
+    writer.write("partitions", build(SNAPSHOT_TABLES["partitions"], ends))
     writer.commit(0.1, {})
     return writer.id
 
@@ -250,12 +252,24 @@ def test_the_settings_declaration_comes_before_the_pages(tmp_path: Path) -> None
 def test_bytes_are_kept_by_the_leaders_own_curve(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     assert memory.offsets_keeping(store, facts(), {KEY: 1}) == {}, "nothing was analyzed yet"
-    analysis(store, snapshot(store, {}, 0), {})
+    analysis(store, snapshot(store, {}, 0, "id-1"), {})
     larger = partition(leader_id=2)  # 2,000 bytes there, 1,000 on broker 1
-    assert memory.offsets_keeping(store, facts(), {KEY: 1001}) == {KEY: 0}
-    assert memory.offsets_keeping(store, facts(larger), {KEY: 1001})[KEY] > 0
+    end = LogEnd(100, 3)
+    assert memory.offsets_keeping(store, facts(), {KEY: 1001}) == {KEY: Keeping(0, end)}
+    assert memory.offsets_keeping(store, facts(larger), {KEY: 1001})[KEY].offset > 0
     unknown = partition(leader_id=3)
     assert memory.offsets_keeping(store, facts(unknown), {KEY: 1}) == {}
+
+
+def test_where_a_log_ended_when_it_was_measured_is_known_from_that_snapshot_alone(
+    tmp_path: Path,
+) -> None:
+    store = store_in(tmp_path)
+    measured = snapshot(store, {}, 0, "id-1")
+    analysis(store, measured, {})
+    snapshot(store, {}, 1, "id-1")
+    shutil.rmtree(tmp_path / "cluster-1" / "snapshots" / measured)
+    assert memory.offsets_keeping(store, facts(), {KEY: 1})[KEY].end is None
 
 
 def test_a_curve_of_a_topic_that_was_recreated_tells_nothing(tmp_path: Path) -> None:

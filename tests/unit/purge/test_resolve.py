@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dashboard.clock import parse_duration
 from dashboard.errors import PlanError
-from dashboard.model import OffsetAtTime, TopicPartition
+from dashboard.model import EpochEnd, OffsetAtTime, TopicPartition
 from dashboard.purge.facts import PlanFacts
-from dashboard.purge.resolve import History, LogEnd, ResolvedTarget, resolve
+from dashboard.purge.resolve import History, Keeping, LogEnd, ResolvedTarget, resolve
 from dashboard.purge.targets import Target, parse_target, read_offsets_json
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
@@ -114,7 +114,7 @@ def test_a_clock_that_runs_ahead_of_the_clusters_tells_no_age(ahead: float, beli
     """It would take records for older than they are; one that stands behind only keeps more."""
     for target, windows in (("committed", WINDOW), ("keep:6h", {}), ("retention", {})):
         found = one(facts(claims=CLAIMS, configs=RETENTION), target, Times(20, ahead=ahead),
-                    end=20, keeping=Keeping(10), **windows)  # fmt: skip
+                    end=20, keeping=Measured(10), **windows)  # fmt: skip
         assert (found.offset == 20) is believed
         assert believed or "11 s ahead of the cluster's controller" in found.problem
 
@@ -187,33 +187,54 @@ def test_an_age_before_the_first_timestamp_keeps_all() -> None:
     assert times.asked == []
 
 
-class Keeping:
-    """Where bytes are kept from; remembers how many were to stay."""
+class Measured:
+    """Knows the offset that keeps the bytes, in a log that ended at 100, and what was asked."""
 
-    def __init__(self, offset: int | None) -> None:
-        self.offset = offset
+    def __init__(self, offset: int | None, end: LogEnd | None = LogEnd(100, 3)) -> None:  # noqa: B008
+        self.offset, self.end = offset, end
         self.asked: dict[TopicPartition, int] = {}
 
-    def __call__(self, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def __call__(self, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, Keeping]:
         self.asked = dict(sizes)
-        return {} if self.offset is None else dict.fromkeys(sizes, self.offset)
+        return {} if self.offset is None else dict.fromkeys(sizes, Keeping(self.offset, self.end))
 
 
 def test_the_last_bytes_are_kept_where_the_curves_say() -> None:
-    keeping = Keeping(40)
+    keeping = Measured(40)
     assert one(facts(claims=CLAIMS), "keep:10GiB", keeping=keeping) == ResolvedTarget(40)
     assert keeping.asked == {KEY: 10 << 30}
 
 
 def test_bytes_that_nobody_measured_give_no_target_unless_the_log_is_empty() -> None:
-    found = one(facts(claims=CLAIMS), "keep:1KiB", keeping=Keeping(None))
+    found = one(facts(claims=CLAIMS), "keep:1KiB", keeping=Measured(None))
     assert found.offset is None and "bytes" in found.problem
     assert one(facts(claims=CLAIMS), "keep:1KiB").offset is None
-    assert one(facts(partition(7, 7, 7)), "keep:1KiB", keeping=Keeping(None)).offset == 7
+    assert one(facts(partition(7, 7, 7)), "keep:1KiB", keeping=Measured(None)).offset == 7
 
 
 def test_an_old_curve_never_lowers_the_log_start() -> None:
-    assert one(facts(partition(50)), "keep:1KiB", keeping=Keeping(20)) == ResolvedTarget(50)
+    assert one(facts(partition(50)), "keep:1KiB", keeping=Measured(20)) == ResolvedTarget(50)
+
+
+@pytest.mark.parametrize(
+    ("end", "epoch_ends", "why"),
+    [
+        (LogEnd(100, 2), {2: 60}, "is the same up to 60 alone"),  # it has grown past 60 again
+        (LogEnd(101, 3), {}, "is the same up to 100 alone"),
+        (LogEnd(100, 2), {}, None),
+        (None, {}, "nobody can tell whether its log is the one that was measured"),
+    ],
+)
+def test_bytes_that_were_lost_since_they_were_measured_do_not_stay(
+    end: LogEnd | None, epoch_ends: dict[int, int], why: str | None
+) -> None:
+    times = Times()
+    times.epoch_ends = lambda asked: {  # type: ignore[attr-defined]
+        key: EpochEnd(*key, epoch, epoch_ends.get(epoch, 100)) for key, epoch in asked.items()
+    }
+    found = one(facts(claims=CLAIMS), "keep:1KiB", times, keeping=Measured(40, end))
+    assert found.offset == (None if why else 40)
+    assert (why or "") in (found.problem or "")
 
 
 RETENTION = {"retention.ms": "3600000", "retention.bytes": "2048"}
@@ -223,7 +244,7 @@ RETENTION = {"retention.ms": "3600000", "retention.bytes": "2048"}
 def test_retention_takes_the_higher_of_time_and_size(
     by_time: int, by_size: int, target: int
 ) -> None:
-    times, keeping = Times(by_time), Keeping(by_size)
+    times, keeping = Times(by_time), Measured(by_size)
     found = one(facts(claims=CLAIMS, configs=RETENTION), "retention", times, keeping=keeping)
     assert found == ResolvedTarget(target)
     assert times.asked == [NOW - timedelta(hours=1)]
@@ -242,12 +263,12 @@ def test_unlimited_retention_deletes_nothing() -> None:
 @pytest.mark.parametrize("missing", ["retention.ms", "retention.bytes"])
 def test_retention_that_cannot_be_read_gives_no_target(missing: str) -> None:
     configs = {k: v for k, v in RETENTION.items() if k != missing}
-    found = one(facts(configs=configs), "retention", Times(70), keeping=Keeping(40))
+    found = one(facts(configs=configs), "retention", Times(70), keeping=Measured(40))
     assert found.offset is None and missing in found.problem
 
 
 def test_retention_needs_both_answers_where_both_limit() -> None:
-    found = one(facts(configs=RETENTION), "retention", Times(70), keeping=Keeping(None))
+    found = one(facts(configs=RETENTION), "retention", Times(70), keeping=Measured(None))
     assert found.offset is None and "bytes" in found.problem
 
 
@@ -262,7 +283,7 @@ def test_a_target_is_an_offset_at_or_past_the_log_start_or_a_reason(
     """-1 never leaks, whatever a look-up answers."""
     found = one(
         facts(partition(start), claims=CLAIMS, configs=RETENTION), target, Times(by_time),
-        keeping=Keeping(by_size), end=end,
+        keeping=Measured(by_size), end=end,
     )  # fmt: skip
     assert (found.offset is None) == bool(found.problem)
     assert found.offset is None or found.offset >= start

@@ -1,0 +1,46 @@
+"""Since when topics are absent on which groups are remembered.
+
+One may only be hidden from us for a while: an ACL is taken away and given back, somebody collects
+with fewer rights. What its groups had read stays known as long as a kept snapshot is older.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.clock import format_time, parse_time
+from dashboard.safety.arrow import column
+from dashboard.snapshot_files import Manifest
+
+DETAIL = "absent_topics"  # of an analysis' manifest: each name, and when it was first missed
+
+
+def since(base: Manifest | None) -> Mapping[str, str]:
+    """What an analysis keeps of them; {} of one by an earlier version."""
+    return {} if base is None else dict(base.details.get(DETAIL, {}))
+
+
+def carried(
+    held: pa.Table, present: pa.Table, base: Manifest | None, snapshot: Manifest
+) -> dict[str, str]:
+    """Topics of the offsets `held` that the snapshot has not, and since when, by name."""
+    known, now = since(base), format_time(snapshot.taken_at)
+    names = pc.unique(column(held, "topic"))
+    missing = names.filter(pc.invert(pc.is_in(names, value_set=column(present, "topic"))))
+    return {name: known.get(name, now) for name in sorted(missing.to_pylist())}
+
+
+def hidden(
+    names: pa.Array, present: pa.Table, base: Manifest | None, oldest: pa.Scalar
+) -> pa.Array:
+    """Whether each topic is absent, and has not been for longer than snapshots are kept.
+
+    `oldest`: when the oldest kept one was taken.
+    """
+    absent = pc.invert(pc.is_in(names, value_set=column(present, "topic")))
+    before = oldest.as_py()
+    gone = [n for n, at in since(base).items() if before is not None and parse_time(at) < before]
+    return pc.and_(absent, pc.invert(pc.is_in(names, value_set=pa.array(gone, pa.string()))))

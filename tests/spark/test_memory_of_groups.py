@@ -1,0 +1,143 @@
+"""What is remembered of a group stays, whatever one snapshot could not see or somebody mislaid."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.holes import holes
+from dashboard.pruning import prune
+from dashboard.purge import memory
+from tests.spark import looks
+from tests.spark.conftest import START, Lab, Snapshot
+
+pytestmark = pytest.mark.spark
+
+
+def _remembered(lab: Lab) -> dict[str, tuple[int | None, str | None]]:
+    """Offset and topic id of each group on topic `t`, as plans read them."""
+    found = memory.remembered(lab.cluster, ["t"])
+    return {o.group_id: (o.committed_offset, o.topic_id) for o in found}
+
+
+def _lingering(offset: int) -> Snapshot:
+    """Topic `t` is deleted, while a coordinator still lists a commit of group g on it."""
+    found = Snapshot().topic("other").topic("t", groups={"g": offset})
+    found.tables["topics"][1]["topic_id"] = None
+    for table in ("partitions", "replicas"):
+        found.tables[table] = [row for row in found.tables[table] if row["topic_no"] == 0]
+    return found
+
+
+@pytest.mark.parametrize("analyzed", ["never", "each", "together"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_commit_on_a_topic_that_nobody_tells_the_id_of_is_none_on_one_made_anew(
+    lab: Lab, analyzed: str, known: bool
+) -> None:
+    before = Snapshot().topic("other")
+    anew = Snapshot().topic("other").topic("t", topic_id="anew", groups={"a": 60})
+    first = before.topic("t", topic_id="first", groups={"g": 60}) if known else before
+    for snapshot in (first, _lingering(60), anew):
+        lab.write(snapshot)
+        if analyzed == "each":
+            lab.analyze()
+    if analyzed == "together":
+        lab.analyze()
+    assert _remembered(lab) == {"g": (60, "first" if known else "?"), "a": (60, "anew")}
+    if analyzed != "never":
+        lab.analyze(full=True)
+        assert _remembered(lab)["g"] == (60, "first" if known else "?")
+        assert lab.targets()["t"]["target_offset"] == 60
+        assert looks.held(lab) == {("t", "a"): 60}
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_topic_that_one_snapshot_did_not_see_keeps_its_groups(lab: Lab, full: bool) -> None:
+    """Group g is gone for longer than snapshots are kept when DESCRIBE is missing for a moment."""
+    for groups in ({"g": 20, "a": 60}, {"a": 60}):
+        lab.write(Snapshot().topic("t", groups=groups))
+        lab.analyze()
+    _keep_the_newest(lab)
+    lab.write(Snapshot().topic("other"))
+    lab.analyze(full=full)
+    assert looks.held(lab)[("t", "g")] == 20
+    lab.write(Snapshot().topic("t", groups={"a": 60}))
+    lab.analyze(full=full)
+    assert lab.targets()["t"]["target_offset"] == 20
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgotten(
+    lab: Lab, full: bool
+) -> None:
+    lab.write(Snapshot().topic("t", groups={"g": 20}))
+    lab.analyze()
+    for _ in range(3):
+        lab.write(Snapshot().topic("other"))
+        _keep_the_newest(lab)
+        lab.analyze(full=full)
+    # Missed since the first of the three, which is not kept any more.
+    assert looks.held(lab) == {}
+
+
+def _keep_the_newest(lab: Lab) -> None:
+    newest = lab.cluster.ids("snapshots")[-1]
+    prune(lab.cluster, "snapshots", lambda _: {newest}, START + timedelta(hours=1))
+
+
+def test_a_damaged_analysis_is_missed_until_somebody_removes_it(lab: Lab) -> None:
+    """A fold over all kept snapshots does not know what it carried, whoever asks for one."""
+    lab.write(Snapshot().topic("t", groups={"brief": 5}))
+    first = lab.analyze().analysis_id
+    lab.write(Snapshot().topic("t", groups={"g": 30}))
+    _keep_the_newest(lab)
+    _folder(lab, first).joinpath("holds.parquet").write_bytes(b"PAR1")
+    for full in (False, True, True):
+        lab.analyze(full=full)
+        assert [*holes(lab.cluster)] == [first]
+        assert [g["name"] for g in lab.targets()["t"]["guards"]] == ["groups-incomplete"]
+    shutil.rmtree(_folder(lab, first))
+    lab.analyze()
+    assert lab.targets()["t"]["guards"] == []
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_newest_analysis_with_a_torn_manifest_is_missed_and_what_it_missed_too(
+    lab: Lab, full: bool
+) -> None:
+    bad = lab.write(Snapshot().topic("t", groups={"g": 20, "brief": 5}))
+    lab.write(Snapshot().topic("t", groups={"g": 30}))
+    looks.file(lab, bad, "group_offsets").write_bytes(b"PAR1")
+    lab.analyze()
+    lab.write(Snapshot().topic("t", groups={"g": 40}))
+    torn = lab.analyze().analysis_id
+    _folder(lab, torn).joinpath("manifest.json").write_text('{"schema_version": [1')
+    lab.write(Snapshot().topic("t", groups={"g": 50}))
+    for _ in range(2):
+        lab.analyze(full=full)
+        assert [*holes(lab.cluster)] == sorted([bad, torn])
+
+
+def _folder(lab: Lab, analysis_id: str) -> Path:
+    return Path(lab.cluster.path) / "findings" / analysis_id
+
+
+def test_what_was_seen_at_a_time_still_to_come_does_not_outdo_what_is_lower(lab: Lab) -> None:
+    """The clock ran a day ahead; set right, a group was set back, and then was gone."""
+    lab.minutes = 24 * 60
+    lab.write(Snapshot().topic("t", groups={"a": 95, "g": 90, "gone": 70}))
+    lab.analyze()
+    lab.minutes = 10
+    lab.write(Snapshot().topic("t", groups={"a": 95, "g": 10}))
+    lab.write(Snapshot().topic("t", groups={"a": 95}))
+    _keep_the_newest_of(lab, 2)
+    lab.analyze(full=True)
+    assert looks.held(lab) == {("t", "a"): 95, ("t", "g"): 10, ("t", "gone"): 70}
+
+
+def _keep_the_newest_of(lab: Lab, count: int) -> None:
+    newest = {*lab.cluster.ids("snapshots")[-count:]}
+    prune(lab.cluster, "snapshots", lambda _: newest, START + timedelta(days=2))
