@@ -89,6 +89,11 @@ _TEXTS: dict[str, _Text] = {
         "{who}: what was read here is unknown.",
         _override("Commit an offset, or waive the group", "no-committed-offset"),
     ),
+    "no-history": _Text(
+        "The data folder {data} holds no snapshot of this cluster: no group that is gone, no "
+        "replay window and no measured bytes count.",
+        _override("Name the folder that lowwater collect fills (--data)", "no-history"),
+    ),
     "readers-undeclared": _Text(
         "Nobody declared that the groups of {topic} are all its readers; others may read it "
         "without committing.",
@@ -165,7 +170,7 @@ def guard(name: str, **facts: Any) -> Guard:
     unseen-reader-suspected topic, bytes_out, explained · members-without-commits group_id ·
     share-group group_id, why · changelog-source topic, why · remote-storage topic ·
     under-replicated brokers · reassigning adding, removing · leader-log-dir-move broker_id,
-    log_dir · unclean-election-enabled topic · over-limit partitions, limit.
+    log_dir · unclean-election-enabled topic · over-limit partitions, limit · no-history data.
     Raises KeyError for an unknown name or a missing fact: both are defects of the caller.
     """
     text = _TEXTS[name]

@@ -24,6 +24,7 @@ LIFTABLE_GUARDS = (
     "leader-log-dir-move",
     "unclean-election-enabled",
     "over-limit",
+    "no-history",
 )
 
 

@@ -251,7 +251,7 @@ class ClusterStore:
                 there = set(parquet.schema_arrow.names)
                 found = parquet.read([name for name in chosen.schema.names if name in there])
             return conform(chosen, found)
-        except (OSError, pa.ArrowException, WrongTable) as error:
+        except (OSError, UnicodeDecodeError, pa.ArrowException, WrongTable) as error:
             raise self.lost(kind, item_id, path, error) from error
 
     def lost(self, kind: Kind, item_id: str, path: str, error: Exception) -> StoreError:

@@ -33,6 +33,8 @@ def _of_topic(topic: str, partitions: list[PlannedPartition]) -> dict[str, Any]:
     without = []
     for p in partitions:
         nobody = True
+        for group_id in p.waived:
+            with_offset.setdefault(group_id, set())
         for claim in p.groups:
             known = with_offset.setdefault(claim.group_id, set())
             if claim.committed_offset is not None:

@@ -124,6 +124,7 @@ class PlanFacts:
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
+    unknown_to: str | None = None  # the data folder, where it has no snapshot of the cluster
 
 
 def read_facts(

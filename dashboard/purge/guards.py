@@ -69,7 +69,7 @@ def _deletes(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> b
 def _of_the_plan(
     facts: PlanFacts, topic: str, most_partitions: int, planned_partitions: int
 ) -> list[Finding]:
-    """What only a plan is asked: days of metrics, and its own size."""
+    """What only a plan is asked: days of metrics, its own size, whether anything is remembered."""
     made = []
     reading = reading_of(facts.readings, topic)
     if reading.suspected:
@@ -80,4 +80,6 @@ def _of_the_plan(
         )
     if planned_partitions > most_partitions:
         made.append(guard("over-limit", partitions=planned_partitions, limit=most_partitions))
+    if facts.unknown_to is not None:
+        made.append(guard("no-history", data=facts.unknown_to))
     return [Finding(g) for g in made]

@@ -84,8 +84,15 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
 
 
 def with_holes(store: ClusterStore, facts: PlanFacts) -> PlanFacts:
-    """`facts`, whose list of groups lacks what only a damaged snapshot knew. Raises StoreError."""
-    return replace(facts, incomplete=(*facts.incomplete, *reasons(holes(store))))
+    """`facts`, whose list of groups lacks what only a damaged snapshot knew, or where no snapshot
+    tells anything: another folder, or one that is not mounted. Raises StoreError.
+    """
+    known = store.latest("snapshots") is not None
+    return replace(
+        facts,
+        incomplete=(*facts.incomplete, *reasons(holes(store))),
+        unknown_to=None if known else store.store.root,
+    )
 
 
 def estimates(

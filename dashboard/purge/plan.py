@@ -82,6 +82,16 @@ class PlannedPartition:
         return offset if offset <= min(end, cut) else None
 
     @property
+    def places(self) -> list[tuple[str, bool, int | None]]:
+        """Groups that read it, whether kept snapshots alone show them, and up to which offset each
+        surely has; None: nobody knows. A waived one may read it without any commit.
+        """
+        known = [(c.group_id, c.remembered, self.told(c)) for c in self.groups]
+        committed = {c.group_id for c in self.groups}
+        others = [(g, False, at) for g, at in self.waived.items() if g not in committed]
+        return [(g, was, self.waived.get(g, at)) for g, was, at in (*known, *others)]
+
+    @property
     def free(self) -> bool:
         return not self.guards and self.target_offset is not None
 

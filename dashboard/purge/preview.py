@@ -107,13 +107,13 @@ def _groups(plan: Plan) -> list[dict[str, Any]]:
     waived = {w.group_id: w.reason for w in plan.waivers}
     rows: dict[str, dict[str, Any]] = {}
     for p in plan.partitions:
-        for claim in p.groups:
+        for group_id, remembered, place in p.places:
             row = rows.setdefault(
-                claim.group_id,
+                group_id,
                 {
-                    "group_id": claim.group_id,
-                    "waived": claim.group_id in waived,
-                    "reason": waived.get(claim.group_id),
+                    "group_id": group_id,
+                    "waived": group_id in waived,
+                    "reason": waived.get(group_id),
                     "remembered": True,
                     "partitions": 0,
                     "records_unread_below_targets": 0,
@@ -121,9 +121,9 @@ def _groups(plan: Plan) -> list[dict[str, Any]]:
                     "loss_if_latest": 0,
                 },
             )
-            row["remembered"] = row["remembered"] and claim.remembered
+            row["remembered"] = row["remembered"] and remembered
             row["partitions"] += 1
-            _add_loss(row, p, p.told(claim))
+            _add_loss(row, p, place)
     return [rows[group_id] for group_id in sorted(rows)]
 
 

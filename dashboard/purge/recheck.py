@@ -372,11 +372,12 @@ def _starts_lower(
     then = planned.log_start_offset
     if then is None or start >= then:
         return None
-    waived = [c for c in claims if c.group_id in plan.waived_groups]
-    unread = [c for c in waived if c.committed_offset is None or c.committed_offset < then]
+    stood = {c.group_id: c.committed_offset for c in claims if c.group_id in plan.waived_groups}
+    stood |= planned.waived  # who reads without an offset that tells, too
+    unread = [group_id for group_id, at in stood.items() if at is None or at < then]
     if not planned.lifted and not unread:
         return None
-    names = [found.name for found in planned.lifted] or [f"waived {c.group_id}" for c in unread]
+    names = [found.name for found in planned.lifted] or [f"waived {name}" for name in unread]
     return (
         f"Its log starts at {start} again, below the {then} of the plan: more records would go "
         f"than were accepted ({', '.join(sorted({*names}))}). Plan again."

@@ -35,6 +35,7 @@ from dashboard.purge.targets import Target, parse_target
 from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
 from tests.brokers.workload import ANSWERS_WITHIN, commit
+from tests.support.collected import collected
 
 UNDECLARED = "readers-undeclared=test data"
 CLOSES_WITHIN = timedelta(seconds=60)
@@ -78,7 +79,7 @@ class Bench:
         self.bootstrap = bootstrap
         self.replicas = replicas
         self.admin = AdminClient(client(bootstrap))
-        self.store = ClusterStore(Store(str(folder / "data")), cluster_id)
+        self.store = collected(ClusterStore(Store(str(folder / "data")), cluster_id))
         config = None
         if as_user is not None:
             config = folder / "client.properties"

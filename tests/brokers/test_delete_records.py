@@ -111,3 +111,24 @@ def test_a_yes_for_a_topic_that_was_made_anew_deletes_nothing(
     code, told, _ = delete_all(topic, made_anew)
     assert (code, told["error"]["code"]) == (3, "READERS_CHANGED")
     assert bench.offsets(topic, 0) == list(range(300))
+
+
+def test_a_folder_that_knows_nothing_of_the_cluster_is_said_before_the_yes(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """Another working directory has another ./data: nothing is declared or remembered there."""
+    topic = bench.topic(100)
+    bench.commit("reads", topic, {0: 100})
+    file = tmp_path / "offsets.json"
+    rows = [{"topic": topic, "partition": 0, "offset": 50}]
+    file.write_text(json.dumps({"partitions": rows, "version": 1}))
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(bench.settings.source))
+    monkeypatch.setenv("LOWWATER_STATE_DIR", str(bench.settings.state_dir))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    call = ["delete-records", "--bootstrap-server", bench.bootstrap, "--offset-json-file",
+            str(file), "--data", str(tmp_path / "data")]  # fmt: skip
+    capsys.readouterr()
+    assert main(call) == 1
+    assert "a yes lifts no-history" in capsys.readouterr().err
+    assert main([*call, "--yes", "--json"]) == 0
+    assert bench.offsets(topic, 0) == list(range(50, 100))

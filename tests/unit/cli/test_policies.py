@@ -17,6 +17,7 @@ from dashboard.cli.main import main
 from dashboard.clock import utc_now
 from dashboard.purge.journal import Journal
 from dashboard.snapshots import ClusterStore, Store
+from tests.support.collected import collected
 from tests.unit.policies.service_room import Streams
 
 TOPIC = "billing-sum-repartition"
@@ -47,7 +48,7 @@ class Live(Streams):
 def live(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
     (alone / "lowwater.toml").write_text(SETTINGS)
     monkeypatch.delenv("LOWWATER_STATE_DIR")
-    store = ClusterStore(Store("data"), "cluster-1")
+    store = collected(ClusterStore(Store("data"), "cluster-1"))
     store.write_connection("here:9092", None, "prod")
     made = Live()
     made.topic(TOPIC)

@@ -31,6 +31,7 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
+from tests.support.collected import collected
 from tests.unit.policies.examples import policy
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Clock
@@ -149,7 +150,7 @@ class ServiceRoom:
         self.folder = folder
         self.live = Streams()
         self.clock = Clock()
-        self.store = ClusterStore(Store(str(folder / "data")), self.live.id)
+        self.store = collected(ClusterStore(Store(str(folder / "data")), self.live.id))
         self.store.write_connection("here:9092", None, "prod")
         self.settings = Settings(
             data=str(folder / "data"),

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from dashboard.model import TopicPartition
+from dashboard.purge.asked import Lift
 from dashboard.purge.drafts import PlanRequest, Read, read_live
+from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.recheck import recheck
+from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
+from tests.support.collected import collected
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 
@@ -38,3 +46,33 @@ def test_the_limit_of_one_run_counts_the_chosen_partitions(tmp_path: Path) -> No
     assert all("over-limit" in {g.name for g in p.guards} for p in limited.plan([]).partitions)
     some = limited.only([TopicPartition(TOPIC, n) for n in (0, 2)]).plan([])
     assert all("over-limit" not in {g.name for g in p.guards} for p in some.partitions)
+
+
+def test_a_folder_that_knows_nothing_of_the_cluster_is_a_guard_of_its_own(tmp_path: Path) -> None:
+    """The default folder of another working directory: no window, no group that is gone counts."""
+    (guard,) = [g for g in read(tmp_path, 1).plan([]).partitions[0].guards if "history" in g.name]
+    assert (guard.name, str(tmp_path) in guard.reason) == ("no-history", True)
+    lift = Lift("no-history", "a new cluster")
+    assert "no-history" not in {g.name for g in read(tmp_path, 1).plan([lift]).partitions[0].guards}
+    collected(ClusterStore(Store(str(tmp_path)), "cluster-1"))
+    assert "no-history" not in {g.name for g in read(tmp_path, 1).plan([]).partitions[0].guards}
+
+
+@pytest.mark.parametrize("planned_without", [False, True])
+def test_a_folder_that_goes_away_before_sending_blocks_unless_that_was_accepted(
+    tmp_path: Path, planned_without: bool
+) -> None:
+    store = ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
+    if not planned_without:
+        collected(store)
+    lifts = [Lift(name, "why") for name in ("no-history", "readers-undeclared")]
+    live = FakeCluster()
+    request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
+    plan = read_live(live, Settings(), store, request, now=NOW).plan(lifts)  # type: ignore[arg-type]
+    if not planned_without:
+        shutil.rmtree(tmp_path / "data")
+    (planned,) = plan.partitions
+    rows = [PartitionRow(*planned.key, planned.target_offset or 0, "pending")]
+    found = recheck(live, plan, rows, NOW, standards(Settings(), store, [TOPIC], NOW))
+    assert [*found.allowed] == ([planned.key] if planned_without else [])
+    assert [r.name for r in found.refused.values()] == ([] if planned_without else ["no-history"])

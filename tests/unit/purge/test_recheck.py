@@ -26,6 +26,7 @@ from dashboard.purge.facts import read_facts
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.lifting import Lifted, Override, Waiver
 from dashboard.purge.plan import Plan, build
+from dashboard.purge.preview import preview
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.standards import Standards
@@ -208,6 +209,33 @@ def test_a_waiver_ends_there_too() -> None:
     found = looked(live, plan)
     assert "more records would go than were accepted (waived dead)" in found.refused[A].reason
     assert list(found.allowed) == [B], "it stands above what came back"
+
+
+@pytest.mark.parametrize("commits", [{}, {A: 500}])
+def test_a_waiver_of_a_group_without_an_offset_that_tells_ends_there_too(
+    commits: dict[TopicPartition, int | None],
+) -> None:
+    """It reads the partition and never committed, or stands past the end of the log."""
+    live = TwoTopics(A)
+    live.parts[A] = FakePartition({1: 60, 2: 60, 3: 0})
+    live.commits_of = {"all": {A: 100}, "w": commits}
+    live.others = (Group("w", "classic", "Stable", 1, (A,)),)
+    plan = waiving(live, "w")
+    assert list(looked(live, plan).allowed) == [A]
+    live.elect(3)
+    found = looked(live, plan)
+    assert "more records would go than were accepted (waived w)" in found.refused[A].reason
+
+
+def test_the_preview_says_what_a_waived_group_without_a_commit_may_lose() -> None:
+    live = TwoTopics(A)
+    live.others = (Group("w", "classic", "Stable", 1, (A,)),)
+    live.commits_of = {"w": {}}
+    shown = preview(waiving(live, "w"), NOW)
+    (lost,) = [row for row in shown["groups"] if row["group_id"] == "w"]
+    assert (lost["waived"], lost["remembered"], lost["partitions"]) == (True, False, 1)
+    assert (lost["loss_if_earliest"], lost["loss_if_latest"]) == (80, 100)
+    assert shown["coverage"][0]["never_committed"] == [{"group_id": "w", "partitions": [0]}]
 
 
 def test_an_override_of_one_fact_lifts_no_other() -> None:

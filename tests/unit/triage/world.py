@@ -28,6 +28,7 @@ from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, build
 from dashboard.triage.answer import Triage, triage_live
 from dashboard.triage.question import Question
+from tests.support.collected import collected
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 
@@ -163,7 +164,7 @@ class World(FakeCluster):
 
 def findings(folder: Path, world: World, **tables: list[dict[str, Any]]) -> ClusterStore:
     """An analysis that measured every replica to the segment; `tables` replace or add rows."""
-    store = ClusterStore(Store(str(folder / "data")), world.id)
+    store = collected(ClusterStore(Store(str(folder / "data")), world.id))
     store.write_connection("127.0.0.1:9", None, "prod")
     writer = store.begin("findings", NOW - timedelta(seconds=40))
     rows: dict[str, list[dict[str, Any]]] = {
