@@ -50,6 +50,7 @@ def more(bench: Bench, topic: str, ages: Mapping[int, int]) -> None:
 def analyzed(bench: Bench, topic: str) -> None:
     """Findings with the least sure curves there are: each replica's log start, end and size."""
     key = Key(topic, 0)
+    seen(bench, hours_ago=0)
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
         offsets, sizes = live.offsets([key])[key], live.log_dirs([key]).replicas
     start, end = offsets.log_start_offset, offsets.high_watermark
@@ -63,7 +64,7 @@ def analyzed(bench: Bench, topic: str) -> None:
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     writer.write("curves", build(FINDING_TABLES["curves"], columns))
     writer.write("holds", build(FINDING_TABLES["holds"], {"topic": [], "group_id": []}))
-    writer.commit(0.1, {"snapshot_id": ""})
+    writer.commit(0.1, {"snapshot_id": bench.store.latest_snapshot()})
     bench.store.set_latest(writer.id)
 
 
