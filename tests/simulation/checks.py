@@ -107,12 +107,12 @@ def _wanted(story: Story, done: Applied) -> Iterator[str]:
 def _readers(done: Applied, truth: Truth) -> dict[str, int]:
     """Groups that read the partition, by the first offset that they have not read.
 
-    A broker that no longer leads has a log of its own, as has one that knows of an earlier topic
-    alone: there what they committed is compared.
+    A broker that no longer leads has a log of its own: there what they committed is compared. Of a
+    topic that was deleted nobody wants anything, and what is committed since is of the new one.
     """
     key = done.sent.key
-    readers = truth.readers(key)
-    if done.led and not done.gone:
+    readers = {} if done.gone else truth.readers(key)
+    if done.led:
         return readers
     return {g: max(read, truth.committed.get(g, {}).get(key, 0)) for g, read in readers.items()}
 
