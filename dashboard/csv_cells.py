@@ -1,7 +1,8 @@
 """CSV files that people open in a spreadsheet: every cell of every file is written here.
 
-Unknown is an empty cell, times are RFC 3339 in UTC, numbers are plain digits. A text that a
-spreadsheet would run as a formula gets a leading apostrophe.
+Unknown is an empty cell, times are RFC 3339 in UTC, numbers are plain digits, texts are quoted.
+Where a spreadsheet would run a text as a formula stands an apostrophe before it, inside the text
+too: one whose separator is the semicolon sees no quotes but those of a line's first cell.
 """
 
 from __future__ import annotations
@@ -19,32 +20,36 @@ if TYPE_CHECKING:  # slow to import: the journal's export does without
     import pyarrow as pa
 
 # What a spreadsheet runs as a formula, also in full-width letters (OWASP, "CSV Injection"), and the
-# mark that stops it. A text that begins with the mark gets another: taking one off gives it back.
-_FORMULA = "^[=+\\-@\t\r\n'\uff1d\uff0b\uff0d\uff20]"
-_RISKY = re.compile(_FORMULA)
-_QUOTED = re.compile('[",\r\n]')
+# mark that stops it. Where the mark stands already it gets another: taking one off, at the start
+# and after each separator, gives the text back. A quote there would open, and may close, a cell.
+_SIGNS = "=+\\-@'\uff1d\uff0b\uff0d\uff20"
+_MARKED = ((f'([;\t\r\n])([{_SIGNS}"])', r"\1'\2"), (f"^([{_SIGNS}\t\r\n])", r"'\1"))
+_RISKY = tuple((re.compile(pattern), by) for pattern, by in _MARKED)
 
 
 def cell(value: Any) -> str:
     """One value as a cell; lists are joined by spaces, and only texts can be formulas."""
     if value is None:
         return ""
-    if isinstance(value, datetime):
-        return format_time(value)
     if isinstance(value, int | float):  # -5 is a number, and stays one
         return str(value)
-    text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return f"'{text}" if _RISKY.match(text) else text
+    if isinstance(value, datetime):
+        text = format_time(value)
+    else:
+        text = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    for risky, marked in _RISKY:
+        text = risky.sub(marked, text)
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def rows_as_csv(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A header and a line per row of values; an empty text cannot be told from unknown."""
-    lines = ([_quoted(cell(value)) for value in row] for row in (columns, *rows))
-    return "".join(f"{','.join(line)}\n" for line in lines)
+    """A header and a line per row of values, in the same format as `table_as_csv`."""
+    return "".join(f"{','.join(map(cell, row))}\n" for row in (columns, *rows))
 
 
 def table_as_csv(table: pa.Table) -> bytes:
-    """The same rule over millions of rows, in UTF-8: texts are quoted, an empty one is `""`.
+    """The same over millions of rows, in UTF-8; an empty text is `""`, and unknown nothing.
 
     Lists are JSON. Times keep their column's digits.
     """
@@ -62,12 +67,6 @@ def list_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, default=format_time)
 
 
-def _quoted(text: str) -> str:
-    # The csv module leaves a lone carriage return unquoted, which ends a line for its own reader.
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"' if _QUOTED.search(text) else text
-
-
 def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -80,5 +79,6 @@ def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = pa.chunked_array([pa.array(texts, pa.string())])
     elif not pa.types.is_string(kind):
         return column
-    risky = pc.match_substring_regex(column, _FORMULA)
-    return pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
+    for risky, marked in _MARKED:
+        column = pc.replace_substring_regex(column, risky, marked)
+    return column

@@ -21,7 +21,7 @@ Policies are purges that lowwater.toml describes ([policies.NAME]) and an operat
 check   what each would purge now, what holds it back, and what it would have done last week
 run     the service: carries them out until Ctrl-C; of several, one leads. --once: one cycle of each
 on      switch one on, as it is defined now, by the sentence that check prints
-off     no further purge of it begins
+off     no further purge of it begins, and what one in flight has not sent stays
 doctor  which repartition topics of Streams are purged badly, and what to set; asks no broker"""
 _NAMED = ("on", "off")
 

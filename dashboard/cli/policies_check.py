@@ -105,7 +105,8 @@ def _text(value: dict[str, Any]) -> str:
 
 def _policy(policy: dict[str, Any]) -> list[str]:
     on = policy["standing"] == "on"
-    held = f", held back: {policy['held_by']}" if on and policy["held_by"] else ""
+    told = on or policy["standing"] == "held"
+    held = f", held back: {policy['held_by']}" if told and policy["held_by"] else ""
     lines = [
         f"{policy['name']}: {policy['standing']}{held}",
         f"  {policy['topics']} topics, {policy['partitions']} partitions, target "

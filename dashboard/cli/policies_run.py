@@ -49,7 +49,8 @@ def run(
     cluster: ClusterStore,
     policies: tuple[Policy, ...],
 ) -> int:
-    """Serve until Ctrl-C or SIGTERM: 130. With --once: 0, 2 (a run is partial), 3 (all refused).
+    """Serve until Ctrl-C or SIGTERM: 130. With --once: 0, 2 (a run is partial), 3 (all refused
+    or held).
 
     Raises JournalError; with --once also ClusterError and RefusedError NOT_LEADING.
     """
@@ -152,7 +153,7 @@ def _once(service: Service, cycles: list[Mapping[str, Any]]) -> int:
             code="NOT_LEADING",
         )
     states = {cycle["state"] for cycle in cycles}
-    if "refused" in states and "ran" not in states:
+    if states & {"refused", "held"} and "ran" not in states:
         return RefusedError.exit_code
     partial = any(c["state"] == "ran" and not c["reason"].startswith("done") for c in cycles)
     return 2 if partial else 0

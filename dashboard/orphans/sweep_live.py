@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 
 from dashboard.errors import ClusterError, RefusedError
@@ -17,6 +18,7 @@ from dashboard.model import (
 )
 from dashboard.orphans.sweep_places import LogDir
 from dashboard.orphans.sweep_refusal import Refusal
+from dashboard.purge import clocks
 
 _GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
@@ -29,6 +31,7 @@ class Cluster(Protocol):
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]: ...
     def topic_of_id(self, topic_id: str) -> TopicState: ...
     def reassignments(self) -> tuple[Reassignment, ...]: ...
+    def controller_time(self) -> datetime | None: ...
     def log_dirs(
         self,
         partitions: Iterable[TopicPartition] | None = None,
@@ -110,6 +113,22 @@ class LiveCheck:
         except ClusterError as error:
             raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
         return lives
+
+    def tells_the_time(self, now: datetime) -> None:
+        """That this host's clock is not ahead of the controller's, where anybody tells that.
+
+        Raises Refusal `clock`, or `unknown` where it cannot be read.
+        """
+        try:
+            by = clocks.ahead(self._live, now)
+        except ClusterError as error:
+            raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
+        if by is not None:
+            raise Refusal(
+                "clock",
+                f"this host's clock is {by.total_seconds():.0f} s ahead of the cluster's "
+                "controller: how long it has lain here is not known; set the clock right",
+            )
 
     def partition_is_well(self, topic: str, partition: int) -> None:
         """No partition of this name lacks a replica or a leader: this may be its last copy.

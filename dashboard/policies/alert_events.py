@@ -50,10 +50,11 @@ def stalled(journal: Journal, cluster_id: str, now: datetime) -> list[Event]:
 
 
 def refused(journal: Journal, cluster_id: str) -> list[Event]:
-    """`policy-refused`: guards, or an error, keep a policy from purging."""
+    """`policy-refused`: guards, an error or a silence of its service keep a policy from purging."""
     found = []
     for name, (_, body) in journal.policy_statuses(cluster_id).items():
-        if body.get("state") != "refused":
+        state = body.get("state")
+        if state not in ("refused", "held"):
             continue
         blocked = list(body.get("blocked") or ())
         guards = sorted({g["name"] for b in blocked for g in b.get("guards", ())})
@@ -61,8 +62,8 @@ def refused(journal: Journal, cluster_id: str) -> list[Event]:
         found.append(
             Event(
                 "policy-refused",
-                " ".join([name, *guards]),
-                f"policy {name} is refused: {body.get('reason')}",
+                " ".join([name, *guards, *(["held"] if state == "held" else [])]),
+                f"policy {name} is {state}: {body.get('reason')}",
                 {**details, "blocked": blocked[:MOST_NAMED]},
             )
         )

@@ -18,6 +18,8 @@ from dashboard.policies.triggers import triggered
 from dashboard.policy_settings import Policy
 from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.journal_policies import PolicyState
+from dashboard.purge.journal_silence import HELD
 from dashboard.purge.queue_refusals import stopped
 
 
@@ -33,7 +35,9 @@ class Checked:
     standing: str
     applications: tuple[Application, ...]
     outcomes: tuple[Outcome, ...]
-    held_by: str | None  # why no purge begins now: off, changed, window, trigger, read-only
+    held_by: (
+        str | None
+    )  # why no purge begins now: off, changed, SERVICE_SILENT, window, trigger, read-only
     told: Mapping[str, Any] | None  # what the service said last, with `at`
 
     @property
@@ -86,7 +90,7 @@ def check(site: Site, live: Cluster, policies: Sequence[Policy]) -> tuple[Checke
                 standing=stands,
                 applications=applications,
                 outcomes=tuple(_outcome(site, live, policy, a) for a in applications),
-                held_by=_held_by(site, policy, stands),
+                held_by=_held_by(site, policy, states.get(policy.name)),
                 told={"at": format_time(told[0]), **told[1]} if told else None,
             )
         )
@@ -112,9 +116,11 @@ def _outcome(site: Site, live: Cluster, policy: Policy, application: Application
     return purging.of_plan(prepared.outcome, prepared.plan)
 
 
-def _held_by(site: Site, policy: Policy, stands: str) -> str | None:
+def _held_by(site: Site, policy: Policy, state: PolicyState | None) -> str | None:
     """In the order in which a service asks."""
-    now = site.now()
+    now, stands = site.now(), standing(policy, state)
+    if stands == "held" and state is not None and state.hold is not None:
+        return f"{HELD}: {state.hold.why}"
     if stands != "on":
         return "its definition changed since it was confirmed" if stands == "changed" else "off"
     if stopped(site.settings, site.journal) is not None:

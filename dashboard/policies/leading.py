@@ -22,10 +22,11 @@ class Lead:
     the journal's check when a run is queued. Safe between threads.
     """
 
-    def __init__(self, journal: Journal, cluster_id: str) -> None:
+    def __init__(self, journal: Journal, cluster_id: str, most_silence: timedelta) -> None:
         self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
         self._journal = journal
         self._cluster_id = cluster_id
+        self._most_silence = most_silence
         self._lock = threading.Lock()
         self._seen: Lease | None = None
         self._released = False
@@ -41,7 +42,7 @@ class Lead:
             if self._seen is None or not self.is_ours(self._seen) or not _fresh(self._seen, now):
                 self._seen = self._journal.take_lease(
                     self._cluster_id, self.holder, host=socket.gethostname(), pid=os.getpid(),
-                    ttl=TTL, now=now,
+                    ttl=TTL, most_silence=self._most_silence, now=now,
                 )  # fmt: skip
             return self._seen
 

@@ -9,17 +9,18 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.errors import LowwaterError
+from dashboard.purge.journal_silence import HELD
 from dashboard.purge.plan import Plan, PlannedPartition
 
 # What is told of a policy whose applications differ: what asks for an operator comes first.
 STATES = (
-    "changed", "off", "refused", "ran", "busy", "budget", "not-triggered", "outside-window",
+    "held", "changed", "off", "refused", "ran", "busy", "budget", "not-triggered", "outside-window",
     "waiting", "nothing",
 )  # fmt: skip
 _MOST_BLOCKED = 100
 _ELSEWHERE = {
     "TOPIC_BUSY": "busy", "TOO_SOON": "waiting", "LEADER_LOST": "waiting", "POLICY_OFF": "off",
-    "POLICY_CHANGED": "changed",
+    "POLICY_CHANGED": "changed", HELD: "held",
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from dashboard.policies.triggers import Triggered, triggered
 from dashboard.policy_settings import Policy
 from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.journal_policies import Lease, PolicyState
+from dashboard.purge.journal_silence import HELD
 from dashboard.purge.queue import STALE_AFTER
 from dashboard.purge.queue_refusals import stopped
 from dashboard.read_only import wrong
@@ -54,7 +55,7 @@ class Service:
     ) -> None:
         self.site = site
         self.link = Link(open_live)
-        self.lead = Lead(site.journal, site.cluster_id)
+        self.lead = Lead(site.journal, site.cluster_id, site.settings.purge.most_silence)
         self.statuses = Statuses(site.journal, site.cluster_id, site.store.name, emit)
         self.following = Following(
             site.journal, self.link.live, site.now, site.sleep, self.went_wrong
@@ -230,6 +231,9 @@ def _kept_from(policy: Policy, state: PolicyState | None, now: datetime) -> Outc
             "what was confirmed is not what the settings say now: look at it and confirm it again"
         )
         return Outcome("changed", text)
+    if stands == "held" and state is not None and state.hold is not None:
+        text = f"{state.hold.why}; make sure that nobody did, then confirm it again"
+        return Outcome("held", text, code=HELD)
     if not is_open(policy, now):
         return Outcome("outside-window", "no window is open", next_at=next_open(policy, now))
     return None

@@ -15,14 +15,18 @@ from dashboard.purge.journal_policies import PolicyState
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore
 
-Standing = Literal["on", "off", "changed"]
+Standing = Literal["on", "off", "changed", "held"]
 
 
 def standing(policy: Policy, state: PolicyState | None) -> Standing:
-    """Whether it may run; `changed`: it was switched on, and is defined otherwise since."""
+    """Whether it may run; `changed`: it was switched on, and is defined otherwise since; `held`:
+    its service was silent for long after that.
+    """
     if state is None or not state.enabled:
         return "off"
-    return "on" if state.definition_sha256 == policy.definition_sha256 else "changed"
+    if state.definition_sha256 != policy.definition_sha256:
+        return "changed"
+    return "on" if state.hold is None else "held"
 
 
 def is_for(policy: Policy, cluster: ClusterStore) -> bool:
@@ -84,7 +88,7 @@ def switch_off(
     from_where: str,
     now: datetime,
 ) -> None:
-    """No run of the policy begins any more; one in flight ends as it would.
+    """No run of the policy begins any more; what one in flight has not sent is not sent.
 
     A policy that is off stays so, and nothing is written. Raises RefusedError ROLE_TOO_LOW;
     UsageError WHO_MISSING.

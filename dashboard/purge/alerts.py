@@ -1,4 +1,4 @@
-"""Which purges were undone: records came back, and nothing has purged them again since."""
+"""Which purges were undone: records came back, and nothing has purged as far again since."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ WHERE p.state = 'reverted' AND r.cluster_id = ? AND NOT EXISTS (
     SELECT 1 FROM runs s CROSS JOIN run_partitions q
       ON q.run_id = s.run_id AND q.topic = p.topic AND q.partition = p.partition
     WHERE s.cluster_id = r.cluster_id AND s.rowid > r.rowid
-      AND q.state IN ('done', 'leader_done'))
+      AND q.state IN ('done', 'leader_done')
+      AND json_extract(plain(q.body), '$.target_offset')
+        >= json_extract(plain(p.body), '$.target_offset'))
 GROUP BY r.rowid, p.run_id, p.topic ORDER BY r.rowid DESC, p.topic
 """
 
@@ -33,7 +35,7 @@ class Reverted:
 
 
 def reverted(journal: JournalReads, cluster_id: str) -> list[Reverted]:
-    """Newest run first. A partition that a later run has purged is no alert any more."""
+    """Newest run first. A partition that a later run has purged as far is no alert any more."""
     found: dict[str, dict[str, int]] = {}
     for row in journal.file.rows(_SQL, cluster_id):
         found.setdefault(row["run_id"], {})[row["topic"]] = row["partitions"]

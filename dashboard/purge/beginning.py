@@ -19,7 +19,7 @@ Policies = Callable[[], Sequence[Policy]]  # as the settings define them now; Se
 
 def refuse(journal: Journal, run: RunRow, plan: Plan, policies: Policies, now: datetime) -> bool:
     """Whether it has begun already. While it has not, raises RefusedError POLICY_OFF,
-    POLICY_CHANGED, OUTSIDE_WINDOW or PLAN_EXPIRED.
+    POLICY_CHANGED, SERVICE_SILENT, OUTSIDE_WINDOW or PLAN_EXPIRED.
 
     The queue has asked all of it; but whoever was to send may have died before he did, and another
     takes the run over much later. A run whose request may have left has begun: `withdrawn` is
@@ -37,7 +37,8 @@ def refuse(journal: Journal, run: RunRow, plan: Plan, policies: Policies, now: d
 def withdrawn(journal: Journal, run: RunRow, policies: Policies) -> RefusedError | None:
     """Why a policy's run may send nothing more; None: its policy stands, or a person queued it.
 
-    POLICY_OFF, POLICY_CHANGED, or the settings' own code where nobody can tell what they define.
+    POLICY_OFF, POLICY_CHANGED, SERVICE_SILENT, or the settings' own code where nobody can tell
+    what they define.
     """
     if run.policy is None:
         return None

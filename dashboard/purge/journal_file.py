@@ -21,6 +21,11 @@ from dashboard.purge.journal_rows import Entry
 from dashboard.purge.journal_schema import prepare
 
 FIRST_HASH = "0" * 64
+# A mark in the file that a head is kept beside it: written where one is, so that a crash between
+# the two leaves none. An archive is handed out alone, and has none.
+_MARK = """INSERT OR IGNORE INTO switches SELECT 'head_kept', 1, '', ''
+  WHERE NOT EXISTS (SELECT 1 FROM switches WHERE name='archive')"""
+_MARKED = "SELECT 1 FROM switches WHERE name='head_kept'"
 
 
 class JournalFile:
@@ -66,6 +71,8 @@ class JournalFile:
             if (error := self._lost_since(kept)) is not None:
                 raise error
             yield db
+            if kept != NOTHING:
+                db.execute(_MARK)
             head = self.head()
         if head != kept:
             # Committed is committed: behind, the file beside it is caught up by the next write.
@@ -111,9 +118,15 @@ class JournalFile:
             return error
 
     def _lost_since(self, kept: Head) -> JournalError | None:
-        if kept == NOTHING:  # a journal of an earlier version, or a new one
-            return None
         newest = self.head()
+        if kept == NOTHING:
+            if newest == NOTHING or not self.rows(_MARKED):  # a new one, or of an earlier version
+                return None
+            return _rolled_back(
+                self.path,
+                newest,
+                f"has lost {self._head_file.path.name}, its newest entry's number",
+            )
         first = self.rows("SELECT min(seq) AS seq FROM entries")[0]["seq"]
         if kept.seq > newest.seq:
             return _rolled_back(
@@ -197,7 +210,8 @@ def _rolled_back(path: Path, newest: Head, what: str) -> JournalError:
     return JournalError(
         f"the purge journal {path} {what}: it was rolled back, as by a backup that was restored, "
         "and what was asked and sent since is missing",
-        f"Put the newer file back. If there is none: lowwater runs --accept-restored {newest.seq} "
+        f"Put the newer one back, with journal.head if the folder was moved. If there is none: "
+        f"lowwater runs --accept-restored {newest.seq} "
         "cancels what is open in this one, and stops every purge until an approver allows them.",
         code="JOURNAL_ROLLED_BACK",
     )

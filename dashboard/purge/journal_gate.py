@@ -38,7 +38,7 @@ def admit(
     claim: PolicyClaim,
     now: datetime,
 ) -> None:
-    """Raises RefusedError LEADER_LOST, POLICY_OFF, POLICY_CHANGED or TOO_SOON."""
+    """Raises RefusedError LEADER_LOST, POLICY_OFF, POLICY_CHANGED, SERVICE_SILENT or TOO_SOON."""
     _refuse_lost(db, plan, claim, now)
     state = state_of(db, plan.cluster_id, claim.name)
     refuse_off(state, claim.name, claim.definition_sha256, plan.cluster_name)
@@ -129,7 +129,9 @@ def _refuse_lost(db: sqlite3.Connection, plan: Plan, claim: PolicyClaim, now: da
 def refuse_off(
     state: PolicyState | None, name: str, definition_sha256: str | None, cluster_name: str
 ) -> None:
-    """POLICY_OFF or POLICY_CHANGED: the last switch of a policy is not on for this definition."""
+    """POLICY_OFF or POLICY_CHANGED: the last switch of a policy is not on for this definition.
+    SERVICE_SILENT: it is, but waits for a person.
+    """
     if state is None or not state.enabled:
         raise RefusedError(
             f"policy {name} is off on {cluster_name}",
@@ -142,6 +144,12 @@ def refuse_off(
             "its definition changed",
             f"Read it again, then confirm it with: lowwater policies on {name}.",
             code="POLICY_CHANGED",
+        )
+    if state.hold is not None:
+        raise RefusedError(
+            f"policy {name} is held on {cluster_name}: {state.hold.why}",
+            f"Make sure that nobody did, then confirm it again with: lowwater policies on {name}.",
+            code="SERVICE_SILENT",
         )
 
 

@@ -69,11 +69,7 @@ class HeadFile:
         finally:
             os.close(file)
         new.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        self._keep_name()
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -81,6 +77,7 @@ class HeadFile:
             file = os.open(self.path, _FLAGS)
         except FileNotFoundError:
             file = self._made(self.path)
+            self._keep_name()  # or a power failure takes the file, and not the journal's mark of it
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield file
@@ -93,6 +90,13 @@ class HeadFile:
         with suppress(OSError):
             os.fchmod(file, self._journal.stat().st_mode & 0o777)
         return file
+
+    def _keep_name(self) -> None:
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def _slots(self, file: int) -> tuple[Head, Head]:
         stored = os.pread(file, 2 * _SLOT, 0)

@@ -15,6 +15,7 @@ from typing import Any
 
 from dashboard.clock import format_time, parse_time
 from dashboard.model import TopicPartition
+from dashboard.purge import journal_silence
 from dashboard.purge.journal_file import append, encode
 from dashboard.purge.journal_pack import readable
 from dashboard.purge.journal_reads import JournalReads
@@ -34,6 +35,11 @@ SELECT coalesce(sum(p.partitions), 0) AS partitions,
 FROM counted JOIN run_policies p USING (run_id) LEFT JOIN run_budgets b USING (run_id)
 WHERE p.cluster_id=? AND p.policy=?
 """
+_SWITCH = """
+SELECT s.*, h.since AS held_since, h.until AS held_until FROM policy_switches s
+LEFT JOIN policy_holds h ON h.cluster_id = s.cluster_id AND h.name = s.name
+WHERE s.cluster_id=?
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,22 @@ class PolicyClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """A silence of the service after which a policy waits for a person: see `journal_silence`."""
+
+    since: datetime
+    until: datetime
+
+    @property
+    def why(self) -> str:
+        return (
+            f"no service gave a sign of life from {format_time(self.since)} to "
+            f"{format_time(self.until)}: the machine was down, or the journal is a restored one, "
+            "which has forgotten who switched the policy off, or stopped every purge, since"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyState:
     """The last switch of a policy; it is on for the definition with this sha256 only."""
 
@@ -56,10 +78,7 @@ class PolicyState:
     who: str
     at: datetime
     from_where: str
-
-    def on(self, definition_sha256: str) -> bool:
-        """Whether it is switched on as it is defined now."""
-        return self.enabled and self.definition_sha256 == definition_sha256
+    hold: Hold | None = None  # until a person switches it on again
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,25 +138,36 @@ class JournalPolicies(JournalReads):
         row = (cluster_id, name, int(enabled), definition_sha256, who, format_time(now), from_where)
         with self.file.write() as db:
             db.execute("REPLACE INTO policy_switches VALUES (?,?,?,?,?,?,?)", row)
+            journal_silence.confirmed(db, cluster_id, name)
             append(db, None, "policy", body, now)
 
     def policy_states(self, cluster_id: str) -> dict[str, PolicyState]:
         """The last switch of each policy that was ever switched on this cluster."""
-        rows = self.file.rows(
-            "SELECT * FROM policy_switches WHERE cluster_id=? ORDER BY name", cluster_id
-        )
+        rows = self.file.rows(f"{_SWITCH} ORDER BY s.name", cluster_id)
         return {row["name"]: _state(row) for row in rows}
 
     # -- the lease: one service at a time for a cluster
 
     def take_lease(
-        self, cluster_id: str, holder: str, *, host: str, pid: int, ttl: timedelta, now: datetime
+        self,
+        cluster_id: str,
+        holder: str,
+        *,
+        host: str,
+        pid: int,
+        ttl: timedelta,
+        most_silence: timedelta,
+        now: datetime,
     ) -> Lease:
-        """Take or renew the lease unless another holds it: the one that holds it now."""
+        """Take or renew the lease unless another holds it: the one that holds it now.
+
+        Where no holder gave a sign for more than `most_silence`, policies are held.
+        """
         with self.file.write() as db:
             held = lease_of(db, cluster_id)
             if held is not None and held.holder != holder and held.alive(now):
                 return held
+            journal_silence.heard(db, cluster_id, most_silence, now)
             ours = held is not None and held.holder == holder
             taken_at = held.taken_at if held is not None and ours else now
             moments = map(format_time, (taken_at, now, now + ttl))
@@ -236,8 +266,7 @@ def lease_of(db: sqlite3.Connection, cluster_id: str) -> Lease | None:
 
 def state_of(db: sqlite3.Connection, cluster_id: str, name: str) -> PolicyState | None:
     """The policy's last switch as this transaction sees it."""
-    sql = "SELECT * FROM policy_switches WHERE cluster_id=? AND name=?"
-    row = db.execute(sql, (cluster_id, name)).fetchone()
+    row = db.execute(f"{_SWITCH} AND s.name=?", (cluster_id, name)).fetchone()
     return _state(row) if row else None
 
 
@@ -254,7 +283,9 @@ def _status(row: sqlite3.Row) -> tuple[str, tuple[datetime, dict[str, Any]]]:
 
 @readable
 def _state(row: sqlite3.Row) -> PolicyState:
+    since, until = row["held_since"], row["held_until"]
     return PolicyState(
         row["name"], bool(row["enabled"]), row["definition_sha256"], row["who"],
         parse_time(row["at"]), row["from_where"],
+        Hold(parse_time(since), parse_time(until)) if since else None,
     )  # fmt: skip

@@ -56,6 +56,11 @@ CREATE TABLE IF NOT EXISTS policy_leases (
   cluster_id TEXT PRIMARY KEY, holder TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
   taken_at TEXT NOT NULL, renewed_at TEXT NOT NULL, expires_at TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS policy_signs (cluster_id TEXT PRIMARY KEY, at TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS policy_holds (
+  cluster_id TEXT NOT NULL, name TEXT NOT NULL, since TEXT NOT NULL, until TEXT NOT NULL,
+  PRIMARY KEY (cluster_id, name)
+) STRICT;
 CREATE TABLE IF NOT EXISTS purge_requests (
   request_id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL,
   plan_sha256 TEXT NOT NULL, plan TEXT NOT NULL, cluster_id TEXT NOT NULL,

@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 
 from dashboard.clock import format_time, parse_time
 from dashboard.errors import RefusedError
+from dashboard.purge import journal_silence
 from dashboard.purge.journal_file import append, encode
 from dashboard.purge.journal_reads import JournalReads
 from dashboard.purge.journal_rows import OPEN_RUN_STATES, Options, RunRow
 
 SILENT = "WORKER_SILENT"
-_WORKER = """SELECT state, wish, heartbeat_at, options,
-  EXISTS (SELECT 1 FROM run_policies WHERE run_policies.run_id = runs.run_id) AS of_policy
+_WORKER = """SELECT state, wish, heartbeat_at, options, cluster_id,
+  (SELECT policy FROM run_policies WHERE run_policies.run_id = runs.run_id) AS policy
   FROM runs WHERE run_id=?"""
 
 
@@ -64,7 +65,7 @@ class JournalWishes(JournalReads):
             append(db, None, "declared", body, now)
 
     def beat(self, run_id: str, now: datetime) -> None:
-        """The worker is alive. A run that was silent for too long is paused: see `silent`."""
+        """The worker is alive. A run that was silent for too long waits: see `silent`."""
         with self.file.write() as db:
             _pause_if_silent(db, run_id, now)
             db.execute("UPDATE runs SET heartbeat_at=? WHERE run_id=?", (format_time(now), run_id))
@@ -87,16 +88,16 @@ class JournalWishes(JournalReads):
 
 
 def silent(run: RunRow, now: datetime) -> bool:
-    """Whether a person's run must be resumed by a person: its worker gave no sign for too long.
+    """Whether a run must wait for a person: its worker gave no sign for too long.
 
     What it was confirmed for may be long past: the machine was down, stood still, or its journal
-    is a restored one, in which a cancel is missing. A policy's run waits for nobody: whether it
-    may go on is asked of its policy. A sign from the future tells of a clock that was set back,
+    is a restored one, in which a cancel is missing. A person's run is paused; of a policy's run the
+    policy is held, which ends the run. A sign from the future tells of a clock that was set back,
     and nothing of how long there was none.
     """
     most = timedelta(milliseconds=run.options.most_silence_ms)
     alive = run.heartbeat_at is None or abs(now - run.heartbeat_at) <= most
-    return run.open and run.policy is None and not alive
+    return run.open and not alive
 
 
 def _refuse_final(run: RunRow, wish: str | None) -> None:
@@ -117,11 +118,17 @@ def _refuse_final(run: RunRow, wish: str | None) -> None:
 def _pause_if_silent(db: sqlite3.Connection, run_id: str, now: datetime) -> None:
     """Here, since the next heartbeat wipes out how long there was none."""
     run = db.execute(_WORKER, (run_id,)).fetchone()
-    if run is None or run["state"] not in OPEN_RUN_STATES or run["wish"] or run["of_policy"]:
+    if run is None or run["state"] not in OPEN_RUN_STATES:
         return
     last = run["heartbeat_at"]
-    most = Options(**json.loads(run["options"])).most_silence_ms
-    if last is None or abs(now - parse_time(last)) <= timedelta(milliseconds=most):
+    most = timedelta(milliseconds=Options(**json.loads(run["options"])).most_silence_ms)
+    if last is None or abs(now - parse_time(last)) <= most:
+        return
+    if run["policy"] is not None:
+        cluster_id, name = run["cluster_id"], run["policy"]
+        journal_silence.hold(db, cluster_id, name, parse_time(last), most, now=now)
+        return
+    if run["wish"]:
         return
     pause(db, run_id, {
         "code": SILENT,

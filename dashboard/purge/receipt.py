@@ -7,7 +7,7 @@ log start (`receipt_bytes`). Pure, but for `measure`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -63,6 +63,28 @@ def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dic
         if r.is_future and TopicPartition(r.topic, r.partition) in wanted
     )
     return {"taken_at": format_time(now), "replicas": replicas, "future": future}
+
+
+def fallen(receipt: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[TopicPartition, set[int]]:
+    """The brokers whose replica lost bytes since the last look: what a receipt is to count."""
+    sizes = {place(r): r["size_bytes"] for r in receipt["replicas"]}
+    found: dict[TopicPartition, set[int]] = {}
+    for r in sample["replicas"]:
+        if r["size_bytes"] < sizes.get(place(r), 0):
+            found.setdefault(TopicPartition(r["topic"], r["partition"]), set()).add(r["broker_id"])
+    return found
+
+
+def without(
+    sample: Mapping[str, Any], replicas: Mapping[TopicPartition, Collection[int]]
+) -> dict[str, Any]:
+    """The sample without some replicas, which keep what was measured of them last."""
+    kept = [
+        r
+        for r in sample["replicas"]
+        if r["broker_id"] not in replicas.get(TopicPartition(r["topic"], r["partition"]), ())
+    ]
+    return {**sample, "replicas": kept}
 
 
 def unread(
@@ -129,6 +151,7 @@ def start(
         "arrived_at": None,
         "rested_at": None,
         "measured_at": None,
+        "gone_topics": [],
         "gap": None,
         "waits": wait_outcomes.requests(rows),
         "replicas": replicas,
@@ -144,25 +167,29 @@ def advance(
     *,
     all_read: bool = True,
     last: bool = False,
+    gone: Collection[str] = (),
 ) -> dict[str, Any]:
     """The receipt after one more sample of `measure`; final once all assigned replicas rest.
 
     Not where a leader could not be read in this look (`all_read`): it may start below the target.
     At the `last` look nobody waits any longer for replicas on brokers that are down, nor for
     partitions whose records came back: it is final for those that rest, and the gap names the rest.
+    Topics that are `gone`, deleted or made anew, are not waited for either, nor measured any more:
+    their deletion freed the rest, not the purge.
     """
     targets = {row.key: row.target_offset for row in rows}
-    newest = {(r["topic"], r["partition"], r["broker_id"]): r for r in sample["replicas"]}
+    newest = {place(r): r for r in sample["replicas"] if r["topic"] not in gone}
     replicas = [
         receipt_bytes.looked(
             old,
-            newest.get((old["topic"], old["partition"], old["broker_id"])),
+            newest.get(place(old)),
             targets[TopicPartition(old["topic"], old["partition"])],
         )
         for old in receipt["replicas"]
     ]
-    sent = [row for row in rows if row.was_sent and row.state != "not_done"]
-    arrived = all(map(_all_arrived, sent)) and not any(map(doubtful, rows))
+    there = [row for row in rows if row.topic not in gone]
+    sent = [row for row in there if row.was_sent and row.state != "not_done"]
+    arrived = all(map(_all_arrived, sent)) and not any(map(doubtful, there))
     rested = all(row.state in _AT_REST for row in sent)
     arrived_at = (receipt["arrived_at"] or format_time(now)) if arrived else None
     rested_at = (receipt.get("rested_at") or format_time(now)) if rested else None
@@ -179,6 +206,7 @@ def advance(
         "arrived_at": arrived_at,
         "rested_at": rested_at,
         "measured_at": sample["taken_at"],
+        "gone_topics": sorted(gone),
         "final": rested_long and (all_read or last),
     }
     return {**body, "gap": cause(body, rows)}

@@ -32,7 +32,8 @@ def leaving(
     newest: dict[Place, tuple[Mapping[str, Any], bool]] = {}
     for receipt in earlier:
         over = receipt["final"] and (receipt["measured_at"] or "") <= baseline["taken_at"]
-        for replica in receipt["replicas"]:
+        gone = receipt.get("gone_topics", ())  # nothing of that log is left to leave
+        for replica in (r for r in receipt["replicas"] if r["topic"] not in gone):
             newest.setdefault(place(replica), (replica, over))
     found = {}
     for now in baseline["replicas"]:

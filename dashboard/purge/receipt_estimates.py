@@ -21,7 +21,8 @@ def with_calibration(
     """A final receipt with its `calibration`; any other one as it is."""
     if not receipt["final"]:
         return dict(receipt)
-    return {**receipt, "calibration": _by_topic(receipt["replicas"], rows, plan)}
+    there = [row for row in rows if row.topic not in receipt.get("gone_topics", ())]
+    return {**receipt, "calibration": _by_topic(receipt["replicas"], there, plan)}
 
 
 def _by_topic(
@@ -29,9 +30,9 @@ def _by_topic(
 ) -> list[dict[str, Any]]:
     """Sums over the partitions that tell something of an estimator, sorted by topic and method.
 
-    Left out are partitions that were not done on every replica, came back or were there already,
-    have no interval or no size of some replica, and those where retention deleted too or an earlier
-    purge's segments were leaving: what is whose is then not measured.
+    Left out are partitions that were not done on every replica, came back, were there already or
+    are gone, have no interval or no size of some replica, and those where retention deleted too or
+    an earlier purge's segments were leaving: what is whose is then not measured.
     """
     done = {
         row.key

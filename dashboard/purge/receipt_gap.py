@@ -29,14 +29,8 @@ _EARLIER = "segments of an earlier purge were leaving still, and its estimate te
 
 def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
     """The cause of a gap between prediction and outcome, or None where there is none (yet)."""
-    back = sum(row.state == "reverted" for row in rows)
-    if back:
-        return f"records came back on {back} partitions after an election"
-    behind = sorted({f.broker_id for row in rows for f in row.followers if not f.arrived})
-    if behind:
-        names = ", ".join(str(b) for b in behind)
-        counted = " and are not counted" if receipt["final"] else ""
-        return f"replicas on broker {names} have not arrived{counted}"
+    if missing := _missing(receipt, rows):
+        return missing
     predicted, freed = receipt["predicted_bytes"], receipt["freed_bytes"]
     if freed is None:
         return "sizes cannot be read (DescribeLogDirs), so bytes are not measurable"
@@ -45,6 +39,24 @@ def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | Non
     if predicted is None or freed == predicted:
         return None
     return _of_replicas(receipt, rows, freed - predicted)
+
+
+def _missing(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
+    """What the receipt cannot count: records that are back, logs that are gone or behind."""
+    back = sum(row.state == "reverted" for row in rows)
+    if back:
+        return f"records came back on {back} partitions after an election"
+    if gone := receipt.get("gone_topics"):
+        return (
+            f"{', '.join(gone)} was deleted, or made anew, before its receipt was final: what left "
+            "after the last look before that is not counted"
+        )
+    behind = sorted({f.broker_id for row in rows for f in row.followers if not f.arrived})
+    if not behind:
+        return None
+    names = ", ".join(str(b) for b in behind)
+    counted = " and are not counted" if receipt["final"] else ""
+    return f"replicas on broker {names} have not arrived{counted}"
 
 
 def _of_replicas(receipt: Mapping[str, Any], rows: Sequence[PartitionRow], off: int) -> str:

@@ -18,7 +18,9 @@ from dashboard.purge.moves import MoveRow, skipped_records
 from dashboard.purge.plan import Plan
 from dashboard.purge.readback import GONE, read_back
 from dashboard.purge.states import doubtful, run_state, settled
+from dashboard.purge.topic_identity import doubts
 
+_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", GONE)
 _WATCHED = ("done", "leader_done", "unknown")
 # By then an earlier run's segments have left, whatever the brokers' intervals.
 _WAITED_FOR = timedelta(hours=1)
@@ -121,15 +123,36 @@ class ReplicaWatch:
     def _look(
         self, current: dict[str, Any], settle: timedelta, *, last: bool = False
     ) -> dict[str, Any]:
+        # Sizes go by name: those of a topic made anew count not. So its id is read after them.
+        sample = self._sampled(current)
         rows, all_read = self._read()
-        keys = [row.key for row in rows if row.was_sent]
-        sample = receipt.measure(self.live, keys, self.now())
         found = receipt.advance(
-            current, sample, rows, settle, self.now(), all_read=all_read, last=last
-        )
+            current, sample, rows, settle, self.now(), all_read=all_read, last=last,
+            gone=self._gone(rows),
+        )  # fmt: skip
         found = receipt_estimates.with_calibration(found, rows, self.plan)
         self.journal.write_receipt(self.run.run_id, found, self.now())
         return found
+
+    def _sampled(self, current: dict[str, Any]) -> dict[str, Any]:
+        """Sizes of all replicas that a request was sent for; where one fell, of the topic itself.
+
+        The broker that tells metadata may not know yet of a topic that another one has anew.
+        """
+        keys = [row.key for row in self.journal.partitions(self.run.run_id) if row.was_sent]
+        sample = receipt.measure(self.live, keys, self.now())
+        doubted = doubts(self.live, receipt.fallen(current, sample), self.plan.topic_ids)
+        return receipt.without(sample, doubted)
+
+    def _gone(self, rows: Iterable[PartitionRow]) -> set[str]:
+        """Topics of the run that are another one now, or none."""
+        ids = self.plan.topic_ids
+        known = self.live.topics(sorted({row.topic for row in rows if row.was_sent}))
+        return {
+            name
+            for name, state in known.items()
+            if state.topic_id != ids.get(name) and state.error in (None, *_NO_TOPIC)
+        }
 
     def _read(self) -> tuple[tuple[PartitionRow, ...], bool]:
         """The rows as they stand now, and whether every leader that there is was read."""

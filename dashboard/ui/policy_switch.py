@@ -10,6 +10,7 @@ from dashboard import people
 from dashboard.clock import utc_now
 from dashboard.errors import LowwaterError
 from dashboard.policies import switching
+from dashboard.policies.switching import Standing
 from dashboard.policy import Policy
 from dashboard.purge import queue_refusals
 from dashboard.ui import access, states
@@ -29,7 +30,7 @@ def switch(screen: Screen, policy: Policy) -> None:
         if access.only("operator", "Switching a policy off"):
             _off(screen, policy)
     elif access.only(people.deciding_role(screen.settings), "Switching a policy on"):
-        _on(screen, policy, changed=standing == "changed")
+        _on(screen, policy, standing)
     error = st.session_state.pop("policy-error", None)
     if isinstance(error, LowwaterError):
         states.show_error(error)
@@ -37,8 +38,8 @@ def switch(screen: Screen, policy: Policy) -> None:
         st.rerun(scope="app")
 
 
-def _on(screen: Screen, policy: Policy, *, changed: bool) -> None:
-    st.html(_asked(policy.confirmation(screen.cluster.name), changed=changed))
+def _on(screen: Screen, policy: Policy, standing: Standing) -> None:
+    st.html(_asked(policy.confirmation(screen.cluster.name), standing))
     left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
     typed = left.text_input(
         "Confirmation", key=f"policy-confirm-{policy.name}", live=True, autocomplete="off"
@@ -58,13 +59,17 @@ def _on(screen: Screen, policy: Policy, *, changed: bool) -> None:
     st.caption(blocked or f"Ready. Purges begin when a service runs. {_REACH}")
 
 
-def _asked(sentence: str, *, changed: bool) -> str:
+_AGAIN = {
+    "changed": "Its definition changed since it was switched on: confirm it as it is now. ",
+    "held": "No service gave a sign of life for long. Make sure that nobody switched the policy "
+    "off, or stopped every purge, which a restored journal would have forgotten; then confirm it "
+    "again. ",
+}
+
+
+def _asked(sentence: str, standing: Standing) -> str:
     """What the sentence is typed for."""
-    why = (
-        "Its definition changed since it was switched on: confirm it as it is now. "
-        if changed
-        else ""
-    )
+    why = _AGAIN.get(standing, "")
     return (
         f'<div class="lw">{why}Switched on, it purges by itself, again and again; records that are '
         "deleted cannot be brought back. Type this sentence to confirm: "
@@ -84,7 +89,7 @@ def _off(screen: Screen, policy: Policy) -> None:
         args=(screen, policy, "", who, False),
     )
     st.caption(
-        "No run of it begins after that; one in flight is finished."
+        "No run of it begins after that; of one in flight, what was not sent is not sent any more."
         if who.strip()
         else "Say who you are: the journal keeps it."
     )

@@ -73,6 +73,8 @@ def _row(view: PolicyView, running: bool, now: datetime) -> str:
 
 def state(view: PolicyView) -> str:
     """What the service said of it last, as long as that concerns the switch as it is."""
+    if view.standing == "held":
+        return policy_texts.STATES["held"]
     if view.standing != "on":
         return formats.MISSING
     told = view.told.get("state")
@@ -134,6 +136,8 @@ def _switch(view: PolicyView, now: datetime) -> str:
 
 
 def _told(view: PolicyView, now: datetime) -> str:
+    if view.standing == "held" and view.switched is not None and view.switched.hold is not None:
+        return f"{state(view)}: {text(view.switched.hold.why)}"
     if view.standing != "on":
         return formats.MISSING
     if view.told_at is None:

@@ -16,6 +16,7 @@ from dashboard.ui import formats
 START = "lowwater policies run"
 STATES = {
     "off": "○ off",
+    "held": "⏸ held: no service gave a sign of life for long",
     "changed": "⚠ changed since it was switched on",
     "waiting": "… waiting for its time",
     "outside-window": "◷ outside its windows",
@@ -28,6 +29,7 @@ STATES = {
 }
 STANDINGS: dict[Standing, str] = {
     "on": "● on", "off": "○ off", "changed": "⚠ off: changed since it was switched on",
+    "held": "⏸ held: confirm it again",
 }  # fmt: skip
 
 
@@ -119,7 +121,7 @@ def next_run(
 ) -> str:
     """When the next purge may start, or what it waits for."""
     if standing != "on":
-        return "none: it is off"
+        return "none: it is held" if standing == "held" else "none: it is off"
     if not running:
         return "none: no service runs"
     if told is not None and told > now:

@@ -165,7 +165,13 @@ def test_the_service_its_next_run_and_what_guards_hold_back(
     switched_on(journal)
     now = utc_now()
     journal.take_lease(
-        sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(minutes=5), now=now
+        sample_store.CLUSTER_ID,
+        "h1",
+        host="ops-1",
+        pid=77,
+        ttl=timedelta(minutes=5),
+        most_silence=timedelta(minutes=10),
+        now=now,
     )
     guard = {"name": "share-group", "reason": "Share <b>x</b> reads", "lift": "Let it acknowledge."}
     status(
@@ -194,7 +200,13 @@ def test_its_last_runs_and_the_hours_use_lead_to_the_runs(
     switched_on(journal)
     now = utc_now()
     journal.take_lease(
-        sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(minutes=5), now=now
+        sample_store.CLUSTER_ID,
+        "h1",
+        host="ops-1",
+        pid=77,
+        ttl=timedelta(minutes=5),
+        most_silence=timedelta(minutes=10),
+        now=now,
     )
     one = defined()
     run_id, _ = journal.insert(
@@ -220,11 +232,28 @@ def test_a_service_that_is_gone_is_told_with_when_it_was_seen(
     switched_on(journal)
     journal.take_lease(
         sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(seconds=15),
-        now=utc_now() - timedelta(hours=3),
+        most_silence=timedelta(days=1), now=utc_now() - timedelta(hours=3),
     )  # fmt: skip
     text = said(open_policies())
     assert "No service runs: nothing is purged. The last one, on ops-1, was last seen 3 h" in text
     assert "none: no service runs" in text
+
+
+def test_one_that_is_held_says_why_and_is_confirmed_again(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal)
+    now = utc_now() + timedelta(hours=2)
+    lease = {"host": "ops-1", "pid": 77, "ttl": timedelta(minutes=5)}
+    journal.take_lease(
+        sample_store.CLUSTER_ID, "h1", **lease, most_silence=timedelta(minutes=10), now=now
+    )
+    text = said(app := open_policies())
+    assert "⏸ held: confirm it again" in text
+    assert "⏸ held: no service gave a sign of life for long: no service gave a sign of life" in text
+    assert "none: it is held" in text
+    assert "Make sure that nobody switched the policy off" in text
+    assert "Switch on" in [button.label for button in app.button]
 
 
 def test_alerts_that_the_webhook_did_not_take_are_told(

@@ -193,7 +193,9 @@ def _leading() -> Any:
     from datetime import timedelta
 
     ttl = timedelta(minutes=5)
-    journal.take_lease("cluster-1", "other", host="far", pid=7, ttl=ttl, now=utc_now())
+    journal.take_lease(
+        "cluster-1", "other", host="far", pid=7, ttl=ttl, most_silence=ttl, now=utc_now()
+    )
     yield
     journal.close()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.clock import utc_now
+from dashboard.errors import ClusterError
 from dashboard.model import (
     LogDir,
     LogDirsAnswer,
@@ -53,9 +54,15 @@ class FakeCluster:
         self.moving: tuple[Reassignment, ...] = ()
         self.hosted = [ReplicaSize(1, self.paths[0], "live", p, 100, 0, False) for p in range(LIVE)]
         self.errors: dict[int, str] = {}
+        self.controller_at: datetime | ClusterError | None = None  # nobody tells it
 
     def cluster_id(self) -> str:
         return self.id
+
+    def controller_time(self) -> datetime | None:
+        if isinstance(self.controller_at, ClusterError):
+            raise self.controller_at
+        return self.controller_at
 
     def alive_brokers(self) -> tuple[int, ...]:
         return self.alive

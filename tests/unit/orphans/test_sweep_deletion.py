@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import LowwaterError
+from dashboard.errors import ClusterError, LowwaterError
 from dashboard.model import Reassignment, ReplicaSize, TopicState
 from dashboard.orphans import sweep_aside, sweep_log, words
 from dashboard.orphans.sweep_aside import delete, find
@@ -81,6 +81,27 @@ def test_what_somebody_wants_again_is_not_deleted(
         assert delete(opened, *find(opened, STRAY), lambda: None).code == code
     assert whole(aside)
     assert kinds(host) == ["moving", "moved"]
+
+
+@pytest.mark.parametrize("apply", [False, True])
+def test_a_clock_that_runs_ahead_of_the_cluster_ends_nobodys_time(host: Host, apply: bool) -> None:
+    """A day ahead, the clock ended a quarantine of a day with its first sweep."""
+    aside = Path(host.one().quarantined_as or "")
+    moved = host.now
+    host.now += DAY
+    host.live.controller_at = moved + timedelta(seconds=2)
+    outcome = due(host, apply)
+    assert (outcome.state, outcome.code) == ("refused", "clock")
+    assert "this host's clock is 86398 s ahead" in str(outcome.reason)
+    host.live.controller_at = ClusterError("nobody answers", "Start it.", code="CLOCK_UNREAD")
+    assert due(host, apply).code == "unknown"
+    assert whole(aside)
+    for told in (host.now - timedelta(seconds=10), host.now + DAY):  # as NTP keeps it; behind
+        host.live.controller_at = told
+        assert due(host, apply=False).state == "would_delete"
+    host.live.controller_at = host.now
+    assert due(host).state == "deleted"
+    assert not aside.exists()
 
 
 @pytest.mark.parametrize(("change", "code"), WANTED)

@@ -29,7 +29,7 @@ from dashboard.policies.switching import switch_on
 from dashboard.policy_settings import Policy
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
-from dashboard.settings import Settings
+from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
 from tests.support.collected import collected
 from tests.unit.policies.examples import policy
@@ -156,6 +156,8 @@ class ServiceRoom:
             data=str(folder / "data"),
             state_dir=folder,
             policies=policies or (policy(REPARTITION, "streams"),),
+            # Clocks jump here as tests like; what a silence holds is told by test_silence.py.
+            purge=PurgeSettings(most_silence=timedelta(days=3650)),
         )
         (folder / "journal.sqlite").write_bytes(_empty_journal())
         self.journal = Journal(folder / "journal.sqlite")

@@ -22,7 +22,13 @@ def race(journal: Journal, told: dict[str, Any]) -> str:
     now = parse_time(told["now"])
     if "plan" not in told:
         lease = journal.take_lease(
-            "cluster-1", told["holder"], host="h", pid=1, ttl=timedelta(seconds=15), now=now
+            "cluster-1",
+            told["holder"],
+            host="h",
+            pid=1,
+            ttl=timedelta(seconds=15),
+            most_silence=timedelta(days=1),
+            now=now,
         )
         return lease.holder
     plan = Plan.from_json_text(told["plan"], "the racer's plan")

@@ -70,6 +70,7 @@ def path(tmp_path: Path) -> Path:
     earlier.execute("ATTACH ? AS made", (str(tmp_path / "now.sqlite"),))
     for table in _TABLES:
         earlier.execute(f"INSERT INTO {table} SELECT * FROM made.{table}")
+    earlier.execute("DELETE FROM switches WHERE name='head_kept'")
     for table, name in (("runs", "plan"), ("run_partitions", "body"), ("entries", "body")):
         for (stored,) in earlier.execute(f"SELECT {name} FROM {table}").fetchall():
             plain = (unpack(stored), stored)

@@ -135,6 +135,7 @@ def test_a_chain_that_went_on_without_its_head_is_named_too(
     old = backup(path, tmp_path / "backup.sqlite")
     tell(journal, 1)
     restored = Journal(old)
+    restored.file.rows("DELETE FROM switches WHERE name='head_kept'")
     for _ in range(3):  # by a version that knows no head, elsewhere
         restored.set_read_only(True, "eve", NOW + timedelta(seconds=1))
     restored.close()
@@ -158,10 +159,70 @@ def test_a_journal_of_an_earlier_version_gets_its_head_with_the_next_write(
 ) -> None:
     tell(journal, 2)
     HeadFile(path).path.unlink()
+    journal.file.rows("DELETE FROM switches WHERE name='head_kept'")
     assert journal.verify().ok
     run = insert(journal, free_plan())[0]
     journal.beat(run, NOW)
     assert kept(path) == journal.file.head()
+
+
+@pytest.mark.parametrize("how", ["moved-alone", "head-removed", "head-emptied"])
+def test_a_journal_without_the_head_that_was_kept_is_named(
+    path: Path, tmp_path: Path, how: str
+) -> None:
+    """A cancel may be missing in it, and nothing beside it tells."""
+    first = Journal(path)
+    tell(first, 2)
+    old = backup(path, tmp_path / "backup.sqlite")
+    tell(first)
+    first.close()
+    if how == "moved-alone":
+        path = tmp_path / "another-host" / "journal.sqlite"
+        path.parent.mkdir()
+    elif how == "head-removed":
+        HeadFile(path).path.unlink()
+    else:
+        HeadFile(path).path.write_bytes(b"")
+    restore(old, path)
+    journal = Journal(path)
+    assert len(journal.entries()) == 2, "it can be read"
+    error = refused(journal)
+    assert "has lost journal.head" in error.message
+    assert "lowwater runs --accept-restored 2" in error.next_step
+    assert journal.verify().problems == (error.message,)
+    accept(journal, 2, who="ann", from_where="here", now=NOW)
+    tell(journal)
+    assert journal.verify().ok
+    journal.close()
+
+
+def test_the_mark_of_a_head_waits_for_a_head_that_is_kept(journal: Journal, path: Path) -> None:
+    """Killed before the first head is written, a new journal is not taken for a restored one."""
+    tell(journal)
+    HeadFile(path).path.unlink()
+    assert journal.verify().ok
+    tell(journal, 2)
+    HeadFile(path).path.unlink()
+    refused(journal)
+
+
+def test_an_archive_alone_is_no_journal_that_was_rolled_back(path: Path, tmp_path: Path) -> None:
+    journal = Journal(path)
+    day = timedelta(days=1)
+    for n in range(4):
+        run_id, _ = insert(journal, free_plan(created_by=f"ann-{n}"), str(n))
+        journal.set_run(run_id, "running", NOW)
+        journal.set_run(run_id, "refused", NOW)
+        moment = NOW + 2 * day * (n + 1)
+        archive(
+            journal, tmp_path / "a", before=moment - day, who="ann", from_where="here", now=moment
+        )
+        HeadFile(tmp_path / "a" / path.name).path.unlink(missing_ok=True)
+    alone = Journal(tmp_path / "a" / path.name)
+    assert len(alone.runs()) == 4
+    assert alone.file.rolled_back() is None
+    alone.close()
+    journal.close()
 
 
 def test_an_archived_link_is_no_lost_one(path: Path, tmp_path: Path) -> None:

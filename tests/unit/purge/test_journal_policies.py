@@ -30,12 +30,15 @@ from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_plan import free_plan, plan_of
 
 CLUSTER, TTL, INTERVAL = "cluster-1", timedelta(seconds=15), timedelta(seconds=30)
+MOST = timedelta(days=1)
 CLAIM = PolicyClaim("tidy", "sha", INTERVAL, "ours")
 OPTIONS = Options(30_000, 500, 2, 3_600_000)
 
 
 def take(journal: Journal, holder: str = "ours", now: datetime = NOW) -> str:
-    return journal.take_lease(CLUSTER, holder, host="h", pid=7, ttl=TTL, now=now).holder
+    return journal.take_lease(
+        CLUSTER, holder, host="h", pid=7, ttl=TTL, most_silence=MOST, now=now
+    ).holder
 
 
 def switch(journal: Journal, sha256: str = "sha", *, on: bool = True) -> None:
@@ -111,7 +114,7 @@ def test_who_switched_a_policy_is_a_link_of_the_chain(journal: Journal) -> None:
     ]  # fmt: skip
     state = journal.policy_states(CLUSTER)["tidy"]
     assert (state.who, state.at, state.from_where) == ("ann", NOW, "host")
-    assert (state.on("sha"), state.on("another")) == (True, False)
+    assert (state.enabled, state.definition_sha256, state.hold) == (True, "sha", None)
     assert journal.policy_states("another") == {}
 
 
@@ -160,7 +163,9 @@ def test_a_holder_that_slept_through_its_lease_is_refused(journal: Journal) -> N
 def test_a_renewed_lease_lasts_from_its_renewal(journal: Journal) -> None:
     ready(journal)
     later = NOW + timedelta(seconds=10)
-    lease = journal.take_lease(CLUSTER, "ours", host="h", pid=7, ttl=TTL, now=later)
+    lease = journal.take_lease(
+        CLUSTER, "ours", host="h", pid=7, ttl=TTL, most_silence=MOST, now=later
+    )
     assert (lease.taken_at, lease.renewed_at, lease.expires_at) == (NOW, later, later + TTL)
     assert journal.lease(CLUSTER) == lease
     assert take(journal, "theirs", NOW + TTL) == "ours"
@@ -177,7 +182,9 @@ def test_a_clock_that_steps_back_does_not_hold_the_lease_for_an_hour(journal: Jo
 
 def test_leases_of_two_clusters_are_apart(journal: Journal) -> None:
     take(journal)
-    other = journal.take_lease("cluster-2", "theirs", host="h", pid=8, ttl=TTL, now=NOW)
+    other = journal.take_lease(
+        "cluster-2", "theirs", host="h", pid=8, ttl=TTL, most_silence=MOST, now=NOW
+    )
     assert other.holder == "theirs"
     assert take(journal) == "ours"
 

@@ -46,6 +46,14 @@ def overriding_plan() -> Plan:
     return plan_of(found, {KEY: ResolvedTarget(40)}, overrides=[lifted])
 
 
+@pytest.mark.parametrize("typed", ["purge orders on prod", "purge 1 topics on prod"])
+def test_a_program_may_count_the_topics_and_the_journal_keeps_what_was_typed(
+    journal: Journal, typed: str
+) -> None:
+    run_id = enqueue(journal, free_plan(), confirm=typed)
+    assert journal.head(run_id).typed == typed
+
+
 @pytest.mark.parametrize(
     ("change", "code", "exit_code"),
     [

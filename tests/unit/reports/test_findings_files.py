@@ -27,7 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> ClusterStore:
 
 
 def back(body: bytes, schema: pa.Schema) -> pa.Table:
-    """A CSV file as a careful reader takes it: quoted texts are never null, one mark goes."""
+    """A CSV file as a careful reader takes it: quoted texts are never null, marks go."""
     flat = {f.name: pa.string() if pa.types.is_nested(f.type) else f.type for f in schema}
     table = pa_csv.read_csv(
         io.BytesIO(body),
@@ -37,7 +37,9 @@ def back(body: bytes, schema: pa.Schema) -> pa.Table:
         ),
     )
     columns = [
-        pc.replace_substring_regex(c, "^'", "") if pa.types.is_string(c.type) else c
+        pc.replace_substring_regex(c, "(^|[;\\t\\r\\n])'", r"\1")
+        if pa.types.is_string(c.type)
+        else c
         for c in table.columns
     ]
     return pa.table(columns, names=table.column_names)

@@ -1,0 +1,61 @@
+"""Holds policies after a long silence of their service, until a person confirms them again.
+
+A journal that is restored with all that lies beside it has forgotten `policies off`, and an
+approver's stop, and nothing in it tells. That no service gave a sign of life for long does.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime, timedelta
+
+from dashboard.clock import format_time, parse_time
+from dashboard.purge.journal_file import append
+
+HELD = "SERVICE_SILENT"
+# Earlier versions kept no sign, but leases, and when a status was said.
+_EARLIER = """SELECT max(at) AS at FROM (
+  SELECT renewed_at AS at FROM policy_leases WHERE cluster_id=:cluster
+  UNION ALL SELECT at FROM policy_status WHERE cluster_id=:cluster)"""
+
+
+def heard(db: sqlite3.Connection, cluster_id: str, most_silence: timedelta, now: datetime) -> None:
+    """A cluster's service is alive; where it was silent for too long, its policies are held.
+
+    In the transaction that takes or renews its lease, so that no purge comes in between.
+    """
+    sign = db.execute("SELECT at FROM policy_signs WHERE cluster_id=?", (cluster_id,)).fetchone()
+    if sign is None:
+        sign = db.execute(_EARLIER, {"cluster": cluster_id}).fetchone()
+    last = parse_time(sign["at"]) if sign["at"] else None
+    if last is None or abs(now - last) > most_silence:
+        sql = "SELECT name FROM policy_switches WHERE cluster_id=? AND enabled=1 ORDER BY name"
+        for row in db.execute(sql, (cluster_id,)).fetchall():
+            hold(db, cluster_id, row["name"], last, most_silence, now=now)
+    db.execute("REPLACE INTO policy_signs VALUES (?,?)", (cluster_id, format_time(now)))
+
+
+def hold(
+    db: sqlite3.Connection,
+    cluster_id: str,
+    name: str,
+    last: datetime | None,
+    most_silence: timedelta,
+    *,
+    now: datetime,
+) -> None:
+    """Hold a policy after a silence since `last`, unless it was switched on just now."""
+    sql = "SELECT at FROM policy_switches WHERE cluster_id=? AND name=? AND enabled=1"
+    switch = db.execute(sql, (cluster_id, name)).fetchone()
+    if switch is None or abs(now - (on := parse_time(switch["at"]))) <= most_silence:
+        return
+    moments = [format_time(max(on, last) if last else on), format_time(now)]
+    row = (cluster_id, name, *moments)
+    if db.execute("INSERT OR IGNORE INTO policy_holds VALUES (?,?,?,?)", row).rowcount:
+        body = {"cluster_id": cluster_id, "policy": name, "since": moments[0], "until": moments[1]}
+        append(db, None, "policy-held", {**body, "code": HELD}, now)
+
+
+def confirmed(db: sqlite3.Connection, cluster_id: str, name: str) -> None:
+    """A person switched the policy: it is held no longer."""
+    db.execute("DELETE FROM policy_holds WHERE cluster_id=? AND name=?", (cluster_id, name))

@@ -1,0 +1,109 @@
+"""A receipt counts what its purge freed, not what the deletion of its topic did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.model import LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.purge.receipt_earlier import leaving
+from dashboard.purge.replica_watch import ReplicaWatch
+from tests.unit.purge.facts_of import TOPIC
+from tests.unit.purge.fake_cluster import FakePartition
+from tests.unit.purge.room import Room
+
+KEY = TopicPartition(TOPIC, 0)
+FREED = 180_000  # 60 records of 1000 bytes on three replicas
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    yield made
+    made.journal.close()
+
+
+@pytest.fixture
+def watch(room: Room) -> ReplicaWatch:
+    """One look after a purge was done: all it freed has left."""
+    run = room.carry_out().run
+    found = ReplicaWatch(
+        room.live, room.journal, run, room.journal.plan(run.run_id), room.clock, room.clock.sleep
+    )
+    found.step()
+    assert receipt(room)["freed_bytes"] == FREED
+    room.clock.sleep(60)
+    return found
+
+
+def receipt(room: Room) -> dict[str, Any]:
+    return dict(room.journal.runs()[0].receipt or {})
+
+
+def made_anew(room: Room, size: int = 500) -> None:
+    """Deleted, and created again under its name: every replica is small, and begins at 0."""
+    room.live.parts[KEY] = FakePartition({1: 0, 2: 0, 3: 0}, high_watermark=1)
+    sizes = tuple(ReplicaSize(b, "/d", *KEY, size, 0, False) for b in (1, 2, 3))
+    room.live.log_dirs = lambda *_: LogDirsAnswer((), sizes, {})  # type: ignore[method-assign]
+
+
+def followed(room: Room, watch: ReplicaWatch) -> dict[str, Any]:
+    for _ in range(300):
+        if watch.step() is None:
+            break
+        room.clock.sleep(5)
+    return receipt(room)
+
+
+@pytest.mark.parametrize("size", [500, 100_000_000])
+def test_bytes_of_a_topic_that_was_made_anew_are_not_counted(
+    room: Room, watch: ReplicaWatch, size: int
+) -> None:
+    made_anew(room, size)
+    room.live.topic_id = "id-2"
+    found = followed(room, watch)
+    assert (found["freed_bytes"], found["produced_bytes"], found["final"]) == (FREED, 0, True)
+    assert found["gone_topics"] == [TOPIC]
+    assert found["gap"] == (
+        "orders was deleted, or made anew, before its receipt was final: what left after the last "
+        "look before that is not counted"
+    )
+    assert found["calibration"] == []
+
+
+def test_nor_while_the_broker_that_tells_metadata_does_not_know_it_yet(
+    room: Room, watch: ReplicaWatch
+) -> None:
+    made_anew(room)
+    room.live.leaders_say = "id-2"  # each broker, asked itself
+    watch.step()
+    assert receipt(room)["freed_bytes"] == FREED
+
+
+def test_a_topic_that_is_still_there_goes_on_being_measured(
+    room: Room, watch: ReplicaWatch
+) -> None:
+    for part in room.live.parts.values():
+        part.starts = dict.fromkeys(part.starts, 70)
+    found = followed(room, watch)
+    assert (found["freed_bytes"], found["retention_bytes"]) == (FREED, 30_000)
+    assert found["gone_topics"] == []
+
+
+def test_a_later_purge_of_the_new_topic_waits_for_nothing_of_the_old(
+    room: Room, watch: ReplicaWatch
+) -> None:
+    made_anew(room, 1_000_000)
+    room.live.topic_id = "id-2"
+    watch.step()
+    left = {**receipt(room), "final": False}
+    for replica in left["replicas"]:
+        replica["predicted_bytes"] = 900_000
+    now = [{"topic": TOPIC, "partition": 0, "broker_id": 1, "size_bytes": 1_000_000,
+            "log_start_offset": 0, "log_end_offset": 1}]  # fmt: skip
+    baseline = {"taken_at": "2026-03-01T13:00:00.000Z", "replicas": now}
+    assert leaving([left], baseline) == {}
+    assert leaving([{**left, "gone_topics": []}], baseline) != {}
