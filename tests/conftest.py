@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -43,6 +45,22 @@ def pytest_configure(config: pytest.Config) -> None:
         assert callable(providers._get_local_constants)
         none = providers._local_constants
         providers._get_local_constants = lambda: none
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import this worker's share of the test files before all workers collect all of them.
+
+    In a fresh clone pytest compiles each file that it imports, and keeps what came out: workers
+    that go through the same files in the same order would each compile them all.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    number, workers = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for module in sharing.modules(session.config.args, session.config.rootpath)[number::workers]:
+        with suppress(Exception, pytest.skip.Exception):  # collecting tells of them
+            importlib.import_module(module)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
