@@ -17,6 +17,7 @@ from hypothesis.internal.conjecture import providers
 from dashboard import settings
 from dashboard.demo import jars, server_properties
 from tests import sharing
+from tests.support import class_data
 
 # A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
 # the tests start and interrupt.
@@ -86,4 +87,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> sharing.Toge
 def kafka_jars() -> jars.KafkaJars:
     """The jars of the version under test (LOWWATER_KAFKA_VERSION); downloaded on first use."""
     chosen = settings.load()
-    return jars.resolve(chosen.kafka_version, chosen.cache_dir)
+    found = jars.resolve(chosen.kafka_version, chosen.cache_dir)
+    return class_data.archived(found, chosen.cache_dir)
