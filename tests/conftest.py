@@ -29,8 +29,8 @@ gc.set_threshold(20_000, 20, 20)
 
 # A port is looked for some time before its broker listens: processes side by side look apart.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    first = 15_000 + int(worker.removeprefix("gw")) % 4 * 4_000
-    server_properties.PORTS = range(first, first + 4_000)
+    first = 15_000 + int(worker.removeprefix("gw")) % 5 * 3_400
+    server_properties.PORTS = range(first, first + 3_400)
 
 # Machines stall, so no example is timed. `make test` tries the same examples each time, so that a
 # change is judged by itself; `make test-all` looks for new ones (--hypothesis-profile=roaming).
