@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,15 +17,20 @@ from hypothesis.internal.conjecture import providers
 from dashboard import settings
 from dashboard.demo import jars, server_properties
 from tests import sharing
+from tests.support import class_data
 
 # A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
 # the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The objects of thousands of modules stay to the end: looking through them for garbage took up to
+# a tenth of all processor time.
+gc.set_threshold(20_000, 20, 20)
+
 # A port is looked for some time before its broker listens: processes side by side look apart.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    first = 15_000 + int(worker.removeprefix("gw")) % 4 * 4_000
-    server_properties.PORTS = range(first, first + 4_000)
+    first = 15_000 + int(worker.removeprefix("gw")) % 5 * 3_400
+    server_properties.PORTS = range(first, first + 3_400)
 
 # Machines stall, so no example is timed. `make test` tries the same examples each time, so that a
 # change is judged by itself; `make test-all` looks for new ones (--hypothesis-profile=roaming).
@@ -45,8 +53,29 @@ def pytest_configure(config: pytest.Config) -> None:
         providers._get_local_constants = lambda: none
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import this worker's share of the test files before all workers collect all of them.
+
+    In a fresh clone pytest compiles each file that it imports, and keeps what came out: workers
+    that go through the same files in the same order would each compile them all.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    number, workers = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for module in sharing.modules(session.config.args, session.config.rootpath)[number::workers]:
+        with suppress(Exception, pytest.skip.Exception):  # collecting tells of them
+            importlib.import_module(module)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: sharing.rank(item.path.relative_to(config.rootpath).as_posix()))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -58,4 +87,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> sharing.Toge
 def kafka_jars() -> jars.KafkaJars:
     """The jars of the version under test (LOWWATER_KAFKA_VERSION); downloaded on first use."""
     chosen = settings.load()
-    return jars.resolve(chosen.kafka_version, chosen.cache_dir)
+    found = jars.resolve(chosen.kafka_version, chosen.cache_dir)
+    return class_data.archived(found, chosen.cache_dir)

@@ -6,7 +6,9 @@ session nearly as much. File by file, each process would start one of each kind.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fnmatch import fnmatch
+from pathlib import Path
 
 from xdist.scheduler import LoadFileScheduling
 
@@ -57,6 +59,12 @@ def rank(path: str) -> int:
     names = [*TOGETHER]
     name = unit(path)
     return names.index(name) if name in names else len(names)
+
+
+def modules(folders: Iterable[str], root: Path) -> list[str]:
+    """The test files within folders of the repository, as the names they are imported by."""
+    found = {file for folder in folders for file in (root / folder).rglob("test_*.py")}
+    return [".".join(file.relative_to(root).with_suffix("").parts) for file in sorted(found)]
 
 
 class Together(LoadFileScheduling):

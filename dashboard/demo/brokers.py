@@ -204,10 +204,12 @@ class LocalCluster:
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         )
+        archive = self._jars.class_data
         return [
             self._jars.java,
             self._heap,
             *JVM_FLAGS,
+            *([f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive else ()),
             *logging,
             *flags,
             "-cp",

@@ -26,13 +26,15 @@ _TOOLS_API = ("org.apache.kafka", "kafka-tools-api")
 class KafkaJars:
     """The jars of one Kafka version; `has_tools` says whether org.apache.kafka.tools.* is there.
 
-    `patch` is a jar whose classes go before Kafka's own.
+    `patch` is a jar whose classes go before Kafka's own; `class_data` is Java's archive of them
+    all, which a Java that it does not fit leaves alone.
     """
 
     version: str
     folder: Path
     java: str
     patch: Path | None = None
+    class_data: Path | None = None
 
     @property
     def class_path(self) -> str:

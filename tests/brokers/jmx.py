@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from dashboard.demo.jars import KafkaJars
+from tests.support import class_data
 
 
 def flags(port: int) -> list[str]:
@@ -25,8 +26,8 @@ def gauge(jars: KafkaJars, port: int, name: str, operation: str) -> int:
     bean = f"kafka.server:type=DelayedOperationPurgatory,name={name},delayedOperation={operation}"
     done = subprocess.run(
         [
-            jars.java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars.class_path,
-            "org.apache.kafka.tools.JmxTool", "--one-time", "--report-format", "csv",
+            *class_data.java(jars), "org.apache.kafka.tools.JmxTool",
+            "--one-time", "--report-format", "csv",
             "--jmx-url", f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi",
             "--object-name", bean, "--attributes", "Value",
         ],

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from dashboard.demo.brokers import LocalCluster, alive_brokers
+from dashboard.demo.jars import KafkaJars
 from tests.brokers.secured import SecuredCluster
 from tests.brokers.workload import until
 
@@ -30,6 +35,27 @@ def first_answer(address: str) -> set[int]:
 def test_every_broker_is_alive_once_the_start_returns(cluster: LocalCluster) -> None:
     for address in cluster.bootstrap.split(","):
         assert first_answer(address) == {1, 2, 3}
+
+
+def test_brokers_map_the_class_data_that_the_run_made(
+    cluster: LocalCluster, kafka_jars: KafkaJars
+) -> None:
+    if kafka_jars.class_data is None:
+        pytest.skip("another process was making it when these brokers started")
+    for pid in cluster.pids().values():
+        assert str(kafka_jars.class_data) in Path(f"/proc/{pid}/maps").read_text()
+
+
+def test_class_data_that_java_cannot_read_or_find_stops_nothing(
+    kafka_jars: KafkaJars, tmp_path: Path
+) -> None:
+    torn = tmp_path / "torn.jsa"
+    torn.write_bytes(b"torn" * 1000)
+    for archive in (torn, tmp_path / "gone.jsa"):
+        java = LocalCluster(tmp_path, replace(kafka_jars, class_data=archive))._java
+        tool = java("kafka.tools.StorageTool", "random-uuid")
+        done = subprocess.run(tool, check=False, capture_output=True)
+        assert (done.returncode, len(done.stdout.split()[-1])) == (0, 22), done.stdout
 
 
 def test_the_cluster_has_the_id_that_it_was_formatted_with(cluster: LocalCluster) -> None:

@@ -12,6 +12,7 @@ from dashboard.cli.main import main
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
 from tests.brokers.purge_bench import UNDECLARED, Bench
+from tests.support import class_data
 
 
 @pytest.fixture
@@ -38,8 +39,7 @@ def test_kafkas_own_tool_purges_by_the_offsets_of_a_plan(
     assert main(written) == 0
 
     done = subprocess.run(
-        [kafka_jars.java, "-XX:TieredStopAtLevel=1", "-cp", kafka_jars.class_path,
-         "org.apache.kafka.tools.DeleteRecordsCommand",
+        [*class_data.java(kafka_jars), "org.apache.kafka.tools.DeleteRecordsCommand",
          "--bootstrap-server", bench.bootstrap, "--offset-json-file", "o.json"],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip

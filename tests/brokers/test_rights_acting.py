@@ -24,6 +24,7 @@ from tests.brokers.policy_bench import PolicyBench
 from tests.brokers.purge_bench import Bench
 from tests.brokers.rights_probes import WORKS
 from tests.brokers.secured import SecuredCluster
+from tests.support import class_data
 
 pytestmark = pytest.mark.slow
 BY_NAME = {feature.name: feature for feature in rights.FEATURES}
@@ -183,8 +184,8 @@ def test_the_pasted_lines_give_a_principal_what_doctor_then_finds(
 
 
 def kafka_acls(jars: KafkaJars, bootstrap: str, words: list[str]) -> None:
-    """Kafka's own tool, as its script starts it."""
-    tool = [jars.java, "-cp", jars.class_path, "org.apache.kafka.tools.AclCommand"]
+    """Kafka's own tool, with its words."""
+    tool = [*class_data.java(jars), "org.apache.kafka.tools.AclCommand"]
     whole = [*tool, "--bootstrap-server", bootstrap, *words]
     done = subprocess.run(whole, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -19,6 +19,7 @@ from dashboard.demo import exporter
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.jars import KafkaJars
 from dashboard.demo.server_properties import free_ports
+from tests.support import class_data
 
 SESSION = {"broker.session.timeout.ms": "18000"}
 
@@ -55,8 +56,7 @@ def unregister(jars: KafkaJars, cluster: LocalCluster, broker_id: int) -> None:
         return
     subprocess.run(
         [
-            jars.java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-            "-cp", jars.class_path, "org.apache.kafka.tools.ClusterTool", "unregister",
+            *class_data.java(jars), "org.apache.kafka.tools.ClusterTool", "unregister",
             "--bootstrap-server", cluster.bootstrap, "--id", str(broker_id),
         ],
         capture_output=True, check=True, timeout=60,

@@ -17,15 +17,16 @@ from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 T = "billing-sum-repartition"
 RECORD = 100  # bytes, on each of three replicas
 HOUR = timedelta(hours=1)
-Made = Callable[[str], ServiceRoom]
+Made = Callable[..., ServiceRoom]
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[Made]:
     rooms: list[ServiceRoom] = []
 
-    def make(limit: str) -> ServiceRoom:
-        rooms.append(ServiceRoom(tmp_path, policy(f"{REPARTITION}\n{limit}", "streams")))
+    def make(limit: str, every_ms: int = 5000) -> ServiceRoom:
+        preset = REPARTITION.replace("5000", str(every_ms))
+        rooms.append(ServiceRoom(tmp_path, policy(f"{preset}\n{limit}", "streams")))
         _in_segments_of(rooms[0], 1 << 20)
         return rooms[0]
 
@@ -112,7 +113,7 @@ def test_a_log_that_was_empty_at_the_analysis_has_no_known_bytes(made: Made) -> 
 
 
 def test_a_run_that_a_later_service_sends_counts_from_then(made: Made) -> None:
-    room = made("most_partitions_per_hour = 1")
+    room = made("most_partitions_per_hour = 1", every_ms=60_000)  # it looks on for over an hour
     room.live.topic(T, 2)
     for n in (0, 1):
         room.live.produce(T, 10, n)

@@ -19,6 +19,7 @@ from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.preview import preview
 from dashboard.purge.resolve import ResolvedTarget, resolve
 from dashboard.purge.targets import Target, parse_target
+from tests.support.examples import examples
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
 OFFSETS = st.integers(0, 8)
@@ -65,7 +66,7 @@ def worlds(draw: st.DrawFn) -> tuple[Any, Any, list[Waiver]]:
     return found, resolved, [Waiver(g, "gone", "ann", NOW) for g in sorted(waived)]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(worlds())
 def test_no_free_partition_passes_a_group_an_open_transaction_or_the_log_start(
     world: tuple[Any, Any, list[Waiver]],

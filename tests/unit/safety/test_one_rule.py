@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics import groups, holds, partitions, streams, topics, windows
@@ -37,6 +37,7 @@ from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, conform
 from dashboard.ui.what_if import waive
+from tests.support.examples import examples
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.safety.drawn import DAY, Drawn, clusters, pasts, taken, times
 
@@ -173,7 +174,7 @@ def kept(folder: str, case: Case) -> ClusterStore:
     return store
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases())
 def test_everybody_judges_a_cluster_alike(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
