@@ -3,9 +3,9 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Broker tests mostly wait, so four processes share the tests: what needs the same brokers or Spark stays
+# Broker tests mostly wait, so five processes share the tests: what needs the same brokers or Spark stays
 # together (tests/sharing.py), in its order, since the brokers of a package end with its last test.
-SIDE_BY_SIDE := --numprocesses 4 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := --numprocesses 5 --dist loadfile --no-loadscope-reorder
 INSTALL := VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --require-hashes
 COMPILE := $(BIN)/uv pip compile --quiet --generate-hashes --strip-extras --no-header --no-emit-index-url
 SOAK_MINUTES ?= 60

@@ -132,6 +132,10 @@ def test_a_log_that_lost_its_end_keeps_what_it_grew_past_an_old_commit(
     kafka_jars: KafkaJars, tmp_path: Path
 ) -> None:
     """Another topic's leader epoch ended as well, and nothing of it was lost: it goes."""
+    if kafka_jars.version.startswith("3."):
+        pytest.skip(
+            "before 4.0 a lone broker that was killed goes on in the leader epoch of before"
+        )
     with LocalCluster(tmp_path / "kafka", kafka_jars, brokers=1) as broker:
         bench = Bench(broker.bootstrap, broker.cluster_id, tmp_path / "bench", replicas=1)
         lost, whole = bench.topic(1500), bench.topic(300)

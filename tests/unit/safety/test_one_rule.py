@@ -174,7 +174,7 @@ def kept(folder: str, case: Case) -> ClusterStore:
     return store
 
 
-@examples(60)
+@examples(120)
 @given(cases())
 def test_everybody_judges_a_cluster_alike(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
