@@ -44,6 +44,7 @@ class PurgeSettings:
     watch_for: timedelta = timedelta(hours=1)
     plan_expires_after: timedelta = timedelta(hours=1)
     most_silence: timedelta = timedelta(minutes=10)
+    most_service_silence: timedelta = timedelta(hours=2)
     partitions_per_request: int = 500
     requests_in_flight: int = 2
     most_partitions: int = 10_000
@@ -78,12 +79,13 @@ def purge_settings(table: Any, where: str) -> PurgeSettings:
             f"{place}: 'request_timeout' is longer than a request can say",
             "Write 24d or less; minutes are plenty.",
         )
-    if found.most_silence < LEAST_SILENCE:
-        raise SettingsError(
-            f"{place}: 'most_silence' is shorter than {LEAST_SILENCE.total_seconds():g}s",
-            "Write 1m or more: a worker shows that it lives every few seconds, on a busy disk less "
-            "often.",
-        )
+    for name in ("most_silence", "most_service_silence"):
+        if getattr(found, name) < LEAST_SILENCE:
+            raise SettingsError(
+                f"{place}: '{name}' is shorter than {LEAST_SILENCE.total_seconds():g}s",
+                "Write 1m or more: who works shows that it lives every few seconds, on a busy disk "
+                "less often.",
+            )
     return found
 
 

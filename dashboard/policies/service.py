@@ -55,7 +55,7 @@ class Service:
     ) -> None:
         self.site = site
         self.link = Link(open_live)
-        self.lead = Lead(site.journal, site.cluster_id, site.settings.purge.most_silence)
+        self.lead = Lead(site.journal, site.cluster_id, site.settings.purge.most_service_silence)
         self.statuses = Statuses(site.journal, site.cluster_id, site.store.name, emit)
         self.following = Following(
             site.journal, self.link.live, site.now, site.sleep, self.went_wrong
