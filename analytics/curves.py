@@ -91,4 +91,5 @@ def _instead(curves: Curves, replica: Ints, better: Curves) -> Curves:
         below=np.concatenate([curves.below, better.below])[at],
         base=np.concatenate([curves.base, better.base])[at],
         method=np.concatenate([curves.method, better.method])[at],
+        above=np.concatenate([curves.surely, better.surely])[at],
     )

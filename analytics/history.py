@@ -47,6 +47,7 @@ class _Dense:
 
     offset: Ints
     below: Ints
+    above: Ints
     method: Ints
     count: Ints
 
@@ -122,12 +123,13 @@ def _extended(
     """Some replicas, few enough for the processor's cache; `row` is their place in `curves`."""
     old = _dense(curves, row)
     fresh = _fresh(old, now) | other
-    (grown, step), begun = _grown(old, now, segment_bytes), _begun(now)
+    (grown, step), begun = _grown(old, now, segment_bytes, anew), _begun(now)
     either = fresh[:, np.newaxis]
     dense = _pruned(
         _Dense(
             np.where(either, begun.offset, grown.offset),
             np.where(either, begun.below, grown.below),
+            np.where(either, begun.above, grown.above),
             np.where(either, begun.method, grown.method),
             np.where(fresh, begun.count, grown.count),
         )
@@ -146,7 +148,7 @@ def _dense(curves: Curves, row: Ints) -> _Dense:
     """At most KNOTS of each replica's knots, its first and last among them; none for row -1."""
     if not len(curves.offset):
         nothing = np.zeros((len(row), KNOTS), dtype=np.int64)
-        return _Dense(nothing, nothing, nothing, np.zeros(len(row), dtype=np.int64))
+        return _Dense(nothing, nothing, nothing, nothing, np.zeros(len(row), dtype=np.int64))
     length = np.where(row < 0, 0, (curves.last - curves.first + 1)[row])
     step = np.arange(KNOTS)
     few = np.minimum(step, np.maximum(length - 1, 0)[:, np.newaxis])
@@ -154,7 +156,9 @@ def _dense(curves: Curves, row: Ints) -> _Dense:
     chosen = np.where(length[:, np.newaxis] <= KNOTS, few, evenly)
     at = curves.first[np.maximum(row, 0)][:, np.newaxis] + chosen
     method = np.where(curves.method[at] == SEGMENTS, HISTORY, curves.method[at])
-    return _Dense(curves.offset[at], curves.below[at], method, np.minimum(length, KNOTS))
+    return _Dense(
+        curves.offset[at], curves.below[at], curves.surely[at], method, np.minimum(length, KNOTS)
+    )
 
 
 def _fresh(old: _Dense, points: Offsets) -> Flags:
@@ -178,10 +182,11 @@ def _begun(points: Offsets) -> _Dense:
     below = np.repeat(points.size[:, np.newaxis], width, axis=1)
     offset[:, 0], below[:, 0] = points.start, 0
     method = np.full_like(offset, PROPORTIONAL)
-    return _Dense(offset, below, method, np.full(len(points.end), 2, dtype=np.int64))
+    nothing = np.zeros_like(offset)  # what lies below the log start in its segment, nobody knows
+    return _Dense(offset, below, nothing, method, np.full(len(points.end), 2, dtype=np.int64))
 
 
-def _grown(old: _Dense, points: Offsets, segment_bytes: Ints) -> tuple[_Dense, Step]:
+def _grown(old: _Dense, points: Offsets, segment_bytes: Ints, anew: Flags) -> tuple[_Dense, Step]:
     """The old curve without what left, and one more knot where the log end moved."""
     rows = np.arange(len(old.count))
     last = np.maximum(old.count - 1, 0)
@@ -215,13 +220,31 @@ def _grown(old: _Dense, points: Offsets, segment_bytes: Ints) -> tuple[_Dense, S
     method[rows, count - 1] = np.where(same_end, method[rows, count - 1], HISTORY)
     method[:, 0] = method[:, 1]
     past = step >= (count - 1)[:, np.newaxis]
+    above = _above(old, at, points, np.where(anew | same_end, 0, points.size - size))
     dense = _Dense(
         np.where(past, points.end[:, np.newaxis], offset),
         np.where(past, points.size[:, np.newaxis], below),
+        np.where(past, 0, above),
         method,
         count,
     )
     return dense, Step(growth, gone)
+
+
+def _above(old: _Dense, at: Ints, points: Offsets, came: Ints) -> Ints:
+    """What surely lies at or above each knot `at`: as much more as the replica's own size grew.
+
+    Segments that left at the same time, or dead bytes that did, only lower it. A knot counts from
+    the snapshot after its own on: the end of a log and its size are not read at the same moment.
+    The log start has what the first knot above it has.
+    """
+    rows, last = np.arange(len(old.count)), np.maximum(old.count - 1, 0)
+    left = at[:, 0]
+    own = at.copy()
+    own[:, 0] = np.minimum(left + (points.start > old.offset[rows, left]), last)
+    more = np.maximum(came, 0)[:, np.newaxis] * (own < last[:, np.newaxis])
+    above = old.above[rows[:, np.newaxis], own] + more
+    return np.asarray(np.minimum(above, points.size[:, np.newaxis]))
 
 
 def _slope(old: _Dense, last: Ints) -> Floats:
@@ -275,7 +298,7 @@ def _pruned(wide: _Dense) -> _Dense:
         method[over, dropped + 1] = np.maximum(method[over, dropped], method[over, dropped + 1])
     rows, at = np.arange(len(wide.count))[:, np.newaxis], step + shift
     return _Dense(
-        wide.offset[rows, at], wide.below[rows, at], method[rows, at],
+        wide.offset[rows, at], wide.below[rows, at], wide.above[rows, at], method[rows, at],
         np.minimum(wide.count, KNOTS),
     )  # fmt: skip
 
@@ -283,11 +306,12 @@ def _pruned(wide: _Dense) -> _Dense:
 def _flat(parts: Sequence[_Dense]) -> Curves:
     kept = [np.arange(KNOTS) < dense.count[:, np.newaxis] for dense in parts]
     count = np.concatenate([dense.count for dense in parts])
-    offset, below, method = (
+    offset, below, above, method = (
         np.concatenate([values[mask] for values, mask in zip(columns, kept, strict=True)])
         for columns in (
             [dense.offset for dense in parts],
             [dense.below for dense in parts],
+            [dense.above for dense in parts],
             [dense.method for dense in parts],
         )
     )
@@ -298,4 +322,5 @@ def _flat(parts: Sequence[_Dense]) -> Curves:
         base=np.zeros(len(offset), dtype=bool),
         method=method,
         segment_bytes=np.zeros(len(count), dtype=np.int64),
+        above=above,
     )

@@ -71,19 +71,27 @@ def _fitting(points: Points, replica: Ints, base: Ints, size: Ints) -> tuple[Int
     )
     segments = fits[run] if len(run) else np.zeros(0, dtype=bool)
     count = (last - first + 1)[fits]
-    return whose[fits], _with_ends(points, whose[fits], count, base[segments], below[segments])
+    # As much as the inventory saw; what was written since is besides.
+    total = np.add.reduceat(size, first) if len(first) else size
+    above = total[run] - below if len(run) else below
+    knots = (base[segments], below[segments], above[segments])
+    return whose[fits], _with_ends(points, whose[fits], count, knots)
 
 
-def _with_ends(points: Points, whose: Ints, count: Ints, base: Ints, below: Ints) -> Curves:
-    """Each replica's bases, then its log end, unless its active segment is empty."""
+def _with_ends(points: Points, whose: Ints, count: Ints, knots: tuple[Ints, Ints, Ints]) -> Curves:
+    """Each replica's bases, then its log end, unless its active segment is empty.
+
+    `knots`: base offsets, and the bytes below and above them.
+    """
+    base, below, above = knots
     newest = np.cumsum(count) - 1
     ends = base[newest] < points.end[whose]
     at = np.repeat(np.cumsum(ends) - ends, count) + np.arange(len(base))
     end_at = (newest + np.cumsum(ends))[ends]
     total = len(base) + int(ends.sum())
     offset, bytes_below = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
-    is_base = np.ones(total, dtype=bool)
-    offset[at], bytes_below[at] = base, below
+    is_base, surely = np.ones(total, dtype=bool), np.zeros(total, dtype=np.int64)
+    offset[at], bytes_below[at], surely[at] = base, below, above
     offset[end_at], bytes_below[end_at] = points.end[whose][ends], points.size[whose][ends]
     is_base[end_at] = False
     length = count + ends
@@ -94,4 +102,5 @@ def _with_ends(points: Points, whose: Ints, count: Ints, base: Ints, below: Ints
         base=is_base,
         method=np.full(total, SEGMENTS, dtype=np.int64),
         segment_bytes=np.zeros(len(length), dtype=np.int64),
+        above=surely,
     )

@@ -55,6 +55,7 @@ def from_table(table: pa.Table) -> ReplicaCurves:
             method=integers(methods, PROPORTIONAL),
             segment_bytes=integers(places["segment_bytes"], DEFAULT_SEGMENT_BYTES),
             rolled_bytes=integers(places["rolled_bytes"], UNKNOWN),
+            above=integers(table["bytes_above"], 0),
         ),
     )
 
@@ -68,6 +69,7 @@ def to_table(found: ReplicaCurves) -> pa.Table:
     columns = {
         "offset": curves.offset,
         "bytes_below": curves.below,
+        "bytes_above": curves.surely,
         "is_base": curves.base,
         "method": pa.array(METHODS).take(pa.array(curves.method)),
         "segment_bytes": curves.segment_bytes[row],

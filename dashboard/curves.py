@@ -68,7 +68,8 @@ class Curves:
     the first knot those that lie in the segment of the log start, at the last one the whole size.
     `base`: a segment is known to begin there; the first one does not count. `method`: how the
     interval that ends at a knot was measured. `segment_bytes`: one per replica, and so is
-    `rolled_bytes`, what is written in `segment.ms` (UNKNOWN: segments roll by size).
+    `rolled_bytes`, what is written in `segment.ms` (UNKNOWN: segments roll by size). `above`: bytes
+    that surely lie at or above a knot, whatever left below it; not what `below` would say.
     """
 
     first: Ints
@@ -78,6 +79,12 @@ class Curves:
     method: Ints
     segment_bytes: Ints
     rolled_bytes: Ints | None = None
+    above: Ints | None = None
+
+    @cached_property
+    def surely(self) -> Ints:
+        """`above`, known or not: then nothing surely lies there."""
+        return np.zeros(len(self.offset), dtype=np.int64) if self.above is None else self.above
 
     @cached_property
     def rolled(self) -> Ints:
@@ -143,16 +150,18 @@ class Curves:
         return found
 
     def keeping(self, size_bytes: Ints) -> Ints:
-        """The highest offset of each replica at or above which `size_bytes` of its log surely lie.
+        """The highest knot of each replica at or above which `size_bytes` of its log surely lie.
 
-        Surely: by the most that may lie below an offset. The first knot where it has fewer bytes.
+        The first one where none does.
+
+        Between two knots nothing is sure, nor by the bytes below a knot: what an earlier purge left
+        in the segment of the log start lies on the disk, and is none of the log.
         """
-        low, high = self.offset[self.first], self.offset[self.last]
-        while (low < high).any():
-            middle = low + (high - low + 1) // 2
-            enough = self.below[self.last] - self._read(middle).high >= size_bytes
-            low, high = np.where(enough, middle, low), np.where(enough, high, middle - 1)
-        return low
+        if not len(self.first):
+            return np.zeros(0, dtype=np.int64)
+        wanted = np.repeat(size_bytes, self.last - self.first + 1)
+        enough = np.add.reduceat((self.surely >= wanted).astype(np.int64), self.first)
+        return np.asarray(self.offset[self.first + np.maximum(enough - 1, 0)])
 
     def _read(self, target: Ints) -> Freed:
         left = self._left(target)

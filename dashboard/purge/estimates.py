@@ -71,7 +71,9 @@ def _bounded(estimate: Estimate, replicas: Sequence[int]) -> Estimate:
 def leaders_keeping(
     found: ReplicaCurves, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Where `Curves.keeping` says so of each partition's leader; missing where it has no curve."""
+    """Where `Curves.keeping` says so of each partition's leader; missing where it has no curve, or
+    the cleaner may take of what lies there.
+    """
     import numpy as np
 
     rows = found.places.select(["topic", "partition", "broker_id", "topic_id"]).to_pylist()
@@ -79,7 +81,8 @@ def leaders_keeping(
     wanted = np.array([sizes.get(key, 0) for key in keys], dtype=np.int64)
     kept: dict[TopicPartition, int] = {}
     for key, row, offset in zip(keys, rows, found.curves.keeping(wanted).tolist(), strict=True):
-        if key not in sizes:
+        policy = facts.configs.get(key.topic, {}).get("cleanup.policy")
+        if key not in sizes or "compact" in (policy or ""):
             continue
         is_leader = row["broker_id"] == facts.partitions[key].leader_id
         if is_leader and _same_topic(facts, key, row["topic_id"]):

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -47,19 +48,23 @@ def more(bench: Bench, topic: str, ages: Mapping[int, int]) -> None:
     bench.commit("more-g", topic, {0: end or 0})
 
 
-def analyzed(bench: Bench, topic: str) -> None:
-    """Findings with the least sure curves there are: each replica's log start, end and size."""
+def analyzed(bench: Bench, cluster: LocalCluster, topic: str) -> None:
+    """Findings as an inventory tells them: each replica's segments as they lie on the disk."""
     key = Key(topic, 0)
     seen(bench, hours_ago=0)
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
         offsets, sizes = live.offsets([key])[key], live.log_dirs([key]).replicas
-    start, end = offsets.log_start_offset, offsets.high_watermark
-    rows = [
-        {"topic": topic, "partition": 0, "broker_id": r.broker_id, "log_dir": r.log_dir,
-         "offset": offset, "bytes_below": below}
-        for r in sizes if (r.topic, r.partition) == key
-        for offset, below in ((start, 0), (end, r.size_bytes))
-    ]  # fmt: skip
+    rows: list[dict[str, Any]] = []
+    for r in [r for r in sizes if (r.topic, r.partition) == key]:
+        below = 0
+        for file in segments(cluster, r.broker_id, key):
+            place = {"topic": topic, "partition": 0, "broker_id": r.broker_id, "log_dir": r.log_dir}
+            above = r.size_bytes - below
+            rows.append({**place, "offset": int(file.stem), "bytes_below": below,
+                         "bytes_above": above})  # fmt: skip
+            below += file.stat().st_size
+        rows.append({**place, "offset": offsets.high_watermark, "bytes_below": r.size_bytes,
+                     "bytes_above": 0})  # fmt: skip
     writer = bench.store.begin("findings", utc_now())
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     writer.write("curves", build(FINDING_TABLES["curves"], columns))
@@ -114,7 +119,7 @@ def test_the_newest_bytes_stay_though_records_grew(bench: Bench, cluster: LocalC
     assert producer.flush(30) == 0
     bench.commit("more-g", topic, {0: 4000})
     assert guards(bench.plan(topic, to="keep:200KiB")) == ["target-unresolved"]
-    analyzed(bench, topic)
+    analyzed(bench, cluster, topic)
     keep = 200 << 10
     plan = bench.plan(topic, to="keep:200KiB")
     target, leader = plan.partitions[0].target_offset, bench.placed(topic).leader_id
@@ -135,10 +140,12 @@ def test_the_newest_bytes_stay_though_records_grew(bench: Bench, cluster: LocalC
         ({"retention_ms": "-1", "retention_bytes": str(1 << 30)}, 0),
     ],
 )
-def test_retention_is_the_topics_own(bench: Bench, config: dict[str, str], target: int) -> None:
+def test_retention_is_the_topics_own(
+    bench: Bench, cluster: LocalCluster, config: dict[str, str], target: int
+) -> None:
     # One segment that is not rolled yet: Kafka keeps what its young records stand in.
     topic = aged(bench, {5: 30, 1: 20}, **config)
-    analyzed(bench, topic)
+    analyzed(bench, cluster, topic)
     plan = bench.plan(topic, to="retention")
     assert (plan.partitions[0].target_offset, plan.partitions[0].guards) == (target, ())
     if target:
