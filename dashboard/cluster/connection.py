@@ -22,6 +22,7 @@ from dashboard.errors import BrokerError, ClusterError
 Ask = Callable[[Wire, float], Any]
 T = TypeVar("T")
 _STAGGER_SECONDS = 0.5
+_STRANGER_SECONDS = 2.0
 _THREADS = 32
 _IDLE_SECONDS = 60.0
 
@@ -70,6 +71,20 @@ class Connection:
     def remember(self, addresses: Mapping[int, tuple[str, int]]) -> None:
         """Take over the addresses of the alive brokers from fresh metadata."""
         self._addresses = dict(addresses)
+
+    def meet(self, addresses: Mapping[int, tuple[str, int]]) -> None:
+        """Know these brokers, too, until metadata is taken over again."""
+        self._addresses = {**addresses, **self._addresses}
+
+    def strangers(self) -> list[tuple[str, int]]:
+        """Bootstrap addresses that are none of a broker which the last metadata listed as alive."""
+        known = set(self._addresses.values())
+        return [address for address in self.security.bootstrap if address not in known]
+
+    def ask_stranger(self, address: tuple[str, int], question: Ask) -> Any:
+        """Ask whoever is at an address, for a moment: mostly it is down. Raises ClusterError."""
+        patience = min(_STRANGER_SECONDS, self.timeout_seconds)
+        return self._ask_address(address, question, patience)
 
     def ask(
         self,
@@ -260,6 +275,21 @@ def read_cluster_id(connection: Connection) -> str:
     answer = connection.ask_any(_who_is_there)
     connection.remember({b.node_id: (b.host, b.port) for b in answer.brokers})
     return str(answer.cluster_id or "")
+
+
+def meet_bootstrap(connection: Connection) -> None:
+    """Know the brokers that bootstrap addresses know, and the last metadata does not.
+
+    A broker that is cut off from the controllers lists those of long ago, and calls who came back
+    since gone: that one is found by its address alone.
+    """
+    calls = {
+        at: _bound(connection.ask_stranger, address, _who_is_there)
+        for at, address in enumerate(connection.strangers())
+    }
+    for answer in connection.side_by_side(calls).values() if calls else ():
+        if not isinstance(answer, ClusterError):
+            connection.meet({b.node_id: (b.host, b.port) for b in answer.brokers})
 
 
 def read_alive_anywhere(connection: Connection) -> tuple[int, ...]:

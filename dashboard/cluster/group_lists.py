@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dashboard import rights
-from dashboard.cluster.connection import Connection
+from dashboard.cluster.connection import Connection, meet_bootstrap
 from dashboard.cluster.coordinators import PROBE, not_coordinated
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.messages import FindCoordinatorRequest, ListGroupsRequest
@@ -69,6 +69,7 @@ _Leaders = dict[int, tuple[int, frozenset[int]]]
 def read_lists(connection: Connection) -> Lists:
     """What all brokers list now. Raises ClusterError when none answers."""
     read_topics(connection, [OFFSETS_TOPIC])  # for the addresses of who is alive now
+    meet_bootstrap(connection)
     answers = connection.ask_each({i: _look_of(i) for i in connection.broker_ids()})
     looks = {i: a for i, a in sorted(answers.items()) if not isinstance(a, ClusterError)}
     lists = Lists()

@@ -33,7 +33,7 @@ def _of_topic(topic: str, partitions: list[PlannedPartition]) -> dict[str, Any]:
     without = []
     for p in partitions:
         nobody = True
-        for group_id in p.waived:
+        for group_id in p.accepted:
             with_offset.setdefault(group_id, set())
         for claim in p.groups:
             known = with_offset.setdefault(claim.group_id, set())

@@ -35,7 +35,7 @@ def remembered(store: ClusterStore, topics: Iterable[str]) -> list[RememberedOff
     the topic that it was committed on. Raises StoreError.
     """
     wanted = sorted(set(topics))
-    return _unpruned(lambda: _remembered(store, wanted))
+    return _unpruned(store, lambda: _remembered(store, wanted))
 
 
 def streams(store: ClusterStore) -> frozenset[str]:
@@ -43,17 +43,23 @@ def streams(store: ClusterStore) -> frozenset[str]:
 
     One that is gone counts, and one whose commits do not tell it any more. Raises StoreError.
     """
-    return _unpruned(lambda: _streams(store))
+    return _unpruned(store, lambda: _streams(store))
 
 
-def _unpruned(read: Callable[[], Found]) -> Found:
+def _unpruned(store: ClusterStore, read: Callable[[], Found]) -> Found:
+    """What is read of one analysis and the snapshots since: a newer one may have come meanwhile,
+    and what only it remembers by now been pruned.
+    """
     for _ in range(_TRIES):
+        before = newest_analysis(store)
         try:
-            return read()
+            found = read()
         except StoreError as error:
-            # Pruned while it was read: by now a newer analysis remembers its groups.
             if error.code != "SNAPSHOT_NOT_FOUND":
                 raise
+            continue
+        if newest_analysis(store) == before:
+            return found
     return read()
 
 

@@ -84,12 +84,19 @@ class PlannedPartition:
     @property
     def places(self) -> list[tuple[str, bool, int | None]]:
         """Groups that read it, whether kept snapshots alone show them, and up to which offset each
-        surely has; None: nobody knows. A waived one may read it without any commit.
+        surely has; None: nobody knows. One that was waived, or lifted by name, may read it without
+        any commit.
         """
         known = [(c.group_id, c.remembered, self.told(c)) for c in self.groups]
         committed = {c.group_id for c in self.groups}
-        others = [(g, False, at) for g, at in self.waived.items() if g not in committed]
+        others = [(g, False, None) for g in self.accepted if g not in committed]
         return [(g, was, self.waived.get(g, at)) for g, was, at in (*known, *others)]
+
+    @property
+    def accepted(self) -> list[str]:
+        """Groups whose loss here was accepted by name: waived, or a guard lifted of theirs."""
+        lifted = {found.group_id for found in self.lifted if found.group_id is not None}
+        return sorted({*self.waived, *lifted})
 
     @property
     def free(self) -> bool:

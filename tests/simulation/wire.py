@@ -55,6 +55,19 @@ class ModelConnection:
     def remember(self, addresses: Mapping[int, Any]) -> None:
         self._ids = tuple(addresses)
 
+    def meet(self, addresses: Mapping[int, Any]) -> None:
+        self._ids = tuple({*self._ids, *addresses})
+
+    def strangers(self) -> list[int]:
+        """Every broker's address is a bootstrap one."""
+        return [b for b in self.world.brokers if b not in self._ids and self.world.works(b)]
+
+    def ask_stranger(self, address: int, question: Any) -> Any:
+        return self.ask(address, question)
+
+    def side_by_side(self, calls: Mapping[int, Any]) -> dict[int, Any]:
+        return {at: call() for at, call in calls.items()}
+
     def ask(self, broker_id: int, question: Any) -> Any:
         if not self.world.works(broker_id):
             self.waited(broker_id)

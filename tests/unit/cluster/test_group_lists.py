@@ -87,6 +87,25 @@ def test_a_broker_that_is_cut_off_and_still_coordinates_a_group_makes_the_list_i
     assert "1 groups are listed by each of the brokers 1, 2, which do not agree" in reason
 
 
+def test_a_broker_that_is_known_by_its_bootstrap_address_alone_is_asked(brokers: Brokers) -> None:
+    """Broker 1 is cut off since before 2 came back: it calls 2 gone, and is asked first."""
+    listed_by_both(brokers)
+    for number, broker in enumerate(brokers):
+        broker.neighbours = []
+        view(broker, broker.broker_id, epoch=4 + number)
+        names(broker, coordinator=broker.broker_id)
+    (reason,) = read(*brokers).incomplete
+    assert "1 groups are listed by each of the brokers 1, 2, which do not agree" in reason
+    brokers[0].answers[16] = lambda _, version: groups_answer(version)
+    assert committed(read(*brokers)) == [90]
+
+
+def test_a_bootstrap_address_where_nobody_is_costs_nothing(brokers: Brokers) -> None:
+    with FakeBroker(3) as gone:
+        pass
+    assert read(*brokers, gone).incomplete == ()
+
+
 @pytest.mark.parametrize("how", ["an error", "no answer", "an old version"])
 def test_a_group_listed_twice_whose_coordinator_nobody_names_makes_the_list_incomplete(
     brokers: Brokers, how: str

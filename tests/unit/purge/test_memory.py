@@ -222,6 +222,26 @@ def test_curves_of_a_topic_that_was_recreated_since_say_nothing(tmp_path: Path) 
     assert memory.estimates(store, facts(partition()), {KEY: ResolvedTarget(80)})[1] == {}
 
 
+def test_what_a_newer_analysis_took_over_while_it_was_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot is analyzed and thinned out between the looks at LATEST and at the folder."""
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {}, 0), {})
+    brief = snapshot(store, {"brief": 5}, 1)
+    newest = snapshot(store, {}, 2)
+    listed = ClusterStore.ids
+
+    def ids(self: ClusterStore, kind: Kind) -> list[str]:
+        if kind == "snapshots" and (tmp_path / "cluster-1" / "snapshots" / brief).exists():
+            shutil.rmtree(tmp_path / "cluster-1" / "snapshots" / brief)
+            analysis(store, newest, {"brief": 5})
+        return listed(self, kind)
+
+    monkeypatch.setattr(ClusterStore, "ids", ids)
+    assert offsets_of(store) == {"brief": 5}
+
+
 def test_the_active_segment_stays(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     analysis(store, snapshot(store, {}, 0), {})

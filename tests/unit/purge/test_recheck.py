@@ -238,6 +238,16 @@ def test_the_preview_says_what_a_waived_group_without_a_commit_may_lose() -> Non
     assert shown["coverage"][0]["never_committed"] == [{"group_id": "w", "partitions": [0]}]
 
 
+def test_the_preview_says_what_a_group_may_lose_whose_guard_was_lifted() -> None:
+    live = TwoTopics(A)
+    live.others = (Group("g", "consumer", "Stable", 1, (A,)),)
+    live.commits_of = {"g": {}}
+    shown = preview(planned(live, "members-without-commits:g"), NOW)
+    (lost,) = [row for row in shown["groups"] if row["group_id"] == "g"]
+    assert (lost["waived"], lost["loss_if_earliest"], lost["loss_if_latest"]) == (False, 80, 100)
+    assert shown["coverage"][0]["never_committed"] == [{"group_id": "g", "partitions": [0]}]
+
+
 def test_an_override_of_one_fact_lifts_no_other() -> None:
     """That a group may subscribe by a pattern is not that it reads the topic by name."""
     live = TwoTopics(A)
