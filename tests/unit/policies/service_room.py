@@ -157,7 +157,9 @@ class ServiceRoom:
             state_dir=folder,
             policies=policies or (policy(REPARTITION, "streams"),),
             # Clocks jump here as tests like; what a silence holds is told by test_silence.py.
-            purge=PurgeSettings(most_service_silence=timedelta(days=3650)),
+            purge=PurgeSettings(
+                most_silence=timedelta(days=3650), most_service_silence=timedelta(days=3650)
+            ),
         )
         (folder / "journal.sqlite").write_bytes(_empty_journal())
         self.journal = Journal(folder / "journal.sqlite")

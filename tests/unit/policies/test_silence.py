@@ -114,7 +114,7 @@ def test_one_whose_service_was_down_when_it_was_backed_up_neither(
     room.switch_on(room.settings.policies[0])
     folder = backed_up(room, tmp_path / "backup")
     off(room)
-    later(room, minutes=11)
+    later(room, minutes=121)
     restored(room, folder)
     consumed(room)
     serve(room, 60)
@@ -123,7 +123,7 @@ def test_one_whose_service_was_down_when_it_was_backed_up_neither(
 
 def test_it_says_why_everywhere_and_tells_an_alert(room: ServiceRoom) -> None:
     serve(room)
-    later(room, minutes=11)
+    later(room, minutes=121)
     consumed(room)
     serve(room)
     status = room.status()
@@ -143,7 +143,7 @@ def test_it_says_why_everywhere_and_tells_an_alert(room: ServiceRoom) -> None:
 
 def test_it_stays_held_until_a_person_switches_it_on_again(room: ServiceRoom) -> None:
     serve(room)
-    later(room, minutes=11)
+    later(room, minutes=121)
     consumed(room)
     serve(room, 1200)
     serve(room, 60)
@@ -159,7 +159,7 @@ def test_who_confirms_it_while_no_service_runs_has_confirmed_it(room: ServiceRoo
     later(room, hours=3)
     off(room)
     room.switch_on(room.settings.policies[0])
-    later(room, minutes=9)
+    later(room, minutes=119)
     consumed(room)
     serve(room)
     assert room.live.log_start(TOPIC) == 20
@@ -216,12 +216,12 @@ def test_a_journal_of_an_earlier_version_tells_by_its_lease_and_statuses(
     room.pass_time(service, 6)
     room.journal.file.rows("DELETE FROM policy_signs")
     consumed(room)
-    later(room, minutes=9)
+    later(room, minutes=119)
     serve(room)
     assert room.live.log_start(TOPIC) == 20
     room.journal.file.rows("DELETE FROM policy_signs")
     consumed(room)
-    later(room, minutes=11)
+    later(room, minutes=121)
     serve(room)
     assert room.live.log_start(TOPIC) == 20
 
@@ -262,7 +262,7 @@ def test_a_thread_that_goes_on_after_the_machine_stood_still_sends_nothing(
     room: ServiceRoom,
 ) -> None:
     def stood_still() -> None:
-        later(room, minutes=11)
+        later(room, minutes=121)
 
     room.live.on_connect = [stood_still]
     room.pass_time(room.service(), 6)
@@ -277,7 +277,7 @@ def test_the_database_takes_no_run_of_a_held_policy(room: ServiceRoom) -> None:
     room.pass_time(service, 1)
     (run,) = room.runs()
     room.journal.set_run(run.run_id, "running", room.clock())
-    later(room, minutes=11)
+    later(room, minutes=121)
     room.journal.beat(run.run_id, room.clock())
     state = room.journal.policy_states(room.live.id)["streams"]
     with pytest.raises(RefusedError) as refused:

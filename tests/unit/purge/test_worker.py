@@ -57,7 +57,7 @@ def work(room: ServiceRoom) -> str:
 
 
 def test_a_workers_settings_say_whether_a_policys_run_may_begin(room: ServiceRoom) -> None:
-    room.clock.sleep(1800)
+    room.clock.sleep(300)
     assert work(room) == "done"
     assert room.live.log_start(TOPIC) == 10
 
