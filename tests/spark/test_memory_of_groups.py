@@ -48,7 +48,8 @@ def test_a_commit_on_a_topic_that_nobody_tells_the_id_of_is_none_on_one_made_ane
         lab.analyze()
     assert _remembered(lab) == {"g": (60, "first" if known else "?"), "a": (60, "anew")}
     if analyzed != "never":
-        lab.analyze(full=True)
+        if analyzed == "each":
+            lab.analyze(full=True)
         assert _remembered(lab)["g"] == (60, "first" if known else "?")
         assert lab.targets()["t"]["target_offset"] == 60
         assert looks.held(lab) == {("t", "a"): 60}
