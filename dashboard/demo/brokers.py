@@ -26,6 +26,7 @@ from dashboard.errors import DemoError
 
 JVM_FLAGS = ("-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 START_TIMEOUT_SECONDS = 120.0
+_STOPS_WITHIN_SECONDS = 5.0
 # librdkafka prints each refused connection; while a broker starts that is no news.
 _SILENT = logging.getLogger("lowwater.demo.probe")
 _SILENT.addHandler(logging.NullHandler())
@@ -142,8 +143,12 @@ class LocalCluster:
         self._await_serving([broker_id])
 
     def suspend(self, broker_id: int) -> None:
-        """SIGSTOP: the broker keeps its connections and answers nothing."""
-        processes.signal_group(self._processes[broker_id], signal.SIGSTOP)
+        """SIGSTOP: the broker keeps its connections and answers nothing, once this returns."""
+        process = self._processes[broker_id]
+        processes.signal_group(process, signal.SIGSTOP)
+        until = time.monotonic() + _STOPS_WITHIN_SECONDS
+        while not processes.is_stopped(process.pid) and time.monotonic() < until:
+            time.sleep(0.01)  # its threads stop one after the other on a busy machine
 
     def resume(self, broker_id: int) -> None:
         """SIGCONT after `suspend`."""

@@ -118,3 +118,12 @@ def wait_gone(pid: int, started: int | None, timeout_seconds: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether every thread of a process stands still (SIGSTOP), or it is gone; Linux alone."""
+    try:
+        stats = [task.joinpath("stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return not Path(f"/proc/{pid}").exists()
+    return all(stat.rpartition(")")[2].split()[0] in "TtZX" for stat in stats)

@@ -429,7 +429,7 @@ CAUGHT_BY = {
     "an_incomplete_list_of_groups_is_enough": 21,
     "an_offset_past_the_end_is_believed": 99,
     "an_older_epoch_speaks_for_a_lost_one": 12,
-    "any_broker_knows_the_coordinators": 21,
+    "any_broker_knows_the_coordinators": 72,
     "any_broker_knows_the_topics_id": 134,
     "followers_behind_are_overlooked": 45,
     "members_that_wait_read_nothing": 4,

@@ -270,6 +270,10 @@ class ModelReads:
         return LogDirsAnswer((), tuple(rows), errors)
 
     def reassignments(self) -> tuple[Reassignment, ...]:
+        """Brokers pass it on to the controllers, and one that is cut off cannot."""
+        if not any(self.world.joined(b) for b in self.world.brokers):
+            self.world.advance(BROKER_TIMEOUT)
+            raise ClusterError("no controller told", "wait", code="REASSIGNMENTS_UNKNOWN")
         return ()
 
     def groups(self, *, with_offsets: bool = True) -> GroupListing:

@@ -257,6 +257,8 @@ class Situation:
         if hidden:
             world.crash(heir, 12.5)
             world.later(11.0, lambda: world.cut_off(old, 90.0))
+            if self.rng.random() < 0.85:  # it has what the others know of, and tells nobody
+                world.later(22.5, lambda: world.hang(heir, 60.0))
         else:
             world.cut_off(old, 90.0)
         world.later(12.0, lambda: self._starts_over(group))
