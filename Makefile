@@ -24,7 +24,7 @@ demo: ## Start a real three-broker Kafka, a workload and the dashboard; Ctrl-C e
 	@tools/install.sh java pango
 	@$(BIN)/lowwater demo up || [ $$? -eq 130 ]
 
-test: ## Lint, then every test that belongs to a normal run (under 8 minutes on two cores)
+test: ## Every test that belongs to a normal run, and lint beside them (some 11 minutes on two cores)
 	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory --jobs=2 tests lint
 
