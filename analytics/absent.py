@@ -29,7 +29,7 @@ def carried(
     """Topics of the offsets `held` that the snapshot has not, and since when, by name."""
     known, now = since(base), format_time(snapshot.taken_at)
     names = pc.unique(column(held, "topic"))
-    missing = names.filter(pc.invert(pc.is_in(names, value_set=column(present, "topic"))))
+    missing = names.filter(_absent(names, present))
     return {name: known.get(name, now) for name in sorted(missing.to_pylist())}
 
 
@@ -40,7 +40,11 @@ def hidden(
 
     `oldest`: when the oldest kept one was taken.
     """
-    absent = pc.invert(pc.is_in(names, value_set=column(present, "topic")))
     before = oldest.as_py()
     gone = [n for n, at in since(base).items() if before is not None and parse_time(at) < before]
-    return pc.and_(absent, pc.invert(pc.is_in(names, value_set=pa.array(gone, pa.string()))))
+    forgotten = pc.is_in(names, value_set=pa.array(gone, pa.string()))
+    return pc.and_(_absent(names, present), pc.invert(forgotten))
+
+
+def _absent(names: pa.Array, present: pa.Table) -> pa.Array:
+    return pc.invert(pc.is_in(names, value_set=column(present, "topic")))

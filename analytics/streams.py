@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.earlier import newest_base
 from dashboard.safety.arrow import column
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -13,16 +12,19 @@ from dashboard.streams_groups import known, told
 
 
 def remembered(
-    cluster: ClusterStore, snapshot: Manifest, base: Manifest | None, offsets: pa.Table
+    cluster: ClusterStore,
+    snapshot: Manifest,
+    base: Manifest | None,
+    before: Manifest | None,
+    offsets: pa.Table,
 ) -> dict[str, str]:
     """Each application and the last snapshot that told so, by name; `offsets` is what is held.
 
-    Goes on from `base`, without it from all kept snapshots and what the newest analysis knew. One
+    Goes on from `base`, without it from all kept snapshots and what `before` knew, the newest
+    analysis. One
     is let go when neither an offset of it nor a kept snapshot as old is left.
     """
-    earlier = base or newest_base(cluster, snapshot, ["holds"])
-    found = known(cluster, base, snapshot.id)
-    found = {**told(earlier), **found}
+    found = {**told(before), **known(cluster, base, snapshot.id)}
     oldest = next(iter(cluster.ids("snapshots")), snapshot.id)
     holding = _holding(offsets, [name for name, last in found.items() if last < oldest])
     return {n: last for n, last in sorted(found.items()) if last >= oldest or n in holding}

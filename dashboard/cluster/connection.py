@@ -273,7 +273,7 @@ def open_connection(client: Mapping[str, str], *, timeout: timedelta) -> Connect
 def read_cluster_id(connection: Connection) -> str:
     """The cluster's id now, and with it the addresses of its alive brokers."""
     answer = connection.ask_any(_who_is_there)
-    connection.remember({b.node_id: (b.host, b.port) for b in answer.brokers})
+    connection.remember(_addresses(answer))
     return str(answer.cluster_id or "")
 
 
@@ -287,9 +287,13 @@ def meet_bootstrap(connection: Connection) -> None:
         at: _bound(connection.ask_stranger, address, _who_is_there)
         for at, address in enumerate(connection.strangers())
     }
-    for answer in connection.side_by_side(calls).values() if calls else ():
+    for answer in connection.side_by_side(calls).values():
         if not isinstance(answer, ClusterError):
-            connection.meet({b.node_id: (b.host, b.port) for b in answer.brokers})
+            connection.meet(_addresses(answer))
+
+
+def _addresses(answer: Any) -> dict[int, tuple[str, int]]:
+    return {b.node_id: (b.host, b.port) for b in answer.brokers}
 
 
 def read_alive_anywhere(connection: Connection) -> tuple[int, ...]:

@@ -35,9 +35,8 @@ class Checked:
     standing: str
     applications: tuple[Application, ...]
     outcomes: tuple[Outcome, ...]
-    held_by: (
-        str | None
-    )  # why no purge begins now: off, changed, SERVICE_SILENT, window, trigger, read-only
+    # Why no purge begins now: off, changed, SERVICE_SILENT, window, trigger, read-only.
+    held_by: str | None
     told: Mapping[str, Any] | None  # what the service said last, with `at`
 
     @property

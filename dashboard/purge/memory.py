@@ -131,6 +131,7 @@ def offsets_keeping(
     if analysis is None:
         return {}
     from dashboard.curve_tables import from_table
+    from dashboard.log_ends import ends_in
 
     topics = sorted({key.topic for key in sizes})
     table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
@@ -138,7 +139,7 @@ def offsets_keeping(
     ends: dict[TopicPartition, LogEnd] = {}
     with suppress(StoreError):  # pruned or damaged by now: nobody can tell which log it was
         snapshot = str(store.manifest("findings", analysis).details.get("snapshot_id", ""))
-        ends = _ends_of(facts, found, lambda numbered: _ends_in(store, snapshot, numbered))
+        ends = _ends_of(facts, found, partial(ends_in, store, snapshot))
     return {key: Keeping(offset, ends.get(key)) for key, offset in found.items()}
 
 
@@ -156,12 +157,6 @@ def ends_before(
         keys = {key for key, its in times.items() if its == at}
         found |= _ends_of(facts, keys, partial(log_ends, store, at))
     return found
-
-
-def _ends_in(store: ClusterStore, snapshot: str, topics: pa.Table) -> pa.Table:
-    from dashboard.log_ends import ends_in
-
-    return ends_in(store, snapshot, topics)
 
 
 def _ends_of(

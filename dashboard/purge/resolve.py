@@ -197,9 +197,11 @@ def _by_size(seen: PartitionFacts, found: Keeping | None, left: int | str | None
         return ResolvedTarget(seen.log_start_offset)
     if found is None:
         return ResolvedTarget(None, problem="the bytes of its leader's log are not known")
-    if found.end is None or isinstance(left, str):
-        return ResolvedTarget(None, problem=left if isinstance(left, str) else UNMEASURED)
-    ended = min(found.end.offset if left is None else left, seen.high_watermark or 0)
+    if isinstance(left, str):
+        return ResolvedTarget(None, problem=left)
+    if found.end is None or left is None:
+        return ResolvedTarget(None, problem=UNMEASURED)
+    ended = min(left, seen.high_watermark or 0)
     if ended < found.end.offset:
         return ResolvedTarget(None, problem=SHORTENED.format(was=found.end.offset, now=ended))
     return ResolvedTarget(found.offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -159,20 +159,20 @@ def status(journal: Journal, **body: object) -> None:
     journal.write_policy_status(sample_store.CLUSTER_ID, "orders", whole, utc_now())
 
 
+def serves(journal: Journal, now: datetime) -> None:
+    """A service on ops-1 leads; after ten minutes without any, policies are held."""
+    journal.take_lease(
+        sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(minutes=5),
+        most_silence=timedelta(minutes=10), now=now,
+    )  # fmt: skip
+
+
 def test_the_service_its_next_run_and_what_guards_hold_back(
     open_policies: OpenPolicies, journal: Journal
 ) -> None:
     switched_on(journal)
     now = utc_now()
-    journal.take_lease(
-        sample_store.CLUSTER_ID,
-        "h1",
-        host="ops-1",
-        pid=77,
-        ttl=timedelta(minutes=5),
-        most_silence=timedelta(minutes=10),
-        now=now,
-    )
+    serves(journal, now)
     guard = {"name": "share-group", "reason": "Share <b>x</b> reads", "lift": "Let it acknowledge."}
     status(
         journal,
@@ -199,15 +199,7 @@ def test_its_last_runs_and_the_hours_use_lead_to_the_runs(
 ) -> None:
     switched_on(journal)
     now = utc_now()
-    journal.take_lease(
-        sample_store.CLUSTER_ID,
-        "h1",
-        host="ops-1",
-        pid=77,
-        ttl=timedelta(minutes=5),
-        most_silence=timedelta(minutes=10),
-        now=now,
-    )
+    serves(journal, now)
     one = defined()
     run_id, _ = journal.insert(
         a_plan(PlanRequest(("orders",), parse_target("committed"))), token="t", mode="wait-all",
@@ -244,10 +236,7 @@ def test_one_that_is_held_says_why_and_is_confirmed_again(
 ) -> None:
     switched_on(journal)
     now = utc_now() + timedelta(hours=2)
-    lease = {"host": "ops-1", "pid": 77, "ttl": timedelta(minutes=5)}
-    journal.take_lease(
-        sample_store.CLUSTER_ID, "h1", **lease, most_silence=timedelta(minutes=10), now=now
-    )
+    serves(journal, now)
     text = said(app := open_policies())
     assert "⏸ held: confirm it again" in text
     assert "⏸ held: no service gave a sign of life for long: no service gave a sign of life" in text

@@ -93,7 +93,7 @@ class Analysis:
         commits = groups.commits(offsets, named, snapshot)
         who = groups.who_reads(
             store, snapshot, read, named, commits=commits,
-            streams=streams.remembered(store, snapshot, None, offsets),
+            streams=streams.remembered(store, snapshot, None, None, offsets),
         )  # fmt: skip
         self.groups: Standing = standing(of, commits, named, who)
         none = pa.table({name: pa.array([], pa.int64()) for name in _SIZES})
