@@ -33,14 +33,15 @@ def tools(host: Host) -> Path:
     return folder
 
 
-def hook(host: Host, tool: str, commands: str) -> None:
-    """Whoever waits for the moment before a tool runs: `commands` of sh come first, once."""
+def hook(host: Host, tool: str, commands: str, *, after: bool = False) -> None:
+    """Whoever waits for the moment a tool runs: once, `commands` of sh come before it or `after`."""
     real, folder = str(shutil.which(tool)), tools(host)
     done = folder / f"{tool}.done"
+    acts = f"(PATH=/usr/bin:/bin; {commands})"
+    once = f'{real} "$@"; code=$?; {acts}; exit $code' if after else acts
     (folder / tool).unlink()
     (folder / tool).write_text(
-        f"#!/bin/sh\n[ -e {done} ] || {{ : >{done}; (PATH=/usr/bin:/bin; {commands}); }}\n"
-        f'exec {real} "$@"\n'
+        f'#!/bin/sh\n[ -e {done} ] || {{ : >{done}; {once}; }}\nexec {real} "$@"\n'
     )
     (folder / tool).chmod(0o755)
 
