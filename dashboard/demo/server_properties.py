@@ -20,6 +20,7 @@ BASE_PROPERTIES: Mapping[str, str] = {
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
     "log.cleaner.backoff.ms": "5000",
     "log.cleaner.dedupe.buffer.size": "4194304",
+    "metadata.max.idle.interval.ms": "5000",  # by default two records a second
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.clock import utc_now
@@ -126,11 +126,20 @@ class Bench:
             new = NewTopic(topic, len(counts), self.replicas, config=values)
         else:
             new = NewTopic(topic, len(counts), replica_assignment=placed, config=values)
-        self.admin.create_topics([new])[topic].result(ANSWERS_WITHIN)
+        self._create(new)
         self._topics.add(topic)
         for partition, count in enumerate(counts):
             self.produce(topic, partition, count)
         return topic
+
+    def _create(self, new: NewTopic) -> None:
+        """Again where librdkafka drops the broker that it was about to ask: it met its cluster."""
+        try:
+            self.admin.create_topics([new])[new.topic].result(ANSWERS_WITHIN)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._DESTROY_BROKER:
+                raise
+            self.admin.create_topics([new])[new.topic].result(ANSWERS_WITHIN)
 
     def produce(self, topic: str, partition: int, count: int) -> None:
         """Records whose value is their offset, padded; acknowledged by all replicas."""

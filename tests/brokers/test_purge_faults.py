@@ -70,6 +70,12 @@ def test_a_leader_deposed_as_the_request_leaves_is_read_before_anything_is_sent_
     run_id = bench.enqueue(bench.plan(topic), start=False)
     view = carry_out(bench, run_id, lambda: elect(bench, topic, heir, ask=heir))
     sent = [e.body for e in bench.journal.entries(run_id) if e.kind in ("intent", "answer")]
+    if sent[1]["results"][0][-1] == 7:
+        # Brokers before 4.0 may take the request on a log that has a new leader, and wait in vain.
+        assert [b["leader_id"] for b in sent] == [leader, leader]
+        assert view.exit_code != 0
+        assert_proved(bench, view, view.run.state, Left(topic, 0, "reverted", range(100)))
+        return
     assert [b["leader_id"] for b in sent] == [leader, leader, heir, heir]
     assert sent[1]["results"][0][-1] == 6  # NOT_LEADER_OR_FOLLOWER
     steps = kinds(bench, run_id)

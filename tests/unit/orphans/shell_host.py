@@ -34,7 +34,7 @@ def tools(host: Host) -> Path:
 
 
 def hook(host: Host, tool: str, commands: str, *, after: bool = False) -> None:
-    """Whoever waits for the moment a tool runs: once, `commands` of sh come before it or `after`."""
+    """Who waits for the moment a tool runs: `commands` of sh come before it or `after`, once."""
     real, folder = str(shutil.which(tool)), tools(host)
     done = folder / f"{tool}.done"
     acts = f"(PATH=/usr/bin:/bin; {commands})"
