@@ -28,7 +28,8 @@ class Estimate:
 
     `replicas` splits it by broker id; `method` names how it was measured. Bytes later lie below
     the target too, and leave when the segment around it does. Plans of older journals have
-    neither intervals nor bytes later.
+    neither intervals nor bytes later. `cleaned_high`: the most that each replica of a topic frees
+    that the log cleaner works on, too (None: nobody knows); no other topic has any.
     """
 
     bytes_at_once: int | None
@@ -39,6 +40,7 @@ class Estimate:
     bytes_later_low: int | None = None
     bytes_later: int | None = None
     bytes_later_high: int | None = None
+    cleaned_high: Mapping[int, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ def _estimate(row: Mapping[str, Any], where: str) -> None:
     _text(row["method"], where + "method")
     for size in row["replicas"].values():
         _number(size, where + "replicas", least=0)
+    for size in row.get("cleaned_high", {}).values():
+        _number(size, where + "cleaned_high", least=0)
     for name, value in row.items():
         if name.startswith("bytes_"):
             _number(value, where + name, least=0)

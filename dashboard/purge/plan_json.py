@@ -180,7 +180,13 @@ def _encode_estimate(estimate: Estimate | None) -> dict[str, Any] | None:
         "replicas": {str(b): size for b, size in sorted(estimate.replicas.items())},
         # Plans that older journals keep have no such keys.
         **{name: size for name in INTERVAL if (size := getattr(estimate, name)) is not None},
+        **_encode_cleaned(estimate.cleaned_high),
     }
+
+
+def _encode_cleaned(most: Mapping[int, int | None]) -> dict[str, Any]:
+    # Few topics are compacted and deleted from.
+    return {"cleaned_high": {str(b): size for b, size in sorted(most.items())}} if most else {}
 
 
 def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
@@ -201,6 +207,7 @@ def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
                 estimate["method"],
                 {int(b): size for b, size in estimate["replicas"].items()},
                 **{name: estimate[name] for name in INTERVAL if name in estimate},
+                cleaned_high={int(b): size for b, size in estimate.get("cleaned_high", {}).items()},
             ),
         }
     )
