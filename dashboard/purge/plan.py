@@ -131,7 +131,8 @@ class Plan:
     """Everything that may be sent, and why. Its identity is the sha256 of its canonical JSON.
 
     `rights_missing`: the topics whose records its principal may not delete; None where nobody
-    could be asked, as in plans of older journals.
+    could be asked, as in plans of older journals. `known_since`: the snapshot that the memory of
+    groups it rests on began with; None where no analysis told.
     """
 
     cluster_id: str
@@ -148,6 +149,7 @@ class Plan:
     declarations: tuple[Declared, ...]
     readings: tuple[TopicReading, ...] = ()
     rights_missing: tuple[MissingRight, ...] | None = None
+    known_since: str | None = None
 
     @cached_property
     def _sealed(self) -> tuple[str, str]:
@@ -267,6 +269,7 @@ def build(
             reading_of(facts.readings, topic) for topic in sorted({key.topic for key in resolved})
         ),
         rights_missing=rights_missing,
+        known_since=facts.known_since,
     )
 
 

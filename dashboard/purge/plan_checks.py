@@ -36,6 +36,7 @@ def check(document: Mapping[str, Any]) -> None:
     _texts(document, ("cluster_id", "cluster_name", "target"), "")
     _texts(document, ("created_by",), "", empty=True)
     _text_or_null(document["analysis_id"], "analysis_id")
+    _text_or_null(document.get("known_since"), "known_since")
     for group in document["chosen_groups"]:
         _text(group, "chosen_groups")
     for section, rows in document.items():

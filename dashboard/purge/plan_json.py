@@ -43,6 +43,7 @@ def encode(plan: Plan) -> dict[str, Any]:
         # Plans that older journals keep have no such key.
         **({"unseen_readers": [asdict(r) for r in plan.readings]} if plan.readings else {}),
         **_encode_rights(plan.rights_missing),
+        **({} if plan.known_since is None else {"known_since": plan.known_since}),
     }
 
 
@@ -88,6 +89,7 @@ def _decode(document: dict[str, Any]) -> Plan:
         declarations=tuple(Declared(**d) for d in document["declarations"]),
         readings=tuple(TopicReading(**r) for r in document.get("unseen_readers", ())),
         rights_missing=_decode_rights(document),
+        known_since=document.get("known_since"),
     )
 
 
