@@ -39,6 +39,7 @@ from analytics import (
 from analytics.session import is_local
 from analytics.tables import Tables, stamped, write_all
 from analytics.trend_tables import microseconds
+from dashboard import known_since
 from dashboard.curve_tables import to_table
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.holes import holes_of, reasons
@@ -76,13 +77,15 @@ class Analyzed:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Tables by name; the Kafka Streams applications that are known, as `streams` has them, and
-    the topics that are missed, as `absent` has them.
+    """Tables by name; the Kafka Streams applications that are known, as `streams` has them, the
+    topics that are missed, as `absent` has them, and the snapshot that what is remembered of groups
+    began with.
     """
 
     tables: dict[str, pa.Table]
     streams: dict[str, str]
     absent: dict[str, str]
+    known_since: str | None
 
 
 def analyze(
@@ -252,7 +255,8 @@ def _findings(
         ),
         "growth": growth.growth(moved.trends, read["log_dirs"], microseconds(snapshot)),
     }
-    return Findings(every, applications, missed)
+    since = known_since.of_analysis(cluster, before, anew=base is None)
+    return Findings(every, applications, missed, since)
 
 
 def _in_spark(
@@ -328,6 +332,7 @@ def _details(
         "left_out": dict(sorted(left_out.items())),
         DETAIL: found.streams,
         absent.DETAIL: found.absent,
+        known_since.DETAIL: found.known_since,
     }
 
 

@@ -159,6 +159,11 @@ _UNTOLD = {
 }
 
 
+_YOUNGER_LIFT = _override(
+    "Mount the data folder again, or name the one that knows more (--data)", "no-history"
+)
+
+
 def guard(name: str, **facts: Any) -> Guard:
     """The guard `name` with its reason and lift filled from `facts`.
 
@@ -187,6 +192,17 @@ def words(name: str, group_id: str) -> dict[str, str]:
 def untold(name: str, why: str) -> Guard:
     """`reassigning` or `leader-log-dir-move` where nobody can tell whether it is so."""
     return Guard(name, _UNTOLD[name].format(why=why), _TEXTS[name].lift)
+
+
+def younger(data: str, since: str, run: str, before: str) -> Guard:
+    """`no-history` where the folder knows the cluster, but since later than `run` rested on."""
+    return Guard(
+        "no-history",
+        f"The data folder {data} knows this cluster since {since}, but {run} rested on a history "
+        f"since {before}: this is another folder, or its history was lost, and groups that are "
+        "gone, replay windows and measured bytes may be missing here.",
+        _YOUNGER_LIFT,
+    )
 
 
 def share_why(*, reads_topic: bool, error: str | None) -> str:

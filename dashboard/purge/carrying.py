@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from dashboard.purge import beginning, unsent
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.execute import Execution
 from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.journal_rows import RestedOn, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.queue_refusals import switched_off
 from dashboard.purge.standards import Standards
@@ -85,7 +86,7 @@ def carry_out(
                 now=now,
                 sleep=sleep,
                 read_only=lambda: read_only() or switched_off(journal),
-                standards=lambda: standards(plan),
+                standards=lambda: replace(standards(plan), rested=_rested(journal, run, plan)),
                 may_begin=may_begin,
                 withdrawn=lambda: beginning.withdrawn(journal, run, policies),
                 steady=steady,
@@ -93,6 +94,12 @@ def carry_out(
         except RefusedError as error:
             unsent.close(journal, run, "refused", error, now())
     return journal.head(run_id)
+
+
+def _rested(journal: Journal, run: RunRow, plan: Plan) -> list[RestedOn]:
+    """What the newest run before and this one rested on: the folder may be another by now."""
+    own = plan.known_since and RestedOn(run.run_id, run.queued_at, plan.known_since)
+    return [found for found in (journal.rested_on(run.cluster_id, but=run.run_id), own) if found]
 
 
 def say(text: str) -> None:

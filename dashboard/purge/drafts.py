@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
 from dashboard.connections import client_for
-from dashboard.errors import RefusedError, UsageError
+from dashboard.errors import JournalError, RefusedError, UsageError
 from dashboard.guard_texts import guard
 from dashboard.model import TopicPartition
 from dashboard.purge import memory, sampled
 from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PlanFacts, read_facts
+from dashboard.purge.journal_reads import JournalReads
+from dashboard.purge.journal_rows import RestedOn
 from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Estimate, Plan, build
@@ -163,7 +166,8 @@ def read_live(
         now=now,
         readings=readings(store, topics, now),
     )
-    facts = memory.with_holes(store, replace(facts, streams=memory.streams(store)))
+    facts = replace(facts, streams=memory.streams(store))
+    facts = memory.with_holes(store, facts, _rested(settings, store))
     facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})
@@ -188,6 +192,18 @@ def read_live(
         settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates,
         history, missing(live, topics),
     )  # fmt: skip
+
+
+def _rested(settings: Settings, store: ClusterStore) -> list[RestedOn]:
+    """What the newest run in this machine's journal rested on; nothing where there is none."""
+    path = settings.state_dir / "journal.sqlite"
+    # Who may not read it plans without: what is sent is judged again by who has it open.
+    with suppress(OSError, JournalError):
+        if path.is_file():
+            with closing(JournalReads(path, on_network=settings.state_dir_on_network)) as journal:
+                found = journal.rested_on(store.cluster_id)
+                return [found] if found else []
+    return []
 
 
 def _not_exact(

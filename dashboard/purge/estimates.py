@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,7 @@ def of_curves(
         places["broker_id"].to_pylist(),
         start[row],
         target[row],
+        cleaned={n for n, name in enumerate(names) if is_cleaned(facts, name)},
     )
     rows = zip(keys, bounds, told, strict=True)
     return {
@@ -81,8 +82,7 @@ def leaders_keeping(
     wanted = np.array([sizes.get(key, 0) for key in keys], dtype=np.int64)
     kept: dict[TopicPartition, int] = {}
     for key, row, offset in zip(keys, rows, found.curves.keeping(wanted).tolist(), strict=True):
-        policy = facts.configs.get(key.topic, {}).get("cleanup.policy")
-        if key not in sizes or "compact" in (policy or ""):
+        if key not in sizes or is_cleaned(facts, key.topic):
             continue
         is_leader = row["broker_id"] == facts.partitions[key].leader_id
         if is_leader and _same_topic(facts, key, row["topic_id"]):
@@ -91,12 +91,19 @@ def leaders_keeping(
 
 
 def estimates(
-    curves: Curves, row: Ints, brokers: Sequence[int], start: Ints, target: Ints
+    curves: Curves,
+    row: Ints,
+    brokers: Sequence[int],
+    start: Ints,
+    target: Ints,
+    *,
+    cleaned: Collection[int] = (),
 ) -> list[Estimate]:
     """One estimate per partition, summed over its replicas, from offsets for each of these.
 
     `row` is the partition of each replica; they count from 0. A sum has the name of the least
     sure way that any of its replicas was measured, and no upper bound where one of them has none.
+    Of the partitions in `cleaned` each replica's upper bound is told, too.
     """
     import numpy as np
 
@@ -113,7 +120,8 @@ def estimates(
 
     worst, endless = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     np.maximum.at(worst, row, freed.method)
-    np.logical_or.at(endless, row, (target > start) & ~curves.bounded(target))
+    unbounded = (target > start) & ~curves.bounded(target)
+    np.logical_or.at(endless, row, unbounded)
 
     def most(values: Ints) -> list[int | None]:
         sums = zip(summed(values), endless.tolist(), strict=True)
@@ -122,6 +130,11 @@ def estimates(
     split: list[dict[int, int]] = [{} for _ in range(count)]
     for at, broker, size in zip(row.tolist(), brokers, freed.once.tolist(), strict=True):
         split[at][broker] = split[at].get(broker, 0) + size
+    bounds: list[dict[int, int | None]] = [{} for _ in range(count)]
+    for n in np.flatnonzero(np.isin(row, list(cleaned))).tolist() if cleaned else ():
+        of, size = bounds[row[n]], int(freed.once_high[n])
+        known = None if unbounded[n] else of.get(brokers[n], 0)
+        of[brokers[n]] = None if known is None else known + size
     columns = (
         summed(freed.once),
         (METHODS[method] for method in worst.tolist()),
@@ -131,6 +144,7 @@ def estimates(
         summed(np.maximum(freed.low - freed.once_high, 0)),
         summed(freed.likely - freed.once),
         most(freed.high - freed.once_low),
+        bounds,
     )
     return [Estimate(*values) for values in zip(*columns, strict=True)]
 
@@ -141,6 +155,11 @@ def most_freed(partition: PlannedPartition) -> int | None:
     None: nobody knows, so that no budget of bytes may let it in.
     """
     return partition.estimate.bytes_at_once_high if partition.estimate else None
+
+
+def is_cleaned(facts: PlanFacts, topic: str) -> bool:
+    """Whether the log cleaner works on the topic: bytes leave it that no purge frees."""
+    return "compact" in (facts.configs.get(topic, {}).get("cleanup.policy") or "")
 
 
 def segment_bytes(facts: PlanFacts, topic: str) -> int:

@@ -14,6 +14,7 @@ from dashboard.model import (
     Group,
     GroupListing,
     GroupOffset,
+    Guard,
     LogDirsAnswer,
     PartitionOffsets,
     Reassignment,
@@ -125,6 +126,8 @@ class PlanFacts:
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
     unknown_to: str | None = None  # the data folder, where it has no snapshot of the cluster
+    younger: Guard | None = None  # the folder knows less than purges rested on
+    known_since: str | None = None  # the snapshot that the newest analysis' memory began with
 
 
 def read_facts(

@@ -82,4 +82,6 @@ def _of_the_plan(
         made.append(guard("over-limit", partitions=planned_partitions, limit=most_partitions))
     if facts.unknown_to is not None:
         made.append(guard("no-history", data=facts.unknown_to))
+    elif facts.younger is not None:
+        made.append(facts.younger)
     return [Finding(g) for g in made]

@@ -8,14 +8,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dashboard.clock import format_time
+from dashboard.clock import format_time, parse_time
 from dashboard.errors import PlanError, RefusedError, UsageError
 from dashboard.purge import journal_file
 from dashboard.purge.journal_chain import Chain
 from dashboard.purge.journal_file import JournalFile
 from dashboard.purge.journal_pack import Stored, changed, unpack
 from dashboard.purge.journal_queued import not_as_queued
-from dashboard.purge.journal_rows import Entry, PartitionRow, RunRow, RunView, Verification
+from dashboard.purge.journal_rows import (
+    Entry,
+    PartitionRow,
+    RestedOn,
+    RunRow,
+    RunView,
+    Verification,
+)
 from dashboard.purge.journal_tables import (
     move_row,
     partition_row,
@@ -138,6 +145,26 @@ class JournalReads:
             "SELECT * FROM run_moves WHERE run_id=? ORDER BY group_id, topic, partition", run_id
         )
         return tuple(move_row(row) for row in rows)
+
+    def rested_on(self, cluster_id: str, *, but: str | None = None) -> RestedOn | None:
+        """The newest run of a cluster, `but` one, that sent a plan which rested on an analysis.
+
+        None where there is none, or its plan is of a version that did not keep since when it knew.
+        """
+        # One that was refused proves nothing of the folder that it came from.
+        found = self.file.rows(
+            "SELECT run_id, queued_at, json_extract(plain(plan), '$.known_since') AS since "
+            "FROM runs WHERE cluster_id=? AND run_id IS NOT ? AND EXISTS (SELECT 1 FROM entries "
+            "WHERE entries.run_id=runs.run_id AND kind='intent') "
+            "AND json_extract(plain(plan), '$.analysis_id') IS NOT NULL "
+            "ORDER BY rowid DESC LIMIT 1",
+            cluster_id, but,
+        )  # fmt: skip
+        if not found or found[0]["since"] is None:
+            return None
+        return RestedOn(
+            found[0]["run_id"], parse_time(found[0]["queued_at"]), str(found[0]["since"])
+        )
 
     def knows(self, plan_sha256: str, token: str) -> bool:
         """Whether a run of this plan, or of this click, is there already."""

@@ -76,6 +76,15 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RestedOn:
+    """A run, and the snapshot that the memory of groups began with that its plan rested on."""
+
+    run_id: str
+    queued_at: datetime
+    known_since: str
+
+
+@dataclass(frozen=True, slots=True)
 class Follower:
     """One replica beside the leader as last read; `alive` is whether its broker is known.
 

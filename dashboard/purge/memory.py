@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dashboard.clock import format_time
 from dashboard.errors import StoreError
+from dashboard.guard_texts import younger
 from dashboard.holes import holes, newest_analysis, reasons
-from dashboard.model import TopicPartition
+from dashboard.known_since import carried_since, known_since
+from dashboard.model import Guard, TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts, RememberedOffset
+from dashboard.purge.journal_rows import RestedOn
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import History, Keeping, LogEnd, ResolvedTarget
 from dashboard.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.settings import Settings, TopicDeclaration, declaration
+from dashboard.snapshot_files import time_of
 from dashboard.snapshots import ClusterStore
 from dashboard.streams_groups import known
 
@@ -89,16 +94,36 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
     return [found[key] for key in sorted(found)]
 
 
-def with_holes(store: ClusterStore, facts: PlanFacts) -> PlanFacts:
+def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn] = ()) -> PlanFacts:
     """`facts`, whose list of groups lacks what only a damaged snapshot knew, or where no snapshot
-    tells anything: another folder, or one that is not mounted. Raises StoreError.
+    tells anything, or less than what runs `rested` on: another folder, or one that is not mounted,
+    into which collecting writes. Raises StoreError.
     """
     known = store.latest("snapshots") is not None
+    less, since = _unpruned(store, lambda: (_younger(store, rested), carried_since(store)))
     return replace(
         facts,
         incomplete=(*facts.incomplete, *reasons(holes(store))),
         unknown_to=None if known else store.store.root,
+        younger=less,
+        known_since=since,
     )
+
+
+def _younger(store: ClusterStore, rested: Sequence[RestedOn]) -> Guard | None:
+    since = known_since(store) if rested else None
+    found = [run for run in rested if since is not None and run.known_since < since]
+    if since is None or not found:
+        return None
+    first = min(found, key=lambda run: run.known_since)
+    return younger(
+        store.store.root, _moment(since), f"run {first.run_id}", _moment(first.known_since)
+    )
+
+
+def _moment(snapshot: str) -> str:
+    at = time_of(snapshot)
+    return snapshot if at is None else format_time(at)
 
 
 def estimates(

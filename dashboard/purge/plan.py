@@ -28,7 +28,8 @@ class Estimate:
 
     `replicas` splits it by broker id; `method` names how it was measured. Bytes later lie below
     the target too, and leave when the segment around it does. Plans of older journals have
-    neither intervals nor bytes later.
+    neither intervals nor bytes later. `cleaned_high`: the most that each replica of a topic frees
+    that the log cleaner works on, too (None: nobody knows); no other topic has any.
     """
 
     bytes_at_once: int | None
@@ -39,6 +40,7 @@ class Estimate:
     bytes_later_low: int | None = None
     bytes_later: int | None = None
     bytes_later_high: int | None = None
+    cleaned_high: Mapping[int, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,8 @@ class Plan:
     """Everything that may be sent, and why. Its identity is the sha256 of its canonical JSON.
 
     `rights_missing`: the topics whose records its principal may not delete; None where nobody
-    could be asked, as in plans of older journals.
+    could be asked, as in plans of older journals. `known_since`: the snapshot that the memory of
+    groups it rests on began with; None where no analysis told.
     """
 
     cluster_id: str
@@ -146,6 +149,7 @@ class Plan:
     declarations: tuple[Declared, ...]
     readings: tuple[TopicReading, ...] = ()
     rights_missing: tuple[MissingRight, ...] | None = None
+    known_since: str | None = None
 
     @cached_property
     def _sealed(self) -> tuple[str, str]:
@@ -265,6 +269,7 @@ def build(
             reading_of(facts.readings, topic) for topic in sorted({key.topic for key in resolved})
         ),
         rights_missing=rights_missing,
+        known_since=facts.known_since,
     )
 
 

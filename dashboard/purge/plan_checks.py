@@ -36,6 +36,7 @@ def check(document: Mapping[str, Any]) -> None:
     _texts(document, ("cluster_id", "cluster_name", "target"), "")
     _texts(document, ("created_by",), "", empty=True)
     _text_or_null(document["analysis_id"], "analysis_id")
+    _text_or_null(document.get("known_since"), "known_since")
     for group in document["chosen_groups"]:
         _text(group, "chosen_groups")
     for section, rows in document.items():
@@ -95,6 +96,8 @@ def _estimate(row: Mapping[str, Any], where: str) -> None:
     _text(row["method"], where + "method")
     for size in row["replicas"].values():
         _number(size, where + "replicas", least=0)
+    for size in row.get("cleaned_high", {}).values():
+        _number(size, where + "cleaned_high", least=0)
     for name, value in row.items():
         if name.startswith("bytes_"):
             _number(value, where + name, least=0)

@@ -43,6 +43,7 @@ def encode(plan: Plan) -> dict[str, Any]:
         # Plans that older journals keep have no such key.
         **({"unseen_readers": [asdict(r) for r in plan.readings]} if plan.readings else {}),
         **_encode_rights(plan.rights_missing),
+        **({} if plan.known_since is None else {"known_since": plan.known_since}),
     }
 
 
@@ -88,6 +89,7 @@ def _decode(document: dict[str, Any]) -> Plan:
         declarations=tuple(Declared(**d) for d in document["declarations"]),
         readings=tuple(TopicReading(**r) for r in document.get("unseen_readers", ())),
         rights_missing=_decode_rights(document),
+        known_since=document.get("known_since"),
     )
 
 
@@ -180,7 +182,13 @@ def _encode_estimate(estimate: Estimate | None) -> dict[str, Any] | None:
         "replicas": {str(b): size for b, size in sorted(estimate.replicas.items())},
         # Plans that older journals keep have no such keys.
         **{name: size for name in INTERVAL if (size := getattr(estimate, name)) is not None},
+        **_encode_cleaned(estimate.cleaned_high),
     }
+
+
+def _encode_cleaned(most: Mapping[int, int | None]) -> dict[str, Any]:
+    # Few topics are compacted and deleted from.
+    return {"cleaned_high": {str(b): size for b, size in sorted(most.items())}} if most else {}
 
 
 def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
@@ -201,6 +209,7 @@ def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
                 estimate["method"],
                 {int(b): size for b, size in estimate["replicas"].items()},
                 **{name: estimate[name] for name in INTERVAL if name in estimate},
+                cleaned_high={int(b): size for b, size in estimate.get("cleaned_high", {}).items()},
             ),
         }
     )

@@ -18,7 +18,7 @@ from dashboard.purge import receipt_bytes, wait_outcomes
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.plan import Plan
+from dashboard.purge.plan import Estimate, Plan
 from dashboard.purge.receipt_earlier import Place, place
 from dashboard.purge.receipt_gap import cause
 from dashboard.purge.states import doubtful
@@ -135,8 +135,8 @@ def start(
         if key in sent:
             estimate = estimates.get(key)
             predicted = estimate.replicas.get(replica["broker_id"]) if estimate else None
-            earlier = leaving.get(place(replica), 0)
-            replicas.append(receipt_bytes.begun(replica, predicted, earlier))
+            earlier, cleaned = leaving.get(place(replica), 0), _cleaned(estimate, replica)
+            replicas.append(receipt_bytes.begun(replica, predicted, earlier, cleaned))
     sizes = [e.bytes_at_once if e else None for e in estimates.values()]
     known = [size for size in sizes if size is not None]
     measured = bool(replicas) or not sent
@@ -147,6 +147,7 @@ def start(
         "freed_bytes": 0 if measured else None,
         "retention_bytes": 0 if measured else None,
         "produced_bytes": 0 if measured else None,
+        "cleaner_bytes": 0 if measured else None,
         "final": not sent and not any(map(doubtful, rows)),
         "arrived_at": None,
         "rested_at": None,
@@ -156,6 +157,13 @@ def start(
         "waits": wait_outcomes.requests(rows),
         "replicas": replicas,
     }
+
+
+def _cleaned(estimate: Estimate | None, replica: Mapping[str, Any]) -> dict[str, int | None]:
+    """`most_bytes` of a replica that the log cleaner works on, too."""
+    if estimate is None or not estimate.cleaned_high:
+        return {}
+    return {"most_bytes": estimate.cleaned_high.get(replica["broker_id"])}
 
 
 def advance(
@@ -196,8 +204,8 @@ def advance(
     since = arrived_at or (rested_at if last else None)
     rested_long = since is not None and now >= parse_time(since) + settle
     totals = {
-        name: sum(r[name] for r in replicas) if replicas else receipt[name]
-        for name in ("freed_bytes", "retention_bytes", "produced_bytes")
+        name: sum(r.get(name, 0) for r in replicas) if replicas else receipt.get(name)
+        for name in ("freed_bytes", "retention_bytes", "produced_bytes", "cleaner_bytes")
     }
     body = {
         **receipt,

@@ -3,11 +3,16 @@
 Where a size did not fall, what it grew by is what was written: exact. Where it fell, records that
 were written meanwhile hide a part of what left: they are in doubt, and count as many bytes as those
 that were seen coming, before or after, so a later look makes an earlier one truer.
+
+Not all that leaves is the purge's. Of a topic that is compacted, too, the log cleaner takes from
+the same logs: what leaves beyond the most that the purge can free is not counted. Nor is what a
+replica is without that begins anew, as on a disk that was replaced: its log end goes back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 # A record that is a batch of its own has a header of 61 bytes (DefaultRecordBatch.RECORD_BATCH_
@@ -16,16 +21,22 @@ BATCH_HEADER_BYTES = 61
 
 
 def begun(
-    replica: Mapping[str, Any], predicted_bytes: int | None, earlier_bytes: int = 0
+    replica: Mapping[str, Any],
+    predicted_bytes: int | None,
+    earlier_bytes: int = 0,
+    cleaned: Mapping[str, int | None] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """A replica's part of a receipt, from its entry in the first sample.
 
     `fallen_bytes`: by how much its size fell; `seen_bytes` of `seen_records`: written where it did
     not; `doubt_records`: written where it did. The others follow from these, in `looked`.
-    `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`).
+    `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`). `cleaned`:
+    `most_bytes` of a replica of a compacted topic, the most that the purge frees; None: unknown.
     """
-    counted = ("dropped_bytes", "freed_bytes", "retention_bytes", "produced_bytes", "fallen_bytes",
-               "seen_bytes", "seen_records", "doubt_records", "unsure_bytes")  # fmt: skip
+    counted = (
+        "dropped_bytes", "freed_bytes", "retention_bytes", "cleaner_bytes", "produced_bytes",
+        "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes",
+    )  # fmt: skip
     return {
         **replica,
         "before_bytes": replica["size_bytes"],
@@ -33,6 +44,7 @@ def begun(
         "end_before": replica["log_end_offset"],
         "predicted_bytes": predicted_bytes,
         "earlier_bytes": earlier_bytes,
+        **cleaned,
         **dict.fromkeys(counted, 0),
     }
 
@@ -40,23 +52,44 @@ def begun(
 def looked(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -> dict[str, Any]:
     """The replica's part after one more look; `new` is None where its broker gave no answer.
 
-    `freed_bytes` are sure to `unsure_bytes`.
+    `freed_bytes` are sure to `unsure_bytes`. A log that has `restarted` is not counted any more.
     """
-    if new is None:  # what it holds is not known now
+    if new is None or _unplaced(old, new):  # what it holds is not known now
         return dict(old)
     told = {name: new[name] for name in ("size_bytes", "log_start_offset", "log_end_offset")}
+    if old.get("restarted") or _went_back(old, new):
+        return {**old, **told, "restarted": True}
     body = {**old, **_counted(old, new), **told}
     doubt = round(body["doubt_records"] * record_bytes(body))
     dropped = max(0, body["fallen_bytes"] + doubt - body.get("earlier_bytes", 0))
     retention = round(dropped * _retention_share(body, target))
+    unsure = _unsure(body)
+    cleaner = _beyond(body, dropped - retention - unsure)
     return {
         **body,
         "dropped_bytes": dropped,
         "retention_bytes": retention,
-        "freed_bytes": dropped - retention,
+        "freed_bytes": dropped - retention - cleaner,
         "produced_bytes": body["seen_bytes"] + doubt,
-        "unsure_bytes": _unsure(body),
+        "unsure_bytes": unsure,
+        "cleaner_bytes": cleaner,
     }
+
+
+def _unplaced(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether a size came without the log end that tells which log it is of."""
+    return new["log_end_offset"] is None and old["log_end_offset"] is not None
+
+
+def _went_back(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    before, after = old["log_end_offset"], new["log_end_offset"]
+    return before is not None and after is not None and after < before
+
+
+def _beyond(body: Mapping[str, Any], surely_freed: int) -> int:
+    """What left beyond the most that the purge frees, where the cleaner may have taken it."""
+    most = body.get("most_bytes")
+    return 0 if most is None else max(0, surely_freed - int(most))
 
 
 def _counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, int]:

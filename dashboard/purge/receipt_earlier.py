@@ -45,7 +45,7 @@ def leaving(
 
 def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
     """What `old` waits for by the look `now`; 0 where it lies within what producers wrote."""
-    if old["predicted_bytes"] is None:
+    if old["predicted_bytes"] is None or old.get("restarted"):  # its segments left with the log
         return 0
     expected = old["predicted_bytes"] + old.get("earlier_bytes", 0)
     before, after = old.get("end_before"), now["log_end_offset"]

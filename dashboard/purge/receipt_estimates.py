@@ -31,8 +31,9 @@ def _by_topic(
     """Sums over the partitions that tell something of an estimator, sorted by topic and method.
 
     Left out are partitions that were not done on every replica, came back, were there already or
-    are gone, have no interval or no size of some replica, and those where retention deleted too or
-    an earlier purge's segments were leaving: what is whose is then not measured.
+    are gone, have no interval or no size of some replica, and those where retention or the log
+    cleaner deleted too, an earlier purge's segments were leaving or a log began anew: what is whose
+    is then not measured.
     """
     done = {
         row.key
@@ -74,7 +75,7 @@ def _outcome(
         start = replica["start_before"]
         if start is None or start > planned.log_start_offset or replica["retention_bytes"]:
             return None
-        if replica.get("earlier_bytes"):
+        if any(replica.get(name) for name in ("earlier_bytes", "cleaner_bytes", "restarted")):
             return None
     freed = sum(replica["freed_bytes"] for replica in replicas)
     unsure = sum(replica.get("unsure_bytes", 0) for replica in replicas)

@@ -1,4 +1,4 @@
-"""Why a receipt's freed bytes are not the predicted ones, in one sentence."""
+"""Why a receipt's freed bytes are not the predicted ones, or not all that left, in one sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.purge.journal_rows import PartitionRow
 
-_MOST_TOPICS = 3
+_MOST_NAMED = 3
 # Of several estimators the least sure one explains the gap.
 _WHY = {
     "proportional": "the estimate spreads a replica's bytes evenly over its offsets, but record "
@@ -28,7 +28,14 @@ _EARLIER = "segments of an earlier purge were leaving still, and its estimate te
 
 
 def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
-    """The cause of a gap between prediction and outcome, or None where there is none (yet)."""
+    """The cause of a gap between prediction and outcome, and what was not counted; None where there
+    is neither (yet).
+    """
+    told = (_gap(receipt, rows), _restarted(receipt), _cleaner(receipt))
+    return "; ".join(filter(None, told)) or None
+
+
+def _gap(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
     if missing := _missing(receipt, rows):
         return missing
     predicted, freed = receipt["predicted_bytes"], receipt["freed_bytes"]
@@ -36,9 +43,48 @@ def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | Non
         return "sizes cannot be read (DescribeLogDirs), so bytes are not measurable"
     if not receipt["final"]:
         return None if freed else "segments leave at the brokers' next retention check"
-    if predicted is None or freed == predicted:
+    if predicted is None:
         return None
-    return _of_replicas(receipt, rows, freed - predicted)
+    anew = [r for r in receipt["replicas"] if r.get("restarted")]  # named by themselves
+    off = freed - predicted - sum(r["freed_bytes"] - (r["predicted_bytes"] or 0) for r in anew)
+    return _of_replicas(receipt, rows, off) if off else None
+
+
+def _restarted(receipt: Mapping[str, Any]) -> str | None:
+    """Logs that began anew: what they were without then, the purge did not free."""
+    found = [r for r in receipt["replicas"] if r.get("restarted")]
+    if not found:
+        return None
+    names = _first(f"{r['topic']}-{r['partition']} on broker {r['broker_id']}" for r in found)
+    return (
+        f"what left or came since the log of {names} began anew (its end went back) is not counted"
+    )
+
+
+def _cleaner(receipt: Mapping[str, Any]) -> str | None:
+    """What the log cleaner may have taken of topics that are compacted, too."""
+    if not receipt["final"]:
+        return None
+    found = [r for r in receipt["replicas"] if "most_bytes" in r and r["dropped_bytes"]]
+    if size := receipt.get("cleaner_bytes"):
+        names = _first(r["topic"] for r in found if r["cleaner_bytes"])
+        return (
+            f"the log cleaner works on {names}, too: the {size:,} bytes that left beyond the upper "
+            "estimate are not told apart from its work, and are not counted"
+        )
+    if unbounded := [r["topic"] for r in found if r["most_bytes"] is None]:
+        return (
+            f"the log cleaner works on {_first(unbounded)}, too, and no upper estimate tells its "
+            "work apart: it is counted"
+        )
+    return None
+
+
+def _first(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    found = sorted(set(names))
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return ", ".join(found[:_MOST_NAMED]) + more
 
 
 def _missing(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
@@ -62,7 +108,8 @@ def _missing(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | 
 def _of_replicas(receipt: Mapping[str, Any], rows: Sequence[PartitionRow], off: int) -> str:
     """First what only one side knows of: replicas without an estimate, and without a size."""
     replicas, told = receipt["replicas"], []
-    unforeseen = [r for r in replicas if r["predicted_bytes"] is None and r["freed_bytes"]]
+    counted = [r for r in replicas if not r.get("restarted")]
+    unforeseen = [r for r in counted if r["predicted_bytes"] is None and r["freed_bytes"]]
     if size := sum(r["freed_bytes"] for r in unforeseen):
         brokers = _listed(r["broker_id"] for r in unforeseen)
         told.append(f"{size:,} bytes left on broker {brokers}, where nothing could be estimated")
@@ -71,7 +118,7 @@ def _of_replicas(receipt: Mapping[str, Any], rows: Sequence[PartitionRow], off: 
         brokers = _listed(_unmeasured(replicas, rows))
         told.append(f"{lost:,} predicted bytes lie on broker {brokers}, whose sizes were not read")
     if abs(off - size + lost) > sum(r.get("unsure_bytes", 0) for r in replicas) or not told:
-        told.append(_estimate(replicas, receipt.get("methods", ())))
+        told.append(_estimate(counted, receipt.get("methods", ())))
     return "; ".join(told)
 
 
@@ -102,7 +149,7 @@ def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -
     off = sorted(predicted, key=lambda t: (-abs(freed[t] - predicted[t]), t))
     named = [
         f"of {topic} {freed[topic]:,} bytes left where {predicted[topic]:,} were predicted"
-        for topic in off[:_MOST_TOPICS]
+        for topic in off[:_MOST_NAMED]
         if freed[topic] != predicted[topic]
     ]
     known = (found for name, found in _WHY.items() if name in methods)

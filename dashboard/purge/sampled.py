@@ -21,7 +21,7 @@ from typing import NamedTuple
 from dashboard.model import Batch, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.estimates import estimates as of_replicas
-from dashboard.purge.estimates import segment_bytes, segment_ms
+from dashboard.purge.estimates import is_cleaned, segment_bytes, segment_ms
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
@@ -60,7 +60,7 @@ def estimates(
             found[key] = estimate(
                 batches, sizes[key], start=start, end=end, target=target,
                 segment_bytes=segment_bytes(facts, key.topic),
-                segment_ms=segment_ms(facts, key.topic),
+                segment_ms=segment_ms(facts, key.topic), cleaned=is_cleaned(facts, key.topic),
             )  # fmt: skip
     return found
 
@@ -74,8 +74,12 @@ def estimate(
     target: int,
     segment_bytes: int,
     segment_ms: int | None = None,
+    cleaned: bool = False,
 ) -> Estimate:
-    """What goes below `target` of each replica (broker id -> bytes of its log)."""
+    """What goes below `target` of each replica (broker id -> bytes of its log).
+
+    Where it is `cleaned`, too, each replica's upper bound is told.
+    """
     rolled = rolled_bytes(batches, segment_ms)
     segment = max(1, segment_bytes)
     one_segment = segment if rolled is None else min(segment, rolled)
@@ -100,6 +104,7 @@ def estimate(
         bytes_at_once_high=high.bytes_at_once_high,
         bytes_later_low=low.bytes_later_low,
         bytes_later_high=_later_high(high, low),
+        cleaned_high=high.cleaned_high if cleaned else {},
     )
 
 
@@ -147,6 +152,7 @@ def _read_off(
         brokers,
         np.full(count, purge[0], dtype=np.int64),
         np.full(count, purge[1], dtype=np.int64),
+        cleaned=(0,),
     )[0]
 
 

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from dashboard.errors import StoreError
 from dashboard.purge import memory
 from dashboard.purge.facts import PlanFacts, RememberedOffset
+from dashboard.purge.journal_rows import RestedOn
 from dashboard.purge.resolve import History
 from dashboard.purge.unseen_readers import TopicReading
 from dashboard.settings import Settings, TopicDeclaration
@@ -27,7 +28,7 @@ class Standards:
     `readings`: what brokers' metrics tell of unseen readers; `pattern_refresh`: how long a topic
     may be unknown to consumers that subscribe by a pattern; `remembered`: the last known offsets
     of groups, also of those that came and went since the plan; `streams`: those that were Kafka
-    Streams applications.
+    Streams applications; `rested`: runs whose history the store must have.
     """
 
     declarations: Mapping[str, TopicDeclaration]
@@ -38,13 +39,14 @@ class Standards:
     pattern_refresh: timedelta = timedelta(0)
     remembered: Sequence[RememberedOffset] = ()
     streams: frozenset[str] = frozenset()
+    rested: Sequence[RestedOn] = ()
 
     def applied(self, facts: PlanFacts, now: datetime) -> PlanFacts:
         """Live facts with what the store adds to them."""
         facts = replace(facts, readings=self.readings, streams=self.streams)
         if self.store is None:
             return facts
-        facts = memory.with_holes(self.store, facts)
+        facts = memory.with_holes(self.store, facts, self.rested)
         return memory.with_new_topics(self.store, facts, now, self.pattern_refresh)
 
     def history(self, facts: PlanFacts) -> History:

@@ -120,7 +120,8 @@ def during(faults: Iterable[Mapping[str, Any]], begin: float, end: float) -> lis
 # Causes that lie beyond any estimate.
 _OF_THE_CLUSTER = (
     "came back", "have not arrived", "moved on past the target", "nothing could be estimated",
-    "sizes were not read", "segments of an earlier purge",
+    "sizes were not read", "segments of an earlier purge", "the log cleaner works on",
+    "began anew",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.holes import holes
+from dashboard.known_since import carried_since, known_since
 from dashboard.pruning import prune
 from dashboard.purge import memory
 from tests.spark import looks
@@ -53,6 +54,17 @@ def test_a_commit_on_a_topic_that_nobody_tells_the_id_of_is_none_on_one_made_ane
         assert _remembered(lab)["g"] == (60, "first" if known else "?")
         assert lab.targets()["t"]["target_offset"] == 60
         assert looks.held(lab) == {("t", "a"): 60}
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_an_analysis_carries_since_when_groups_are_remembered(lab: Lab, full: bool) -> None:
+    first = lab.write(Snapshot().topic("t", groups={"g": 60}))
+    lab.analyze()
+    newest = lab.write(Snapshot().topic("t"))
+    prune(lab.cluster, "snapshots", lambda _: {newest}, START)
+    lab.analyze(full=full)
+    assert _remembered(lab)["g"][0] == 60
+    assert (known_since(lab.cluster), carried_since(lab.cluster)) == (first, first)
 
 
 @pytest.mark.parametrize("full", [False, True])

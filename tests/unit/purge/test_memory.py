@@ -160,6 +160,19 @@ def test_a_replica_that_was_not_measured_leaves_no_upper_bound(tmp_path: Path) -
     assert told.endswith("(at least 0 B: not all of it was measured), 300 B later"), told
 
 
+def test_of_a_topic_that_is_compacted_too_each_replicas_upper_bound_is_told(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    analysis(store, snapshot(store, {}, 0), {})
+    policy = {"segment.bytes": "300", "cleanup.policy": "compact,delete"}
+    found = facts(partition(replicas=(1, 2)), configs=policy)
+    estimate = memory.estimates(store, found, {KEY: ResolvedTarget(80)})[1][KEY]
+    first, second = (estimate.cleaned_high[broker] or 0 for broker in (1, 2))
+    assert (first >= 600, second >= 1500) == (True, True)
+    assert first + second == estimate.bytes_at_once_high
+    deleted = facts(partition(replicas=(1, 2)), configs={"segment.bytes": "300"})
+    assert memory.estimates(store, deleted, {KEY: ResolvedTarget(80)})[1][KEY].cleaned_high == {}
+
+
 def test_what_was_written_since_the_analysis_raises_the_upper_bound_alone(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     analysis(store, snapshot(store, {}, 0), {})  # 1,000 and 2,000 bytes of 100 offsets

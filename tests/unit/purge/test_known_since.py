@@ -1,0 +1,303 @@
+"""A data folder that began later than what this machine's purges rested on is not taken for it.
+
+The data volume is not mounted after a restart, and collecting fills the folder below the mount
+point: its first snapshot is none of a cluster that nobody knew before.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from dashboard import known_since
+from dashboard.pruning import prune
+from dashboard.purge.asked import Lift
+from dashboard.purge.carrying import carry_out
+from dashboard.purge.drafts import PlanRequest, read_live
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_rows import Options, PartitionRow, RunRow
+from dashboard.purge.plan import Plan
+from dashboard.purge.standards import standards
+from dashboard.purge.targets import parse_target
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import FINDING_TABLES, build
+from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.fake_cluster import FakeCluster
+from tests.unit.purge.room import Clock
+
+JANUARY, MAY, JUNE, JULY = (datetime(2025, m, 1, tzinfo=NOW.tzinfo) for m in (1, 5, 6, 7))
+LIFTED = ("readers-undeclared", "no-history")
+
+
+def store_of(folder: Path, name: str = "right") -> ClusterStore:
+    return ClusterStore(Store(str(folder / name)), "cluster-1")
+
+
+def snapshot(store: ClusterStore, at: datetime) -> str:
+    writer = store.begin("snapshots", at)
+    writer.commit(0.0, {})
+    return writer.id
+
+
+def analyzed(store: ClusterStore, at: datetime, *, earlier: bool = False) -> str:
+    """A snapshot and its analysis, as one of an `earlier` version writes it or as ours does."""
+    shown = snapshot(store, at)
+    newest = store.latest("findings")
+    before = store.manifest("findings", newest) if newest else None
+    since = known_since.of_analysis(store, before, anew=before is None)
+    writer = store.begin("findings", at)
+    for table in ("holds", "curves"):
+        writer.write(table, build(FINDING_TABLES[table], {}))
+    writer.commit(0.0, {"snapshot_id": shown} | ({} if earlier else {known_since.DETAIL: since}))
+    store.set_latest(writer.id)
+    return shown
+
+
+class Machine:
+    """A cluster, and a journal with what was purged from here."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings = Settings(state_dir=folder / "state")
+        self.live = FakeCluster()
+        self.clock = Clock()
+        self.made = 0
+
+    def plan(self, store: ClusterStore, *lifted: str) -> Plan:
+        self.made += 1
+        request = PlanRequest((TOPIC,), parse_target("committed"), by=f"ann-{self.made}")
+        read = read_live(self.live, self.settings, store, request, now=NOW)  # type: ignore[arg-type]
+        return read.plan([Lift(name, "why") for name in lifted])
+
+    def guard(self, store: ClusterStore) -> str | None:
+        """Why guard no-history stands on a plan from this folder."""
+        (found,) = self.plan(store).partitions
+        return next((g.reason for g in found.guards if g.name == "no-history"), None)
+
+    def journal(self) -> Journal:
+        return Journal(self.settings.state_dir / "journal.sqlite")
+
+    def queued(self, plan: Plan, *, sent: bool = False) -> str:
+        """A run of the plan, one that has `sent` it already if so."""
+        journal = self.journal()
+        run_id, _ = journal.insert(
+            plan, token=plan.sha256, mode="wait-all", who="ann", from_where="here",
+            typed=plan.confirmation, options=Options(10_000, 2, 1, 3_600_000), connection={},
+            now=NOW,
+        )  # fmt: skip
+        if sent:
+            rows = [replace(row, state="sent") for row in journal.partitions(run_id)]
+            journal.intend(run_id, rows, lambda: NOW)
+            journal.set_run(run_id, "done", NOW)
+        journal.close()
+        return run_id
+
+    def purged(self, store: ClusterStore) -> Plan:
+        plan = self.plan(store, *LIFTED)
+        self.queued(plan, sent=True)
+        return plan
+
+    def carried_out(self, run_id: str, store: ClusterStore) -> tuple[RunRow, PartitionRow]:
+        journal = self.journal()
+        run = carry_out(
+            self.live, journal, run_id, now=self.clock, sleep=self.clock.sleep,  # type: ignore[arg-type]
+            read_only=lambda: None, steady=self.clock.steady,
+            standards=lambda plan: standards(self.settings, store, plan.topic_ids, NOW),
+        )  # fmt: skip
+        (row,) = journal.partitions(run_id)
+        journal.close()
+        return run, row
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def right(tmp_path: Path) -> ClusterStore:
+    """The folder that knows the cluster since January."""
+    store = store_of(tmp_path)
+    analyzed(store, JANUARY)
+    analyzed(store, MAY)
+    return store
+
+
+@pytest.fixture
+def below(tmp_path: Path) -> ClusterStore:
+    """The folder below the mount point, into which `watch` wrote one snapshot in June."""
+    store = store_of(tmp_path, "below")
+    snapshot(store, JUNE)
+    return store
+
+
+def test_a_folder_that_began_after_what_was_purged_rested_on_is_named(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    assert machine.guard(below) is None, "nothing was purged from here"
+    machine.purged(right)
+    why = machine.guard(below) or ""
+    assert str(below.store.root) in why
+    assert "2025-06-01T00:00:00.000Z" in why
+    assert "2025-01-01T00:00:00.000Z" in why
+    assert machine.guard(right) is None
+    analyzed(below, JULY)
+    assert machine.guard(below) is not None, "an analysis of it makes it no older"
+
+
+def test_a_folder_that_was_filled_below_the_mount_point_before_the_newest_purge_is_named_too(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    analyzed(below, JUNE)
+    analyzed(right, JULY)
+    machine.purged(right)
+    assert machine.guard(below) is not None
+
+
+def test_what_is_pruned_makes_a_folder_know_its_cluster_no_later(
+    machine: Machine, right: ClusterStore
+) -> None:
+    machine.purged(right)
+    analyzed(right, JUNE)
+    for kind in ("snapshots", "findings"):
+        prune(right, kind, lambda ids: ids[-1:], NOW)  # type: ignore[arg-type]
+    analyzed(right, JULY)
+    assert machine.guard(right) is None
+
+
+def test_a_folder_that_a_backup_of_was_put_back_knows_enough(
+    machine: Machine, right: ClusterStore, tmp_path: Path
+) -> None:
+    shutil.copytree(tmp_path / "right", tmp_path / "backup")
+    analyzed(right, JUNE)
+    machine.purged(right)
+    assert machine.guard(store_of(tmp_path, "backup")) is None
+
+
+def test_a_person_who_purges_with_the_guard_lifted_begins_anew(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    machine.purged(right)
+    machine.purged(below)
+    assert machine.guard(below) is not None, "without an analysis nothing says what it rested on"
+    analyzed(below, JULY)
+    unsent = machine.queued(machine.plan(below, *LIFTED))
+    assert machine.guard(below) is not None, "nothing was sent yet"
+    machine.journal().set_run(unsent, "cancelled", NOW)
+    machine.purged(below)
+    assert machine.guard(below) is None
+    assert machine.guard(right) is None, "who knows more is never refused"
+    machine.purged(right)
+    assert machine.guard(below) is not None
+
+
+def test_a_folder_that_is_another_one_before_sending_sends_nothing(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    """The first run of a journal, too: it rests on what its own plan rested on."""
+    run, row = machine.carried_out(machine.queued(machine.plan(right, *LIFTED[:1])), below)
+    assert (run.state, row.error) == ("refused", "no-history")
+    run, row = machine.carried_out(machine.queued(machine.plan(right, *LIFTED[:1])), right)
+    assert (run.state, row.error) == ("done", None)
+
+
+def test_a_plan_of_another_machine_from_a_folder_that_knows_less_sends_nothing(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    analyzed(below, JULY)
+    foreign = machine.plan(below, *LIFTED)  # nothing is journalled here yet: there was no guard
+    assert foreign.overrides[0].name == "readers-undeclared"
+    machine.purged(right)
+    run, row = machine.carried_out(machine.queued(foreign), below)
+    assert (run.state, row.error) == ("refused", "no-history")
+
+
+def test_a_lifted_guard_is_lifted_before_sending_too(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    machine.purged(right)
+    run, row = machine.carried_out(machine.queued(machine.plan(below, *LIFTED)), below)
+    assert (run.state, row.error) == ("done", None)
+
+
+def test_stores_and_plans_of_earlier_versions_stand_in_nobodys_way(
+    machine: Machine, tmp_path: Path
+) -> None:
+    old = store_of(tmp_path, "old")
+    analyzed(old, JANUARY, earlier=True)
+    plan = machine.purged(old)
+    assert (plan.known_since, "known_since" in plan.to_json_text()) == (None, False)
+    analyzed(old, MAY, earlier=True)
+    prune(old, "snapshots", lambda ids: ids[-1:], NOW)
+    assert machine.guard(old) is None
+    analyzed(old, JUNE)
+    assert machine.purged(old).known_since == old.ids("snapshots")[0], "May's: it is kept"
+    prune(old, "snapshots", lambda ids: ids[-1:], NOW)
+    analyzed(old, JULY)
+    assert machine.guard(old) is None
+
+
+def test_without_its_analyses_a_folder_knows_what_its_snapshots_know(
+    machine: Machine, right: ClusterStore
+) -> None:
+    machine.purged(right)
+    prune(right, "snapshots", lambda ids: ids[-1:], NOW)
+    prune(right, "findings", lambda _: (), NOW)
+    right.fs.rm(f"{right.path}/findings/LATEST")
+    assert machine.guard(right) is not None
+
+
+def test_a_full_analysis_carries_the_older_of_what_it_was_told_and_what_it_reads(
+    right: ClusterStore,
+) -> None:
+    newest = right.manifest("findings", str(right.latest("findings")))
+    first = str(newest.details[known_since.DETAIL])
+    assert first == right.ids("snapshots")[0]
+    before = "20241231T000000000Z-0000"  # somebody puts back what a backup has
+    kept = Path(right.path) / "snapshots"
+    shutil.copytree(kept / first, kept / before)
+    assert known_since.of_analysis(right, newest, anew=False) == first
+    assert known_since.of_analysis(right, newest, anew=True) == before
+    assert known_since.of_analysis(right, None, anew=True) == before
+    prune(right, "snapshots", lambda ids: ids[-1:], NOW)
+    assert known_since.of_analysis(right, newest, anew=True) == first, "a full one forgets nothing"
+
+
+def test_a_plan_keeps_since_when_it_knew_and_refuses_what_is_no_id(
+    machine: Machine, right: ClusterStore
+) -> None:
+    plan = machine.plan(right)
+    assert plan.known_since == right.ids("snapshots")[0]
+    assert Plan.from_json_text(plan.to_json_text(), "p.json") == plan
+
+
+def test_a_run_is_held_against_the_one_before_it_however_much_it_has_sent(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    analyzed(below, JULY)
+    first, second = (
+        machine.queued(machine.plan(store, *LIFTED), sent=True) for store in (right, below)
+    )
+    journal = machine.journal()
+    for but, run_id in ((None, second), (second, first)):
+        found = journal.rested_on("cluster-1", but=but)
+        assert found is not None and found.run_id == run_id
+
+
+def test_another_clusters_runs_say_nothing(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    machine.queued(replace(machine.plan(right, *LIFTED), cluster_id="cluster-2"), sent=True)
+    assert machine.guard(below) is None
+
+
+def test_a_journal_that_cannot_be_read_leaves_planning_to_the_look_before_sending(
+    machine: Machine, right: ClusterStore, below: ClusterStore
+) -> None:
+    machine.purged(right)
+    (machine.settings.state_dir / "journal.sqlite").write_bytes(b"no journal" * 500)
+    assert machine.guard(below) is None
