@@ -72,7 +72,7 @@ def leaders_keeping(
     found: ReplicaCurves, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Where `Curves.keeping` says so of each partition's leader; missing where it has no curve, or
-    the cleaner may take of what lies there.
+    the cleaner may take of what lies there: its topic is compacted, or nobody knows.
     """
     import numpy as np
 
@@ -82,7 +82,7 @@ def leaders_keeping(
     kept: dict[TopicPartition, int] = {}
     for key, row, offset in zip(keys, rows, found.curves.keeping(wanted).tolist(), strict=True):
         policy = facts.configs.get(key.topic, {}).get("cleanup.policy")
-        if key not in sizes or "compact" in (policy or ""):
+        if key not in sizes or policy is None or "compact" in policy:
             continue
         is_leader = row["broker_id"] == facts.partitions[key].leader_id
         if is_leader and _same_topic(facts, key, row["topic_id"]):
