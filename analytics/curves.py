@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 
 from analytics import history, rolls, segments
 from analytics.points import Points, measured, told, with_records
+from dashboard.clock import microseconds
 from dashboard.curve_tables import ReplicaCurves, from_table
 from dashboard.curves import Curves, Ints
 from dashboard.errors import StoreError
-from dashboard.snapshot_files import Manifest
+from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
 
@@ -53,9 +55,11 @@ def fold(
             rows = told(cluster, between) if between != snapshot.id else replicas
             points = with_records(measured(rows))
             by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
-            after, step = _stepped(cluster, between, found, points, by)
+            manifest = cluster.manifest("snapshots", between)
+            grown, step = history.extended(found, points, by, _looks(at, manifest))
+            after = _with_segments(cluster, between, grown, points)
             if each is not None:
-                each(cluster.manifest("snapshots", between), rows, step)
+                each(manifest, rows, step)
         except StoreError as error:
             if between == snapshot.id or error.code != "SNAPSHOT_NOT_FOUND":
                 raise
@@ -64,19 +68,30 @@ def fold(
     return found.with_segment_bytes(by.segment_bytes)
 
 
-def _stepped(
-    cluster: ClusterStore, snapshot_id: str, before: ReplicaCurves, points: Points, by: rolls.Rolls
-) -> tuple[ReplicaCurves, history.Step]:
-    grown, step = history.extended(before, points, by)
+def _looks(before: str, now: Manifest) -> history.Looks:
+    """Ids are times, and rise though a clock steps back; the snapshot before may be pruned."""
+    began, own = time_of(before), time_of(now.id)
+    read = max(now.taken_at, own or now.taken_at) + timedelta(seconds=now.seconds)
+    return history.Looks(microseconds(began) if began else 0, microseconds(read))
+
+
+def _with_segments(
+    cluster: ClusterStore, snapshot_id: str, grown: Curves, points: Points
+) -> ReplicaCurves:
     inventory = cluster.read("snapshots", snapshot_id, "segments", segments.COLUMNS)
-    if not inventory.num_rows:
-        return ReplicaCurves(points.places, grown), step
-    replica, exact = segments.drawn(inventory, points)
-    return ReplicaCurves(points.places, _instead(grown, replica, exact)), step
+    if not inventory.num_rows or not points.places.num_rows:
+        return ReplicaCurves(points.places, grown)
+    replica, exact = segments.drawn(inventory, points, grown.since)
+    return ReplicaCurves(points.places, _instead(grown, replica, exact))
 
 
 def _instead(curves: Curves, replica: Ints, better: Curves) -> Curves:
-    """`curves`, but those of the named replicas are the ones in `better`."""
+    """`curves`, but those of the named replicas are the ones in `better`.
+
+    What surely lies above a knot is what either of them tells.
+    """
+    whose = np.repeat(replica, better.last - better.first + 1)
+    surely = np.maximum(better.surely, curves.of(whose).at_least(better.offset))
     start = curves.first.copy()
     length = curves.last - curves.first + 1
     start[replica] = len(curves.offset) + better.first
@@ -91,5 +106,5 @@ def _instead(curves: Curves, replica: Ints, better: Curves) -> Curves:
         below=np.concatenate([curves.below, better.below])[at],
         base=np.concatenate([curves.base, better.base])[at],
         method=np.concatenate([curves.method, better.method])[at],
-        above=np.concatenate([curves.surely, better.surely])[at],
+        above=np.concatenate([curves.surely, surely])[at],
     )

@@ -25,6 +25,7 @@ from analytics.rolls import Rolls
 from dashboard.curve_tables import ReplicaCurves
 from dashboard.curves import (
     HISTORY,
+    NEVER,
     PROPORTIONAL,
     SEGMENTS,
     UNKNOWN,
@@ -67,15 +68,41 @@ class Step:
     gone: Ints
 
 
-def extended(before: ReplicaCurves, points: Points, by: Rolls | None = None) -> tuple[Curves, Step]:
+@dataclass(frozen=True)
+class Looks:
+    """When the snapshot before was begun, and when this one was read to its end; microseconds."""
+
+    before: int
+    now: int
+
+
+@dataclass(frozen=True)
+class _Sure:
+    """Of replicas: where growth counts in `above`, and where what was sure before stays so."""
+
+    grows: Flags
+    stays: Flags
+
+    def of(self, some: slice) -> _Sure:
+        return _Sure(self.grows[some], self.stays[some])
+
+
+_NO_TIME = Looks(0, NEVER)
+
+
+def extended(
+    before: ReplicaCurves, points: Points, by: Rolls | None = None, looks: Looks = _NO_TIME
+) -> tuple[Curves, Step]:
     """The curves of `points`' replicas, in their order, going on from those of `before`; and what
-    the step was. `by` says when their segments roll.
+    the step was. `by` says when their segments roll; without `looks` no growth is sure.
     """
     by = by or rolls.default(len(points.end))
     own = matched(points.places, before.places)
     row = _known(before, points, own)
     other = _other_topic(before.places, points.places, row)
     anew = other | (row != own)
+    since = np.append(before.curves.since, NEVER)[row]
+    sure = _sure(since, points, anew, looks)
     parts = [
         _extended(
             before.curves,
@@ -84,19 +111,38 @@ def extended(before: ReplicaCurves, points: Points, by: Rolls | None = None) -> 
             anew[some],
             points.offsets(some),
             segment_bytes=by.segment_bytes[some],
+            sure=sure.of(some),
         )
         for some in (slice(at, at + _AT_A_TIME) for at in range(0, len(row), _AT_A_TIME))
     ]
     if not parts:
         return curves_of([], [], PROPORTIONAL), Step(row, row)
-    steps = [step for _, step in parts]
+    steps = [step for _, step, _ in parts]
     whole = Step(
         np.concatenate([step.growth for step in steps]),
         np.concatenate([step.gone for step in steps]),
     )
     was = np.append(before.curves.rolled, UNKNOWN)[np.where(other, -1, row)]
     rolled = rolls.rolled(was, whole.growth, points.size, by)
-    return replace(_flat([dense for dense, _ in parts]), rolled_bytes=rolled), whole
+    fresh = np.concatenate([fresh for *_, fresh in parts])
+    counted = points.ends_told & points.delete_only
+    begun = anew | fresh | (since == NEVER)
+    since = np.where(counted, np.where(begun, looks.now, since), NEVER)
+    curves = _flat([dense for dense, *_ in parts])
+    return replace(curves, rolled_bytes=rolled, sure_since=since), whole
+
+
+def _sure(since: Ints, points: Points, anew: Flags, looks: Looks) -> _Sure:
+    """Growth counts between snapshots that all saw a replica's own log end, and its topic without
+    compaction; from the second on, so that the log end of the first was there before its size.
+
+    A follower whose end its leader told may lack what lies below the knots, and catch up with it.
+    A cleaner takes bytes from above them, and what is written meanwhile hides it: nothing is sure
+    of a snapshot whose topic was compacted or did not tell. The step in which that was switched
+    off does not count either, so it does not matter when a cleaner that was at work ended.
+    """
+    stays = points.delete_only & (points.ends_told | ~anew)  # another one's bytes: has it them?
+    return _Sure(points.ends_told & ~anew & (since < looks.before), stays)
 
 
 def _known(before: ReplicaCurves, points: Points, row: Ints) -> Ints:
@@ -118,12 +164,21 @@ def _known(before: ReplicaCurves, points: Points, row: Ints) -> Ints:
 
 
 def _extended(
-    curves: Curves, row: Ints, other: Flags, anew: Flags, now: Offsets, *, segment_bytes: Ints
-) -> tuple[_Dense, Step]:
-    """Some replicas, few enough for the processor's cache; `row` is their place in `curves`."""
+    curves: Curves,
+    row: Ints,
+    other: Flags,
+    anew: Flags,
+    now: Offsets,
+    *,
+    segment_bytes: Ints,
+    sure: _Sure,
+) -> tuple[_Dense, Step, Flags]:
+    """Some replicas, few enough for the processor's cache; `row` is their place in `curves`. And
+    which of them begin a new curve.
+    """
     old = _dense(curves, row)
     fresh = _fresh(old, now) | other
-    (grown, step), begun = _grown(old, now, segment_bytes, anew), _begun(now)
+    (grown, step), begun = _grown(old, now, segment_bytes, sure), _begun(now)
     either = fresh[:, np.newaxis]
     dense = _pruned(
         _Dense(
@@ -141,7 +196,7 @@ def _extended(
         np.where(known, np.where(passed, whole, part), 0)
         for whole, part in ((now.size, step.growth), (size, step.gone))
     )
-    return dense, Step(growth, gone)
+    return dense, Step(growth, gone), fresh
 
 
 def _dense(curves: Curves, row: Ints) -> _Dense:
@@ -186,7 +241,7 @@ def _begun(points: Offsets) -> _Dense:
     return _Dense(offset, below, nothing, method, np.full(len(points.end), 2, dtype=np.int64))
 
 
-def _grown(old: _Dense, points: Offsets, segment_bytes: Ints, anew: Flags) -> tuple[_Dense, Step]:
+def _grown(old: _Dense, points: Offsets, segment_bytes: Ints, sure: _Sure) -> tuple[_Dense, Step]:
     """The old curve without what left, and one more knot where the log end moved."""
     rows = np.arange(len(old.count))
     last = np.maximum(old.count - 1, 0)
@@ -220,7 +275,8 @@ def _grown(old: _Dense, points: Offsets, segment_bytes: Ints, anew: Flags) -> tu
     method[rows, count - 1] = np.where(same_end, method[rows, count - 1], HISTORY)
     method[:, 0] = method[:, 1]
     past = step >= (count - 1)[:, np.newaxis]
-    above = _above(old, at, points, np.where(anew | same_end, 0, points.size - size))
+    came = np.where(sure.grows & ~same_end, points.size - size, 0)
+    above = np.where(sure.stays[:, np.newaxis], _above(old, at, points, came), 0)
     dense = _Dense(
         np.where(past, points.end[:, np.newaxis], offset),
         np.where(past, points.size[:, np.newaxis], below),

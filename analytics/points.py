@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.curve_tables import PLACE, integers
-from dashboard.curves import Ints
+from dashboard.curves import Flags, Ints
 from dashboard.safety.arrow import column, in_order, looked_up, places
 from dashboard.snapshots import ClusterStore
 
@@ -31,9 +31,15 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Points(Offsets):
-    """Replicas with records, and whose they are: `places` (PLACE and topic_id, sorted)."""
+    """Replicas with records, and whose they are: `places` (PLACE and topic_id, sorted).
+
+    `ends_told`: where the replica itself told its log end. `delete_only`: where its topic was not
+    compacted by the snapshot's own settings; false too where those were not told.
+    """
 
     places: pa.Table
+    ends_told: Flags
+    delete_only: Flags
 
     def offsets(self, some: slice) -> Offsets:
         """Those of some replicas."""
@@ -41,7 +47,8 @@ class Points(Offsets):
 
 
 def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
-    """What a snapshot tells of each replica: _KEPT, topic, topic_id, start and end, by PLACE.
+    """What a snapshot tells of each replica: _KEPT, topic, topic_id, delete_only (false too where
+    its settings were not told), start and end, by PLACE.
 
     start and end are the replica's own where it told them, else the leader's; null where neither is
     known. Future copies are left out.
@@ -56,6 +63,8 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
     found = rows.select(_KEPT)
     for name in ("topic", "topic_id"):
         found = found.append_column(name, looked_up(numbers, known, column(topics, name)))
+    never_compacted = pc.is_in(column(found, "topic"), value_set=_delete_only(cluster, snapshot_id))
+    found = found.append_column("delete_only", never_compacted)
     for name, own, leader in (
         ("start", "log_start_offset", "log_start_offset"),
         ("end", "log_end_offset", "high_watermark"),
@@ -63,6 +72,15 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
         by_leader = looked_up(where, there, column(leaders, leader))
         found = found.append_column(name, pc.coalesce(column(rows, own), by_leader))
     return in_order(found.filter(found["topic"].is_valid()), PLACE)
+
+
+def _delete_only(cluster: ClusterStore, snapshot_id: str) -> pa.Array:
+    """Topics whose cleanup policy was told, and has no compaction in it."""
+    columns = ["scope", "name", "key", "value"]
+    rows = cluster.read("snapshots", snapshot_id, "configs", columns)
+    rows = rows.filter(pc.equal(rows["key"], "cleanup.policy"))
+    rows = rows.filter(pc.and_(pc.equal(rows["scope"], "topic"), pc.equal(rows["value"], "delete")))
+    return column(rows, "name")
 
 
 def measured(replicas: pa.Table) -> pa.Table:
@@ -77,7 +95,12 @@ def with_records(replicas: pa.Table) -> Points:
     """Those of `measured` whose log holds offsets: the others have no curve."""
     rows = replicas.filter(pc.greater(replicas["end"], replicas["start"]))
     start, end, size = (integers(rows[name], 0) for name in ("start", "end", "size_bytes"))
-    return Points(start, end, size, rows.select([*PLACE, "topic_id"]))
+    told_by_itself, delete_only = (
+        np.asarray(flags.to_numpy(), dtype=np.bool_)
+        for flags in (rows["log_end_offset"].is_valid(), rows["delete_only"])
+    )
+    whose = rows.select([*PLACE, "topic_id"])
+    return Points(start, end, size, whose, told_by_itself, delete_only)
 
 
 def matched(of: pa.Table, among: pa.Table, by: Sequence[str] = PLACE) -> Ints:

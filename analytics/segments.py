@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.points import Points, matched
+from dashboard.clock import CLOCKS_AGREE
 from dashboard.curve_tables import PLACE, changes, integers
 from dashboard.curves import SEGMENTS, Curves, Flags, Ints
 from dashboard.safety.arrow import column
 
 COLUMNS = [
     "broker_id", "log_dir", "base_offset", "topic", "partition", "topic_id", "kind", "log_bytes",
+    "scanned_at",
 ]  # fmt: skip
 _NONE_AFTER = np.iinfo(np.int64).max
+_CLOCKS = CLOCKS_AGREE // timedelta(microseconds=1)
 
 
-def drawn(segments: pa.Table, points: Points) -> tuple[Ints, Curves]:
+def drawn(segments: pa.Table, points: Points, since: Ints) -> tuple[Ints, Curves]:
     """The rows of `points` whose replica the inventory fits, and their curves in that order.
 
     `segments` are COLUMNS of the snapshot's table. An inventory may be older than the snapshot.
@@ -26,17 +31,45 @@ def drawn(segments: pa.Table, points: Points) -> tuple[Ints, Curves]:
     above the replica's size (the cleaner was there, or another disk). What the size holds
     beyond them lies after the newest base. Segments wholly below the log start are on their way out
     (UnifiedLog.deleteLogStartOffsetBreachedSegments) and do not count.
+
+    What lies above a segment's base is sure where the scan began after `since` (`Curves.since`, one
+    per replica), for which its host's clock has to agree with ours: of what an older one saw, a
+    cleaner may have taken. See `_at_least` for how much.
     """
     live = pc.and_(pc.equal(segments["kind"], "live"), segments["base_offset"].is_valid())
     rows = segments.filter(live)
-    run = np.cumsum(_new_run(rows)) - 1
-    heads = rows.take(pa.array(np.flatnonzero(_new_run(rows))))
-    replica = _replicas(heads, points)[run] if len(run) else run
+    new = _new_run(rows)
+    run = np.cumsum(new) - 1
+    replica = _replicas(rows.take(pa.array(np.flatnonzero(new))), points)[run] if len(run) else run
+    known = np.maximum(replica, 0)
     base, size = integers(rows["base_offset"], 0), integers(rows["log_bytes"], 0)
     next_base = np.append(base[1:], _NONE_AFTER)
     next_base[np.append(run[1:] != run[:-1], True)[: len(run)]] = _NONE_AFTER
-    kept = (replica >= 0) & (next_base > points.start[np.maximum(replica, 0)])
-    return _fitting(points, replica[kept], base[kept], size[kept])
+    kept = (replica >= 0) & (next_base > points.start[known])
+    scanned_at = integers(rows["scanned_at"].cast(pa.int64()), 0)
+    above = np.where(
+        scanned_at - _CLOCKS > since[known], _at_least(new, size, points.size[known]), 0
+    )
+    return _fitting(points, replica[kept], base[kept], size[kept], above[kept])
+
+
+def _at_least(new: Flags, size: Ints, told: Ints) -> Ints:
+    """Bytes at or above each segment's base, by the files from it on, and by what the replica's
+    size, `told`, leaves beside the files below it: the less of both.
+
+    The active segment's file is as long as segment.bytes from its first record where topics
+    preallocate (FileRecords.open; it is cut when it rolls), and sizes are told without that. An
+    inventory is made before a size is told: what was written or deleted in between only lowers
+    what the size leaves. So segments on their way out count as below.
+    """
+    if not len(size):
+        return size
+    first = np.flatnonzero(new)
+    run = np.cumsum(new) - 1
+    before = np.cumsum(size) - size
+    below = before - before[first][run]
+    files = np.add.reduceat(size, first)[run] - below
+    return np.asarray(np.clip(told - below, 0, files))
 
 
 def _new_run(rows: pa.Table) -> Flags:
@@ -55,7 +88,9 @@ def _replicas(heads: pa.Table, points: Points) -> Ints:
     return np.where(other.to_numpy(zero_copy_only=False), -1, row)
 
 
-def _fitting(points: Points, replica: Ints, base: Ints, size: Ints) -> tuple[Ints, Curves]:
+def _fitting(
+    points: Points, replica: Ints, base: Ints, size: Ints, above: Ints
+) -> tuple[Ints, Curves]:
     """Curves of the replicas whose segments fit; `replica` says whose each segment is."""
     new = np.ones(len(replica), dtype=bool)
     new[1:] = replica[1:] != replica[:-1]
@@ -71,9 +106,6 @@ def _fitting(points: Points, replica: Ints, base: Ints, size: Ints) -> tuple[Int
     )
     segments = fits[run] if len(run) else np.zeros(0, dtype=bool)
     count = (last - first + 1)[fits]
-    # As much as the inventory saw; what was written since is besides.
-    total = np.add.reduceat(size, first) if len(first) else size
-    above = total[run] - below if len(run) else below
     knots = (base[segments], below[segments], above[segments])
     return whose[fits], _with_ends(points, whose[fits], count, knots)
 

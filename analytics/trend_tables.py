@@ -6,8 +6,6 @@ running one, in one order in both halves: to read them back is to cut the table 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,13 +13,13 @@ import pyarrow.compute as pc
 from analytics.history import Step
 from analytics.panes import Kind, Pane, Panes
 from analytics.trends import BEFORE, DISK, LAG, SIZE, Trends, nothing, stepped
+from dashboard import clock
 from dashboard.curve_tables import PLACE, integers
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
 
 PANES = ("before", "running")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SCHEMA = FINDING_TABLES["trends"].schema
 _READ = [name for name in _SCHEMA.names if name not in {"snapshot_id", "taken_at", "pane"}]
 _PREFIXED = ("from", "n", "first_at", "last_at", "since", "x", "xx")
@@ -50,7 +48,7 @@ class Carried:
 
 def microseconds(snapshot: Manifest) -> int:
     """When it was taken, as the carried sums count time."""
-    return (snapshot.taken_at - _EPOCH) // timedelta(microseconds=1)
+    return clock.microseconds(snapshot.taken_at)
 
 
 def from_table(table: pa.Table) -> Trends:

@@ -15,7 +15,13 @@ _DURATION = re.compile(r"([0-9]{1,18})(ms|s|m|h|d)")
 # Clocks of hosts that keep time by NTP differ by milliseconds: these tell the same time.
 CLOCKS_AGREE = timedelta(seconds=10)
 _LONGEST = timedelta(days=36_500)  # a century: added to any clock it still is a time
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+
+
+def microseconds(at: datetime) -> int:
+    """Since 1970, as tables keep times."""
+    return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)

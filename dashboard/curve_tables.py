@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from dashboard.curves import (
     DEFAULT_SEGMENT_BYTES,
     METHODS,
+    NEVER,
     PROPORTIONAL,
     UNKNOWN,
     Curves,
@@ -43,10 +44,10 @@ def from_table(table: pa.Table) -> ReplicaCurves:
         new[1:] = np.logical_or.reduce([changes(table[name]) for name in PLACE])
     first = np.flatnonzero(new)
     methods = pc.index_in(table["method"], value_set=pa.array(METHODS))
-    sizes = ["segment_bytes", "rolled_bytes"]
-    places = table.select([*PLACE, "topic_id", *sizes]).take(pa.array(first))
+    of_replica = ["segment_bytes", "rolled_bytes", "sure_since"]
+    places = table.select([*PLACE, "topic_id", *of_replica]).take(pa.array(first))
     return ReplicaCurves(
-        places.drop_columns(sizes),
+        places.drop_columns(of_replica),
         Curves(
             first=first.astype(np.int64),
             offset=integers(table["offset"], 0),
@@ -56,6 +57,7 @@ def from_table(table: pa.Table) -> ReplicaCurves:
             segment_bytes=integers(places["segment_bytes"], DEFAULT_SEGMENT_BYTES),
             rolled_bytes=integers(places["rolled_bytes"], UNKNOWN),
             above=integers(table["bytes_above"], 0),
+            sure_since=integers(places["sure_since"].cast(pa.int64()), NEVER),
         ),
     )
 
@@ -74,10 +76,15 @@ def to_table(found: ReplicaCurves) -> pa.Table:
         "method": pa.array(METHODS).take(pa.array(curves.method)),
         "segment_bytes": curves.segment_bytes[row],
         "rolled_bytes": pa.array(curves.rolled[row], mask=curves.rolled[row] == UNKNOWN),
+        "sure_since": _times(curves.since).take(pa.array(row)),
     }
     for name, values in columns.items():
         table = table.append_column(name, pa.array(values))
     return table
+
+
+def _times(microseconds: Ints) -> pa.Array:
+    return pa.array(microseconds, mask=microseconds == NEVER).cast(pa.timestamp("us", tz="UTC"))
 
 
 def integers(column: pa.ChunkedArray, missing: int) -> Ints:

@@ -37,6 +37,7 @@ SKEW = 16
 DRIFT = 0.05  # of the bytes up to a segment's begin: its segments are not quite full
 DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
 UNKNOWN = np.iinfo(np.int64).max
+NEVER = np.iinfo(np.int64).max  # no time is later
 _MOST = 2.0**53  # bytes of a replica; more is no bound, and sums of it would wrap
 # From the surest to the last resort: what is put together from several is called by the latter.
 METHODS = ("segments", "history", "sampled", "proportional")
@@ -70,6 +71,7 @@ class Curves:
     interval that ends at a knot was measured. `segment_bytes`: one per replica, and so is
     `rolled_bytes`, what is written in `segment.ms` (UNKNOWN: segments roll by size). `above`: bytes
     that surely lie at or above a knot, whatever left below it; not what `below` would say.
+    `sure_since`, one per replica: since when growth counts there (microseconds since 1970; NEVER).
     """
 
     first: Ints
@@ -80,6 +82,7 @@ class Curves:
     segment_bytes: Ints
     rolled_bytes: Ints | None = None
     above: Ints | None = None
+    sure_since: Ints | None = None
 
     @cached_property
     def surely(self) -> Ints:
@@ -92,6 +95,13 @@ class Curves:
         if self.rolled_bytes is None:
             return np.full(len(self.first), UNKNOWN, dtype=np.int64)
         return self.rolled_bytes
+
+    @cached_property
+    def since(self) -> Ints:
+        """`sure_since`, known or not: then growth counts nowhere."""
+        if self.sure_since is None:
+            return np.full(len(self.first), NEVER, dtype=np.int64)
+        return self.sure_since
 
     @cached_property
     def last(self) -> Ints:
@@ -142,6 +152,7 @@ class Curves:
             first=self.first[rows],
             segment_bytes=self.segment_bytes[rows],
             rolled_bytes=self.rolled[rows],
+            sure_since=self.since[rows],
         )
         # Cached here, so that they are not made from the knots between the chosen replicas.
         found.__dict__["last"] = self.last[rows]
@@ -162,6 +173,12 @@ class Curves:
         wanted = np.repeat(size_bytes, self.last - self.first + 1)
         enough = np.add.reduceat((self.surely >= wanted).astype(np.int64), self.first)
         return np.asarray(self.offset[self.first + np.maximum(enough - 1, 0)])
+
+    def at_least(self, offset: Ints) -> Ints:
+        """Bytes that surely lie at or above an offset of each replica: those of the next knot."""
+        left = self._left(offset)
+        at = np.minimum(left + (self.offset[left] < offset), self.last)
+        return np.where(self.offset[at] >= offset, self.surely[at], 0)
 
     def _read(self, target: Ints) -> Freed:
         left = self._left(target)

@@ -73,7 +73,7 @@ def leaders_keeping(
     found: ReplicaCurves, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Where `Curves.keeping` says so of each partition's leader; missing where it has no curve, or
-    the cleaner may take of what lies there.
+    the cleaner may take of what lies there: its topic is compacted, or nobody knows.
     """
     import numpy as np
 
@@ -158,8 +158,11 @@ def most_freed(partition: PlannedPartition) -> int | None:
 
 
 def is_cleaned(facts: PlanFacts, topic: str) -> bool:
-    """Whether the log cleaner works on the topic: bytes leave it that no purge frees."""
-    return "compact" in (facts.configs.get(topic, {}).get("cleanup.policy") or "")
+    """Whether the log cleaner works on the topic, or may, where nobody tells its policy: bytes
+    leave it that no purge frees.
+    """
+    policy = facts.configs.get(topic, {}).get("cleanup.policy")
+    return policy is None or "compact" in policy
 
 
 def segment_bytes(facts: PlanFacts, topic: str) -> int:

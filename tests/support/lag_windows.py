@@ -115,8 +115,9 @@ class _Snapshot:
         number = pc.index_in(rows["topic"], value_set=pa.array(topics))
         rows = rows.append_column("topic_no", number)
         rows = rows.append_column("size_bytes", pa.nulls(rows.num_rows, pa.int64()))
-        empty = SNAPSHOT_TABLES["partitions"].schema.empty_table()
-        self._tables = {"replicas": rows, "topics": _topics(topics), "partitions": empty}
+        self._tables = {"replicas": rows, "topics": _topics(topics)}
+        for name in ("partitions", "configs"):
+            self._tables[name] = SNAPSHOT_TABLES[name].schema.empty_table()
 
     def read(self, _kind: str, _id: str, table: str, columns: list[str]) -> pa.Table:
         return self._tables[table].select(columns)

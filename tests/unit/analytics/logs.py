@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from analytics.history import Looks
 from analytics.points import Points
 from dashboard.curve_tables import PLACE, ReplicaCurves
 from dashboard.curves import Curves, Freed, curves_of
 
 SEGMENT = 1000
+MINUTE = 60_000_000  # microseconds
 
 
 @dataclass
@@ -55,13 +58,14 @@ class Log:
         passed = [base for base in self.bases if base <= target]
         return self.below(passed[-1])
 
-    def rows(self) -> list[dict[str, object]]:
-        """Its segments as an inventory lists them."""
+    def rows(self, at: int = 0, *, preallocate: bool = False) -> list[dict[str, Any]]:
+        """Its segments as an inventory lists them that was made at a time in microseconds."""
         ends = [*self.bases[1:], self.end]
         return [
             {"broker_id": 1, "log_dir": "/d1", "directory": "t-0", "base_offset": base,
              "topic": "t", "partition": 0, "topic_id": "id", "kind": "live",
-             "log_bytes": sum(self.sizes[base:end])}
+             "log_bytes": self.segment_bytes if preallocate and base == self.bases[-1]
+             else sum(self.sizes[base:end]), "scanned_at": at}
             for base, end in zip(self.bases, ends, strict=True)
         ]  # fmt: skip
 
@@ -75,10 +79,32 @@ def places(*topics: str, topic_id: str | None = "id") -> pa.Table:
 
 
 def points(*logs: Log, topics: Sequence[str] = ("t",), topic_id: str | None = "id") -> Points:
-    columns = ([log.start for log in logs], [log.end for log in logs], [log.size for log in logs])
-    return Points(
-        *(np.array(c, np.int64) for c in columns), places=places(*topics, topic_id=topic_id)
+    return seen(
+        [log.start for log in logs],
+        [log.end for log in logs],
+        [log.size for log in logs],
+        places(*topics, topic_id=topic_id),
     )
+
+
+def seen(
+    start: Iterable[int],
+    end: Iterable[int],
+    size: Iterable[int],
+    whose: pa.Table,
+    *,
+    ends_told: bool = True,
+    delete_only: bool = True,
+) -> Points:
+    """Replicas that told their own log ends, and whose topics are not compacted, unless said."""
+    columns = (np.array(list(values), np.int64) for values in (start, end, size))
+    flags = (np.full(whose.num_rows, flag) for flag in (ends_told, delete_only))
+    return Points(*columns, whose, *flags)
+
+
+def looks(step: int) -> Looks:
+    """Of one snapshot a minute, which take a second each; the first is that of step 1."""
+    return Looks((step - 1) * MINUTE, step * MINUTE + MINUTE // 60)
 
 
 def nothing() -> ReplicaCurves:

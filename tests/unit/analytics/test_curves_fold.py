@@ -88,6 +88,63 @@ def test_carried_on_or_folded_again_the_curves_are_equal(cluster: ClusterStore) 
     )
 
 
+def surely(table: pa.Table, topic: str) -> dict[int, int]:
+    """Bytes above each knot of broker 1's replica."""
+    return {
+        row["offset"]: row["bytes_above"]
+        for row in table.to_pylist()
+        if (row["topic"], row["broker_id"]) == (topic, 1)
+    }
+
+
+def test_growth_counts_by_what_each_snapshot_itself_said_of_topic_and_replica(
+    cluster: ClusterStore,
+) -> None:
+    """Carried on or folded again, whatever the settings are by now."""
+    base = None
+    for step in range(1, 9):
+        grown = {"end": 10 * step, "size": 1000 * step}
+        snapshot = Snapshot()
+        for topic, policy in {
+            "always": "delete",
+            "not silent": "delete",
+            "hidden": "delete",
+            "switched": "compact,delete" if step < 5 else "delete",
+        }.items():
+            snapshot.topic(topic, policy=policy, **grown)
+        if step == 3:
+            snapshot.tables["configs"] = [
+                row for row in snapshot.tables["configs"] if row["name"] != "hidden"
+            ]
+        if step == 4:
+            replica = next(r for r in snapshot.tables["replicas"] if r["topic_no"] == 1)
+            replica["log_end_offset"] = None
+        written = write(cluster, snapshot)
+        if step in (2, 4, 5, 8):
+            base = analyzed(cluster, written, base)
+    assert base is not None
+    carried = cluster.read("findings", base.id, "curves")
+    again = fold(cluster, written, None)
+    assert carried.select(again.column_names).equals(again)
+    # A knot counts what came after the next snapshot: the one at 10 what came from 20 on.
+    assert surely(again, "always")[10] == 6000
+    assert surely(again, "not silent")[10] == 3000, "1000 before it, 2000 from the second one on"
+    assert surely(again, "hidden")[10] == 3000
+    assert surely(again, "switched")[10] == 2000
+    since = {row["topic"]: row["sure_since"] for row in again.to_pylist() if row["broker_id"] == 1}
+    first = {"always": 1, "not silent": 5, "hidden": 4, "switched": 5}
+    assert since == {t: START + timedelta(minutes=n - 1, seconds=1) for t, n in first.items()}
+
+
+def test_an_inventory_of_a_cluster_whose_sizes_nobody_told_draws_nothing(
+    cluster: ClusterStore,
+) -> None:
+    log = Log()
+    log.append([100] * 35)
+    snapshot = inventoried(Snapshot().topic("a", end=0, size=0), log, "a", 1)
+    assert fold(cluster, write(cluster, snapshot), None).num_rows == 0
+
+
 def test_the_surest_estimator_of_each_replica_is_chosen_and_a_sum_is_called_by_the_least_sure(
     cluster: ClusterStore,
 ) -> None:

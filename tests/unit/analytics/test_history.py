@@ -9,19 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.history import KNOTS, extended
-from analytics.points import Points
 from analytics.rolls import Rolls
 from dashboard.curve_tables import ReplicaCurves
 from dashboard.curves import HISTORY, PROPORTIONAL, UNKNOWN, Curves
-from tests.unit.analytics.logs import Log, freed, nothing, places, points
+from tests.unit.analytics.logs import Log, freed, nothing, places, points, seen
 
 
-def snapshots(*seen: tuple[int, int, int], ids: tuple[str | None, ...] = ()) -> Curves:
+def snapshots(*told: tuple[int, int, int], ids: tuple[str | None, ...] = ()) -> Curves:
     """One replica's curve after snapshots of (log start, log end, size)."""
     found = nothing()
-    for number, (start, end, size) in enumerate(seen):
+    for number, (start, end, size) in enumerate(told):
         whose = places("t", topic_id=ids[number] if ids else "id")
-        at = Points(*(np.array([v], dtype=np.int64) for v in (start, end, size)), places=whose)
+        at = seen([start], [end], [size], whose)
         found = ReplicaCurves(whose, extended(found, at)[0])
     return found.curves
 
@@ -64,9 +63,9 @@ def test_a_log_that_went_back_or_left_whole_begins_anew(new: tuple[int, int, int
 
 
 def test_a_recreated_topic_begins_anew_and_an_unknown_id_goes_by_name() -> None:
-    seen = (0, 10, 100), (0, 20, 200)
-    assert len(snapshots(*seen, ids=("a", "b")).offset) == 2
-    assert len(snapshots(*seen, ids=("a", None)).offset) == 3
+    told = (0, 10, 100), (0, 20, 200)
+    assert len(snapshots(*told, ids=("a", "b")).offset) == 2
+    assert len(snapshots(*told, ids=("a", None)).offset) == 3
 
 
 def test_a_replica_that_was_away_goes_on_from_another_of_its_partition() -> None:
@@ -78,7 +77,7 @@ def test_a_replica_that_was_away_goes_on_from_another_of_its_partition() -> None
         here = [i for i, end in enumerate(ends) if end is not None]
         end = np.array([ends[i] for i in here], dtype=np.int64)
         size = np.where(end < 30, end * 10, 300 + (end - 30) * 200)
-        at = Points(end * 0, end, size, both.take(here))
+        at = seen(end * 0, end, size, both.take(here))
         found = ReplicaCurves(at.places, extended(found, at)[0])
         if ends == (30, 15):
             assert found.curves.method.tolist()[-2:] == [PROPORTIONAL] * 2, "it has to catch up"
@@ -132,8 +131,8 @@ def test_a_purge_at_every_snapshot_inside_large_segments_adds_nothing_up() -> No
 
 
 def test_many_snapshots_keep_few_knots_where_they_tell_most() -> None:
-    seen = [(0, 10 * n, 100 * n if n < 50 else 5000 + 1500 * (n - 50)) for n in range(1, 101)]
-    curve = snapshots(*seen)
+    told = [(0, 10 * n, 100 * n if n < 50 else 5000 + 1500 * (n - 50)) for n in range(1, 101)]
+    curve = snapshots(*told)
     assert len(curve.offset) == KNOTS
     at = np.array([500])
     assert curve.freed(np.array([0]), at).likely[0] == pytest.approx(5000, rel=0.1)
@@ -149,14 +148,14 @@ def test_a_curve_rises_from_the_log_start_to_the_log_end(
     moves: list[tuple[int, int, int]],
 ) -> None:
     """Whatever sizes are told, also impossible ones."""
-    start, end, seen = 0, 1, []
+    start, end, told = 0, 1, []
     for forward, more, size in moves:
         end += more
         start = min(start + forward, end - 1)
-        seen.append((start, end, size))
-    curve = snapshots(*seen)
+        told.append((start, end, size))
+    curve = snapshots(*told)
     assert (curve.offset[0], curve.offset[-1]) == (start, end)
-    assert curve.below[-1] == seen[-1][2]
+    assert curve.below[-1] == told[-1][2]
     assert (np.diff(curve.offset) > 0).all()
     assert (np.diff(curve.below) >= 0).all() and curve.below[0] >= 0
     assert len(curve.offset) <= KNOTS

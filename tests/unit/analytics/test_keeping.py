@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from analytics import history, segments
 from analytics.curves import _instead
+from analytics.points import Points
 from dashboard.curve_tables import ReplicaCurves
-from tests.unit.analytics.logs import Log, nothing, points
+from tests.unit.analytics.logs import MINUTE, Log, freed, looks, nothing, places, seen
 
 
 class Kept(Log):
@@ -23,46 +23,213 @@ class Kept(Log):
     def check(self) -> None:
         self.truncate(self.start)
 
+    def clean(self) -> None:
+        """Half of each record below the active segment was of older values."""
+        for offset in range(self.bases[-1]):
+            self.sizes[offset] //= 2
+
     def above(self, offset: int) -> int:
         return sum(self.sizes[offset:])
 
 
-def looked(curves: ReplicaCurves, log: Kept, late: int, *, inventory: bool) -> ReplicaCurves:
-    """One snapshot more, whose size is read before the last `late` records were written."""
-    read = points(log)
-    read.size[0] -= min(sum(log.sizes[log.end - late :]), log.size) if late else 0
-    grown, _ = history.extended(curves, read)
-    if inventory and not late:
-        rows = pa.Table.from_pylist(log.rows()).select(segments.COLUMNS)
-        grown = _instead(grown, *segments.drawn(rows, read))
-    return ReplicaCurves(read.places, grown)
+class Watched:
+    """The curve of one replica, as a snapshot a minute draws it."""
+
+    def __init__(self) -> None:
+        self.curves = nothing()
+        self.snapshots = 0
+
+    @property
+    def now(self) -> int:
+        """After the newest snapshot, and before the next one; microseconds."""
+        return self.snapshots * MINUTE + MINUTE // 2
+
+    def look(self, read: Points, inventory: list[dict[str, Any]] | None = None) -> None:
+        self.snapshots += 1
+        grown, _ = history.extended(self.curves, read, looks=looks(self.snapshots))
+        if inventory:
+            rows = pa.Table.from_pylist(inventory).select(segments.COLUMNS)
+            grown = _instead(grown, *segments.drawn(rows, read, grown.since))
+        self.curves = ReplicaCurves(read.places, grown)
+
+    def keeping(self, keep: int) -> int:
+        return int(self.curves.curves.keeping(np.array([keep]))[0])
+
+    def surely(self) -> list[tuple[int, int]]:
+        """Offset and what lies at or above it, of each knot."""
+        found = self.curves.curves
+        return list(zip(found.offset.tolist(), found.surely.tolist(), strict=True))
+
+    def untrue(self, log: Kept) -> list[tuple[int, int]]:
+        """Those of `surely` of which less lies there; none may be."""
+        return [
+            (offset, surely)
+            for offset, surely in self.surely()
+            if offset >= log.start and surely > log.above(offset)
+        ]
 
 
-step = st.tuples(
-    st.integers(1, 12),  # records
-    st.sampled_from([1, 40, 300, 900]),  # bytes of each
-    st.integers(0, 5),  # written between the two reads
-    st.sampled_from(["", "", "check", "purge", "purge all", "inventory"]),
-)
+def told(log: Kept, *, late: int = 0, ends_told: bool = True, delete_only: bool = True) -> Points:
+    """One snapshot, whose size is read before the last `late` records were written."""
+    size = log.size - min(sum(log.sizes[log.end - late :]), log.size)
+    return seen(
+        [log.start], [log.end], [size], places("t"), ends_told=ends_told, delete_only=delete_only
+    )
 
 
-@given(st.lists(step, min_size=2, max_size=30), st.integers(1, 4000))
-def test_no_purge_keeps_fewer_bytes_than_it_was_to(
-    steps: list[tuple[int, int, int, str]], keep: int
+def happens(dice: random.Random, log: Kept, offset: int, *, compacts: bool) -> bool:
+    """Something between two snapshots; whether the topic is compacted from then on."""
+    what = dice.choice(["", "", "", "", "check", "purge", "purge all", "cleaner", "switch"])
+    if what == "check":
+        log.check()
+    elif what == "purge":
+        log.start = max(log.start, offset)
+    elif what == "purge all":
+        log.start = log.end - 1
+    elif what in {"cleaner", "switch"} and compacts and dice.random() < 0.7:
+        log.clean()
+    return compacts != (what == "switch")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_purge_keeps_fewer_bytes_than_it_was_to(seed: int) -> None:
+    """By curves of any snapshot, whatever was purged, cleaned, rolled and deleted between them."""
+    dice, log, watched = random.Random(seed), Kept(), Watched()
+    compacts, preallocate = dice.random() < 0.3, dice.random() < 0.5
+    keep, offset = dice.choice([1, 300, 1000, 4000]), 0
+    log.append([40])
+    inventory = log.rows()
+    for _ in range(60):
+        if dice.random() < 0.3:
+            inventory = log.rows(watched.now, preallocate=preallocate)
+        compacts = happens(dice, log, offset, compacts=compacts)
+        count = dice.randint(1, 12)
+        log.append([dice.choice([1, 40, 300, 900])] * count)
+        ends_told, late = dice.random() < 0.95, max(dice.randint(-5, 5), 0)
+        read = told(log, late=min(late, count), ends_told=ends_told, delete_only=not compacts)
+        watched.look(read, inventory if dice.random() < 0.3 else None)
+        if not compacts:  # else there is no such target
+            offset = watched.keeping(keep)
+            assert offset <= log.start or log.above(offset) >= keep
+            assert watched.untrue(log) == []
+
+
+def test_growth_that_hides_what_a_cleaner_took_counts_for_nothing() -> None:
+    """A topic whose updates are compacted every ten minutes is made one that only deletes."""
+    log, watched = Kept(segment_bytes=2000), Watched()
+    for minute in range(1, 61):
+        log.append([100] * 10)
+        if minute % 10 == 0 and minute <= 40:
+            log.clean()
+        watched.look(told(log, delete_only=minute > 40))
+        assert minute > 40 or not any(surely for _, surely in watched.surely())
+    assert watched.untrue(log) == []
+    assert watched.keeping(10_000) == 470, "what was written since two snapshots know it"
+    assert watched.keeping(20_000) == 0
+
+
+def test_one_snapshot_of_a_compacted_topic_forgets_what_was_sure() -> None:
+    log, watched = Kept(), Watched()
+    for minute in range(12):
+        log.append([100] * 10)
+        watched.look(told(log, delete_only=minute != 6))
+        if minute == 5:
+            assert watched.keeping(3000) > 0
+        if minute == 6:
+            assert not any(surely for _, surely in watched.surely())
+    log.append([100] * 10)
+    watched.look(told(log))
+    assert watched.keeping(3000) > 0
+
+
+@pytest.mark.parametrize(("scanned_after", "surely"), [(0, 0), (1, 3500)])
+def test_an_inventory_counts_from_the_first_snapshot_on_that_saw_no_compaction(
+    scanned_after: int, surely: int
 ) -> None:
-    """By curves of any snapshot, whatever was purged, rolled and deleted between them."""
-    log, curves = Kept(), nothing()
-    for count, size, late, what in steps:
-        log.append([size] * count)
-        curves = looked(curves, log, min(late, count), inventory=what == "inventory")
-        offset = int(curves.curves.keeping(np.array([keep]))[0])
-        assert offset == log.start or log.above(offset) >= keep
-        if what == "check":
-            log.check()
-        elif what == "purge":
-            log.start = max(log.start, offset)
-        elif what == "purge all":
-            log.start = log.end - 1
+    """Of an older one a cleaner may have taken, though its segments are not larger than the log."""
+    log, watched = Kept(), Watched()
+    log.append([100] * 35)
+    rows = log.rows(watched.now)
+    watched.look(told(log))
+    if scanned_after:
+        rows = log.rows(watched.now)
+    for _ in range(2):
+        watched.look(told(log), rows)
+        assert watched.surely()[0] == (0, surely)
+
+
+def test_an_inventory_that_is_read_again_does_not_take_away_what_came_since() -> None:
+    log, watched = Kept(), Watched()
+    log.append([100] * 35)
+    rows = log.rows(watched.now)  # before the first snapshot: it tells where segments begin
+    for _ in range(12):
+        log.append([100] * 10)
+        watched.look(told(log), rows)
+    assert (watched.untrue(log), watched.keeping(3000)) == ([], 30)
+
+
+def test_a_file_made_long_in_advance_counts_as_the_bytes_that_the_broker_tells() -> None:
+    log, watched = Kept(), Watched()
+    log.append([100] * 21)
+    watched.look(told(log))
+    watched.look(told(log), log.rows(watched.now, preallocate=True))
+    assert watched.surely() == [(0, 2100), (10, 1100), (20, 100), (21, 0)]
+    assert (watched.keeping(100), watched.keeping(500)) == (20, 10)
+    read = freed(watched.curves.curves, 0, 20)
+    assert read.once_low[0] == read.once[0] == read.once_high[0] == 2000
+    assert freed(watched.curves.curves, 0, 21).high[0] == 2100
+
+
+def test_what_is_on_its_way_out_leaves_no_room_for_a_file_made_long_in_advance() -> None:
+    """Segments below the log start are deleted by the next check; until then a size has them."""
+    log, watched = Kept(), Watched()
+    log.append([100] * 31)
+    log.start = 20
+    watched.look(told(log))
+    watched.look(told(log), log.rows(watched.now, preallocate=True))
+    assert watched.surely() == [(20, 1100), (30, 100), (31, 0)]
+    rows = log.rows(watched.now, preallocate=True)
+    log.check()
+    watched.look(told(log), rows)
+    assert watched.untrue(log) == []
+
+
+def test_a_follower_that_catches_up_grows_below_the_ends_that_its_leader_tells() -> None:
+    watched, size = Watched(), 0
+    for minute in range(1, 12):
+        end = 600 + 10 * minute  # a byte each; the follower copies sixty a minute
+        size = min(60 * minute, end)
+        watched.look(seen([0], [end], [size], places("t"), ends_told=False))
+    assert not any(surely for _, surely in watched.surely())
+    for minute in range(12, 16):
+        end = 600 + 10 * minute
+        watched.look(seen([0], [end], [end], places("t")))
+    assert all(surely <= end - offset for offset, surely in watched.surely())
+    assert watched.keeping(10) == 730, "from the second snapshot on in which it told its end"
+
+
+def test_a_replica_takes_over_what_is_sure_of_another_once_it_told_its_own_end() -> None:
+    both = pa.concat_tables([places("t"), places("t")]).set_column(
+        2, "broker_id", pa.array([1, 2], pa.int32())
+    )
+    for ends_told, sure in ((False, 0), (True, 20)):
+        watched = Watched()
+        for end in (10, 20, 30, 40):
+            watched.look(seen([0], [end], [end], both.slice(0, 1)))
+        watched.look(seen([0, 0], [50, 50], [50, 50], both, ends_told=ends_told))
+        second = watched.curves.curves.first[1]
+        assert watched.surely()[second][1] == sure
+
+
+def test_a_snapshot_without_the_replicas_own_end_only_adds_nothing() -> None:
+    log, watched = Kept(), Watched()
+    for minute in range(5):
+        log.append([100] * 10)
+        watched.look(told(log, ends_told=minute != 4))
+        if minute == 3:
+            sure = dict(watched.surely())
+    assert any(sure.values())
+    assert all(surely == sure.get(offset, 0) for offset, surely in watched.surely())
 
 
 def _alike(_: random.Random, __: int) -> int:
@@ -83,15 +250,15 @@ def test_a_policy_that_keeps_bytes_keeps_them_and_little_more(
     sizes: Callable[[random.Random, int], int], keep: int, segment: int
 ) -> None:
     """It purges by the minute; segments leave every five, the active one with its dead bytes."""
-    dice, log, curves = random.Random(1), Kept(segment_bytes=segment), nothing()
+    dice, log, watched = random.Random(1), Kept(segment_bytes=segment), Watched()
     after = []
     for minute in range(400):
         size = sizes(dice, minute)
         log.append([size] * 100)
         if minute % 5 == 4:
             log.check()
-        curves = looked(curves, log, 0, inventory=False)
-        offset = int(curves.curves.keeping(np.array([keep]))[0])
+        watched.look(told(log))
+        offset = watched.keeping(keep)
         if offset > log.start:
             log.start = offset
             after.append(log.above(offset) / keep)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.segments import COLUMNS, drawn
-from dashboard.curves import Curves
+from dashboard.curves import NEVER, Curves
 from dashboard.tables import SNAPSHOT_TABLES, build
 from tests.unit.analytics.logs import Log, freed, points
 
@@ -21,7 +22,8 @@ def inventory(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def curve(log: Log, rows: list[dict[str, Any]] | None = None) -> Curves | None:
-    whose, found = drawn(inventory(log.rows() if rows is None else rows), points(log))
+    since = np.full(1, NEVER)
+    whose, found = drawn(inventory(log.rows() if rows is None else rows), points(log), since)
     assert len(whose) in (0, 1)
     return found if len(whose) else None
 

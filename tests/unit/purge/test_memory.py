@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -292,6 +292,8 @@ def test_bytes_are_kept_by_the_leaders_own_curve(tmp_path: Path) -> None:
     assert memory.offsets_keeping(store, facts(larger), {KEY: 0})[KEY].offset == 100
     cleaned = facts(configs={"cleanup.policy": "compact,delete"})
     assert memory.offsets_keeping(store, cleaned, {KEY: 1}) == {}, "the cleaner may take of them"
+    hidden = replace(facts(), configs={})
+    assert memory.offsets_keeping(store, hidden, {KEY: 1}) == {}, "it may, for all one knows"
     unknown = partition(leader_id=3)
     assert memory.offsets_keeping(store, facts(unknown), {KEY: 1}) == {}
 
