@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from dashboard.errors import StoreError
+from dashboard.holes import holes_of
 from dashboard.snapshot_files import Kind, Manifest, time_of
 from dashboard.snapshots import ClusterStore
 from dashboard.streams_groups import DETAIL
@@ -90,11 +91,16 @@ def newest_readable(cluster: ClusterStore, snapshot: Manifest) -> Manifest | Non
     return newest_base(cluster, snapshot, ())
 
 
-def still_torn(cluster: ClusterStore, known: Mapping[str, str]) -> dict[str, str]:
-    """Those of `known` that are analyses and cannot be read to this day."""
+def put_back(cluster: ClusterStore, snapshot: Manifest) -> list[Manifest]:
+    """Analyses of this snapshot, or of older ones, that the newest readable one had to do without,
+    and that can be read by now: what they alone carried nobody has read since.
+    """
+    newest = newest_readable(cluster, snapshot)
+    known = holes_of(cluster, newest) if newest is not None else {}
     kept = [name for name in cluster.ids("findings") if name in known]
     wrong = _wrong(cluster, "findings", dict.fromkeys(kept, tuple(FINDING_TABLES)))
-    return {name: known[name] for name in kept if name in wrong}
+    found = (_carrying(cluster, i, snapshot, ["holds"]) for i in kept if i not in wrong)
+    return [manifest for manifest in found if manifest is not None]
 
 
 def unreadable(

@@ -154,11 +154,14 @@ def _computed(
 def _known_holes(cluster: ClusterStore, snapshot: Manifest, *, full: bool) -> dict[str, str]:
     """What the newest analysis that can be read had to do without.
 
-    A `full` one reads all snapshots that are kept by itself; analyses it does not read.
+    A `full` one reads all snapshots that are kept by itself, and the analyses that were put back.
     """
     newest = earlier.newest_readable(cluster, snapshot)
     found = holes_of(cluster, newest) if newest is not None else {}
-    return earlier.still_torn(cluster, found) if full else found
+    if not full:
+        return found
+    back = {analysis.id for analysis in earlier.put_back(cluster, snapshot)}
+    return {i: found[i] for i in cluster.ids("findings") if i in found and i not in back}
 
 
 def _damaged(left_out: Mapping[str, StoreError]) -> dict[str, str]:

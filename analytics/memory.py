@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.absent import hidden
-from analytics.earlier import newest_base
+from analytics.earlier import newest_base, put_back
 from dashboard.curve_tables import changes
 from dashboard.safety.arrow import column, looked_up
 from dashboard.snapshot_files import Manifest, time_of
@@ -28,20 +28,25 @@ def remembered(cluster: ClusterStore, base: Manifest, columns: list[str]) -> pa.
 def with_memory(
     held: pa.Table, cluster: ClusterStore, snapshot: Manifest, present: pa.Table
 ) -> pa.Table:
-    """`held`, the `holds` of a fold that began anew, and what an earlier analysis saw later.
+    """`held`, the `holds` of a fold that began anew, and what earlier analyses saw later.
+
+    They are the newest one, and those that it could not read and that were put back since.
 
     `present` are the topics of the snapshot: commits on a topic that was recreated since count as
     long as a kept snapshot knew them, those on one that is not there until it has been away as
     long. Of a time that is still to come nobody knows whether it is the later one: then the lower
     offset counts.
     """
-    base = newest_base(cluster, snapshot, ["holds"])
-    if base is None:
+    newest = newest_base(cluster, snapshot, ["holds"])
+    if newest is None:
         return held
-    before = remembered(cluster, base, held.column_names)
-    before = before.filter(_counts(before, cluster, present, base))
-    before = _plausible(before, held, snapshot)
-    both = pa.concat_tables([_ranked(before, 0), _ranked(held, 1)])
+    seen = []
+    for base in (*put_back(cluster, snapshot), newest):
+        before = remembered(cluster, base, held.column_names)
+        before = before.filter(_counts(before, cluster, present, base))
+        seen.append(_plausible(before, held, snapshot))
+    ranked = [_ranked(rows, rank) for rank, rows in enumerate((*seen, held))]
+    both = pa.concat_tables(ranked)
     both = both.sort_by([(name, "ascending") for name in (*_KEY, "last_seen_at", "rank")])
     last = np.ones(both.num_rows, dtype=bool)
     if both.num_rows:
@@ -65,7 +70,7 @@ def _keys(rows: pa.Table) -> pa.Array:
 
 
 def _ranked(rows: pa.Table, rank: int) -> pa.Table:
-    return rows.append_column("rank", pa.repeat(pa.scalar(rank, pa.int8()), rows.num_rows))
+    return rows.append_column("rank", pa.repeat(pa.scalar(rank, pa.int32()), rows.num_rows))
 
 
 def _counts(before: pa.Table, cluster: ClusterStore, present: pa.Table, base: Manifest) -> pa.Array:

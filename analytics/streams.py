@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analytics.earlier import put_back
 from dashboard.safety.arrow import column
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -21,10 +22,12 @@ def remembered(
     """Each application and the last snapshot that told so, by name; `offsets` is what is held.
 
     Goes on from `base`, without it from all kept snapshots and what `before` knew, the newest
-    analysis. One
-    is let go when neither an offset of it nor a kept snapshot as old is left.
+    analysis, and those that it missed and that were put back. One is let go when neither an offset
+    of it nor a kept snapshot as old is left.
     """
-    found = {**told(before), **known(cluster, base, snapshot.id)}
+    back = () if base else put_back(cluster, snapshot)
+    found = dict(pair for analysis in back for pair in told(analysis).items())
+    found |= {**told(before), **known(cluster, base, snapshot.id)}
     oldest = next(iter(cluster.ids("snapshots")), snapshot.id)
     holding = _holding(offsets, [name for name, last in found.items() if last < oldest])
     return {n: last for n, last in sorted(found.items()) if last >= oldest or n in holding}

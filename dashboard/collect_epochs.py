@@ -7,7 +7,8 @@ epochs that are not their partitions' own: of most once, after an election.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +22,19 @@ from dashboard.snapshots import ClusterStore
 
 # Columns of offsets that are known: topic number of the placement, partition, leader epoch, offset.
 _Known = tuple[Ints, Ints, Ints, Ints]
-_Ends = dict[tuple[TopicPartition, int], tuple[int | None, bool]]
 _EPOCH_BITS = 31
-_OWN = (None, True)
-_FOUND = ["end_offset", "of_this_log"]
 _PLACE = ["topic_no", "partition", "leader_epoch"]
+
+
+class _Found(NamedTuple):
+    """Of a `CutEpoch` what its leader answered."""
+
+    end_offset: int | None = None
+    of_this_log: bool = True
+    floor_epoch: int | None = None
+
+
+_Ends = dict[tuple[TopicPartition, int], _Found]
 
 
 def epoch_ends(
@@ -41,31 +50,64 @@ def epoch_ends(
 
     Offsets are known of groups' commits, of the ends of logs in the snapshot before, and of the
     epochs that it found cut: a replica that was gone may bring records back. What cannot be asked
-    stays as it was known, and is asked next time.
+    stays as it was known, and is asked next time; so does what lies past the end of the epoch that
+    leads, whose own end is not there yet.
     """
     number = {name: at for at, name in enumerate(placement.names)}
-    before, ends = _before(cluster, topics, number)
-    parts = _committed(groups, number), before
-    known, lowest = (_most(placement, most, *parts) for most in (np.maximum, np.minimum))
-    readable = offsets.high_watermark >= 0
-    asked = {key: epochs for row, (key, epochs) in known.items() if readable[row]}
+    before, kept, ends = _before(cluster, topics, number)
+    parts = _committed(groups, number), before, kept
+    known, lowest = (
+        _most(placement, most, offsets.high_watermark, *parts) for most in (np.maximum, np.minimum)
+    )
+    asked = _over(known, placement, offsets)
     try:
         lost = read_lost(live, asked, _disproving(dict(lowest.values()), ends))
         errors = lost.errors
     except ClusterError as error:
         lost, errors = Lost(), dict.fromkeys(asked, error.code)
-    rows = []
-    for key, epochs in known.values():
-        told = key in asked and key not in errors
-        found = lost.ends.get(key, {})
-        for epoch in sorted({*epochs, *found}):
-            offset = epochs.get(epoch, max(epochs.values()))
-            if not told:
-                rows.append(CutEpoch(*key, epoch, offset, *ends.get((key, epoch), _OWN)))
-            elif epoch in found:
-                own = (key, epoch) not in lost.foreign
-                rows.append(CutEpoch(*key, epoch, offset, found[epoch], own))
+    rows = [
+        CutEpoch(*key, epoch, offset, **found._asdict())
+        for key, epochs in known.values()
+        for epoch, offset, found in _cut(
+            key, epochs, lost, ends, asked={} if key in errors else asked.get(key, {})
+        )
+    ]
     return tuple(sorted(rows, key=_place)), Counter(errors.values())
+
+
+def _cut(
+    key: TopicPartition,
+    epochs: Mapping[int, int],
+    lost: Lost,
+    before: _Ends,
+    *,
+    asked: Collection[int],
+) -> Iterator[tuple[int, int, _Found]]:
+    """Epochs of a partition that lost what was known of them, or may have: what was not `asked`."""
+    ends = lost.ends.get(key, {}) if asked else {}
+    for epoch in {*epochs, *ends}:
+        offset = epochs.get(epoch, max(epochs.values()))
+        if epoch in ends:
+            foreign = (key, epoch) in lost.foreign
+            floor = lost.foreign.get((key, epoch))
+            yield epoch, offset, _Found(ends[epoch], not foreign, floor)
+        elif epoch not in asked:
+            yield epoch, offset, before.get((key, epoch), _Found())
+
+
+def _over(
+    known: Mapping[int, tuple[TopicPartition, dict[int, int]]],
+    placement: Placement,
+    offsets: LeaderOffsets,
+) -> dict[TopicPartition, dict[int, int]]:
+    """Those that are not their partition's own, of partitions whose end was read."""
+    own = placement.epoch.tolist()
+    asked = {
+        key: {epoch: offset for epoch, offset in epochs.items() if epoch != own[row]}
+        for row, (key, epochs) in known.items()
+        if offsets.high_watermark[row] >= 0
+    }
+    return {key: epochs for key, epochs in asked.items() if epochs}
 
 
 def _place(row: CutEpoch) -> tuple[str, int, int]:
@@ -77,21 +119,26 @@ def _disproving(
 ) -> dict[TopicPartition, dict[int, int]]:
     """An epoch that was foreign stays so, until the log has it, whoever's commit is gone since."""
     return {
-        key: {e: 0 if ends.get((key, e), _OWN) == (0, False) else o for e, o in epochs.items()}
+        key: {
+            e: 0 if ends.get((key, e), _Found())[:2] == (0, False) else o for e, o in epochs.items()
+        }
         for key, epochs in lowest.items()
     }
 
 
 def _most(
-    placement: Placement, most: np.ufunc, *parts: _Known
+    placement: Placement, most: np.ufunc, end: Ints, *parts: _Known
 ) -> dict[int, tuple[TopicPartition, dict[int, int]]]:
     """Per row of the placement the highest, or lowest, offset known of each epoch that is not its
-    own.
+    own, or lies past its end; where that was not read, what the last of `parts` has stays.
     """
     topic, partition, epoch, offset = (np.concatenate(c) for c in zip(*parts, strict=True))
     rows, there = positions(keys(topic, partition), keys(placement.topic, placement.partition))
     there &= (topic >= 0) & (epoch >= 0) & (offset > 0)
-    there[there] = epoch[there] != placement.epoch[rows[there]]
+    kept = (np.arange(len(topic)) >= len(topic) - len(parts[-1][0]))[there]
+    row = rows[there]
+    past = (offset[there] > end[row]) & ((end[row] >= 0) | kept)
+    there[there] = (epoch[there] != placement.epoch[row]) | past
     pairs, of = np.unique(rows[there] << _EPOCH_BITS | epoch[there], return_inverse=True)
     offsets = np.zeros(len(pairs), dtype=np.int64)
     offsets[of] = offset[there]
@@ -117,16 +164,16 @@ def _committed(groups: GroupListing, number: Mapping[str, int]) -> _Known:
 
 def _before(
     cluster: ClusterStore, topics: Mapping[str, TopicState], number: Mapping[str, int]
-) -> tuple[_Known, _Ends]:
-    """What the newest readable snapshot knows of topics that are still the same; the ends of the
-    epochs that it found cut.
+) -> tuple[_Known, _Known, _Ends]:
+    """What the newest readable snapshot knows of topics that are still the same: ends of logs, the
+    epochs that it found cut, and what leaders answered of those.
     """
     for snapshot in _newest_first(cluster):
         try:
             named = cluster.read("snapshots", snapshot, "topics", ["topic_no", "topic", "topic_id"])
             logs = cluster.read("snapshots", snapshot, "partitions", [*_PLACE, "high_watermark"])
             cut = cluster.read(
-                "snapshots", snapshot, "epoch_ends", [*_PLACE, "known_offset", *_FOUND]
+                "snapshots", snapshot, "epoch_ends", [*_PLACE, "known_offset", *_Found._fields]
             )
         except StoreError:  # damaged, or pruned meanwhile
             continue
@@ -136,18 +183,16 @@ def _before(
             state = topics.get(row["topic"])
             if state is not None and state.topic_id == row["topic_id"]:
                 same[row["topic_no"]] = number[row["topic"]]
-        both = zip(_of(logs, same, "high_watermark"), _of(cut, same, "known_offset"), strict=True)
-        topic, partition, epoch, offset = (np.concatenate(pair) for pair in both)
         ends = {
-            (TopicPartition(names[r["topic_no"]], r["partition"]), r["leader_epoch"]): (
-                r["end_offset"],
-                r["of_this_log"] is not False,
+            (TopicPartition(names[r["topic_no"]], r["partition"]), r["leader_epoch"]): _Found(
+                r["end_offset"], r["of_this_log"] is not False, r["floor_epoch"]
             )
             for r in cut.to_pylist()
         }
-        return (topic, partition, epoch, offset), ends
+        return _of(logs, same, "high_watermark"), _of(cut, same, "known_offset"), ends
     nothing = np.zeros(0, dtype=np.int64)
-    return (nothing, nothing, nothing, nothing), {}
+    none = (nothing, nothing, nothing, nothing)
+    return none, none, {}
 
 
 def _newest_first(cluster: ClusterStore) -> list[str]:

@@ -89,7 +89,9 @@ def build_tables(answers: Answers) -> dict[str, dict[str, Any] | pa.Table]:
         tables["epoch_ends"] = {
             "topic_no": [numbers.of[row.topic] for row in cut],
             **columns(
-                cut, "partition", "leader_epoch", "known_offset", "end_offset", "of_this_log"
+                cut,
+                *("partition", "leader_epoch", "known_offset"),
+                *("end_offset", "of_this_log", "floor_epoch"),
             ),
         }
     if answers.metrics is not None:

@@ -22,7 +22,8 @@ class Leaders(Protocol):
 class CutEpoch:
     """A leader epoch that ends below an offset that was known of it; None: nobody could tell.
 
-    `of_this_log` False: the leader knows no such epoch, or its log has nothing of it.
+    `of_this_log` False: the leader knows no such epoch, or its log has nothing of it, nor of any
+    that is newer than `floor_epoch`, with which it answered (None: with none).
     """
 
     topic: str
@@ -31,18 +32,20 @@ class CutEpoch:
     known_offset: int
     end_offset: int | None
     of_this_log: bool = True
+    floor_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
     """`ends`: of each epoch that ends below what was known of it, its end in the log as it is now.
 
-    Of those of `foreign` it has nothing: they end at 0. `errors`: partitions where that cannot be
-    told, and why.
+    Of those of `foreign` it has nothing: they end at 0. Each is there with the older epoch that was
+    answered; of those between the two the log has nothing either. `errors`: partitions where that
+    cannot be told, and why.
     """
 
     ends: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
-    foreign: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    foreign: dict[tuple[TopicPartition, int], int | None] = field(default_factory=dict)
     errors: dict[TopicPartition, str] = field(default_factory=dict)
 
 
@@ -92,9 +95,12 @@ def _judge(
     highest = offsets[1]
     if any(is_foreign(answer, epoch, offset) for offset in offsets):
         lost.ends.setdefault(key, {})[epoch] = 0
-        lost.foreign.add((key, epoch))
         floor, end = answer.leader_epoch, answer.end_offset
-        if floor is not None and end is not None and floor < epoch and end < highest:
+        if floor is None or end is None or floor >= epoch:
+            lost.foreign[key, epoch] = None
+            return
+        lost.foreign[key, epoch] = floor
+        if end < highest:
             lost.ends[key].setdefault(floor, end)  # speaks for older ones, as `epoch` does not
     elif answer.end_offset is not None and answer.end_offset < highest:
         lost.ends.setdefault(key, {})[epoch] = answer.end_offset

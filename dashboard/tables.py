@@ -97,11 +97,12 @@ SNAPSHOT_TABLES: dict[str, TableSpec] = {
         ),
         # Leader epochs of which a group or an older snapshot knew more than the log has by now: up
         # to known_offset. What it has of them and of older ones ends at end_offset; null: it could
-        # not be asked yet. Of an epoch that its leader does not know (of_this_log false) it has
-        # nothing.
+        # not be asked yet, or is led to this day. Of an epoch that its leader does not know
+        # (of_this_log false) it has nothing, nor of those between it and the older one that was
+        # answered, floor_epoch (null: none was, or an earlier version asked).
         _spec(
             "epoch_ends", "topic_no partition leader_epoch", **_PARTITION, leader_epoch=_I32,
-            known_offset=_I64, end_offset=_I64, of_this_log=_FLAG,
+            known_offset=_I64, end_offset=_I64, of_this_log=_FLAG, floor_epoch=_I32,
         ),
         _spec(
             "segments", "broker_id log_dir directory base_offset", broker_id=_I32, log_dir=_TEXT,

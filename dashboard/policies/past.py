@@ -16,9 +16,10 @@ from dashboard.curve_tables import integers
 from dashboard.errors import StoreError
 from dashboard.policies import past_commits
 from dashboard.policies.past_commits import Commits
+from dashboard.policies.past_memory import Memory
 from dashboard.policies.past_rows import ABSENT, GONE, Rows
 from dashboard.safety.epochs import EPOCH_ENDS
-from dashboard.snapshot_files import time_of
+from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 
 Floats = npt.NDArray[np.float64]
@@ -58,20 +59,32 @@ def chosen(ids: Sequence[str], since: datetime, until: datetime, most: int) -> l
     return list({min(int((at - first) / part), most - 1): name for at, name in told}.values())
 
 
-def moments(store: ClusterStore, snapshots: Sequence[str], rows: Rows) -> Iterator[Moment]:
-    """Each of these snapshots, oldest first; one that was pruned meanwhile is left out."""
+def moments(
+    store: ClusterStore,
+    snapshots: Sequence[str],
+    rows: Rows,
+    memory: Memory,
+    others: Sequence[str] = (),
+) -> Iterator[Moment]:
+    """Each of these snapshots, oldest first; one that was pruned meanwhile is left out.
+
+    `memory` and the snapshots `others` tell of groups besides.
+    """
     commits = Commits(rows)
-    for snapshot in snapshots:
-        if snapshot not in rows.topic_of:
-            continue
+    for snapshot in sorted({*snapshots, *others} & rows.topic_of.keys()):
         try:
-            yield _moment(store, snapshot, rows, commits)
+            if snapshot in others:
+                _see(store, store.manifest("snapshots", snapshot), rows, commits, memory)
+            else:
+                yield _moment(store, snapshot, rows, commits, memory)
         except StoreError as error:
             if error.code not in GONE:
                 raise
 
 
-def _moment(store: ClusterStore, snapshot: str, rows: Rows, commits: Commits) -> Moment:
+def _moment(
+    store: ClusterStore, snapshot: str, rows: Rows, commits: Commits, memory: Memory
+) -> Moment:
     topic_of = rows.topic_of[snapshot]
 
     def read(table: str, columns: list[str]) -> pa.Table:
@@ -84,8 +97,8 @@ def _moment(store: ClusterStore, snapshot: str, rows: Rows, commits: Commits) ->
     size_bytes, replicas = _sizes(
         read("replicas", ["topic_no", "partition", "size_bytes"]), rows, topic_of
     )
-    cut = rows.cut(read("epoch_ends", EPOCH_ENDS.names), topic_of)
-    commits.see(read("group_offsets", past_commits.READ), topic_of, cut)
+    fullest = _fullest(read("log_dirs", _LOG_DIRS))
+    cut = _see(store, manifest, rows, commits, memory)
     return Moment(
         at=manifest.taken_at,
         groups_complete=not manifest.details.get("groups_incomplete"),
@@ -97,8 +110,23 @@ def _moment(store: ClusterStore, snapshot: str, rows: Rows, commits: Commits) ->
         size_bytes=size_bytes,
         replicas=replicas,
         commits=commits,
-        fullest=_fullest(read("log_dirs", _LOG_DIRS)),
+        fullest=fullest,
     )
+
+
+def _see(
+    store: ClusterStore, snapshot: Manifest, rows: Rows, commits: Commits, memory: Memory
+) -> pa.Table:
+    """Take in what groups had committed by then; the snapshot's EPOCH_ENDS, numbered as rows."""
+    topic_of = rows.topic_of[snapshot.id]
+    cut = store.read("snapshots", snapshot.id, "epoch_ends", EPOCH_ENDS.names)
+    offsets = store.read("snapshots", snapshot.id, "group_offsets", past_commits.READ)
+    before = memory.until(snapshot.taken_at)
+    if before.num_rows:
+        commits.remember(before)
+    cut = rows.cut(cut, topic_of)
+    commits.see(offsets, topic_of, cut)
+    return cut
 
 
 def _offsets(table: pa.Table, rows: Rows, topic_of: Ints) -> list[Ints]:

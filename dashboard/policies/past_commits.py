@@ -1,6 +1,7 @@
 """What every group had committed by then: the last known offset, snapshot after snapshot.
 
-A group that a later snapshot does not show counts on at its last known offset, as in plans.
+A group that a later snapshot does not show counts on at its last known offset, as in plans; one
+that is known by offsets on an earlier topic of a name alone may read it, nobody knows how far.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Commits:
         self._cut = EPOCH_ENDS.empty_table()
         self._seen = np.zeros(0, dtype=np.int64)  # the keys of the last snapshot, and their places
         self._at = np.zeros(0, dtype=np.int64)
+        self._elsewhere = np.zeros(0, dtype=np.int64)  # name and group of what is on no row
         self._arrange()
 
     def see(self, table: pa.Table, topic_of: Ints, cut: pa.Table) -> None:
@@ -40,11 +42,25 @@ class Commits:
         """
         self._cut = cut
         table = table.filter(pc.greater_equal(table["committed_offset"], 0))
-        row = self.rows.find(table, topic_of)
+        topic = self.rows.topics(table, topic_of)
+        self._take(table, topic, np.where(topic >= 0, self.rows.name_of[topic], ABSENT))
+
+    def remember(self, table: pa.Table) -> None:
+        """Offsets that were last seen before the next snapshot, as `past_memory` numbers them."""
+        name = integers(table["name_no"], ABSENT)
+        self._take(table, integers(table["topic_no"], ABSENT), self.rows.name_of[name])
+
+    def _take(self, table: pa.Table, topic: Ints, name: Ints) -> None:
+        """`topic` and `name`: their numbers per line; ABSENT of what is not wanted, or unknown."""
+        wanted = np.flatnonzero(name >= 0)
+        if len(wanted) < len(name):
+            table, topic, name = table.take(pa.array(wanted)), topic[wanted], name[wanted]
+        row, group = self.rows.at(topic, table), self._numbered(table["group_id"])
         kept = np.flatnonzero(row >= 0)
         if len(kept) < len(row):
-            table, row = table.take(pa.array(kept)), row[kept]
-        keys = row << _GROUP_BITS | self._numbered(table["group_id"])
+            self._note((name << _GROUP_BITS | group)[row < 0])
+            table, row, group = table.take(pa.array(kept)), row[kept], group[kept]
+        keys = row << _GROUP_BITS | group
         if not np.array_equal(keys, self._seen):
             self._seen, self._at = keys, self._places(keys)
         self._offsets[self._at] = integers(table["committed_offset"], 0)
@@ -63,9 +79,12 @@ class Commits:
         return found
 
     def complete(self, high_watermark: Ints) -> Flags:
-        """Rows where some group's offset tells, and that of each group of the topic does."""
+        """Rows where some group's offset tells, and that of each group of the topic does, or of an
+        earlier one of its name.
+        """
         telling = np.bincount(self._row[self._tell(high_watermark)], minlength=len(self.rows))
-        return np.asarray((telling > 0) & (telling == self._of_topic[self.rows.topic]), dtype=bool)
+        every = self._of_name[self.rows.name_of[self.rows.topic]]
+        return np.asarray((telling > 0) & (telling == every), dtype=bool)
 
     def of(self, owner: Ints, high_watermark: Ints) -> Ints:
         """Per row what its owner committed: `owner` is one of `code` per row; ABSENT where none."""
@@ -104,6 +123,13 @@ class Commits:
             self._arrange()
         return np.searchsorted(self._keys, keys)
 
+    def _note(self, pairs: Ints) -> None:
+        """Groups that read a topic, as offsets say that are on none of the rows: name and group."""
+        every = np.union1d(self._elsewhere, pairs)
+        if len(every) > len(self._elsewhere):
+            self._elsewhere = every
+            self._arrange()
+
     def _arrange(self) -> None:
         """What depends on which group committed where, and not on the offsets."""
         self._row = self._keys >> _GROUP_BITS
@@ -111,5 +137,6 @@ class Commits:
         new[1:] = self._row[1:] != self._row[:-1]
         self._first = np.flatnonzero(new)
         group = self._keys & ((1 << _GROUP_BITS) - 1)
-        pairs = np.unique(self.rows.topic[self._row] << _GROUP_BITS | group)
-        self._of_topic = np.bincount(pairs >> _GROUP_BITS, minlength=len(self.rows.names))
+        of = self.rows.name_of[self.rows.topic[self._row]]
+        pairs = np.union1d(of << _GROUP_BITS | group, self._elsewhere)
+        self._of_name = np.bincount(pairs >> _GROUP_BITS, minlength=len(self.rows.names))

@@ -43,11 +43,25 @@ class Rows:
         """One number per row that rises."""
         return keys(self.topic, self.partition)
 
+    @cached_property
+    def name_of(self) -> Ints:
+        """Per topic of `names` the number of its name: the first one's that bears it."""
+        first: dict[str, int] = {}
+        found = [first.setdefault(name, at) for at, (name, _) in enumerate(self.names)]
+        return np.array(found, dtype=np.int64)
+
     def find(self, table: pa.Table, topic_of: Ints) -> Ints:
         """The row of each line of a snapshot's table; ABSENT for what is not wanted."""
+        return self.at(self.topics(table, topic_of), table)
+
+    def topics(self, table: pa.Table, topic_of: Ints) -> Ints:
+        """The topic of each line of a snapshot's table; ABSENT for what is not wanted."""
         number = integers(table["topic_no"], ABSENT)
         known = (number >= 0) & (number < len(topic_of))
-        topic = np.where(known, topic_of[np.where(known, number, 0)], ABSENT)
+        return np.where(known, topic_of[np.where(known, number, 0)], ABSENT)
+
+    def at(self, topic: Ints, table: pa.Table) -> Ints:
+        """The row of each line of a table, whose topics these are; ABSENT where there is none."""
         at, there = positions(keys(topic, integers(table["partition"], 0)), self.keys)
         return np.where(there & (topic >= 0), at, ABSENT)
 

@@ -7,7 +7,7 @@ the most there can have been, and its purges are the fewest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,9 +19,10 @@ from dashboard.clock import format_time
 from dashboard.columns import Ints
 from dashboard.errors import StoreError
 from dashboard.policies.matching import owner_of
-from dashboard.policies.past import chosen, earlier, moments
+from dashboard.policies.past import Moment, chosen, earlier, moments
 from dashboard.policies.past_bytes import past_bytes
 from dashboard.policies.past_guards import guarded_now
+from dashboard.policies.past_memory import memory, unanalyzed
 from dashboard.policies.past_rows import Rows, rows
 from dashboard.policies.past_targets import Ends, keeps, owners, reach, wanted, windows
 from dashboard.policies.simulated_notes import notes
@@ -96,13 +97,17 @@ def week(
     longest = max((d.replay_window for d in topics.values()), default=timedelta(0))
     before_from = now - span - max(reach(policy.target), longest)
     before = chosen(every, before_from, now - span, most)
-    found = rows(store, [*before, *read], policy.matches)
+    others = unanalyzed(store, every, read)
+    found = rows(store, sorted({*before, *others, *read}), policy.matches)
     known = [snapshot for snapshot in read if snapshot in found.topic_of]
     if known and len(found):
         ends = Ends()
         for at, high_watermark, leader_epoch in earlier(store, before, found):
             ends.add(at, high_watermark, leader_epoch)
-        walk = _walked(store, policy, known, found, ends, window_ms=windows(found, topics))
+        telling = moments(store, known, found, memory(store, found, now), others)
+        walk = _walked(
+            store, policy, known, found, ends, telling=telling, window_ms=windows(found, topics)
+        )
         if walk.points:
             return _result(policy, found, walk)
     why = (
@@ -120,13 +125,14 @@ def _walked(
     found: Rows,
     ends: Ends,
     *,
+    telling: Iterable[Moment],
     window_ms: Ints,
 ) -> Walk:
     keep = keeps(store, snapshots[-1], found, policy.target)
     owning = _owners(store, policy, snapshots[-1], found)
     walk = Walk(policy, found, past_bytes(store, found), guarded_now(store, policy, found))
     walk.unowned = sorted(name for name, owner in (owning or {}).items() if owner is None)
-    for moment in moments(store, snapshots, found):
+    for moment in telling:
         owner = owners(owning, found, moment.commits.code) if owning is not None else None
         ends.add(moment.at, moment.high_watermark, moment.leader_epoch)
         walk.step(moment, wanted(moment, keep, ends, owner, window_ms), owner)

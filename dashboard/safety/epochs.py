@@ -19,6 +19,7 @@ EPOCH_ENDS = pa.schema(
         ("leader_epoch", pa.int32()),
         ("end_offset", pa.int64()),
         ("of_this_log", pa.bool_()),
+        ("floor_epoch", pa.int32()),
     ]
 )
 
@@ -27,29 +28,31 @@ def ends(topic_no: pa.Array, partition: pa.Array, epoch: pa.Array, known: pa.Tab
     """Per row the end of the first known epoch of its partition that is not older than its own.
 
     `known`: EPOCH_ENDS, no end below that of an older epoch of its partition. null: the row's
-    epoch is not known, or none of its partition is known to have lost records since. An epoch that
-    the leader does not know speaks for itself alone.
+    epoch is not known, or none of its partition is known to have lost records since.
+
+    An epoch of which the log has nothing speaks for itself, and for those between it and the older
+    one that its leader answered (`floor_epoch`): LeaderEpochFileCache.endOffsetFor answers the
+    newest that the log has up to the one asked for.
     """
     known = known.filter(known["end_offset"].is_valid())
     if not known.num_rows:
         return pa.nulls(len(epoch), pa.int64())
     own = pc.fill_null(known["of_this_log"], True)
-    found = _of_first(topic_no, partition, epoch, known.filter(own))
-    foreign = known.filter(pc.invert(own))
+    mine, foreign = known.filter(own), known.filter(pc.invert(own))
+    found = column(mine, "end_offset").take(_first(topic_no, partition, epoch, mine))
     if not foreign.num_rows:
         return found
-    first = _of_first(topic_no, partition, epoch, foreign, exact=True)
-    return pc.coalesce(first, found)
+    at = _first(topic_no, partition, epoch, foreign)
+    of, floor, end = (column(foreign, n).take(at) for n in ("leader_epoch", *_OF_FOREIGN))
+    lacks = pc.or_kleene(pc.equal(of, epoch), pc.greater(epoch, floor))
+    return pc.if_else(pc.fill_null(lacks, False), end, found)
 
 
-def _of_first(
-    topic_no: pa.Array,
-    partition: pa.Array,
-    epoch: pa.Array,
-    known: pa.Table,
-    *,
-    exact: bool = False,
-) -> pa.Array:
+_OF_FOREIGN = ("floor_epoch", "end_offset")
+
+
+def _first(topic_no: pa.Array, partition: pa.Array, epoch: pa.Array, known: pa.Table) -> pa.Array:
+    """Per row the index of the first of `known` that is not older; null where there is none."""
     if not known.num_rows:
         return pa.nulls(len(epoch), pa.int64())
     there = places(column(known, "topic_no"), column(known, "partition"))
@@ -63,6 +66,4 @@ def _of_first(
     wanted = np.asarray(pc.fill_null(asked, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     found = (wanted >= 0) & (keys[at] >= wanted) & (keys[at] >> 32 == wanted >> 32)
-    if exact:
-        found &= keys[at] == wanted
-    return column(known, "end_offset").take(pa.array(order[at], mask=~found))
+    return pa.array(order[at], mask=~found)

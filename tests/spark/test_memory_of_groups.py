@@ -117,6 +117,52 @@ def test_a_damaged_analysis_is_missed_until_somebody_removes_it(lab: Lab) -> Non
     assert lab.targets()["t"]["guards"] == []
 
 
+@pytest.mark.parametrize("file", ["holds.parquet", "manifest.json"])
+def test_a_full_fold_reads_what_was_put_back_of_all_that_was_missed(lab: Lab, file: str) -> None:
+    """Two groups whose snapshots are gone, and of an application only its group's name."""
+    lab.write(Snapshot().topic("t", groups={"g": 20}))
+    lab.analyze()
+    lab.write(
+        Snapshot().topic("t", groups={"g": 25, "brief": 5}).group("brief", "t", is_streams=True)
+        .topic("u", groups={"brief": 7})
+    )  # fmt: skip
+    only = _folder(lab, lab.analyze().analysis_id)
+    lab.write(Snapshot().topic("t", groups={"g": 30}).topic("u", groups={"g": 30}))
+    _keep_the_newest(lab)
+    whole = only.joinpath(file).read_bytes()
+    only.joinpath(file).write_bytes(b"PAR1")
+    lab.analyze()
+    assert [*holes(lab.cluster)] == [only.name]
+    assert "brief" not in _remembered(lab)
+    only.joinpath(file).write_bytes(whole)
+    lab.analyze()
+    assert [*holes(lab.cluster)] == [only.name], "as the guard says: until --full"
+    lab.analyze(full=True)
+    assert [*holes(lab.cluster)] == []
+    assert looks.held(lab) == {("t", "g"): 30, ("u", "g"): 30, ("t", "brief"): 5, ("u", "brief"): 7}
+    assert lab.targets()["t"]["target_offset"] == 5
+    assert "brief" in memory.streams(lab.cluster)
+    lab.write(Snapshot().topic("t", groups={"g": 60}))
+    lab.analyze()
+    assert looks.held(lab)[("t", "brief")] == 5
+
+
+def test_what_was_put_back_does_not_outdo_what_was_seen_since(lab: Lab) -> None:
+    """A topic that was made anew since, and a group that has read on."""
+    lab.write(
+        Snapshot().topic("t", groups={"g": 25, "h": 5}).topic("u", topic_id="1", groups={"b": 5})
+    )
+    only = _folder(lab, lab.analyze().analysis_id)
+    whole = only.joinpath("holds.parquet").read_bytes()
+    only.joinpath("holds.parquet").write_bytes(b"PAR1")
+    lab.write(Snapshot().topic("t", groups={"g": 10}).topic("u", topic_id="2"))
+    lab.analyze()
+    _keep_the_newest(lab)
+    only.joinpath("holds.parquet").write_bytes(whole)
+    lab.analyze(full=True)
+    assert looks.held(lab) == {("t", "g"): 10, ("t", "h"): 5}
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_a_newest_analysis_with_a_torn_manifest_is_missed_and_what_it_missed_too(
     lab: Lab, full: bool

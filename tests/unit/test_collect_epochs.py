@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dashboard.collect import collect
+from dashboard.columns import LeaderOffsets, Placement
 from dashboard.errors import ClusterError
-from dashboard.model import EpochEnd, GroupListing, GroupOffset, TopicPartition
+from dashboard.model import (
+    EpochEnd,
+    GroupListing,
+    GroupOffset,
+    PartitionOffsets,
+    TopicPartition,
+    TopicState,
+)
 from dashboard.snapshots import ClusterStore, Store
 from tests.support.fake_live import FakeLive
 
@@ -23,6 +33,7 @@ class Leading(FakeLive):
 
     def __init__(self) -> None:
         super().__init__()
+        self.offset, self.end, self.leads = 50, 90, 4
         self.epoch: int | None = 4
         self.ends: dict[int, int | None] = {}
         self.floor: int | None = None  # the epoch that answers; None: the one asked
@@ -31,8 +42,27 @@ class Leading(FakeLive):
 
     def groups(self, *, with_offsets: bool = True) -> GroupListing:
         del with_offsets
-        committed = (GroupOffset("billing", *KEY, 50, None, self.epoch),) if self.epoch else ()
+        billing = GroupOffset("billing", *KEY, self.offset, None, self.epoch)
+        committed = (billing,) if self.epoch else ()
         return GroupListing((), committed)
+
+    def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
+        return {
+            name: replace(
+                t, partitions=tuple(replace(p, leader_epoch=self.leads) for p in t.partitions)
+            )
+            for name, t in super().topics(names).items()
+        }
+
+    def leader_offsets(self, placement: Placement) -> LeaderOffsets:
+        found = super().leader_offsets(placement)
+        return replace(found, high_watermark=np.full(len(placement.topic), self.end))
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], states: Mapping[str, TopicState]
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        del states
+        return {key: PartitionOffsets(*key, 5, 80, self.end) for key in partitions}
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
         self.asked.append(dict(epochs))
@@ -137,3 +167,48 @@ def test_the_epoch_that_answers_for_a_foreign_one_speaks_for_older_ones(
 def test_an_epoch_without_a_record_is_not_cut(live: Leading, store: ClusterStore) -> None:
     live.epoch, live.floor, live.ends = 3, 2, {3: 50}
     assert cut(live, store) == []
+
+
+def floors(store: ClusterStore) -> dict[int, int | None]:
+    found = store.read("snapshots", store.latest_snapshot(), "epoch_ends").to_pylist()
+    return {row["leader_epoch"]: row["floor_epoch"] for row in found}
+
+
+def test_the_epoch_that_answers_for_a_foreign_one_is_kept(
+    live: Leading, store: ClusterStore
+) -> None:
+    """Whatever its end: of all epochs between the two the log has nothing either."""
+    live.epoch, live.floor, live.ends = 3, 1, {3: 80}
+    cut(live, store)
+    assert floors(store) == {3: 1}
+    live.epoch, live.error = None, "NOT_LEADER_OR_FOLLOWER"
+    cut(live, store, 1)
+    assert floors(store) == {3: 1}
+    live.error, live.ends = None, {3: None}
+    cut(live, store, 2)
+    assert floors(store) == {3: None}, "the leader knows no epoch as high"
+
+
+def test_a_commit_past_the_end_is_asked_of_once_its_epoch_is_over(
+    live: Leading, store: ClusterStore
+) -> None:
+    """The group is gone by then, and the log has grown past the commit."""
+    live.offset = 95
+    assert cut(live, store) == [(4, 95, None, True)]
+    live.epoch, live.end = None, -1
+    assert cut(live, store, 1) == [(4, 95, None, True)], "its end was not read"
+    live.end = 90
+    assert cut(live, store, 2) == [(4, 95, None, True)]
+    assert live.asked == []
+    live.leads, live.end, live.ends = 5, 200, {4: 90}
+    assert cut(live, store, 3) == [(4, 95, 90, True)]
+
+
+def test_a_log_that_grows_past_a_commit_in_its_epoch_is_believed(
+    live: Leading, store: ClusterStore
+) -> None:
+    """Nobody can tell it there: plans believe it, too."""
+    live.offset = 95
+    cut(live, store)
+    live.end = 100
+    assert cut(live, store, 1) == []

@@ -114,3 +114,28 @@ def analysis(
         writer.write(name, table_of(FINDING_TABLES[name], rows, writer.id, at))
     writer.commit(0.1, {})
     cluster.set_latest(writer.id)
+
+
+def remembers(
+    cluster: ClusterStore,
+    at: datetime,
+    held: Sequence[tuple[str, int, datetime]],
+    former: Sequence[tuple[str, int, datetime]] = (),
+    **place: Any,
+) -> None:
+    """Findings of the newest snapshot about topic `t`: group, its last offset, when it was seen.
+
+    `former` are those on a topic of that name that is gone; `place`: other values of every row.
+    """
+    writer = cluster.begin("findings", at)
+    for table, topic_id, rows in (("holds", "t", held), ("former_readers", "gone", former)):
+        found = [
+            {"topic": "t", "topic_id": topic_id, "partition": 0, "group_id": group,
+             "committed_offset": offset, "last_seen_at": seen_at, **place}
+            for group, offset, seen_at in rows
+        ]  # fmt: skip
+        writer.write(table, table_of(FINDING_TABLES[table], found, writer.id, at))
+    for table in ("curves", "reclaimable"):
+        writer.write(table, table_of(FINDING_TABLES[table], [], writer.id, at))
+    writer.commit(0.1, {"snapshot_id": cluster.latest_snapshot()})
+    cluster.set_latest(writer.id)

@@ -13,12 +13,14 @@ import pytest
 from dashboard.policies import simulate
 from dashboard.policies.simulate import Simulation
 from dashboard.policy import Policy
+from dashboard.purge import memory
+from dashboard.seen_topics import UNKNOWN_ID
 from dashboard.settings import declaration
 from dashboard.snapshots import ClusterStore
 from tests.unit.policies.examples import NOON, policy
-from tests.unit.policies.kept_history import Log, analysis, snapshot, store
+from tests.unit.policies.kept_history import Log, analysis, remembers, snapshot, store
 
-HOUR = timedelta(hours=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 READ = {"g": 0}
 
 
@@ -355,3 +357,90 @@ def test_an_offset_past_the_end_of_the_log_is_no_reading_in_the_past_either(tmp_
     hourly(cluster, [[Log(100, {"g": 1_000_000})], [Log(200, {"g": 1_000_000, "h": 200})]])
     found = week(cluster, policy(), NOON)
     assert (found.purges, found.bytes) == (0, 0)
+
+
+def test_a_group_that_was_gone_before_the_week_counts_as_in_plans(tmp_path: Path) -> None:
+    """What plans would purge is what was read by the group that expired: 40 records."""
+    cluster = store(tmp_path)
+    snapshot(cluster, NOON - 9 * DAY, [Log(200, {"live": 190, "gone": 40})])
+    hourly(cluster, [[Log(10_000, {"live": 10_000})], [Log(20_000, {"live": 20_000})]])
+    assert week(cluster, policy(), NOON).bytes == 40 * 20, "without any analysis, by snapshots"
+
+    remembers(cluster, NOON, [("gone", 40, NOON - 9 * DAY), ("live", 20_000, NOON)])
+    shutil.rmtree(Path(cluster.path, "snapshots", cluster.ids("snapshots")[0]))
+    assert {o.group_id for o in memory.remembered(cluster, ["t"])} == {"gone", "live"}
+    found = week(cluster, policy(), NOON)
+    assert (found.purges, found.bytes) == (1, 40 * 20)
+
+
+def test_what_is_remembered_counts_from_when_it_was_seen(tmp_path: Path) -> None:
+    """Group `brief` came and went between two of the snapshots that are read."""
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 100})], [Log(200, {"g": 200})], [Log(300, {"g": 300})]])
+    remembers(cluster, NOON, [("brief", 150, NOON - HOUR * 1.5), ("g", 300, NOON)])
+    assert backlogs(week(cluster, policy(), NOON)) == [(2000, 2000), (1000, 3000), (0, 3000)]
+
+
+def test_what_was_seen_at_a_time_still_to_come_may_have_been_seen_before(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 100})], [Log(200, {"g": 200})]])
+    remembers(cluster, NOON, [("gone", 40, NOON + DAY), ("g", 200, NOON)])
+    assert week(cluster, policy(), NOON).bytes == 40 * 20
+
+
+def test_snapshots_that_no_analysis_has_seen_are_remembered_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four only two are read for what they hold; the commit of one between them counts."""
+    cluster = store(tmp_path)
+    logs = [{"g": 100, "brief": 10}, {"g": 100}, {"g": 100}, {"g": 100}]
+    hourly(cluster, [[Log(100, commits)] for commits in logs])
+    monkeypatch.setattr(simulate, "_MOST_CELLS", 2)
+    monkeypatch.setattr(simulate, "_FEWEST", 1)
+    found = week(cluster, policy(), NOON)
+    assert found.snapshots == 2
+    assert {o.group_id for o in memory.remembered(cluster, ["t"])} == {"g", "brief"}
+    assert found.bytes == 10 * 20
+
+
+@pytest.mark.parametrize("topic_id", ["gone", UNKNOWN_ID])
+def test_a_former_reader_of_a_topic_made_anew_forbids_as_in_plans(
+    tmp_path: Path, topic_id: str
+) -> None:
+    """It may read the new topic, and nobody knows what it has read of it."""
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 100})]])
+    remembers(cluster, NOON, [], [("old", 90, NOON - 9 * DAY)], topic_id=topic_id)
+    found = week(cluster, policy(), NOON)
+    assert found.purges == 0
+    assert "for the sake of groups" in told(found)
+
+
+def test_an_offset_that_was_seen_without_the_topics_id_is_one_on_the_topic(tmp_path: Path) -> None:
+    """Brokers before 2.8 told none."""
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 100})]])
+    remembers(cluster, NOON, [("old", 90, NOON - 9 * DAY)], topic_id=None)
+    assert week(cluster, policy(), NOON).bytes == 90 * 20
+
+
+def test_a_reader_of_an_earlier_topic_of_the_name_forbids_until_it_commits(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    anew = {"topic_id": "new"}
+    hourly(
+        cluster,
+        [
+            [Log(1000, {"g": 0, "old": 900}, topic_id="old")],
+            [Log(100, {"g": 50}, **anew)],
+            [Log(100, {"g": 60, "old": 20}, **anew)],
+        ],
+    )
+    assert backlogs(week(cluster, policy(), NOON)) == [(0, 0), (1000, 1000), (400, 400)]
+    assert week(cluster, policy(), NOON).bytes == 400
+
+
+def test_a_reader_of_a_partition_that_is_not_there_reads_the_topic(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"g": 100})]])
+    remembers(cluster, NOON, [("other", 5, NOON - 9 * DAY)], partition=7)
+    assert week(cluster, policy(), NOON).purges == 0

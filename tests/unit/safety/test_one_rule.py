@@ -17,7 +17,9 @@ from analytics.reclaimable import described
 from analytics.tables import Tables
 from dashboard.curve_tables import from_table
 from dashboard.model import TopicPartition
-from dashboard.policies.past import moments
+from dashboard.policies.past import earlier, moments
+from dashboard.policies.past_memory import memory as remembered
+from dashboard.policies.past_memory import unanalyzed
 from dashboard.policies.past_rows import rows
 from dashboard.policies.past_targets import Ends, wanted
 from dashboard.policies.past_targets import windows as window_of
@@ -231,12 +233,23 @@ def _what_if_as_planned(store: ClusterStore, case: Case, analysis: Analysis) -> 
 
 
 def _simulated_as_planned(store: ClusterStore, case: Case, analysis: Analysis) -> None:
-    """A policy would have purged up to the plan's target, or not at all."""
-    latest, found = store.latest_snapshot(), rows(store, store.ids("snapshots"), lambda _: True)
-    ends = Ends()
-    for moment in moments(store, store.ids("snapshots"), found):
+    """A policy would have purged up to the plan's target, or not at all: whether older snapshots
+    are looked at one by one, or only what they tell of groups is remembered.
+    """
+    every, latest = store.ids("snapshots"), store.latest_snapshot()
+    for read in (every, [latest]):
+        _simulated(store, case, analysis, read)
+
+
+def _simulated(store: ClusterStore, case: Case, analysis: Analysis, read: list[str]) -> None:
+    every, latest = store.ids("snapshots"), store.latest_snapshot()
+    found = rows(store, every, lambda _: True)
+    ends, window = Ends(), window_of(found, case.declarations)
+    for ended in earlier(store, [name for name in every if name not in read], found):
+        ends.add(*ended)
+    others = unanalyzed(store, every, read)
+    for moment in moments(store, read, found, remembered(store, found, NOW), others):
         ends.add(moment.at, moment.high_watermark, moment.leader_epoch)
-        window = window_of(found, case.declarations)
         last, of = wanted(moment, None, ends, None, window), moment
     assert latest in found.topic_of
     own = np.array([found.names[at][1] == case.now.topic_id for at in found.topic], bool)
