@@ -125,6 +125,7 @@ class PlanFacts:
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
     unknown_to: str | None = None  # the data folder, where it has no snapshot of the cluster
+    unremembered: str | None = None  # since when no group that came and went is known, if too long
 
 
 def read_facts(

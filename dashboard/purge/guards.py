@@ -69,7 +69,7 @@ def _deletes(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> b
 def _of_the_plan(
     facts: PlanFacts, topic: str, most_partitions: int, planned_partitions: int
 ) -> list[Finding]:
-    """What only a plan is asked: days of metrics, its own size, whether anything is remembered."""
+    """What only a plan is asked: days of metrics, its own size, how much is remembered."""
     made = []
     reading = reading_of(facts.readings, topic)
     if reading.suspected:
@@ -82,4 +82,6 @@ def _of_the_plan(
         made.append(guard("over-limit", partitions=planned_partitions, limit=most_partitions))
     if facts.unknown_to is not None:
         made.append(guard("no-history", data=facts.unknown_to))
+    if facts.unremembered is not None:
+        made.append(guard("stale-history", why=facts.unremembered))
     return [Finding(g) for g in made]

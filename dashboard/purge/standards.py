@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.errors import StoreError
-from dashboard.purge import memory
+from dashboard.purge import memory, memory_age
 from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.resolve import History
 from dashboard.purge.unseen_readers import TopicReading
-from dashboard.settings import Settings, TopicDeclaration
+from dashboard.settings import PurgeSettings, Settings, TopicDeclaration
 from dashboard.snapshots import ClusterStore
 
 
@@ -27,7 +27,7 @@ class Standards:
     `readings`: what brokers' metrics tell of unseen readers; `pattern_refresh`: how long a topic
     may be unknown to consumers that subscribe by a pattern; `remembered`: the last known offsets
     of groups, also of those that came and went since the plan; `streams`: those that were Kafka
-    Streams applications.
+    Streams applications; `most_history_age`: how old that memory may be.
     """
 
     declarations: Mapping[str, TopicDeclaration]
@@ -38,6 +38,7 @@ class Standards:
     pattern_refresh: timedelta = timedelta(0)
     remembered: Sequence[RememberedOffset] = ()
     streams: frozenset[str] = frozenset()
+    most_history_age: timedelta = PurgeSettings().most_history_age
 
     def applied(self, facts: PlanFacts, now: datetime) -> PlanFacts:
         """Live facts with what the store adds to them."""
@@ -45,6 +46,7 @@ class Standards:
         if self.store is None:
             return facts
         facts = memory.with_holes(self.store, facts)
+        facts = memory_age.with_age(self.store, facts, self.most_history_age)
         return memory.with_new_topics(self.store, facts, now, self.pattern_refresh)
 
     def history(self, facts: PlanFacts) -> History:
@@ -65,6 +67,7 @@ def standards(
         pattern_refresh=settings.purge.pattern_refresh,
         remembered=memory.remembered(store, topics),
         streams=memory.streams(store),
+        most_history_age=settings.purge.most_history_age,
     )
 
 
