@@ -341,7 +341,7 @@ def _note_errors(answers: Answers, configs: ConfigsAnswer, reading: _Reading) ->
 def _offsets_retention(answers: Answers) -> int | None:
     """After how many minutes the first of the brokers forgets a group that has ended."""
     told = (e.value for e in answers.configs if e.scope == "broker" and e.key == _RETENTION)
-    return min((int(value) for value in told if value is not None), default=None)
+    return min((int(value) for value in told if value and value.isdecimal()), default=None)
 
 
 def _counted(errors: Names) -> Counter[str]:

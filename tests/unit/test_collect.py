@@ -204,7 +204,8 @@ def test_reasons_of_an_incomplete_group_list_reach_the_manifest(
 
 
 @pytest.mark.parametrize(
-    ("told", "least"), [({}, None), ({"1": None}, None), ({"1": "10080", "2": "1440"}, 1440)]
+    ("told", "least"),
+    [({}, None), ({"1": None, "2": "?"}, None), ({"1": "10080", "2": "1440"}, 1440)],
 )
 def test_the_manifest_tells_how_soon_groups_are_forgotten(
     live: FakeLive, store: ClusterStore, told: dict[str, str | None], least: int | None
