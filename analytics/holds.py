@@ -115,13 +115,14 @@ def fold(
     kept = cluster.ids("snapshots")
     known_to = str(base.details["snapshot_id"]) if base else ""
     new = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
-    names = _Names.of(cluster, new, present, base)
+    oldest = oldest_kept(cluster, snapshot)
+    names = _Names.of(cluster, new, present, base, oldest)
     if one_machine and len(new) > 1:
-        found = folded(cluster, new, names.numbered, base, oldest_kept(cluster))
+        found = folded(cluster, new, names.numbered, base, oldest)
     else:
         found = tables.sql(
             _NEXT if len(new) == 1 else _SEVERAL,
-            args={"oldest_kept": oldest_kept(cluster).as_py()},
+            args={"oldest_kept": oldest.as_py()},
             remembered=tables.read("findings", "holds", [base.id] if base else [])
             .drop("epoch_end")  # of that snapshot's logs
             .unionByName(tables.read("findings", "former_readers", [base.id] if base else [])),
@@ -160,7 +161,12 @@ class _Names:
 
     @classmethod
     def of(
-        cls, cluster: ClusterStore, new: list[str], present: pa.Table, base: Manifest | None
+        cls,
+        cluster: ClusterStore,
+        new: list[str],
+        present: pa.Table,
+        base: Manifest | None,
+        oldest: pa.Scalar,
     ) -> _Names:
         seen = [seen_topics(cluster, i, _NAMED) for i in new]
         if base:
@@ -171,7 +177,7 @@ class _Names:
         now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
         there = pc.is_in(topics, value_set=column(present, "topic"))
         same = pc.fill_null(pc.equal(ids, now), True)
-        unseen = hidden(topics, present, base, oldest_kept(cluster))
+        unseen = hidden(topics, present, base, oldest)
         rows = rows.append_column("is_present", pc.or_(pc.and_(there, same), unseen))
         told = pc.fill_null(pc.not_equal(ids, UNKNOWN_ID), True)
         rows = rows.append_column("is_told", told)

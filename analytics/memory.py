@@ -10,7 +10,8 @@ from analytics.absent import hidden
 from analytics.earlier import newest_base, put_back
 from dashboard.curve_tables import changes
 from dashboard.safety.arrow import column, looked_up
-from dashboard.snapshot_files import Manifest, time_of
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshot_times import times
 from dashboard.snapshots import ClusterStore
 
 _KEY = ["topic", "partition", "group_id"]
@@ -40,10 +41,11 @@ def with_memory(
     newest = newest_base(cluster, snapshot, ["holds"])
     if newest is None:
         return held
+    oldest = oldest_kept(cluster, snapshot)
     seen = []
     for base in (*put_back(cluster, snapshot), newest):
         before = remembered(cluster, base, held.column_names)
-        before = before.filter(_counts(before, cluster, present, base))
+        before = before.filter(_counts(before, present, base, oldest))
         seen.append(_plausible(before, held, snapshot))
     ranked = [_ranked(rows, rank) for rank, rows in enumerate((*seen, held))]
     both = pa.concat_tables(ranked)
@@ -73,19 +75,17 @@ def _ranked(rows: pa.Table, rank: int) -> pa.Table:
     return rows.append_column("rank", pa.repeat(pa.scalar(rank, pa.int32()), rows.num_rows))
 
 
-def _counts(before: pa.Table, cluster: ClusterStore, present: pa.Table, base: Manifest) -> pa.Array:
+def _counts(before: pa.Table, present: pa.Table, base: Manifest, oldest: pa.Scalar) -> pa.Array:
     topics = column(before, "topic")
     now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
     same = pc.fill_null(pc.equal(column(before, "topic_id"), now), True)
     there = pc.is_in(topics, value_set=column(present, "topic"))
-    oldest = oldest_kept(cluster)
     recent = pc.greater_equal(before["last_seen_at"], oldest)
     unseen = hidden(topics, present, base, oldest)
     return pc.or_(pc.or_(pc.and_(there, same), unseen), recent)
 
 
-def oldest_kept(cluster: ClusterStore) -> pa.Scalar:
-    """When the oldest kept snapshot was taken, by its id: it need not be readable."""
-    times = (time_of(name) for name in cluster.ids("snapshots"))
-    oldest = next((at for at in times if at is not None), None)
-    return pa.scalar(oldest, _TIME)
+def oldest_kept(cluster: ClusterStore, snapshot: Manifest) -> pa.Scalar:
+    """When the oldest kept snapshot was taken, which need not be readable: not after `snapshot`."""
+    kept = times(cluster, cluster.ids("snapshots"), snapshot.taken_at)
+    return pa.scalar(min([*kept.values(), snapshot.taken_at]), _TIME)

@@ -30,7 +30,7 @@ def fold(tables: Tables, snapshot: Manifest, base: Manifest | None) -> tuple[lis
     known_to = str(base.details["snapshot_id"]) if base else ""
     ids = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
     new = [snapshot if i == snapshot.id else cluster.manifest("snapshots", i) for i in ids]
-    oldest = oldest_kept(cluster).as_py() or snapshot.taken_at
+    oldest = oldest_kept(cluster, snapshot).as_py()
     seen: Seen = {}
     if base:
         remembered = cluster.read("findings", base.id, "sightings").to_pylist()

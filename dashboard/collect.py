@@ -29,6 +29,7 @@ from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import ClusterStore
 
 _DEFAULT = SnapshotSettings()
+_RETENTION = "offsets.retention.minutes"
 _UNREACHED = ("BROKER_UNREACHABLE", "ANSWER_LOST")
 
 
@@ -137,6 +138,7 @@ def _collect(
         "clock_ahead_seconds": answers.clock_ahead_seconds,
         "clock_error": next((e["error"] for e in reading.errors if e["part"] == "clock"), None),
         "ends_read_at": format_time(ends_read_at),
+        "offsets_retention_minutes": _offsets_retention(answers),
         "errors": reading.errors,
         "metrics": counted,
         "inventories": seen,
@@ -334,6 +336,12 @@ def _note_errors(answers: Answers, configs: ConfigsAnswer, reading: _Reading) ->
             mine = answers.replicas.errors[answers.placement.at_broker(broker_id)]
             for error, count in sorted(_counted(mine).items()):
                 reading.fail("replicas", f"broker {broker_id}, {count} replicas", error)
+
+
+def _offsets_retention(answers: Answers) -> int | None:
+    """After how many minutes the first of the brokers forgets a group that has ended."""
+    told = (e.value for e in answers.configs if e.scope == "broker" and e.key == _RETENTION)
+    return min((int(value) for value in told if value and value.isdecimal()), default=None)
 
 
 def _counted(errors: Names) -> Counter[str]:

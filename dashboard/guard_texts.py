@@ -94,6 +94,14 @@ _TEXTS: dict[str, _Text] = {
         "replay window and no measured bytes count.",
         _override("Name the folder that lowwater collect fills (--data)", "no-history"),
     ),
+    "stale-history": _Text(
+        "{why}: a group that came and went since then is known to nobody.",
+        _override(
+            "Let lowwater watch (or lowwater collect) see all groups again, and ask whether one "
+            "came and went meanwhile",
+            "stale-history",
+        ),
+    ),
     "readers-undeclared": _Text(
         "Nobody declared that the groups of {topic} are all its readers; others may read it "
         "without committing.",
@@ -175,7 +183,8 @@ def guard(name: str, **facts: Any) -> Guard:
     unseen-reader-suspected topic, bytes_out, explained · members-without-commits group_id ·
     share-group group_id, why · changelog-source topic, why · remote-storage topic ·
     under-replicated brokers · reassigning adding, removing · leader-log-dir-move broker_id,
-    log_dir · unclean-election-enabled topic · over-limit partitions, limit · no-history data.
+    log_dir · unclean-election-enabled topic · over-limit partitions, limit · no-history data ·
+    stale-history why.
     Raises KeyError for an unknown name or a missing fact: both are defects of the caller.
     """
     text = _TEXTS[name]

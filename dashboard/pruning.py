@@ -17,6 +17,7 @@ from dashboard.holes import holes
 from dashboard.snapshot_files import Kind, time_of
 from dashboard.snapshot_retention import analyses_to_keep, snapshots_to_keep
 from dashboard.snapshot_settings import SnapshotSettings
+from dashboard.snapshot_times import times
 from dashboard.snapshots import ClusterStore
 from dashboard.unfolded import only_witnesses
 
@@ -38,7 +39,7 @@ def prune_snapshots(cluster: ClusterStore, keep: SnapshotSettings, now: datetime
     """
 
     def chosen(ids: Sequence[str]) -> set[str]:
-        kept = snapshots_to_keep(ids, now, keep)
+        kept = snapshots_to_keep(ids, now, keep, times(cluster, ids, now))
         return kept | only_witnesses(cluster, ids, kept) | _damaged(cluster)
 
     return prune(cluster, "snapshots", chosen, now)

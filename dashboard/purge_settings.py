@@ -25,6 +25,7 @@ LIFTABLE_GUARDS = (
     "unclean-election-enabled",
     "over-limit",
     "no-history",
+    "stale-history",
 )
 
 
@@ -49,6 +50,7 @@ class PurgeSettings:
     requests_in_flight: int = 2
     most_partitions: int = 10_000
     pattern_refresh: timedelta = timedelta(minutes=5)
+    most_history_age: timedelta = timedelta(days=1)
     stop_at_error_share: float = 0.5
     stop_at_least_answered: int = 20
     stop_on_isr_loss: bool = True

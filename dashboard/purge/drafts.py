@@ -13,7 +13,7 @@ from dashboard.connections import client_for
 from dashboard.errors import JournalError, RefusedError, UsageError
 from dashboard.guard_texts import guard
 from dashboard.model import TopicPartition
-from dashboard.purge import memory, sampled
+from dashboard.purge import memory, memory_age, sampled
 from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PlanFacts, read_facts
@@ -168,6 +168,7 @@ def read_live(
     )
     facts = replace(facts, streams=memory.streams(store))
     facts = memory.with_holes(store, facts, _rested(settings, store))
+    facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
     facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})

@@ -69,7 +69,7 @@ def _deletes(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> b
 def _of_the_plan(
     facts: PlanFacts, topic: str, most_partitions: int, planned_partitions: int
 ) -> list[Finding]:
-    """What only a plan is asked: days of metrics, its own size, whether anything is remembered."""
+    """What only a plan is asked: days of metrics, its own size, how much is remembered."""
     made = []
     reading = reading_of(facts.readings, topic)
     if reading.suspected:
@@ -84,4 +84,6 @@ def _of_the_plan(
         made.append(guard("no-history", data=facts.unknown_to))
     elif facts.younger is not None:
         made.append(facts.younger)
+    if facts.unremembered is not None:
+        made.append(guard("stale-history", why=facts.unremembered))
     return [Finding(g) for g in made]

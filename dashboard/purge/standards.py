@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dashboard.errors import StoreError
-from dashboard.purge import memory
+from dashboard.purge import memory, memory_age
 from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.journal_rows import RestedOn
 from dashboard.purge.resolve import History
 from dashboard.purge.unseen_readers import TopicReading
-from dashboard.settings import Settings, TopicDeclaration
+from dashboard.settings import PurgeSettings, Settings, TopicDeclaration
 from dashboard.snapshots import ClusterStore
 
 
@@ -28,7 +28,8 @@ class Standards:
     `readings`: what brokers' metrics tell of unseen readers; `pattern_refresh`: how long a topic
     may be unknown to consumers that subscribe by a pattern; `remembered`: the last known offsets
     of groups, also of those that came and went since the plan; `streams`: those that were Kafka
-    Streams applications; `rested`: runs whose history the store must have.
+    Streams applications; `rested`: runs whose history the store must have; `most_history_age`: how
+    old that memory may be.
     """
 
     declarations: Mapping[str, TopicDeclaration]
@@ -40,6 +41,7 @@ class Standards:
     remembered: Sequence[RememberedOffset] = ()
     streams: frozenset[str] = frozenset()
     rested: Sequence[RestedOn] = ()
+    most_history_age: timedelta = PurgeSettings().most_history_age
 
     def applied(self, facts: PlanFacts, now: datetime) -> PlanFacts:
         """Live facts with what the store adds to them."""
@@ -47,6 +49,7 @@ class Standards:
         if self.store is None:
             return facts
         facts = memory.with_holes(self.store, facts, self.rested)
+        facts = memory_age.with_age(self.store, facts, self.most_history_age)
         return memory.with_new_topics(self.store, facts, now, self.pattern_refresh)
 
     def history(self, facts: PlanFacts) -> History:
@@ -67,6 +70,7 @@ def standards(
         pattern_refresh=settings.purge.pattern_refresh,
         remembered=memory.remembered(store, topics),
         streams=memory.streams(store),
+        most_history_age=settings.purge.most_history_age,
     )
 
 

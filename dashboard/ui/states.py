@@ -177,7 +177,8 @@ def notes(screen: Screen) -> None:
         show(
             "The list of consumer groups is incomplete",
             "; ".join(screen.groups_incomplete) + ". A reader may be missing from it, so every "
-            "partition is guarded (groups-incomplete) and nothing can be purged.",
+            "partition is guarded here (groups-incomplete). A plan asks the cluster again; "
+            "but such a list is no memory of groups, and where all are, stale-history stands.",
             "Give Lowwater's principal DESCRIBE on the cluster and on all groups; "
             "lowwater doctor lists each right and what its absence costs.",
             warn=True,

@@ -79,7 +79,7 @@ class Bench:
         self.bootstrap = bootstrap
         self.replicas = replicas
         self.admin = AdminClient(client(bootstrap))
-        self.store = collected(ClusterStore(Store(str(folder / "data")), cluster_id))
+        self.store = collected(ClusterStore(Store(str(folder / "data")), cluster_id), utc_now())
         config = None
         if as_user is not None:
             config = folder / "client.properties"

@@ -46,6 +46,7 @@ def _found(story: Story) -> Iterator[str]:
     for applied in story.cluster.applied:
         yield from _wanted(story, applied)
         yield from _remembered(story, applied)
+        yield from _forgotten(story, applied)
         yield from _replayed(story, applied)
         yield from _same_records(story, applied)
     yield from _obeyed(story)
@@ -165,6 +166,13 @@ def _remembered(story: Story, done: Applied) -> Iterator[str]:
             yield f"{place} is known of an earlier topic alone, and may read this one"
         elif kept.committed_offset is not None and kept.committed_offset < done.sent.target:
             yield f"{place} was last seen at {kept.committed_offset}, below {done.sent.target}"
+
+
+def _forgotten(story: Story, done: Applied) -> Iterator[str]:
+    """A group that nobody knows any more, since nobody collected, has not read it all the same."""
+    at = story.world.forgotten.get(done.sent.key, done.sent.target)
+    if at < done.sent.target and not done.gone:
+        yield f"{_name(done.sent.key)}: a group that nobody remembers has read up to {at} alone"
 
 
 def _replayed(story: Story, done: Applied) -> Iterator[str]:

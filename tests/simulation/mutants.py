@@ -19,6 +19,7 @@ from dashboard.purge import (
     facts,
     holding,
     journal_wishes,
+    memory_age,
     readback,
     recheck,
     replica_watch,
@@ -206,6 +207,16 @@ def records_are_as_old_as_they_say() -> Planted:
         return real(seen, answer, seen.high_watermark)
 
     return _patched(mock.patch.object(resolve, "_window", window))
+
+
+def a_memory_does_not_age() -> Planted:
+    """A snapshot of last month tells of every group that was gone since."""
+    return _patched(mock.patch.object(memory_age, "_too_old", lambda *_: None))
+
+
+def any_snapshot_tells_of_all_groups() -> Planted:
+    """The newest one is of an hour ago: "then nobody was forgotten since"."""
+    return _patched(mock.patch.object(memory_age, "_doubt", lambda *_: None))
 
 
 def this_hosts_clock_is_right() -> Planted:
@@ -399,6 +410,8 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         what_was_accepted_has_no_bound,
         what_was_accepted_starts_anywhere,
         records_are_as_old_as_they_say,
+        a_memory_does_not_age,
+        any_snapshot_tells_of_all_groups,
         this_hosts_clock_is_right,
         an_epoch_is_no_part_of_an_offset,
         an_older_epoch_speaks_for_a_lost_one,
@@ -419,6 +432,7 @@ CAUGHT_BY = {
     "a_journal_is_what_its_file_says": 18,
     "a_look_lasts_until_a_connection_stands": 10,
     "a_lost_answer_counts_as_not_done": 27,
+    "a_memory_does_not_age": 19,
     "a_pattern_is_no_subscription": 6,
     "a_reversal_is_overlooked": 228,
     "a_timeout_counts_as_a_failure": 45,
@@ -427,16 +441,17 @@ CAUGHT_BY = {
     "an_epoch_is_no_part_of_an_offset": 24,
     "an_ex_leader_is_believed": 18,
     "an_incomplete_list_of_groups_is_enough": 21,
-    "an_offset_past_the_end_is_believed": 99,
+    "an_offset_past_the_end_is_believed": 104,
     "an_older_epoch_speaks_for_a_lost_one": 12,
     "any_broker_knows_the_coordinators": 72,
     "any_broker_knows_the_topics_id": 134,
+    "any_snapshot_tells_of_all_groups": 19,
     "followers_behind_are_overlooked": 45,
     "members_that_wait_read_nothing": 4,
     "records_are_as_old_as_they_say": 228,
     "reused_offsets_are_the_planned_records": 40,
     "silence_means_nothing": 34,
-    "success_is_believed_unread": 19,
+    "success_is_believed_unread": 71,
     "the_intent_is_written_afterwards": 8,
     "the_memory_goes_by_topic_name": 63,
     "the_topic_is_known_by_its_name": 13,

@@ -25,7 +25,9 @@ from dashboard.purge.plan import Plan, build
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.resolve import resolve
 from dashboard.purge.targets import parse_target
+from dashboard.snapshots import ClusterStore
 from tests.simulation import restoring
+from tests.simulation.collecting import snapshots_in
 from tests.simulation.faults import FAULTS_FOR, Misfortune
 from tests.simulation.joining import Joining
 from tests.simulation.past import Past
@@ -148,6 +150,7 @@ class Scenario:
         self.until = 2 * TOO_LONG
         self.story = Story(seed, self.world, self.cluster, kind=kind)
         self.journal: Journal | None = None
+        self.store: ClusterStore | None = None  # of what snapshots tell, where that is asked
 
     def play(self) -> Story:
         """The whole story. Errors of the product are part of it, not raised."""
@@ -155,6 +158,8 @@ class Scenario:
             self.past.recreate()
             self._live_before()
             self.situation.before()
+            if self.situation.aged:
+                self.store = snapshots_in(self.folder, self.situation.rng, self.world)
             self.story.remembered = self.past.kept()
             plan = self._plan()
             self.story.plan = plan
@@ -187,7 +192,8 @@ class Scenario:
         )
         assert self.cluster.listed is not None
         self.story.plan_truth = self.cluster.listed.truth
-        self.standards = OfModel(self.world, names, self.story.remembered)
+        self.standards = OfModel(self.world, names, self.story.remembered, self.store)
+        found = self.standards.applied(found, now)
         waives = self.rng.random() < 0.3 or self.situation.waives
         waivers = [Waiver("b", "gone", "ann", now)] if waives else []
         typed = "high-watermark" if self.situation.accepts else "committed"

@@ -35,6 +35,7 @@ SHARES = {
     "load failed": 0.04,
     "moved between looks": 0.04,
     "older tail": 0.04,
+    "collector dead": 0.06,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -107,6 +108,11 @@ class Situation:
     def accepts(self) -> bool:
         """Whether somebody accepts by name what group b has not read, up to the high watermark."""
         return self.kind in ("accepted group moves back", "log start forgotten")
+
+    @property
+    def aged(self) -> bool:
+        """Whether what is remembered of groups may be too old."""
+        return self.kind == "collector dead"
 
     def before(self) -> None:
         """What happened before the plan is made, and is not seen any more."""

@@ -10,6 +10,7 @@ from dashboard.purge.facts import PlanFacts, RememberedOffset
 from dashboard.purge.resolve import History, LogEnd
 from dashboard.purge.standards import Standards
 from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
+from dashboard.snapshots import ClusterStore
 from tests.simulation.world import BEGAN, World
 
 
@@ -17,7 +18,11 @@ class OfModel(Standards):
     """The readers of each topic are declared, with the replay window of this world."""
 
     def __init__(
-        self, world: World, topics: Iterable[str], remembered: Sequence[RememberedOffset]
+        self,
+        world: World,
+        topics: Iterable[str],
+        remembered: Sequence[RememberedOffset],
+        store: ClusterStore | None,
     ) -> None:
         window = timedelta(seconds=world.window)
         declared = {
@@ -26,7 +31,7 @@ class OfModel(Standards):
             )
             for name in topics
         }
-        super().__init__(declared, LIFTABLE_GUARDS, 100, remembered=remembered)
+        super().__init__(declared, LIFTABLE_GUARDS, 100, store, remembered=remembered)
         object.__setattr__(self, "world", world)
 
     def history(self, facts: PlanFacts) -> History:

@@ -68,6 +68,8 @@ class World:
         self.asked_first: int | None = None  # who answered this host last, if it still does
         self.host_ahead = 0.0  # the clock of the host that plans, before the brokers'
         self.window = 0.0  # how old a record must be before it may go
+        # How far a group had read of which neither a broker nor a snapshot tells any more.
+        self.forgotten: dict[TopicPartition, int] = {}
         self.event_age = 0.0  # how old records say they are when they are written
         self.ends: list[tuple[float, dict[TopicPartition, int]]] = []  # that kept snapshots show
         self._births = 0

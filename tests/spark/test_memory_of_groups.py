@@ -10,8 +10,9 @@ import pytest
 
 from dashboard.holes import holes
 from dashboard.known_since import carried_since, known_since
-from dashboard.pruning import prune
+from dashboard.pruning import prune, prune_snapshots
 from dashboard.purge import memory
+from dashboard.snapshot_settings import SnapshotSettings
 from tests.spark import looks
 from tests.spark.conftest import START, Lab, Snapshot
 
@@ -195,6 +196,31 @@ def test_what_was_seen_at_a_time_still_to_come_does_not_outdo_what_is_lower(lab:
     _keep_the_newest_of(lab, 2)
     lab.analyze(full=True)
     assert looks.held(lab) == {("t", "a"): 95, ("t", "g"): 10, ("t", "gone"): 70}
+
+
+@pytest.mark.parametrize("ahead", [0, 100])
+def test_a_clock_that_once_ran_far_ahead_makes_nobody_forget_what_is_hidden(
+    lab: Lab, ahead: int
+) -> None:
+    """By its id every snapshot since is of one hour, and of a time to come."""
+    seen = Snapshot().topic("t", groups={"a": 60})
+    _taken(lab, 0, Snapshot().topic("t", groups={"a": 60, "dead": 20}))
+    _taken(lab, 2, seen, ahead)
+    for day in (3, 60, 93):
+        _taken(lab, day, seen)
+    for n in (1, 2, 3):
+        _taken(lab, 93 + n / 100, Snapshot().topic("other"))
+    _taken(lab, 93.1, seen)
+    assert looks.held(lab) == {("t", "a"): 60, ("t", "dead"): 20}
+
+
+def _taken(lab: Lab, day: float, snapshot: Snapshot, ahead: int = 0) -> None:
+    """Collected on that day by a clock so many days ahead, pruned and analyzed."""
+    lab.minutes = int((day + ahead) * 1440)
+    lab.write(snapshot)
+    lab.minutes = int(day * 1440) + 1
+    prune_snapshots(lab.cluster, SnapshotSettings(), START + timedelta(days=day, minutes=2))
+    lab.analyze()
 
 
 def _keep_the_newest_of(lab: Lab, count: int) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from dashboard.snapshots import ClusterStore
 
-LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
-
-def collected(store: ClusterStore) -> ClusterStore:
-    """`store`, with a snapshot of long ago in which there was nothing."""
-    store.begin("snapshots", LONG_AGO).commit(0.0, {})
+def collected(store: ClusterStore, at: datetime) -> ClusterStore:
+    """`store`, with a snapshot of then in which there was nothing, and no group was hidden."""
+    store.begin("snapshots", at).commit(0.0, {"groups_incomplete": []})
     return store

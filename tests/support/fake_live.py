@@ -46,6 +46,7 @@ class FakeLive:
         self.log_dir_errors: dict[int, str] = {}
         self.hidden: set[str] = set()  # topics that we may not describe
         self.closed = 0
+        self.retentions: dict[str, str | None] = {}  # offsets.retention.minutes of brokers, by id
 
     def close(self) -> None:
         self.closed += 1
@@ -105,7 +106,11 @@ class FakeLive:
     def configs_answer(self, topics: Iterable[str], brokers: Iterable[int] = ()) -> ConfigsAnswer:
         self._fail("configs")
         entry = ConfigEntry("topic", "orders", "cleanup.policy", "delete", "DEFAULT_CONFIG")
-        return ConfigsAnswer((entry,), {"topic payments": "TOPIC_AUTHORIZATION_FAILED"})
+        told = (
+            ConfigEntry("broker", broker, "offsets.retention.minutes", minutes, "DEFAULT_CONFIG")
+            for broker, minutes in self.retentions.items()
+        )
+        return ConfigsAnswer((entry, *told), {"topic payments": "TOPIC_AUTHORIZATION_FAILED"})
 
     def reassignments(self) -> tuple[Reassignment, ...]:
         self._fail("reassignments")

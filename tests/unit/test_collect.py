@@ -203,6 +203,18 @@ def test_reasons_of_an_incomplete_group_list_reach_the_manifest(
     assert set(details["durations"]) >= {"topics", "offsets", "groups"}
 
 
+@pytest.mark.parametrize(
+    ("told", "least"),
+    [({}, None), ({"1": None, "2": "?"}, None), ({"1": "10080", "2": "1440"}, 1440)],
+)
+def test_the_manifest_tells_how_soon_groups_are_forgotten(
+    live: FakeLive, store: ClusterStore, told: dict[str, str | None], least: int | None
+) -> None:
+    live.retentions = told
+    details = store.manifest("snapshots", run(live, store).snapshot_id).details
+    assert details["offsets_retention_minutes"] == least
+
+
 def test_nothing_is_written_when_no_broker_answers(live: FakeLive, store: ClusterStore) -> None:
     live.failing["topics"] = unreachable()
     with pytest.raises(ClusterError):

@@ -204,3 +204,14 @@ def test_a_reader_beside_a_pruner_has_every_row_or_a_name_for_it(cluster: Cluste
         found |= {r.result() for r in reads}
     assert found <= {5000, "SNAPSHOT_NOT_FOUND"}
     assert "SNAPSHOT_NOT_FOUND" in found
+
+
+def test_snapshots_behind_one_of_a_clock_that_ran_ahead_stay_by_their_own_times(
+    cluster: ClusterStore,
+) -> None:
+    """Their ids sort behind its own, a hundred days ahead: by these all are of one hour."""
+    began = NOW - timedelta(days=10)
+    ahead = _snapshot(cluster, NOW + timedelta(days=100))
+    behind = [_snapshot(cluster, began + timedelta(days=n)).id for n in range(11)]
+    assert prune_snapshots(cluster, KEEP, NOW).removed == (ahead.id,)
+    assert cluster.ids("snapshots") == behind

@@ -48,7 +48,7 @@ class Live(Streams):
 def live(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
     (alone / "lowwater.toml").write_text(SETTINGS)
     monkeypatch.delenv("LOWWATER_STATE_DIR")
-    store = collected(ClusterStore(Store("data"), "cluster-1"))
+    store = collected(ClusterStore(Store("data"), "cluster-1"), utc_now())
     store.write_connection("here:9092", None, "prod")
     made = Live()
     made.topic(TOPIC)
@@ -200,9 +200,19 @@ def _leading() -> Any:
     journal.close()
 
 
-def test_the_documented_service_reads_its_settings_and_knows_its_flags(
-    alone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("verb", "code", "error"), [("watch", 4, "CLUSTER_UNREACHABLE"), ("policies", 1, "NO_SNAPSHOT")]
+)
+def test_the_documented_services_read_their_settings_and_know_their_flags(
+    alone: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    verb: str,
+    code: int,
+    error: str,
 ) -> None:
+    """Nothing was collected there, and no broker has such a name."""
     text = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
     chapter = text.split("### As a supervised process")[1]
     (alone / "client.properties").write_text("security.protocol=PLAINTEXT\n")
@@ -211,7 +221,7 @@ def test_the_documented_service_reads_its_settings_and_knows_its_flags(
         toml = toml.replace(place, f"{alone}/")
     (alone / "lowwater.toml").write_text(toml)
     monkeypatch.delenv("LOWWATER_STATE_DIR")
-    line = next(x for x in chapter.splitlines() if x.startswith("ExecStart="))
-    words = line.split("/lowwater ")[1].split()
-    assert main(words) == 1, "nothing was collected there"
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "NO_SNAPSHOT"
+    lines = [x for x in chapter.splitlines() if x.startswith("ExecStart=")]
+    (words,) = [found for x in lines if (found := x.split("/lowwater ")[1].split())[0] == verb]
+    assert main(words) == code
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == error

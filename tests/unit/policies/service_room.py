@@ -150,15 +150,20 @@ class ServiceRoom:
         self.folder = folder
         self.live = Streams()
         self.clock = Clock()
-        self.store = collected(ClusterStore(Store(str(folder / "data")), self.live.id))
+        an_hour_ago = self.clock() - timedelta(hours=1)  # also where a test sets the clock back
+        data = Store(str(folder / "data"))
+        self.store = collected(ClusterStore(data, self.live.id), an_hour_ago)
         self.store.write_connection("here:9092", None, "prod")
         self.settings = Settings(
             data=str(folder / "data"),
             state_dir=folder,
             policies=policies or (policy(REPARTITION, "streams"),),
-            # Clocks jump here as tests like; what a silence holds is told by test_silence.py.
+            # Clocks jump here as tests like; what a silence holds is told by test_silence.py, and
+            # what an old memory does by test_memory_age.py.
             purge=PurgeSettings(
-                most_silence=timedelta(days=3650), most_service_silence=timedelta(days=3650)
+                most_silence=timedelta(days=3650),
+                most_service_silence=timedelta(days=3650),
+                most_history_age=timedelta(days=3650),
             ),
         )
         (folder / "journal.sqlite").write_bytes(_empty_journal())

@@ -30,7 +30,8 @@ TOPIC = "billing-sum-repartition"
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[ServiceRoom]:
     made = ServiceRoom(tmp_path / "state")
-    made.settings = replace(made.settings, purge=PurgeSettings())
+    purge = PurgeSettings(most_history_age=timedelta(days=3650))  # nobody collects here
+    made.settings = replace(made.settings, purge=purge)
     made.live.topic(TOPIC)
     consumed(made)
     yield made
@@ -181,9 +182,8 @@ def test_the_limit_counts_to_either_side(room: ServiceRoom, minutes: float, purg
 
 
 def test_a_timers_calls_may_lie_as_far_apart_as_the_settings_say(room: ServiceRoom) -> None:
-    room.settings = replace(
-        room.settings, purge=PurgeSettings(most_service_silence=timedelta(hours=25))
-    )
+    purge = replace(room.settings.purge, most_service_silence=timedelta(hours=25))
+    room.settings = replace(room.settings, purge=purge)
     for hour in range(1, 4):
         serve(room, 1)
         assert room.live.log_start(TOPIC) == 10 * hour

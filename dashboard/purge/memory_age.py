@@ -1,0 +1,77 @@
+"""How old the memory of groups is: one that came and went since then is known to nobody.
+
+A group that is gone counts at the offset that kept snapshots show. Kafka forgets its offsets some
+time after its end (offsets.retention.minutes, a week by default), a person any time: only what was
+collected meanwhile tells that it was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from dashboard.clock import CLOCKS_AGREE, format_time
+from dashboard.errors import StoreError
+from dashboard.log_ends import clock_was_right
+from dashboard.purge.facts import PlanFacts
+from dashboard.purge.words import duration
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
+
+
+def with_age(store: ClusterStore, facts: PlanFacts, most: timedelta) -> PlanFacts:
+    """`facts`, with why the memory of groups is too old for them, if it is. Raises StoreError."""
+    return replace(facts, unremembered=unremembered(store, facts.read_at, most))
+
+
+def unremembered(store: ClusterStore, now: datetime, most: timedelta) -> str | None:
+    """Since when no group that came and went is remembered, in words; None: for `most` at most.
+
+    The newest snapshot counts that lists all groups, by a clock that was right: what was collected
+    since then without proof is told. Where there is none at all, guard no-history stands.
+
+    Raises StoreError where snapshots cannot be listed.
+    """
+    doubtful = ""
+    for snapshot_id, manifest in _newest_first(store):
+        doubt = _doubt(manifest, now)
+        if doubt is None and manifest is not None:
+            return _too_old(manifest, now, most, doubtful)
+        doubtful = doubtful or f"; {snapshot_id} does not count: {doubt}"
+    return f"No kept snapshot lists all groups{doubtful}" if doubtful else None
+
+
+def _newest_first(store: ClusterStore) -> Iterator[tuple[str, Manifest | None]]:
+    """Each kept snapshot's manifest; None where it is damaged, or was pruned meanwhile."""
+    for snapshot_id in reversed(store.ids("snapshots")):
+        try:
+            yield snapshot_id, store.manifest("snapshots", snapshot_id)
+        except StoreError:
+            yield snapshot_id, None
+
+
+def _doubt(manifest: Manifest | None, now: datetime) -> str | None:
+    """Why a snapshot is no proof that groups were remembered when it says so; None: it is."""
+    if manifest is None:
+        return "it cannot be read"
+    if incomplete := manifest.details.get("groups_incomplete"):
+        return f"its list of groups is incomplete ({incomplete[0]})"
+    if not clock_was_right(manifest):
+        return "the clock that it was taken by was wrong, or could not be compared"
+    if manifest.taken_at > now + CLOCKS_AGREE:
+        return "it bears a time to come"
+    return None
+
+
+def _too_old(manifest: Manifest, now: datetime, most: timedelta, doubtful: str) -> str | None:
+    allowed, by = most, "most_history_age"
+    minutes = manifest.details.get("offsets_retention_minutes")
+    if minutes is not None and timedelta(minutes=minutes) / 2 < most:
+        allowed, by = timedelta(minutes=minutes) / 2, "half of offsets.retention.minutes"
+    if now - manifest.taken_at <= allowed:
+        return None
+    return (
+        f"The newest snapshot that lists all groups is of {format_time(manifest.taken_at)}, longer "
+        f"ago than {duration(allowed.total_seconds())} ({by}){doubtful}"
+    )
