@@ -157,6 +157,7 @@ _UNTOLD = {
     "leader-log-dir-move": "Whether the leader is moving the partition to another log dir cannot "
     "be told: {why}. Lifted, the purge is leader_done at most until it can be.",
 }
+_UNSEEN = "Whether somebody reads {topic} without committing cannot be told since {until}: {why}."
 
 
 def guard(name: str, **facts: Any) -> Guard:
@@ -187,6 +188,13 @@ def words(name: str, group_id: str) -> dict[str, str]:
 def untold(name: str, why: str) -> Guard:
     """`reassigning` or `leader-log-dir-move` where nobody can tell whether it is so."""
     return Guard(name, _UNTOLD[name].format(why=why), _TEXTS[name].lift)
+
+
+def unmeasured(topic: str, until: str, why: str, before: str | None) -> Guard:
+    """`unseen-reader-suspected` where it cannot be measured any more; `before`: what was seen."""
+    told = _UNSEEN.format(topic=topic, until=until, why=why)
+    lift = _override("Collect with broker metrics again", "unseen-reader-suspected")
+    return Guard("unseen-reader-suspected", f"{told} Then it {before}." if before else told, lift)
 
 
 def share_why(*, reads_topic: bool, error: str | None) -> str:
