@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 
 from dashboard.columns import Flags, Ints, keys
 from dashboard.curve_tables import integers
+from dashboard.policies import matching
 from dashboard.policies.past_rows import Rows
 from dashboard.policy import Policy
-from dashboard.purge import standards
+from dashboard.purge import memory, standards
 from dashboard.purge.unseen_readers import reading_of, suspicion
 from dashboard.snapshots import ClusterStore
 
@@ -38,8 +39,16 @@ class Guarded:
     names: Mapping[str, int]
 
 
-def guarded_now(store: ClusterStore, policy: Policy, rows: Rows, now: datetime) -> Guarded:
+def guarded_now(
+    store: ClusterStore,
+    policy: Policy,
+    rows: Rows,
+    owners: Mapping[str, str | None],
+    now: datetime,
+) -> Guarded:
     """What the newest analysis says, and whom plans suspect to read unseen.
+
+    `owners` are of the topics, where their commits alone count.
 
     Without an analysis its guards are missing: whoever asks is told by other means.
     """
@@ -47,13 +56,15 @@ def guarded_now(store: ClusterStore, policy: Policy, rows: Rows, now: datetime) 
     # Also of a topic that was recreated since: guards that are asked for here are of its name.
     of_name = np.array([names.index(name) for name, _ in rows.names], dtype=np.int64)
     own = keys(of_name[rows.topic], rows.partition)
-    pairs = _analysed(store, policy, names) | _unseen(store, names, own, now)
+    pairs = _analysed(store, policy, names, owners) | _unseen(store, names, own, now)
     found = np.isin(own, np.array(sorted({key for key, _ in pairs}), dtype=np.int64))
     each = sorted(Counter(guard for _, guard in pairs).items())
     return Guarded(found, len({key for key, _ in pairs}), dict(each))
 
 
-def _analysed(store: ClusterStore, policy: Policy, names: list[str]) -> set[tuple[int, str]]:
+def _analysed(
+    store: ClusterStore, policy: Policy, names: list[str], owners: Mapping[str, str | None]
+) -> set[tuple[int, str]]:
     """The guards of the newest analysis on partitions of these topics, numbered as the names."""
     analysis = store.latest("findings")
     if analysis is None:
@@ -62,9 +73,14 @@ def _analysed(store: ClusterStore, policy: Policy, names: list[str]) -> set[tupl
     table = store.read("findings", analysis, "reclaimable", ["topic", "partition", "guards"])
     table = table.filter(pc.is_in(table["topic"], wanted))
     of, name = _flat(table)
-    stands = [guard not in _OF_ITS_TIME and guard not in policy.overrides for guard in name]
-    kept = np.flatnonzero(np.array(stands, dtype=bool))
     number = integers(pc.index_in(table["topic"], value_set=wanted), 0)
+    streams = memory.streams(store)
+    lifted = [matching.lifted(policy, topic, owners.get(topic), streams) for topic in names]
+    stands = [
+        guard not in _OF_ITS_TIME and guard not in lifted[topic]
+        for guard, topic in zip(name, number[of].tolist(), strict=True)
+    ]
+    kept = np.flatnonzero(np.array(stands, dtype=bool))
     on = keys(number, integers(table["partition"], 0))[of[kept]]
     return set(zip(on.tolist(), (name[k] for k in kept.tolist()), strict=True))
 

@@ -21,7 +21,7 @@ from dashboard.errors import StoreError
 from dashboard.policies.matching import owner_of
 from dashboard.policies.past import chosen, earlier, moments
 from dashboard.policies.past_bytes import past_bytes
-from dashboard.policies.past_guards import Guarded, guarded_now
+from dashboard.policies.past_guards import guarded_now
 from dashboard.policies.past_rows import Rows, rows
 from dashboard.policies.past_targets import Ends, keeps, owners, reach, wanted, windows
 from dashboard.policies.simulated_notes import notes
@@ -102,10 +102,7 @@ def week(
         ends = Ends()
         for at, high_watermark, leader_epoch in earlier(store, before, found):
             ends.add(at, high_watermark, leader_epoch)
-        walk = _walked(
-            store, policy, known, found, ends,
-            guarded=guarded_now(store, policy, found, now), window_ms=windows(found, topics),
-        )  # fmt: skip
+        walk = _walked(store, policy, known, found, ends, window_ms=windows(found, topics), now=now)
         if walk.points:
             return _result(policy, found, walk)
     why = (
@@ -123,11 +120,12 @@ def _walked(
     found: Rows,
     ends: Ends,
     *,
-    guarded: Guarded,
     window_ms: Ints,
+    now: datetime,
 ) -> Walk:
     keep = keeps(store, snapshots[-1], found, policy.target)
     owning = _owners(store, policy, snapshots[-1], found)
+    guarded = guarded_now(store, policy, found, owning or {}, now)
     walk = Walk(policy, found, past_bytes(store, found), guarded)
     walk.unowned = sorted(name for name, owner in (owning or {}).items() if owner is None)
     for moment in moments(store, snapshots, found):
