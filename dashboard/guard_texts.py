@@ -165,6 +165,7 @@ _UNTOLD = {
     "leader-log-dir-move": "Whether the leader is moving the partition to another log dir cannot "
     "be told: {why}. Lifted, the purge is leader_done at most until it can be.",
 }
+_UNSEEN = "Whether somebody reads {topic} without committing cannot be told since {until}: {why}."
 
 
 _YOUNGER_LIFT = _override(
@@ -212,6 +213,13 @@ def younger(data: str, since: str, run: str, before: str) -> Guard:
         "gone, replay windows and measured bytes may be missing here.",
         _YOUNGER_LIFT,
     )
+
+
+def unmeasured(topic: str, until: str, why: str, before: str | None) -> Guard:
+    """`unseen-reader-suspected` where it cannot be measured any more; `before`: what was seen."""
+    told = _UNSEEN.format(topic=topic, until=until, why=why)
+    lift = _override("Collect with broker metrics again", "unseen-reader-suspected")
+    return Guard("unseen-reader-suspected", f"{told} Then it {before}." if before else told, lift)
 
 
 def share_why(*, reads_topic: bool, error: str | None) -> str:

@@ -13,6 +13,8 @@ from dashboard.policy_words import ALWAYS, Trigger, Window
 
 REPARTITION = "repartition"  # the preset
 REPARTITION_SUFFIX = "-repartition"
+# What the preset lifts by itself, of topics of known Streams applications alone.
+PRESET_LIFTS = {"readers-undeclared": "a Streams repartition topic is read by its application only"}
 
 
 @dataclass(frozen=True, slots=True)

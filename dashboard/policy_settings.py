@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.errors import SettingsError
-from dashboard.policy import REPARTITION, Policy
+from dashboard.policy import PRESET_LIFTS, REPARTITION, Policy
 from dashboard.policy_words import (
     Trigger,
     Window,
@@ -34,9 +34,6 @@ POLICY_LIFTABLE = (
     "unclean-election-enabled",
     "over-limit",
 )
-_PRESET_LIFTS = {
-    "readers-undeclared": "a Streams repartition topic is read by its application only"
-}
 _MODES = ("wait-all", "leader-only", "leader-only-verified")
 POLICY_KEYS = (
     "preset", "topics", "topics_regex", "target", "committed_by", "owner", "mode",
@@ -190,7 +187,7 @@ def _overrides(
         raise SettingsError(
             f"{where}: overrides is no table", 'Write overrides = { "under-replicated" = "why" }.'
         )
-    lifted = dict(_PRESET_LIFTS) if preset else {}
+    lifted = dict(PRESET_LIFTS) if preset else {}
     found = {name: why for name, why in lifted.items() if name in liftable}
     for name in table:
         if name not in POLICY_LIFTABLE:

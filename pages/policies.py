@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 import streamlit as st
 
 from dashboard.clock import utc_now
+from dashboard.policies.serving import Serving, serving
 from dashboard.policy import Policy
 from dashboard.purge import queue_refusals
+from dashboard.purge.journal import Journal
 from dashboard.ui import (
     context,
     formats,
@@ -53,13 +55,18 @@ def show() -> None:
 def show_all(screen: Screen, policies: Sequence[Policy]) -> None:
     """Whether a service runs, and a line per policy; redrawn by itself."""
     journal, now = open_journal(), utc_now()
-    lease = policy_views.lease_of(journal, screen.cluster)
+    service = served(screen, journal)
     read_only = queue_refusals.stopped(screen.settings, journal) is not None
-    st.html(policy_table.service_html(lease, now, read_only))
+    st.html(policy_table.service_html(service, now, read_only))
     markup.draw(policy_table.alerts_html(journal.untold_alerts(screen.cluster.cluster_id), now))
-    running = lease is not None and lease.alive(now)
     found = policy_views.views(journal, screen.cluster, policies, now)
-    st.html(policy_table.table_html(found, running, now))
+    st.html(policy_table.table_html(found, service, now))
+
+
+def served(screen: Screen, journal: Journal) -> Serving:
+    """What is known of the cluster's service."""
+    most = screen.settings.purge.most_service_silence
+    return serving(journal, screen.cluster.cluster_id, most)
 
 
 def chosen(policies: Sequence[Policy]) -> Policy:
@@ -84,15 +91,13 @@ def show_one(screen: Screen, policy: Policy) -> None:
 def show_now(screen: Screen, policy: Policy) -> None:
     """What it does, how it stands, what is held back, and its last runs."""
     journal, now = open_journal(), utc_now()
-    lease = policy_views.lease_of(journal, screen.cluster)
     (view,) = policy_views.views(journal, screen.cluster, [policy], now)
     st.html(f'<div class="lw"><h2>{text(policy.name)}</h2></div>')
     left, right = st.columns(2, gap="medium")
     left.html(policy_table.definition_html(view))
     with right:
-        running = lease is not None and lease.alive(now)
         use = policy_views.used(journal, screen.cluster, view, now)
-        st.html(policy_table.now_html(view, running, use, now))
+        st.html(policy_table.now_html(view, served(screen, journal), use, now))
         show_runs(view, now)
     markup.draw(policy_table.blocked_html(view))
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.policies_run import at_once, opener, site_of
+from dashboard.clock import format_time
 from dashboard.errors import RefusedError, StoreError
 from dashboard.offered import in_quotes
+from dashboard.purge.words import plural
 from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.policies.checking import Checked
     from dashboard.policies.purging import Site
+    from dashboard.policies.serving import Serving
     from dashboard.policy_settings import Policy
     from dashboard.purge.journal_alerts import AlertRow
     from dashboard.settings import Settings
@@ -33,6 +37,7 @@ def run(
     Raises SettingsError, StoreError, ClusterError, JournalError. Nothing is queued or sent.
     """
     from dashboard.policies.checking import check
+    from dashboard.policies.serving import serving
     from dashboard.purge.queue_refusals import stopped
 
     with context.open_journal(settings) as journal:
@@ -41,15 +46,14 @@ def run(
         output.progress(f"reading {cluster.name} …")
         with open_live() as live:
             found = check(site, live, policies)
-        lease = journal.lease(cluster.cluster_id)
-        leads = lease is not None and lease.alive(site.now())
+        known = serving(journal, cluster.cluster_id, settings.purge.most_service_silence)
         value = {
             "cluster": cluster.name,
             "cluster_id": cluster.cluster_id,
             "at": site.now(),
-            "leader": {"host": lease.host, "pid": lease.pid, "since": lease.taken_at}
-            if lease is not None and leads
-            else None,
+            "leader": _leader(known, site.now()),
+            "last_sign": known.last_sign,
+            "open_runs": known.open_runs,
             "read_only": stopped(settings, journal) is not None,
             "alerts_waiting": [_waiting(row) for row in journal.untold_alerts(cluster.cluster_id)],
             "policies": [{**each.to_json(cluster.name), **_week(site, each)} for each in found],
@@ -81,6 +85,23 @@ def _week(site: Site, checked: Checked) -> dict[str, Any]:
         return {"past_week": None}
 
 
+def _leader(found: Serving, now: datetime) -> dict[str, Any] | None:
+    lease = found.lease
+    if lease is None or not found.leads(now):
+        return None
+    return {"host": lease.host, "pid": lease.pid, "since": lease.taken_at}
+
+
+def _service(value: dict[str, Any]) -> str:
+    """Who leads, or what is known where nobody does: a timer may run the next one."""
+    if leader := value["leader"]:
+        return f"process {leader['pid']} on {leader['host']} leads"
+    last, open_runs = value["last_sign"], value["open_runs"]
+    sign = f"the last sign of one was at {format_time(last)}" if last else "none gave a sign yet"
+    flies = f"; {plural(open_runs, 'purge')} of policies in flight" if open_runs else ""
+    return f"no service holds the lease now, {sign}; a timer may run one{flies}"
+
+
 def _waiting(row: AlertRow) -> dict[str, Any]:
     return {
         "alert": row.event.kind,
@@ -92,9 +113,8 @@ def _waiting(row: AlertRow) -> dict[str, Any]:
 
 
 def _text(value: dict[str, Any]) -> str:
-    leader = value["leader"]
-    who = f"process {leader['pid']} on {leader['host']} leads" if leader else "no service runs"
-    lines = [f"{value['cluster']}: {who}" + ("; read_only is on" if value["read_only"] else "")]
+    stopped = "; read_only is on" if value["read_only"] else ""
+    lines = [f"{value['cluster']}: {_service(value)}{stopped}"]
     for alert in value["alerts_waiting"]:
         failed = alert["failed"] or "the service sends it"
         lines.append(f"not told yet: {alert['alert']}: {alert['text']} ({failed})")

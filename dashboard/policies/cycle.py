@@ -144,13 +144,28 @@ def _request(policy: Policy, owner: str | None, due: Collection[TopicPartition])
         topics=tuple(sorted({key.topic for key in due})),
         target=parse_target(policy.target),
         groups=(owner,) if owner else (),
-        override=_overrides(policy),
+        override=_lifts(policy.overrides),
         by=f"policy {policy.name}",
     )
 
 
-def _overrides(policy: Policy) -> tuple[Lift, ...]:
-    return tuple(Lift(name, reason) for name, reason in sorted(policy.overrides.items()))
+def _lifts(overrides: Mapping[str, str]) -> tuple[Lift, ...]:
+    return tuple(Lift(name, reason) for name, reason in sorted(overrides.items()))
+
+
+def _by_lifts(
+    policy: Policy, owner: str | None, read: Read, keys: Sequence[TopicPartition]
+) -> dict[tuple[Lift, ...], list[TopicPartition]]:
+    """The partitions by what the policy lifts on them."""
+    streams = read.facts.streams | {g for g, group in read.facts.groups.items() if group.is_streams}
+    of = {
+        topic: _lifts(matching.lifted(policy, topic, owner, streams))
+        for topic in {key.topic for key in keys}
+    }
+    found: dict[tuple[Lift, ...], list[TopicPartition]] = {}
+    for key in keys:
+        found.setdefault(of[key.topic], []).append(key)
+    return found
 
 
 def _to_purge(read: Read, key: TopicPartition) -> bool:
@@ -169,7 +184,7 @@ def _planned(
     if not wanted:
         text = f"nothing below the target in {len(due)} partitions"
         return Prepared(None, Outcome("nothing", text, owner))
-    free, blocked = _judged(policy, read, wanted)
+    free, blocked = _judged(policy, owner, read, wanted)
     if not free:
         first, more = blocked[0], len(blocked) - 1
         text = f"{first.topic}-{first.partition}: {first.guards[0].reason}"
@@ -178,14 +193,16 @@ def _planned(
     kept, left_out, reason = budget.within(policy, free.items(), use)
     if not kept:
         return Prepared(None, Outcome("budget", reason, owner, blocked=blocked))
-    plan = read.only(kept[: read.settings.purge.most_partitions]).plan(_overrides(policy))
+    kept = kept[: read.settings.purge.most_partitions]
+    # On a partition that is free without the one or the other these lift nothing.
+    plan = read.only(kept).plan(max(_by_lifts(policy, owner, read, kept), key=len))
     rest = f"; {len(left_out)} wait: {reason}" if left_out else ""
     text = f"{len(plan.free_partitions)} of {len(wanted)} partitions{rest}"
     return Prepared(plan, Outcome("ran", text, owner, blocked=blocked))
 
 
 def _judged(
-    policy: Policy, read: Read, wanted: Sequence[TopicPartition]
+    policy: Policy, owner: str | None, read: Read, wanted: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int | None], tuple[PlannedPartition, ...]]:
     """The most bytes of the partitions that are free, in the order given; those with guards.
 
@@ -197,10 +214,12 @@ def _judged(
     blocked: list[PlannedPartition] = []
     for at in range(0, len(wanted), most):
         some = wanted[at : at + most]
-        plan = read.only(some).plan(_overrides(policy))
-        sizes = {p.key: most_freed(p) for p in plan.free_partitions}
+        sizes: dict[TopicPartition, int | None] = {}
+        for lifts, keys in _by_lifts(policy, owner, read, some).items():
+            plan = read.only(keys).plan(lifts)
+            sizes |= {p.key: most_freed(p) for p in plan.free_partitions}
+            blocked += guarded(plan)
         free |= {key: sizes[key] for key in some if key in sizes}
-        blocked += guarded(plan)
         if len(free) >= most:
             break
     return free, tuple(blocked)

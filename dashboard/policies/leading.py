@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from dashboard.purge.journal import Journal
@@ -19,10 +20,13 @@ class Lead:
     """One service's claim to the lease of a cluster; `holder` is its own token.
 
     The lease only spares the others their work: what keeps two services from purging the same is
-    the journal's check when a run is queued. Safe between threads.
+    the journal's check when a run is queued. `most_silence` is asked at each renewal. Safe between
+    threads.
     """
 
-    def __init__(self, journal: Journal, cluster_id: str, most_silence: timedelta) -> None:
+    def __init__(
+        self, journal: Journal, cluster_id: str, most_silence: Callable[[], timedelta]
+    ) -> None:
         self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
         self._journal = journal
         self._cluster_id = cluster_id
@@ -42,7 +46,7 @@ class Lead:
             if self._seen is None or not self.is_ours(self._seen) or not _fresh(self._seen, now):
                 self._seen = self._journal.take_lease(
                     self._cluster_id, self.holder, host=socket.gethostname(), pid=os.getpid(),
-                    ttl=TTL, most_silence=self._most_silence, now=now,
+                    ttl=TTL, most_silence=self._most_silence(), now=now,
                 )  # fmt: skip
             return self._seen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from dashboard.policy import REPARTITION, REPARTITION_SUFFIX, Policy
+from dashboard.policy import PRESET_LIFTS, REPARTITION, REPARTITION_SUFFIX, Policy
 
 
 def owner_of(policy: Policy, topic: str, group_ids: Collection[str]) -> str | None:
@@ -19,11 +19,30 @@ def owner_of(policy: Policy, topic: str, group_ids: Collection[str]) -> str | No
         return None
     if policy.preset != REPARTITION:
         return policy.owner if policy.owner in group_ids else None
+    return _application(topic, group_ids)
+
+
+def _application(topic: str, group_ids: Collection[str]) -> str | None:
     prefix = topic.removesuffix(REPARTITION_SUFFIX)
     while prefix := prefix.rpartition("-")[0]:
         if prefix in group_ids:
             return prefix
     return None
+
+
+def lifted(
+    policy: Policy, topic: str, owner: str | None, streams: Collection[str]
+) -> dict[str, str]:
+    """The policy's overrides that count for this topic: what the preset lifts by itself, only
+    where its owner, or where all groups count the application that its name tells, is or was known
+    as a Kafka Streams application: any group may be called as a topic begins.
+    """
+    known = (owner or _application(topic, streams)) in streams
+    return {
+        name: why
+        for name, why in policy.overrides.items()
+        if known or policy.preset != REPARTITION or PRESET_LIFTS.get(name) != why
+    }
 
 
 def applications(

@@ -8,6 +8,7 @@ The interval is between starts; commits play no part in it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -55,7 +56,8 @@ class Service:
     ) -> None:
         self.site = site
         self.link = Link(open_live)
-        self.lead = Lead(site.journal, site.cluster_id, site.settings.purge.most_service_silence)
+        self._most_silence = site.settings.purge.most_service_silence
+        self.lead = Lead(site.journal, site.cluster_id, self._silence)
         self.statuses = Statuses(site.journal, site.cluster_id, site.store.name, emit)
         self.following = Following(
             site.journal, self.link.live, site.now, site.sleep, self.went_wrong
@@ -154,6 +156,12 @@ class Service:
     def _defined(self) -> tuple[Policy, ...]:
         """The policies of this cluster, as the settings say now. Raises SettingsError."""
         return tuple(p for p in self.site.settings.policies if is_for(p, self.site.store))
+
+    def _silence(self) -> timedelta:
+        """As the settings say now; where they are wrong by now, as they said last."""
+        with suppress(SettingsError):
+            self._most_silence = self.site.settings.purge.most_service_silence
+        return self._most_silence
 
     def _settings_wrong(self) -> Outcome | None:
         """Read the settings again; what is wrong with them holds every policy that was known."""

@@ -106,8 +106,9 @@ def week(
             ends.add(at, high_watermark, leader_epoch)
         telling = moments(store, known, found, memory(store, found, now), others)
         walk = _walked(
-            store, policy, known, found, ends, telling=telling, window_ms=windows(found, topics)
-        )
+            store, policy, known, found, ends,
+            telling=telling, window_ms=windows(found, topics), now=now,
+        )  # fmt: skip
         if walk.points:
             return _result(policy, found, walk)
     why = (
@@ -127,10 +128,12 @@ def _walked(
     *,
     telling: Iterable[Moment],
     window_ms: Ints,
+    now: datetime,
 ) -> Walk:
     keep = keeps(store, snapshots[-1], found, policy.target)
     owning = _owners(store, policy, snapshots[-1], found)
-    walk = Walk(policy, found, past_bytes(store, found), guarded_now(store, policy, found))
+    guarded = guarded_now(store, policy, found, owning or {}, now)
+    walk = Walk(policy, found, past_bytes(store, found), guarded)
     walk.unowned = sorted(name for name, owner in (owning or {}).items() if owner is None)
     for moment in telling:
         owner = owners(owning, found, moment.commits.code) if owning is not None else None

@@ -46,15 +46,16 @@ def switch_on(
     now: datetime,
 ) -> None:
     """Let the policy run as it is defined now. Raises RefusedError READ_ONLY, OTHER_CLUSTER,
-    CONFIRMATION_MISMATCH, ROLE_TOO_LOW; UsageError WHO_MISSING. A second click writes nothing.
+    CONFIRMATION_MISMATCH, ROLE_TOO_LOW; UsageError WHO_MISSING.
+
+    One that is on is confirmed anew: its service may have been silent for long, and hold it at its
+    next start unless somebody did so.
     """
     role = people.deciding_role(settings)
     name = people.require(settings, who, role, f"switch on policy {policy.name}")
     queue_refusals.read_only(settings, journal)
     _refuse_other(cluster, policy, typed)
     named = _named(name, policy)
-    if standing(policy, journal.policy_states(cluster.cluster_id).get(policy.name)) == "on":
-        return
     journal.switch_policy(
         cluster.cluster_id, policy.name, policy.definition_sha256, enabled=True, who=named,
         typed=typed, from_where=from_where, now=now,

@@ -9,9 +9,8 @@ from dashboard.guard_texts import guard, untold
 from dashboard.model import Guard, TopicPartition
 from dashboard.purge.facts import PartitionFacts, PlanFacts
 from dashboard.purge.resolve import ResolvedTarget
-from dashboard.purge.unseen_readers import reading_of
+from dashboard.purge.unseen_readers import reading_of, suspicion
 from dashboard.settings import TopicDeclaration
-from dashboard.sizes import binary
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +71,15 @@ def _of_the_plan(
     """What only a plan is asked: days of metrics, its own size, how much is remembered."""
     made = []
     reading = reading_of(facts.readings, topic)
-    if reading.suspected:
-        bytes_out = binary(reading.an_hour(reading.bytes_out) or 0)
-        explained = binary(reading.an_hour(reading.explained_bytes) or 0)
-        made.append(
-            guard("unseen-reader-suspected", topic=topic, bytes_out=bytes_out, explained=explained)
-        )
+    if (unseen := suspicion(reading)) is not None:
+        made.append(Finding(unseen, fact=None if reading.suspected else "untold"))
     if planned_partitions > most_partitions:
-        made.append(guard("over-limit", partitions=planned_partitions, limit=most_partitions))
+        of_run = guard("over-limit", partitions=planned_partitions, limit=most_partitions)
+        made.append(Finding(of_run))
     if facts.unknown_to is not None:
-        made.append(guard("no-history", data=facts.unknown_to))
+        made.append(Finding(guard("no-history", data=facts.unknown_to)))
     elif facts.younger is not None:
-        made.append(facts.younger)
+        made.append(Finding(facts.younger))
     if facts.unremembered is not None:
-        made.append(guard("stale-history", why=facts.unremembered))
-    return [Finding(g) for g in made]
+        made.append(Finding(guard("stale-history", why=facts.unremembered)))
+    return made

@@ -191,7 +191,21 @@ class JournalPolicies(JournalReads):
         rows = self.file.rows("SELECT * FROM policy_leases WHERE cluster_id=?", cluster_id)
         return _lease(rows[0]) if rows else None
 
+    def last_sign(self, cluster_id: str) -> datetime | None:
+        """When a service of the cluster, whichever, gave its last sign of life."""
+        (row,) = self.file.rows(journal_silence.SIGN, {"cluster": cluster_id})
+        return journal_silence.last_sign(row["at"])
+
     # -- what ran
+
+    def open_policy_runs(self, cluster_id: str) -> int:
+        """How many runs of policies are not over: whoever carries one on may still send."""
+        sql = (
+            "SELECT count(*) AS runs FROM run_policies p JOIN runs USING (run_id) "
+            "WHERE p.cluster_id=? AND runs.closed_at IS NULL"
+        )
+        (row,) = self.file.rows(sql, cluster_id)
+        return int(row["runs"])
 
     def last_starts(self, cluster_id: str, topics: Iterable[str]) -> dict[TopicPartition, datetime]:
         """When a purge of each partition last began, by whomever: queued or, later, sent.

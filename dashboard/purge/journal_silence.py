@@ -14,9 +14,11 @@ from dashboard.purge.journal_file import append
 
 HELD = "SERVICE_SILENT"
 # Earlier versions kept no sign, but leases, and when a status was said.
-_EARLIER = """SELECT max(at) AS at FROM (
-  SELECT renewed_at AS at FROM policy_leases WHERE cluster_id=:cluster
-  UNION ALL SELECT at FROM policy_status WHERE cluster_id=:cluster)"""
+SIGN = """SELECT coalesce(
+  (SELECT at FROM policy_signs WHERE cluster_id=:cluster),
+  (SELECT max(at) FROM (
+    SELECT renewed_at AS at FROM policy_leases WHERE cluster_id=:cluster
+    UNION ALL SELECT at FROM policy_status WHERE cluster_id=:cluster))) AS at"""
 
 
 def heard(db: sqlite3.Connection, cluster_id: str, most_silence: timedelta, now: datetime) -> None:
@@ -24,15 +26,17 @@ def heard(db: sqlite3.Connection, cluster_id: str, most_silence: timedelta, now:
 
     In the transaction that takes or renews its lease, so that no purge comes in between.
     """
-    sign = db.execute("SELECT at FROM policy_signs WHERE cluster_id=?", (cluster_id,)).fetchone()
-    if sign is None:
-        sign = db.execute(_EARLIER, {"cluster": cluster_id}).fetchone()
-    last = parse_time(sign["at"]) if sign["at"] else None
+    last = last_sign(db.execute(SIGN, {"cluster": cluster_id}).fetchone()["at"])
     if last is None or abs(now - last) > most_silence:
         sql = "SELECT name FROM policy_switches WHERE cluster_id=? AND enabled=1 ORDER BY name"
         for row in db.execute(sql, (cluster_id,)).fetchall():
             hold(db, cluster_id, row["name"], last, most_silence, now=now)
     db.execute("REPLACE INTO policy_signs VALUES (?,?)", (cluster_id, format_time(now)))
+
+
+def last_sign(at: str | None) -> datetime | None:
+    """When a service of the cluster gave its last sign of life, out of SIGN."""
+    return parse_time(at) if at else None
 
 
 def hold(

@@ -57,7 +57,7 @@ def _rows(section: str, rows: Iterable[Mapping[str, Any]]) -> None:
         _texts(row, _MAYBE_EMPTY.get(section, ()), where, empty=True)
         for name in _COUNTS.get(section, ()):
             _number(row[name], where + name, least=0)
-        for name in ("group_id", "why", "principal"):
+        for name in ("group_id", "why", "until", "principal"):
             if name in row:
                 _text_or_null(row[name], where + name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -40,11 +40,19 @@ def encode(plan: Plan) -> dict[str, Any]:
         "chosen_groups": list(plan.chosen_groups),
         "partitions": [_encode_partition(p) for p in plan.partitions],
         **decisions(plan),
-        # Plans that older journals keep have no such key.
-        **({"unseen_readers": [asdict(r) for r in plan.readings]} if plan.readings else {}),
+        **_encode_readings(plan.readings),
         **_encode_rights(plan.rights_missing),
         **({} if plan.known_since is None else {"known_since": plan.known_since}),
     }
+
+
+def _encode_readings(readings: Iterable[TopicReading]) -> dict[str, Any]:
+    """Plans that older journals keep have no such key, or none in it for what is not told."""
+    rows = [
+        {key: value for key, value in asdict(found).items() if key != "until" or value is not None}
+        for found in readings
+    ]
+    return {"unseen_readers": rows} if rows else {}
 
 
 def decisions(plan: Plan) -> dict[str, Any]:

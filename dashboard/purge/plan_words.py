@@ -30,7 +30,8 @@ def unseen_readers(readings: Sequence[Mapping[str, Any]]) -> list[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in readings:
         if row["measured"] != "measured":
-            found.setdefault((row["measured"], str(row["why"])), []).append(row["topic"])
+            measured = row["measured"] + (f" since {row['until']}" if row["until"] else "")
+            found.setdefault((measured, str(row["why"])), []).append(row["topic"])
     return [
         f"Unseen readers of {_named(topics)}: {measured} ({why})"
         for (measured, why), topics in sorted(found.items())

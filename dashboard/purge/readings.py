@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from itertools import pairwise
+from datetime import datetime
+from itertools import groupby, pairwise
 from typing import Any
 
 import pandas as pd
@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from dashboard.errors import StoreError
 from dashboard.metrics.topic_bytes import BYTES_OUT
-from dashboard.purge.unseen_readers import TopicReading
+from dashboard.purge.unseen_readers import WINDOW, Measure, TopicReading, Verdict
+from dashboard.snapshot_files import time_of
 from dashboard.snapshots import ClusterStore
 
-WINDOW = timedelta(hours=24)
 # Enough to see restarts and resets between; a day of watch keeps some eighty snapshots.
 _NEWEST, _SPREAD = 4, 8
 _PARTITION = ["topic", "partition"]
@@ -30,8 +30,8 @@ _CLAIM = ["group_id", *_PARTITION]
 class Sample:
     """What one snapshot tells of the topics asked about.
 
-    `bytes_out` maps a broker to topic -> its counter since its start; a broker that answered
-    stands there even without a topic. `commits` has a row by group and partition with `offset`;
+    `bytes_out` maps a broker to topic -> its counter since its start; a broker that tells any bytes
+    out stands there even without a topic. `commits` has a row by group and partition with `offset`;
     `leaders` one by partition with `start` (log start offset) and `record_bytes` (bytes by offset
     held), null where unknown; `hosts` maps a topic to the brokers of its replicas.
     """
@@ -46,62 +46,137 @@ class Sample:
 def topic_readings(
     store: ClusterStore, topics: Iterable[str], now: datetime
 ) -> dict[str, TopicReading]:
-    """The reading of each topic over the kept snapshots of the last day that hold metrics.
+    """The reading of each topic: of the newest day of kept snapshots, and of older ones as far
+    back as it takes to know that no suspicion stands.
 
-    A topic that is missing has no metrics at all. A snapshot that is damaged, or pruned
-    meanwhile, is left out: the others tell, with less resolution.
+    Older snapshots are read by days of UTC, which stay the same days at the next call. {} where no
+    snapshot has metrics. A snapshot that is damaged, or pruned meanwhile, is left out: the others
+    tell, with less resolution.
     """
-    wanted = sorted(set(topics))
-    oldest = f"{now - WINDOW:%Y%m%dT%H%M%S}"
-    ids = [name for name in store.ids("snapshots") if name >= oldest]
-    picked = sorted({*ids[-_NEWEST:], *ids[:: max(1, len(ids) // _SPREAD)]})
-    samples = [s for name in picked if (s := _sample(store, name, wanted)) is not None]
-    return readings(samples, wanted) if samples else {}
+    verdicts = {topic: Verdict(topic) for topic in sorted(set(topics))}
+    newer: str | None = None
+    seen = False
+    for ids in _days(store.ids("snapshots")):
+        if all(verdict.settled for verdict in verdicts.values()):
+            break
+        told = _answered(store, ids)
+        open_ = tuple(topic for topic, verdict in verdicts.items() if not verdict.knows(told))
+        if not open_:
+            continue
+        found, newer = _day(store, ids, newer, open_)
+        seen = seen or newer is not None
+        for measure in found:
+            verdicts[measure.reading.topic].add(measure)
+    return {topic: verdict.reading(now) for topic, verdict in verdicts.items()} if seen else {}
 
 
-def readings(samples: list[Sample], topics: Iterable[str]) -> dict[str, TopicReading]:
-    """Each topic's reading from samples, oldest first.
+def _days(ids: list[str]) -> Iterator[tuple[str, ...]]:
+    """The ids by days, the newest first: 24 hours up to the newest, then days of UTC."""
+    told = [(at, name) for name in ids if (at := time_of(name)) is not None]
+    if not told:
+        return
+    since = told[-1][0] - WINDOW
+    yield _picked([name for at, name in told if at >= since])
+    older = [name for at, name in reversed(told) if at < since]
+    for _, day in groupby(older, key=lambda name: name[:8]):
+        yield _picked(sorted(day))
+
+
+def _picked(ids: list[str]) -> tuple[str, ...]:
+    """The oldest of them, the newest, and some between."""
+    return tuple(sorted({*ids[-_NEWEST:], *ids[:: max(1, len(ids) // _SPREAD)]}))
+
+
+def _day(
+    store: ClusterStore, ids: tuple[str, ...], newer: str | None, topics: tuple[str, ...]
+) -> tuple[tuple[Measure, ...], str | None]:
+    """What these snapshots measure with the oldest sample of the day after, newest first; and
+    which is the oldest sample by now.
+    """
+    names = (*ids, newer) if newer is not None else ids
+    samples = {name: s for name in names if (s := _sample(store, name, list(topics))) is not None}
+    found = measures(list(samples.values()), topics)
+    return tuple(found), next(iter(samples), newer)
+
+
+def _answered(store: ClusterStore, ids: tuple[str, ...]) -> frozenset[int] | None:
+    """Brokers whose metrics some of these snapshots hold; None where a manifest does not tell."""
+    found: set[int] = set()
+    for name in ids:
+        try:
+            manifest = store.manifest("snapshots", name)
+        except StoreError:
+            continue
+        if manifest.tables.get("broker_metrics"):
+            asked = manifest.details.get("metrics")
+            if not asked:
+                return None
+            found.update(broker["broker_id"] for broker in asked if broker["answered"])
+    return frozenset(found)
+
+
+def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
+    """What samples, oldest first, measure of each topic; nothing where no broker has two of them.
 
     Bytes out is the sum of counter differences per broker; a counter that fell began anew at 0
     (a restart, or the leadership that went and came). Explained is an estimate: the progress of
     every group's committed offset on a partition x the leader's bytes by offset held there, the
-    lowest of the window (after a purge the leader's size counts a segment that mostly went). A
+    lowest of the span (after a purge the leader's size counts a segment that mostly went). A
     group's first commit counts from the log start.
+
+    Both are of the same span: where brokers answered in fewer samples than others, those alone
+    measure them all, and all samples measure the others.
     """
-    newest = samples[-1]
-    partitions = newest.leaders.groupby("topic").size()
-    explained = _explained(samples)
-    window = samples[-1].taken_at - samples[0].taken_at
-    answered = {b for s in samples for b in s.bytes_out}
-    counted = {b for b in answered if sum(b in s.bytes_out for s in samples) > 1}
-    return {
-        topic: _reading(
-            TopicReading(
+    if not samples:
+        return []
+    hosts, partitions = samples[-1].hosts, samples[-1].leaders.groupby("topic").size()
+    explained: dict[tuple[int, ...], dict[str, int | None]] = {}
+    found = []
+    for topic in topics:
+        for brokers, numbers in _spans(samples, hosts.get(topic, frozenset())):
+            span = [samples[n] for n in numbers]
+            if numbers not in explained:
+                explained[numbers] = _explained(span)
+            reading = TopicReading(
                 topic,
-                round(sum(_sent(samples, broker, topic) for broker in counted)),
-                explained.get(topic, 0),
-                max(1, round(window.total_seconds() * 1000)),
+                round(sum(_sent(span, broker, topic) for broker in brokers)),
+                explained[numbers].get(topic, 0),
+                _span_ms(span),
                 int(partitions.get(topic, 1)),
                 None,
-            ),
-            newest.hosts.get(topic, frozenset()),
-            counted,
+            )
+            found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at))
+    return sorted(found, key=lambda m: (m.at, -len(m.brokers)), reverse=True)
+
+
+def _spans(
+    samples: list[Sample], hosts: frozenset[int]
+) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
+    """Which brokers are counted over which samples: those that answered most, then more."""
+    answers = {b: sum(b in s.bytes_out for s in samples) for b in hosts}
+    for least in sorted({n for n in answers.values() if n > 1}, reverse=True):
+        brokers = frozenset(b for b, n in answers.items() if n >= least)
+        joint = tuple(n for n, s in enumerate(samples) if brokers <= s.bytes_out.keys())
+        if len(joint) > 1:
+            yield brokers, joint
+
+
+def _span_ms(span: list[Sample]) -> int:
+    return max(1, round((span[-1].taken_at - span[0].taken_at).total_seconds() * 1000))
+
+
+def _measure(
+    reading: TopicReading, brokers: frozenset[int], hosts: frozenset[int], at: datetime
+) -> Measure:
+    """The measure, with what kept it from being a whole one."""
+    silent = ", ".join(str(b) for b in sorted(hosts - brokers))
+    if reading.explained_bytes is None:
+        reading = replace(reading, why="the size of its records is unknown")
+    elif silent:
+        reading = replace(
+            reading, why=f"broker {silent} has no two samples of metrics within a day"
         )
-        for topic in topics
-    }
-
-
-def _reading(found: TopicReading, hosts: frozenset[int], counted: set[int]) -> TopicReading:
-    """The reading, or what kept it from being one."""
-    if not hosts & counted:
-        why = "no broker of it has two samples of metrics within a day"
-        return TopicReading(found.topic, partitions=found.partitions, why=why)
-    if found.explained_bytes is None:
-        return replace(found, why="the size of its records is unknown")
-    silent = ", ".join(str(b) for b in sorted(hosts - counted))
-    if silent:
-        return replace(found, why=f"broker {silent} has no two samples of metrics within a day")
-    return found
+    return Measure(reading, brokers, not silent, at)
 
 
 def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:
@@ -203,7 +278,8 @@ _NULLABLE: dict[Any, Any] = {
 def _counters(store: ClusterStore, snapshot: str, topics: list[str]) -> dict[int, dict[str, float]]:
     rows = store.read("snapshots", snapshot, "broker_metrics")
     counts = rows.filter(pc.field("name") == BYTES_OUT)
-    found: dict[int, dict[str, float]] = {b: {} for b in pc.unique(rows["broker_id"]).to_pylist()}
+    # Its sum over all topics is always there: an exporter that tells no bytes out measures nothing.
+    found: dict[int, dict[str, float]] = {b: {} for b in pc.unique(counts["broker_id"]).to_pylist()}
     topic_of = {json.dumps({"topic": t}, separators=(",", ":")): t for t in topics}
     chosen = counts.filter(pc.field("labels").isin(list(topic_of)))
     for broker_id, labels, value in zip(

@@ -4,13 +4,25 @@ BytesOutPerSec of `kafka.server:type=BrokerTopicMetrics` counts the bytes that c
 from a broker, whoever they are and whether or not they commit; followers' fetches are counted
 apart, in ReplicationBytesOutPerSec. A group that committed its way forward explains the records
 it passed. What is left over was read by nobody who commits.
+
+A suspicion ends by a later measurement alone: metrics that stay away say nothing of the reader.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
+
+from dashboard.clock import format_time
+from dashboard.guard_texts import guard, unmeasured
+from dashboard.model import Guard
+from dashboard.sizes import binary
+
+# What was measured longer ago is not the present.
+WINDOW = timedelta(hours=24)
 
 # A known group may fetch its records twice (a rebalance, a crash before the commit, an average
 # record size that is off); what it cannot do is fetch all of them twice as a rule.
@@ -19,6 +31,7 @@ FACTOR = 2
 # each partition: that is no reader.
 LOOK_BYTES_PER_PARTITION = 1 << 20
 _HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +39,8 @@ class TopicReading:
     """Bytes that left a topic in a window, and those its groups explain; None: not measured.
 
     `why` says what kept it from being measured, or on which brokers it was not. An unmeasured
-    broker makes `bytes_out` a lower bound.
+    broker makes `bytes_out` a lower bound. `until`: the present cannot be told, and these are the
+    numbers of the last time that counts, which ended then.
     """
 
     topic: str
@@ -35,19 +49,34 @@ class TopicReading:
     window_ms: int | None = None
     partitions: int = 1
     why: str | None = "no broker metrics are kept"
+    until: str | None = None
 
     @property
     def suspected(self) -> bool:
         """Bytes out above FACTOR x what is explained, and above one look at every partition."""
         if self.bytes_out is None or self.explained_bytes is None:
             return False
-        floor = LOOK_BYTES_PER_PARTITION * self.partitions
-        return self.bytes_out > FACTOR * self.explained_bytes + floor
+        return self.bytes_out > FACTOR * self.explained_bytes + self._floor
+
+    @property
+    def clears(self) -> bool:
+        """Nobody was suspected, however large the records are that groups passed."""
+        if self.bytes_out is None:
+            return False
+        if self.explained_bytes is None:
+            return self.bytes_out <= self._floor
+        return not self.suspected
+
+    @property
+    def _floor(self) -> int:
+        """A look a day."""
+        days = max(1, math.ceil((self.window_ms or 0) / _DAY_MS))
+        return LOOK_BYTES_PER_PARTITION * self.partitions * days
 
     @property
     def measured(self) -> str:
         """`measured`, `partly measured` (some brokers were not) or `not measured`."""
-        if self.bytes_out is None or self.explained_bytes is None:
+        if self.until or self.bytes_out is None or self.explained_bytes is None:
             return "not measured"
         return "partly measured" if self.why else "measured"
 
@@ -67,7 +96,81 @@ class TopicReading:
             "explained_bytes_an_hour": self.an_hour(self.explained_bytes),
             "window_ms": self.window_ms,
             "why": self.why,
+            "until": self.until,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A reading of one span of kept snapshots that ended at `at`, by the counters of `brokers`.
+
+    `whole`: every broker that held a replica of the topic was among them.
+    """
+
+    reading: TopicReading
+    brokers: frozenset[int]
+    whole: bool
+    at: datetime
+
+
+class Verdict:
+    """What a topic's measures say together: they are added newest first until it is `settled`.
+
+    A suspicion stands until a later measure clears it: a whole one, or one that counted at least
+    the brokers by which it was suspected.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.settled = False
+        self._topic = TopicReading(topic, why="no broker of it has two samples of metrics")
+        self._newest: Measure | None = None
+        self._suspicion: Measure | None = None
+        self._cleared: list[frozenset[int]] = []
+
+    def add(self, measure: Measure) -> None:
+        """The next older measure; nothing once it is settled."""
+        if self.settled:
+            return
+        self._newest = self._newest or measure
+        if measure.reading.clears:
+            self._cleared.append(measure.brokers)
+            self.settled = measure.whole
+        elif measure.reading.suspected and not any(c >= measure.brokers for c in self._cleared):
+            self._suspicion, self.settled = measure, True
+
+    def knows(self, brokers: frozenset[int] | None) -> bool:
+        """Whether an older measure by these brokers at most would change nothing; None: by any."""
+        older = brokers is not None and any(c >= brokers for c in self._cleared)
+        return self.settled or older
+
+    def reading(self, now: datetime) -> TopicReading:
+        """The newest measure, or the suspicion that stands; `until` where that is not of now."""
+        if self._newest is None:
+            return self._topic
+        old = abs(now - self._newest.at) > WINDOW  # a clock that ran ahead tells nothing of now
+        counts = self._suspicion or self._newest
+        if counts is self._newest and not old:
+            return counts.reading
+        why = _AWAY if old else self._newest.reading.why or _OTHERS
+        return replace(counts.reading, why=why, until=format_time(counts.at))
+
+
+_AWAY = "no broker of it has sent metrics since"
+_OTHERS = "what was counted since is not of the same brokers"
+
+
+def suspicion(found: TopicReading) -> Guard | None:
+    """The guard that stands for what was read; whoever judges unseen readers asks this."""
+    name, topic = "unseen-reader-suspected", found.topic
+    out, explained = (
+        binary(found.an_hour(size) or 0) for size in (found.bytes_out, found.explained_bytes)
+    )
+    if found.until is not None:
+        before = f"sent out {out} an hour where its groups explained {explained}"
+        return unmeasured(topic, found.until, str(found.why), before if found.suspected else None)
+    if found.suspected:
+        return guard(name, topic=topic, bytes_out=out, explained=explained)
+    return None
 
 
 def reading_of(readings: Mapping[str, TopicReading], topic: str) -> TopicReading:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from dashboard.policies.serving import Serving
 from dashboard.purge.journal_alerts import AlertRow
-from dashboard.purge.journal_policies import Lease, Use
+from dashboard.purge.journal_policies import Use
 from dashboard.ui import formats, markup, policy_texts
 from dashboard.ui.markup import text
 from dashboard.ui.policy_views import PolicyView
@@ -14,16 +15,17 @@ from dashboard.ui.policy_views import PolicyView
 _BLOCKED = 15
 
 
-def service_html(lease: Lease | None, now: datetime, read_only: bool) -> str:
+def service_html(found: Serving, now: datetime, read_only: bool) -> str:
     """Whether a service runs, and what to type where none does."""
-    running, said = policy_texts.service(lease, now)
+    running, said = found.leads(now), policy_texts.service(found, now)
     stopped = (
         "<p>⏸ Every purge is switched off (read-only): policies purge nothing and cannot be "
         "switched on.</p>"
         if read_only
         else ""
     )
-    follow = "" if running else f"<p><b>Next:</b> start it: <code>{policy_texts.START}</code></p>"
+    start = f"<b>Next:</b> start one, unless a timer does: <code>{policy_texts.START}</code>"
+    follow = "" if running else f"<p>{start}</p>"
     kind = "" if running and not read_only else " warn"
     return (
         f'<div class="lw lw-state{kind}" role="status"><p>{"▶" if running else "○"} {text(said)}'
@@ -48,24 +50,24 @@ def alerts_html(untold: Sequence[AlertRow], now: datetime) -> str:
     )
 
 
-def table_html(views: Sequence[PolicyView], running: bool, now: datetime) -> str:
+def table_html(views: Sequence[PolicyView], found: Serving, now: datetime) -> str:
     """A line per policy: its switch, its state, next and last run."""
     head = "".join(
         f"<th>{name}</th>" for name in ("Policy", "Switch", "State", "Next run", "Last run")
     )
-    rows = "".join(_row(view, running, now) for view in views)
+    rows = "".join(_row(view, found, now) for view in views)
     return (
         f'<div class="lw"><table class="lw-table"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
 
 
-def _row(view: PolicyView, running: bool, now: datetime) -> str:
+def _row(view: PolicyView, found: Serving, now: datetime) -> str:
     cells = (
         f"<b>{text(view.policy.name)}</b>",
         text(policy_texts.STANDINGS[view.standing]),
         text(state(view)),
-        next_html(view, running, now),
+        next_html(view, found, now),
         markup.ago(when_run(view.runs[0]), now) if view.runs else "none this week",
     )
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
@@ -81,9 +83,9 @@ def state(view: PolicyView) -> str:
     return policy_texts.STATES.get(str(told), str(told)) if told else "not looked at yet"
 
 
-def next_html(view: PolicyView, running: bool, now: datetime) -> str:
+def next_html(view: PolicyView, found: Serving, now: datetime) -> str:
     """The next run, its exact time on hover where there is one."""
-    said = policy_texts.next_run(view.policy, view.standing, running, view.next_at, now)
+    said = policy_texts.next_run(view.policy, view.standing, found, view.next_at, now)
     if view.next_at and said.startswith("in "):
         return markup.hover(said, formats.utc(view.next_at))
     return text(said)
@@ -108,12 +110,12 @@ def definition_html(view: PolicyView) -> str:
     )
 
 
-def now_html(view: PolicyView, running: bool, use: Use, now: datetime) -> str:
+def now_html(view: PolicyView, found: Serving, use: Use, now: datetime) -> str:
     """Its switch, what the service said, and what is used of its budgets."""
     rows = [
         ("Switch", _switch(view, now)),
         ("State", _told(view, now)),
-        ("Next run", next_html(view, running, now)),
+        ("Next run", next_html(view, found, now)),
         ("Last hour", _used(view, use)),
     ]
     told = view.told

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from dashboard.policies.serving import Serving
 from dashboard.policies.switching import Standing
 from dashboard.policy import Policy
 from dashboard.policy_windows import is_open, next_open
-from dashboard.purge.journal_policies import Lease
 from dashboard.purge.targets import parse_target
 from dashboard.purge.words import duration
 from dashboard.ui import formats
@@ -100,30 +100,53 @@ def _trigger(policy: Policy) -> str:
     return "always"
 
 
-def service(lease: Lease | None, now: datetime) -> tuple[bool, str]:
-    """Whether a service runs, and what to say of it."""
-    if lease is not None and lease.alive(now):
+def service(found: Serving, now: datetime) -> str:
+    """Who leads, or what is known where nobody does: the lease tells no more."""
+    lease = found.lease
+    if lease is not None and found.leads(now):
         since = formats.duration(now - lease.taken_at)
-        return True, (
+        return (
             f"A service runs on {lease.host} (process {lease.pid}) for {since}. Others that are "
             "started stand by and take over when it is gone."
         )
-    gone = ""
-    if lease is not None:
-        gone = (
-            f" The last one, on {lease.host}, was last seen {formats.ago(lease.renewed_at, now)}."
+    return f"{_no_service(found, now)}{_in_flight(found)}"
+
+
+def _no_service(found: Serving, now: datetime) -> str:
+    last = found.last_sign
+    where = "" if found.lease is None else f", on {found.lease.host},"
+    sign = (
+        "none ever did"
+        if last is None
+        else f"the last sign of one{where} was {formats.ago(last, now)}"
+    )
+    if not found.silent(now):
+        return (
+            f"No service holds the lease now; {sign}. A timer may run one "
+            f"({START} --once): it purges while it runs."
         )
-    return False, f"No service runs: nothing is purged.{gone}"
+    if not found.idle(now):
+        return f"No service holds the lease, and {sign}."
+    return f"No service holds the lease, and {sign}: nothing is purged."
+
+
+def _in_flight(found: Serving) -> str:
+    if not found.open_runs:
+        return ""
+    runs = formats.plural(found.open_runs, "purge")
+    are = "is" if found.open_runs == 1 else "are"
+    return f" {runs} of policies {are} in flight: a worker may carry that on, and still send."
 
 
 def next_run(
-    policy: Policy, standing: Standing, running: bool, told: datetime | None, now: datetime
+    policy: Policy, standing: Standing, found: Serving, told: datetime | None, now: datetime
 ) -> str:
     """When the next purge may start, or what it waits for."""
     if standing != "on":
         return "none: it is held" if standing == "held" else "none: it is off"
-    if not running:
-        return "none: no service runs"
+    if not found.leads(now):
+        silent = "none: no service gives a sign of life"
+        return silent if found.silent(now) else "when a service runs: none holds the lease now"
     if told is not None and told > now:
         return f"in {formats.duration(told - now)}"
     if not is_open(policy, now):

@@ -11,7 +11,7 @@ from dashboard.clock import parse_time
 from dashboard.policies.switching import Standing, is_for, standing
 from dashboard.policy import Policy
 from dashboard.purge.journal import Journal
-from dashboard.purge.journal_policies import Lease, PolicyState, Use
+from dashboard.purge.journal_policies import PolicyState, Use
 from dashboard.purge.journal_rows import RunRow
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore
@@ -65,11 +65,6 @@ def views(
         own = tuple(run for run, name in runs.items() if name == policy.name)
         found.append(PolicyView(policy, standing(policy, switched), switched, told_at, told, own))
     return tuple(found)
-
-
-def lease_of(journal: Journal, cluster: ClusterStore) -> Lease | None:
-    """Whose service has the cluster's lease, alive or not."""
-    return journal.lease(cluster.cluster_id)
 
 
 def last_runs(journal: Journal, view: PolicyView) -> list[RunRow]:

@@ -40,6 +40,8 @@ watch_for = "60s"
 preset = "repartition"
 topics = ["{app}-*"]
 min_purge_interval_ms = {interval_ms}
+# Its applications are plain consumers: the preset vouches for Streams applications alone.
+overrides = {{ "readers-undeclared" = "the bench reads it alone" }}
 """
 _STARTS_WITHIN = 60.0
 

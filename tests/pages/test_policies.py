@@ -71,7 +71,7 @@ def test_a_policy_is_off_until_its_sentence_is_typed(
     app = open_policies()
     text = said(app)
     assert "○ off" in text
-    assert "No service runs: nothing is purged." in text
+    assert "No service holds the lease, and none ever did: nothing is purged." in text
     assert "<code>lowwater policies run</code>" in text
     assert f"<code>{SENTENCE}</code>" in text
     for words in (
@@ -227,8 +227,26 @@ def test_a_service_that_is_gone_is_told_with_when_it_was_seen(
         most_silence=timedelta(days=1), now=utc_now() - timedelta(hours=3),
     )  # fmt: skip
     text = said(open_policies())
-    assert "No service runs: nothing is purged. The last one, on ops-1, was last seen 3 h" in text
-    assert "none: no service runs" in text
+    silent = "No service holds the lease, and the last sign of one, on ops-1, was 3 h ago: nothing"
+    assert silent in text
+    assert "none: no service gives a sign of life" in text
+
+
+def test_between_two_calls_of_a_timer_nobody_says_that_nothing_is_purged(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    """`policies run --once` gives its lease up at its end, and purges again within the hour."""
+    switched_on(journal)
+    at = utc_now() - timedelta(minutes=30)
+    journal.take_lease(
+        sample_store.CLUSTER_ID, "h1", host="ops-1", pid=77, ttl=timedelta(seconds=15),
+        most_silence=timedelta(days=1), now=at,
+    )  # fmt: skip
+    journal.release_lease(sample_store.CLUSTER_ID, "h1", at)
+    text = said(open_policies())
+    assert "No service holds the lease now; the last sign of one was 30 min ago." in text
+    assert "nothing is purged" not in text
+    assert "when a service runs: none holds the lease now" in text
 
 
 def test_one_that_is_held_says_why_and_is_confirmed_again(

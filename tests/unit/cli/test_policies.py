@@ -77,7 +77,10 @@ def test_check_tells_what_would_go_and_sends_nothing(
     assert (application["application"], application["due"]) == ("billing", 1)
     assert application["topics"] == [TOPIC]
     assert policy["past_week"]["purges"] == 0
-    assert (live.sent, value["leader"]) == ([], None)
+    assert (live.sent, value["leader"], value["last_sign"]) == ([], None, None)
+    assert main(["policies", "check"]) == 0
+    out = capsys.readouterr().out
+    assert "no service holds the lease now, none gave a sign yet; a timer may run one" in out
 
 
 def test_check_exits_3_when_all_there_is_to_purge_is_refused(

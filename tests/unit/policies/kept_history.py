@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from dashboard.metrics.topic_bytes import BYTES_OUT
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of
@@ -50,8 +51,11 @@ def snapshot(
     configs: Mapping[str, str] | None = None,
     incomplete: Sequence[str] = (),
     groups: Sequence[str] | None = None,
+    bytes_out: Mapping[str, float] | None = None,
 ) -> str:
-    """Write and commit a snapshot; `used` is the share of its one log dir."""
+    """Write and commit a snapshot; `used` is the share of its one log dir, `bytes_out` what its
+    two brokers have each sent of topics.
+    """
     numbers = {topic: n for n, topic in enumerate(sorted({(g.topic, g.topic_id) for g in logs}))}
     known = groups if groups is not None else sorted({g for log in logs for g in log.commits})
     tables: dict[str, list[dict[str, Any]]] = {
@@ -76,12 +80,25 @@ def snapshot(
              "high_watermark": log.end}
         )  # fmt: skip
         tables["replicas"] += [
-            {**place, "broker_id": b, "log_dir": "/d", "size_bytes": log.replica_bytes}
+            {
+                **place,
+                "broker_id": b,
+                "log_dir": "/d",
+                "size_bytes": log.replica_bytes,
+                "is_leader": b == 1,
+                "log_start_offset": log.start,
+                "log_end_offset": log.end,
+            }
             for b in (1, 2)
         ]
         tables["group_offsets"] += [
             {**place, "group_id": g, "committed_offset": o} for g, o in log.commits.items()
         ]
+    if bytes_out is not None:
+        tables["broker_metrics"] = [
+            {"broker_id": b, "name": BYTES_OUT, "value": value, "labels": f'{{"topic":"{topic}"}}'}
+            for b in (1, 2) for topic, value in bytes_out.items()
+        ]  # fmt: skip
     writer = cluster.begin("snapshots", at)
     for name, rows in tables.items():
         writer.write(name, table_of(SNAPSHOT_TABLES[name], rows, writer.id, at))

@@ -45,6 +45,7 @@ class Streams(FakeCluster):
     def __init__(self) -> None:
         super().__init__(0)
         self.commits_of: dict[str, dict[TopicPartition, int]] = {}
+        self.plain: set[str] = set()  # groups that are no Streams applications
         self.down = False
         self.closed = 0
         self.unreadable: set[str] = set()  # topics whose configs are refused
@@ -114,7 +115,10 @@ class Streams(FakeCluster):
             for group, by in sorted(self.commits_of.items())
             for key, offset in sorted(by.items())
         )
-        groups = tuple(Group(g, "classic", "Empty", 0) for g in sorted(self.commits_of))
+        groups = tuple(
+            Group(g, "classic", "Empty", 0, is_streams=g not in self.plain and _is_owner(g, by))
+            for g, by in sorted(self.commits_of.items())
+        )
         return GroupListing(groups, offsets, self.incomplete)
 
     def delete_records(
@@ -141,6 +145,12 @@ class Streams(FakeCluster):
     def _answers(self) -> None:
         if self.down:
             raise ClusterError("no broker answers", "Start it.", retriable=True)
+
+
+def _is_owner(group: str, commits: Iterable[TopicPartition]) -> bool:
+    """Whether it commits on a repartition topic of its own, as an application does."""
+    names = {key.topic for key in commits}
+    return any(n.startswith(f"{group}-") and n.endswith("-repartition") for n in names)
 
 
 class ServiceRoom:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.policies.matching import applications, owner_of
+from dashboard.policies.matching import applications, lifted, owner_of
 from tests.unit.policies.examples import policy
 
 PRESET = policy('preset = "repartition"')
@@ -25,6 +25,17 @@ PRESET = policy('preset = "repartition"')
 )
 def test_the_preset_finds_the_application_by_the_topics_name(topic: str, owner: str | None) -> None:
     assert owner_of(PRESET, topic, {"billing", "billing-v2", "other"}) == owner
+
+
+def test_what_the_preset_lifts_counts_for_known_applications_alone() -> None:
+    topic = "billing-by-user-repartition"
+    assert set(lifted(PRESET, topic, "billing", {"billing"})) == {"readers-undeclared"}
+    assert lifted(PRESET, topic, "billing", {"other"}) == {}
+    assert lifted(PRESET, topic, "billing-by", {"billing"}) == {}, "its commits decide"
+    assert set(lifted(PRESET, topic, None, {"billing"})) == {"readers-undeclared"}
+    assert lifted(PRESET, topic, None, {"by"}) == {}
+    said = policy('preset = "repartition"\noverrides = {"readers-undeclared" = "I looked"}')
+    assert set(lifted(said, topic, "billing", ())) == {"readers-undeclared"}
 
 
 def test_an_application_id_may_end_with_a_dash() -> None:

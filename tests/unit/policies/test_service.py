@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from dashboard.collect_tables import to_arrow
 from dashboard.purge.asked import Lift
 from dashboard.purge.carrying import carry_out, held
 from dashboard.purge.drafts import PlanRequest, read_live
 from dashboard.purge.queue import enqueue
 from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
-from dashboard.settings import PurgeSettings
+from dashboard.settings import PurgeSettings, declaration
 from dashboard.tables import FINDING_TABLES, build
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
@@ -103,6 +104,57 @@ def test_another_group_that_is_behind_blocks_and_is_shown(room: ServiceRoom) -> 
     status = room.status()
     assert status["state"] == "refused"
     assert [g["name"] for g in status["blocked"][0]["guards"]] == ["unread-by-group"]
+
+
+def served(room: ServiceRoom) -> None:
+    service = room.service()
+    room.pass_time(service, 6)
+    service.close()
+
+
+def guards(room: ServiceRoom) -> list[str]:
+    return [g["name"] for b in room.status()["blocked"] for g in b["guards"]]
+
+
+@pytest.mark.parametrize("committed_by", ["owner", "all"])
+def test_the_preset_vouches_for_no_group_that_is_only_called_like_an_application(
+    tmp_path: Path, committed_by: str
+) -> None:
+    """Somebody's own topic, read by a plain group: others may read it without committing."""
+    room = ServiceRoom(
+        tmp_path, policy(f'{REPARTITION}\ncommitted_by = "{committed_by}"', "streams")
+    )
+    own = "clicks-by-user-repartition"
+    for name, group in ((TOPIC, "billing"), (own, "clicks")):
+        room.live.topic(name)
+        room.live.produce(name, 10)
+        room.live.commit(group, name)
+    room.live.plain.add("clicks")
+    served(room)
+    assert (room.live.log_start(TOPIC), room.live.log_start(own)) == (10, 0)
+    assert "readers-undeclared" in guards(room)
+
+    room.settings = replace(
+        room.settings,
+        topics=(declaration(own, {"readers": "groups", "state_restore": "none"}, "here"),),
+    )
+    served(room)
+    assert room.live.log_start(own) == 10
+
+
+def test_an_application_that_a_kept_snapshot_knew_is_one(room: ServiceRoom) -> None:
+    """A tool has set its offsets since: its commits no longer tell."""
+    consumed(room)
+    room.live.plain.add("billing")
+    served(room)
+    assert guards(room) == ["readers-undeclared"]
+    writer = room.store.begin("snapshots", room.clock())
+    columns = {"group_id": ["billing"], "type": ["classic"], "state": ["Empty"], "members": [0],
+               "is_streams": [True]}  # fmt: skip
+    writer.write("groups", to_arrow("groups", columns, writer.id, room.clock()))
+    writer.commit(0.1, {})
+    served(room)
+    assert room.live.log_start(TOPIC) == 10
 
 
 def test_one_guarded_partition_stops_no_other(room: ServiceRoom) -> None:

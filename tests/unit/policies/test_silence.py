@@ -155,6 +155,20 @@ def test_it_stays_held_until_a_person_switches_it_on_again(room: ServiceRoom) ->
     assert room.live.log_start(TOPIC) == 20
 
 
+def test_who_confirms_it_before_its_service_starts_again_has_confirmed_it(
+    room: ServiceRoom,
+) -> None:
+    """No service has held it by then: it stands as on, and the sentence counts all the same."""
+    serve(room)
+    later(room, hours=3)
+    assert stands(room) == "on"
+    room.switch_on(room.settings.policies[0])
+    consumed(room)
+    later(room, minutes=1)
+    serve(room)
+    assert (stands(room), room.live.log_start(TOPIC)) == ("on", 20)
+
+
 def test_who_confirms_it_while_no_service_runs_has_confirmed_it(room: ServiceRoom) -> None:
     serve(room)
     later(room, hours=3)
@@ -189,6 +203,24 @@ def test_a_timers_calls_may_lie_as_far_apart_as_the_settings_say(room: ServiceRo
         assert room.live.log_start(TOPIC) == 10 * hour
         later(room, hours=24)
         consumed(room)
+
+
+def test_the_limit_counts_as_its_settings_file_says_now(room: ServiceRoom) -> None:
+    """A machine that slept for two minutes under its service, which began with two hours."""
+    room.write()
+    service = room.service()
+    room.pass_time(service, 6)
+    file = room.write(head='[purge]\nmost_service_silence = "1m"')
+    consumed(room)
+    later(room, minutes=2)
+    room.pass_time(service, 6)
+    assert (stands(room), room.live.log_start(TOPIC)) == ("held", 10)
+
+    room.switch_on(room.settings.policies[0])
+    file.write_text("this is no settings file")
+    later(room, minutes=2)
+    room.pass_time(service, 6)
+    assert (stands(room), room.live.log_start(TOPIC)) == ("held", 10), "the last that was read"
 
 
 def test_a_service_that_waits_for_its_windows_is_not_silent(room: ServiceRoom) -> None:

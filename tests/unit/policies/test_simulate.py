@@ -279,6 +279,25 @@ def test_a_topic_that_was_recreated_is_another_one(tmp_path: Path) -> None:
     assert "1 partition is guarded today" in told(guarded)
 
 
+def test_a_topic_whose_reader_no_group_shows_is_not_purged_as_its_plans_would_not(
+    tmp_path: Path,
+) -> None:
+    """Also once its metrics are away: a plan refuses it all the same."""
+    cluster = store(tmp_path)
+    logs = [Log(100, {"g": 50}), Log(100, {"g": 50}, topic="u")]
+    for at, sent in ((52, 0.0), (51, 5e8)):
+        snapshot(cluster, NOON - HOUR * at, logs, bytes_out={"t": sent, "u": 0.0})
+    both = policy('topics = ["t", "u"]')
+    then = week(cluster, both, NOON - 51 * HOUR)
+    assert "1 partition is guarded today" in told(then)
+    assert "(unseen-reader-suspected on 1)" in told(then)
+    assert then.partitions == 1
+    snapshot(cluster, NOON, logs)
+    found = week(cluster, both, NOON)
+    assert "(unseen-reader-suspected on 2)" in told(found), "nobody can tell of u either by now"
+    assert found.partitions == 0
+
+
 def test_what_is_guarded_today_counts_as_guarded_unless_the_policy_lifts_it(
     tmp_path: Path,
 ) -> None:

@@ -49,16 +49,16 @@ def switched_on(
 def test_on_by_its_sentence_and_off_by_a_name(journal: Journal, cluster: ClusterStore) -> None:
     assert standing(policy(), journal.policy_states("c1").get("p")) == "off"
 
-    for who in ("ada", "eve"):  # the second one finds it on
+    for who in ("ada", "eve"):  # who types the sentence confirms it, on or not
         switched_on(journal, cluster, policy(), who=who)
     state = journal.policy_states("c1")["p"]
-    assert (standing(policy(), state), state.who) == ("on", "ada")
+    assert (standing(policy(), state), state.who) == ("on", "eve")
 
     for who in (" bob ", "eve"):
         switch_off(Settings(), journal, cluster, policy(), who=who, from_where="here", now=NOON)
     state = journal.policy_states("c1")["p"]
     assert (standing(policy(), state), state.who) == ("off", "bob")
-    assert [entry.body["typed"] for entry in journal.entries()] == [SENTENCE, ""]
+    assert [entry.body["typed"] for entry in journal.entries()] == [SENTENCE, SENTENCE, ""]
 
 
 def test_a_policy_that_is_defined_otherwise_since_is_not_on(

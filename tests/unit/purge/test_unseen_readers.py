@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dashboard.collect_tables import to_arrow
@@ -17,10 +18,11 @@ from dashboard.metrics.topic_bytes import BYTES_OUT
 from dashboard.purge.guards import findings
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.preview import preview
-from dashboard.purge.readings import Sample, readings, topic_readings
+from dashboard.purge.readings import Sample, measures, topic_readings
 from dashboard.purge.resolve import ResolvedTarget
-from dashboard.purge.unseen_readers import TopicReading
+from dashboard.purge.unseen_readers import TopicReading, Verdict, suspicion
 from dashboard.settings import TopicDeclaration
+from dashboard.snapshot_files import Kind
 from dashboard.snapshots import ClusterStore, Store
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
 
@@ -53,7 +55,10 @@ def sample(
 
 
 def reading(samples: list[Sample], topic: str) -> TopicReading:
-    return readings(samples, [topic])[topic]
+    verdict = Verdict(topic)
+    for measure in measures(samples, [topic]):
+        verdict.add(measure)
+    return verdict.reading(samples[-1].taken_at)
 
 
 def test_bytes_out_are_counter_differences_and_a_restart_begins_at_0() -> None:
@@ -106,6 +111,12 @@ def test_progress_in_records_of_unknown_size_explains_nothing_and_is_not_measure
     assert (found.measured, found.why) == ("not measured", "the size of its records is unknown")
     still = [sample(0, {1: 0, 2: 0}, None, g=100), sample(1, {1: 9 * MIB, 2: 0}, None, g=100)]
     assert reading(still, TOPIC).suspected
+
+
+def test_one_look_a_day_is_no_reader_where_snapshots_are_days_apart() -> None:
+    week = 7 * 24 * 3_600_000
+    assert not TopicReading(TOPIC, 7 * MIB, 0, week, 1, None).suspected
+    assert TopicReading(TOPIC, 7 * MIB + 1, 0, week, 1, None).suspected
 
 
 @pytest.mark.parametrize(
@@ -165,7 +176,14 @@ def test_what_nobody_measured_is_told_and_guards_nothing() -> None:
     assert row["why"] == "no broker metrics are kept"
 
 
-def write(store: ClusterStore, at: datetime, counters: dict[int, float], committed: int) -> None:
+def write(
+    store: ClusterStore,
+    at: datetime,
+    counters: Mapping[int, float],
+    committed: int,
+    name: str = BYTES_OUT,
+    **details: Any,
+) -> None:
     """A snapshot of one topic of 100 records on two brokers, as `collect` writes it."""
     tables: dict[str, dict[str, list[Any]]] = {
         "topics": {"topic_no": [0, 1], "topic": ["other", TOPIC]},
@@ -181,19 +199,150 @@ def write(store: ClusterStore, at: datetime, counters: dict[int, float], committ
     }  # fmt: skip
     if counters:
         tables["broker_metrics"] = {
-            "broker_id": list(counters), "name": [BYTES_OUT] * len(counters),
+            "broker_id": list(counters), "name": [name] * len(counters),
             "labels": [json.dumps({"topic": TOPIC}, separators=(",", ":"))] * len(counters),
             "value": list(counters.values()),
         }  # fmt: skip
     writer = store.begin("snapshots", at)
-    for name, columns in tables.items():
-        writer.write(name, to_arrow(name, columns, writer.id, at))
-    writer.commit(0.1, {})
+    for table, columns in tables.items():
+        writer.write(table, to_arrow(table, columns, writer.id, at))
+    writer.commit(0.1, details)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ClusterStore:
+    return ClusterStore(Store(str(tmp_path)), "c1")
+
+
+def history(store: ClusterStore, *rows: tuple[float, Mapping[int, float]]) -> None:
+    """Snapshots so many hours before NOW: MiB out by broker; a group stands still meanwhile."""
+    for hours, sent in rows:
+        counters = {broker: size * MIB for broker, size in sent.items()}
+        write(store, NOW - timedelta(hours=hours), counters, 10)
+
+
+SUSPECTED = ((40.0, {1: 0.0, 2: 0.0}), (39.0, {1: 50.0, 2: 0.0}))
+BY_ONE = ((88.0, {1: 0.0}), (87.0, {1: 50.0}))
+
+
+def guard_of(store: ClusterStore, now: datetime = NOW) -> str:
+    """The guard that stands by kept snapshots, in words; "" for none."""
+    found = suspicion(topic_readings(store, [TOPIC], now)[TOPIC])
+    return "" if found is None else found.reason
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        (),  # nothing is collected any more
+        ((3.0, {}), (2.0, {}), (0.0, {})),  # the exporters are away
+        ((3.0, {2: 0.0}), (0.0, {2: 0.0})),  # another broker alone tells
+    ],
+)
+def test_a_suspicion_stands_until_a_measurement_clears_it(
+    store: ClusterStore, since: tuple[tuple[float, Mapping[int, float]], ...]
+) -> None:
+    history(store, *SUSPECTED, *since)
+    assert topic_readings(store, [TOPIC], NOW)[TOPIC].suspected
+    for later in (timedelta(0), timedelta(days=80)):
+        assert "cannot be told since 2026-02-27T21:00:00.000Z" in guard_of(store, NOW + later)
+
+
+@pytest.mark.parametrize(
+    ("before", "since"),
+    [
+        (SUSPECTED, ((2.0, {1: 60.0, 2: 0.0}), (0.0, {1: 60.0, 2: 0.0}))),
+        (BY_ONE, ((2.0, {1: 0.0}), (0.0, {1: 0.0}))),  # in part, as it was suspected
+    ],
+)
+def test_a_later_measurement_by_the_same_brokers_clears_a_suspicion(
+    store: ClusterStore,
+    before: tuple[tuple[float, Mapping[int, float]], ...],
+    since: tuple[tuple[float, Mapping[int, float]], ...],
+) -> None:
+    history(store, *before)
+    assert guard_of(store)
+    history(store, *since)
+    assert guard_of(store) == ""
+
+
+def test_a_suspicion_by_a_broker_that_is_silent_by_now_is_not_diluted_by_the_others(
+    store: ClusterStore,
+) -> None:
+    """Somebody reads from broker 2, which tells no more; the group goes on beside it."""
+    for hours, sent, committed in (
+        (20, {1: 0.0, 2: 0.0}, 0), (19, {1: 0.0, 2: 5.0 * MIB}, 10), (10, {1: 0.0}, 3010),
+        (5, {1: 0.0}, 6010), (0, {1: 0.0}, 9010),
+    ):  # fmt: skip
+        write(store, NOW - timedelta(hours=hours), sent, committed)
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.suspected, found.measured) == (True, "not measured")
+    assert found.until == "2026-02-28T17:00:00.000Z"
+    assert "broker 2" in str(found.why)
+
+
+def test_an_exporter_that_tells_no_bytes_out_any_more_clears_nothing(store: ClusterStore) -> None:
+    history(store, *SUSPECTED)
+    for hours in (3, 2, 0):
+        at = NOW - timedelta(hours=hours)
+        write(store, at, {1: 1.0, 2: 1.0}, 10, "kafka_network_requestmetrics")
+    assert "cannot be told since" in guard_of(store)
+
+
+def test_where_metrics_went_away_nobody_can_tell_who_reads_by_now(store: ClusterStore) -> None:
+    history(store, (40, {1: 0, 2: 0}), (39, {1: 0, 2: 0}), (0, {}))
+    reason = guard_of(store)
+    assert reason.startswith(f"Whether somebody reads {TOPIC} without committing cannot be told ")
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.measured, found.suspected) == ("not measured", False)
+    made = plan(found, {TOPIC: declared()})
+    assert [g.name for g in made.partitions[0].guards] == ["unseen-reader-suspected"]
+    assert Plan.from_json_text(made.to_json_text(), "plan.json") == made
+    (row,) = preview(made, NOW)["unseen_readers"]
+    assert row["until"] == found.until
+
+
+def test_what_was_never_measured_guards_nothing(store: ClusterStore) -> None:
+    history(store, (2, {1: 9.0, 2: 9.0}), (0, {}))
+    assert guard_of(store, NOW + timedelta(days=9)) == ""
+    assert "two samples" in str(topic_readings(store, [TOPIC], NOW)[TOPIC].why)
+
+
+def test_a_clock_that_ran_ahead_measures_nothing_of_now(store: ClusterStore) -> None:
+    history(store, (-50, {1: 0, 2: 0}), (-51, {1: 0, 2: 0}))
+    assert "cannot be told since" in guard_of(store)
+
+
+def test_two_snapshots_a_week_apart_measure_that_week(store: ClusterStore) -> None:
+    history(store, (24 * 7, {1: 0, 2: 0}), (1, {1: 900, 2: 0}))
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.suspected, found.until) == (True, None)
+    assert found.window_ms == (24 * 7 - 1) * 3_600_000
+
+
+def test_older_days_by_brokers_that_counted_since_are_not_read(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broker 2 never had an exporter: not each plan reads ninety days for its sake."""
+    told = [{"broker_id": 1, "answered": True}, {"broker_id": 2, "answered": False}]
+    for hours in range(240, -1, -12):
+        write(store, NOW - timedelta(hours=hours), {1: 0.0}, 10, metrics=told)
+    read: list[str] = []
+    whole = ClusterStore.read
+
+    def noted(self: ClusterStore, kind: Kind, name: str, *rest: Any) -> pa.Table:
+        read.append(name)
+        return whole(self, kind, name, *rest)
+
+    monkeypatch.setattr(ClusterStore, "read", noted)
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.measured, found.suspected) == ("partly measured", False)
+    assert len(set(read)) < 5
 
 
 def test_kept_snapshots_of_the_last_day_are_read(tmp_path: Path) -> None:
     store = ClusterStore(Store(str(tmp_path)), "c1")
-    write(store, NOW - timedelta(hours=30), {1: 0.0, 2: 0.0}, 0)  # too old to count
+    write(store, NOW - timedelta(hours=30), {1: 0.0, 2: 0.0}, 0)  # the day before
     write(store, NOW - timedelta(hours=2), {1: 1e6, 2: 0.0}, 10)
     write(store, NOW - timedelta(hours=1), {}, 20)
     write(store, NOW, {1: 9e6, 2: 5e5}, 40)

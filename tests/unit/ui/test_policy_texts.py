@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.policies.serving import Serving
 from dashboard.policy_settings import policy_settings
 from dashboard.purge.journal_policies import Lease, Use
 from dashboard.purge_settings import LIFTABLE_GUARDS
@@ -15,6 +16,10 @@ from dashboard.ui import policy_first, policy_past, policy_table
 from dashboard.ui.policy_texts import definition, next_run, service
 from dashboard.ui.policy_views import PolicyView
 from tests.unit.policies.examples import NOON, policy
+
+HOUR, HALF = timedelta(hours=1), timedelta(minutes=30)
+_LEASE = Lease("c", "h", "ops-1", 7, NOON - 2 * HOUR, NOON, NOON + timedelta(seconds=15))
+LEADS = Serving(_LEASE, NOON, 0, 2 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -52,28 +57,43 @@ def test_the_next_run_needs_a_switch_a_service_and_an_open_window() -> None:
     plain, closed = policy(), policy('windows = ["Wed 22:00-23:00"]')
     soon = NOON + timedelta(seconds=42)
 
-    assert next_run(plain, "off", True, soon, NOON) == "none: it is off"
-    assert next_run(plain, "changed", True, soon, NOON) == "none: it is off"
-    assert next_run(plain, "on", False, soon, NOON) == "none: no service runs"
-    assert next_run(plain, "on", True, soon, NOON) == "in 42 s"
-    assert next_run(plain, "on", True, None, NOON) == "as soon as a partition is due"
-    assert next_run(closed, "on", True, None, NOON) == "in 10 h"
+    assert next_run(plain, "off", LEADS, soon, NOON) == "none: it is off"
+    assert next_run(plain, "changed", LEADS, soon, NOON) == "none: it is off"
+    assert next_run(plain, "on", LEADS, soon, NOON) == "in 42 s"
+    assert next_run(plain, "on", LEADS, None, NOON) == "as soon as a partition is due"
+    assert next_run(closed, "on", LEADS, None, NOON) == "in 10 h"
+    never = Serving(None, None, 0, 2 * HOUR)
+    assert next_run(plain, "on", never, soon, NOON) == "none: no service gives a sign of life"
+    by_timer = Serving(None, NOON - HOUR, 0, 2 * HOUR)
+    between = "when a service runs: none holds the lease now"
+    assert next_run(plain, "on", by_timer, soon, NOON) == between
 
 
-def test_a_lease_that_has_expired_is_no_service() -> None:
-    begun = NOON - timedelta(hours=2)
-    lease = Lease("c", "h", "ops-1", 7, begun, NOON, NOON + timedelta(seconds=15))
-    assert service(lease, NOON) == (
-        True,
+def test_of_a_lease_that_has_expired_only_its_last_sign_is_told() -> None:
+    """`policies run --once` from a timer holds none between two calls, and purges at each."""
+    assert service(LEADS, NOON) == (
         "A service runs on ops-1 (process 7) for 2 h. Others that are started stand by and take "
-        "over when it is gone.",
+        "over when it is gone."
     )
-    later = NOON + timedelta(minutes=1)
-    assert service(lease, later) == (
-        False,
-        "No service runs: nothing is purged. The last one, on ops-1, was last seen 1 min ago.",
+    said = service(LEADS, NOON + timedelta(minutes=1))
+    assert said == (
+        "No service holds the lease now; the last sign of one, on ops-1, was 1 min ago. A timer "
+        "may run one (lowwater policies run --once): it purges while it runs."
     )
-    assert service(None, NOON) == (False, "No service runs: nothing is purged.")
+    assert "was 30 min ago. A timer may" in service(Serving(None, NOON - HALF, 0, HOUR), NOON)
+
+
+def test_nothing_is_purged_only_without_a_sign_for_long_and_without_an_open_run() -> None:
+    assert service(Serving(None, None, 0, HOUR), NOON) == (
+        "No service holds the lease, and none ever did: nothing is purged."
+    )
+    assert service(Serving(None, NOON - 3 * HOUR, 0, HOUR), NOON) == (
+        "No service holds the lease, and the last sign of one was 3 h ago: nothing is purged."
+    )
+    assert service(Serving(None, NOON - 3 * HOUR, 2, HOUR), NOON) == (
+        "No service holds the lease, and the last sign of one was 3 h ago. 2 purges of policies "
+        "are in flight: a worker may carry that on, and still send."
+    )
 
 
 def test_the_sample_names_the_repartition_topics_that_were_found() -> None:
@@ -119,6 +139,6 @@ def test_the_page_says_whose_moment_its_settings_are() -> None:
 
 def test_what_the_hour_used_is_told_as_the_most_and_what_is_unknown() -> None:
     view = PolicyView(policy('most_bytes_per_hour = "1KiB"'), "on", None, None, {}, ())
-    said = policy_table.now_html(view, True, Use(3, 512, 1), NOON)
+    said = policy_table.now_html(view, LEADS, Use(3, 512, 1), NOON)
     assert "3 partitions started, at most " in said and "1 partition not measured" in said
-    assert "not measured" not in policy_table.now_html(view, True, Use(3, 512), NOON)
+    assert "not measured" not in policy_table.now_html(view, LEADS, Use(3, 512), NOON)
