@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from dashboard.purge.journal_rows import Options, PartitionRow, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
-from dashboard.settings import Settings
+from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, build
 from tests.unit.purge.facts_of import NOW, TOPIC
@@ -62,7 +62,9 @@ class Machine:
     """A cluster, and a journal with what was purged from here."""
 
     def __init__(self, folder: Path) -> None:
-        self.settings = Settings(state_dir=folder / "state")
+        # What is asked here is since when a folder knows the cluster, not how lately it was told.
+        long = PurgeSettings(most_history_age=timedelta(days=3650))
+        self.settings = Settings(state_dir=folder / "state", purge=long)
         self.live = FakeCluster()
         self.clock = Clock()
         self.made = 0
