@@ -101,11 +101,11 @@ def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
     from dashboard.reports.source import open_source
 
     settings, cluster = context.open_cluster(args)
-    runs = []
+    runs, begins = [], None
     if context.journal_exists(settings):  # else nothing was ever purged from here
         with context.open_journal(settings) as journal:
-            runs = journal.runs(cluster.cluster_id)
-    return open_source(cluster, runs, utc_now(), plan=plan)
+            runs, begins = journal.runs(cluster.cluster_id), journal.begins()
+    return open_source(cluster, runs, utc_now(), plan=plan, begins=begins)
 
 
 def _page(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
     from dashboard.purge.journal import Journal
-    from dashboard.purge.journal_rows import RunRow, RunView, Verification
+    from dashboard.purge.journal_rows import Begins, RunRow, RunView, Verification
 
 _COLUMNS = ("run_id", "state", "mode", "cluster_name", "who", "queued_at", "counts", "freed")
 
@@ -72,11 +72,15 @@ def run(args: argparse.Namespace) -> int:
         rows = [r for r in journal.runs() if args.cluster in (None, r.cluster_id, r.cluster_name)]
         found = [_row(journal.run(row.run_id)) for row in rows]
         verification = journal.verify(as_archive=args.as_archive) if args.verify else None
-        lost = journal.file.rolled_back()
+        lost, begins = journal.file.rolled_back(), journal.begins()
         if args.export:
             files.write_text(args.export, _exported(journal, args, rows))
-    value: dict[str, Any] = {"runs": found, "calibration": calibration.to_json(rows)}
-    text = _text(found)
+    value: dict[str, Any] = {
+        "runs": found,
+        "calibration": calibration.to_json(rows),
+        "begins": begins and begins.to_json(),
+    }
+    text = _text(found, begins)
     if args.export:
         value["exported"] = args.export
         output.progress(f"wrote {args.export}")
@@ -122,10 +126,12 @@ def _row(view: RunView) -> dict[str, Any]:
     return {name: value for name, value in view.to_json().items() if name != "partitions"}
 
 
-def _text(rows: list[dict[str, Any]]) -> str:
+def _text(rows: list[dict[str, Any]], begins: Begins | None) -> str:
+    since = "" if begins is None else begins.words
     if not rows:
-        return "no purge has run with this state folder"
-    return output.table([_readable(row) for row in rows], _COLUMNS)
+        return f"no purge, {since}" if since else "no purge has run with this state folder"
+    table = output.table([_readable(row) for row in rows], _COLUMNS)
+    return in_lines([table, since]) if since else table
 
 
 def _readable(row: dict[str, Any]) -> dict[str, Any]:

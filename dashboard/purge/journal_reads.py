@@ -16,6 +16,7 @@ from dashboard.purge.journal_file import JournalFile
 from dashboard.purge.journal_pack import Stored, changed, unpack
 from dashboard.purge.journal_queued import not_as_queued
 from dashboard.purge.journal_rows import (
+    Begins,
     Entry,
     PartitionRow,
     RestedOn,
@@ -206,6 +207,11 @@ class JournalReads:
     def first_entry(self) -> int:
         """The number of the oldest link that was not archived; 0: there is none."""
         return int(self.file.rows("SELECT min(seq) AS seq FROM entries")[0]["seq"] or 0)
+
+    def begins(self) -> Begins | None:
+        """Where the journal begins, if what came before was archived; None: it has all."""
+        found = self.entries(limit=1)
+        return Begins(found[0].seq, parse_time(found[0].at)) if found and found[0].seq > 1 else None
 
     def newest_entry(self) -> int:
         """The number of the newest link of the chain; 0: none. It tells cheaply what is new."""

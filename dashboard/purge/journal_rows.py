@@ -10,6 +10,7 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.model import TopicPartition
 from dashboard.purge.moves import MoveRow
+from dashboard.purge.words import number
 
 OPEN_RUN_STATES = ("queued", "running", "paused")
 CLOSED_RUN_STATES = ("done", "partial", "refused", "cancelled")
@@ -258,6 +259,26 @@ class Entry:
     body: Mapping[str, Any]
     previous_hash: str
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begins:
+    """The oldest entry that a journal still has, and when it was written: the others are archived,
+    and no sum over its runs counts them.
+    """
+
+    entry: int
+    at: datetime
+
+    @property
+    def words(self) -> str:
+        return (
+            f"counted since {self.at:%Y-%m-%d %H:%M} UTC: entries before {number(self.entry)} are "
+            "archived"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"entry": self.entry, "at": self.at}
 
 
 @dataclass(frozen=True, slots=True)

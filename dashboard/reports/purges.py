@@ -36,11 +36,14 @@ _FREED = Meaning("freed", "#0f766e", "#0f766e", "#5eead4", "◆")
 def figures(source: Source) -> tuple[Figure, ...]:
     """What all purges freed so far."""
     freed, unknown = known_sum(_bytes(run, "freed_bytes") for run in source.runs)
+    since = "" if source.begins is None else f", {source.begins.words}"
     if not source.runs:
-        return (Figure("Freed by purges", Words("—"), "no purge from this machine"),)
+        none = "no purge from this machine" if not since else f"no purge{since}"
+        return (Figure("Freed by purges", Words("—"), none),)
     note = formats.plural(len(source.runs), "purge")
     if unknown:
         note += f", {unknown} not measured"
+    note += since
     return (Figure("Freed by purges", size(freed, RECLAIMABLE), note),)
 
 
@@ -49,7 +52,7 @@ def section(source: Source) -> Section:
     name, title = "purges", "Purges done: predicted against freed"
     if not source.runs:
         said = "The journal of this machine knows no purge of this cluster."
-        return Section(name, title, (text(said),))
+        return Section(name, title, (text(said), *_since(source)))
     states = Counter(run.state for run in source.runs)
     counted = ", ".join(f"{formats.number(n)} {state}" for state, n in sorted(states.items()))
     freed, _ = known_sum(_bytes(run, "freed_bytes") for run in source.runs)
@@ -64,7 +67,14 @@ def section(source: Source) -> Section:
     table = Table(heads, tuple(map(_run, shown)), more=more if rest > 0 else "")
     tables = [table, *_estimators(source.runs)]
     charts = _charts(source.runs)
-    return Section(name, title, (says,), charts, tuple(tables))
+    return Section(name, title, (says, *_since(source)), charts, tuple(tables))
+
+
+def _since(source: Source) -> tuple[tuple[Words, ...], ...]:
+    """From when on purges count; nothing where the journal has all."""
+    if source.begins is None:
+        return ()
+    return (text(f"Purges of this journal are {source.begins.words} (lowwater runs --archive)."),)
 
 
 def _bytes(run: RunRow, name: str) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from dashboard.errors import StoreError
-from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.journal_rows import Begins, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -21,7 +21,10 @@ Read = Callable[[str], pa.Table]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`read` gives a findings table; `snapshot` is None where it was pruned since."""
+    """`read` gives a findings table; `snapshot` is None where it was pruned since.
+
+    `begins`: runs before that were archived, and are not in `runs`.
+    """
 
     cluster_id: str
     cluster_name: str
@@ -31,6 +34,7 @@ class Source:
     runs: Sequence[RunRow]
     plan: Plan | None
     now: datetime
+    begins: Begins | None = None
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A findings table as rows."""
@@ -60,10 +64,12 @@ def open_source(
     plan: Plan | None = None,
     analysis_id: str | None = None,
     read: Read | None = None,
+    begins: Begins | None = None,
 ) -> Source:
     """The newest analysis, or the one named. Raises StoreError NO_ANALYSIS.
 
-    `runs` are the cluster's, newest first; `read` serves tables that are already in memory.
+    `runs` are the cluster's, newest first, of a journal that `begins` there; `read` serves tables
+    that are already in memory.
     """
     chosen = analysis_id or cluster.latest_analysis()
     analysis = cluster.manifest("findings", chosen)
@@ -79,4 +85,5 @@ def open_source(
         runs,
         plan,
         now,
+        begins,
     )

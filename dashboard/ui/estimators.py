@@ -31,6 +31,8 @@ def show(screen: Screen) -> None:
             "Once a purge's receipt is final, this shows how far its prediction was off.",
             "Plan a purge; a receipt is final minutes after the last replica has arrived.",
         )
+        if cut := left_out():
+            st.caption(cut)
         return
     left, right = st.columns([5, 6], gap="medium")
     with left:

@@ -31,9 +31,11 @@ def _choose(screen: Screen) -> None:
 
     found = screen.findings
     assert found is not None
-    runs = open_journal().runs(screen.cluster.cluster_id)
+    journal = open_journal()
+    runs = journal.runs(screen.cluster.cluster_id)
     source = open_source(
-        screen.cluster, runs, screen.now, analysis_id=found.id, read=found.table
+        screen.cluster, runs, screen.now,
+        analysis_id=found.id, read=found.table, begins=journal.begins(),
     )  # fmt: skip
     st.caption(
         f"{markup.plain(screen.cluster.name)}: what can be given back, who holds the rest, disks, "

@@ -56,14 +56,20 @@ def past_runs(cluster_id: str | None = None) -> list[RunRow]:
 
 
 def left_out() -> str:
-    """How many runs of the journal `past_runs` leaves out, in words; "" where it has all."""
-    count = open_journal().run_count()
-    if count <= MOST_RUNS:
-        return ""
-    return (
-        f"The newest {formats.number(MOST_RUNS)} of {formats.number(count)} runs; all of them: "
-        "`lowwater runs`, or Audit's export."
-    )
+    """What `past_runs` leaves out, in words: older runs of the journal, and those that were
+    archived; "" where it has all.
+    """
+    journal = open_journal()
+    count, begins = journal.run_count(), journal.begins()
+    told = []
+    if count > MOST_RUNS:
+        told.append(
+            f"The newest {formats.number(MOST_RUNS)} of {formats.number(count)} runs; all of them: "
+            "`lowwater runs`, or Audit's export."
+        )
+    if begins is not None:
+        told.append(f"Purges are {begins.words}.")
+    return " ".join(told)
 
 
 @st.fragment(run_every=timedelta(seconds=5))

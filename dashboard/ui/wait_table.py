@@ -12,7 +12,7 @@ from dashboard.purge import wait_outcomes
 from dashboard.purge.words import duration
 from dashboard.ui import formats, states
 from dashboard.ui.context import Screen
-from dashboard.ui.runs import past_runs
+from dashboard.ui.runs import left_out, past_runs
 
 CAUSES = {
     "keeps-up": "followers keep up",
@@ -35,6 +35,8 @@ def show(screen: Screen) -> None:
             "it took.",
             "Purge in the mode wait-all; it appears here once the receipt is final.",
         )
+        if cut := left_out():
+            st.caption(cut)
         return
     right = st.column_config.TextColumn(alignment="right")
     st.dataframe(
@@ -47,6 +49,8 @@ def show(screen: Screen) -> None:
         key="wait-table",
     )
     st.caption("Per request: the time from sending to the answer, against the most likely one.")
+    if cut := left_out():
+        st.caption(cut)
 
 
 def table(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

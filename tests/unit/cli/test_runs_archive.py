@@ -14,6 +14,7 @@ from dashboard.clock import utc_now
 from dashboard.purge.journal import open_default
 from dashboard.purge.journal_rows import Options
 from dashboard.settings import load
+from tests.support import sample_store
 from tests.unit.cli.plans import a_plan
 
 LONG_AGO = utc_now() - timedelta(days=100)
@@ -41,7 +42,9 @@ def told(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict
 def test_an_archive_answers_like_any_journal(
     run_id: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = told(capsys)["runs"]
+    whole = told(capsys)
+    assert whole["begins"] is None
+    before = whole["runs"]
     moved = told(capsys, "--archive", "kept")["archived"]
     assert moved.pop("journal_bytes_before") > 0
     assert moved.pop("journal_bytes_after") > 0
@@ -50,7 +53,7 @@ def test_an_archive_answers_like_any_journal(
         "held_by": None,
     }  # fmt: skip
     here = told(capsys, "--verify")
-    assert here["runs"] == []
+    assert (here["runs"], here["begins"]["entry"]) == ([], 3)
     assert here["verification"] == {"ok": True, "entries": 1, "first_entry": 3, "problems": []}
 
     monkeypatch.setenv("LOWWATER_STATE_DIR", "kept")
@@ -107,3 +110,19 @@ def test_archiving_is_an_approvers(run_id: str, capsys: pytest.CaptureFixture[st
     error = told(capsys, "--archive", "kept", code=3)["error"]
     assert error["code"] == "ROLE_TOO_LOW"
     assert not Path("kept").exists()
+
+
+def test_a_report_says_since_when_purges_count(
+    run_id: str, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(alone / "data")
+    assert main(["report", "--format", "html", "--data", "data", "--out", "before.html"]) == 0
+    assert "entries before" not in (alone / "before.html").read_text()
+    assert main(["runs", "--archive", "kept"]) == 0
+    assert main(["report", "--format", "html", "--data", "data", "--out", "after.html"]) == 0
+    said = (alone / "after.html").read_text()
+    assert "no purge from this machine" not in said
+    assert "UTC: entries before 3 are archived" in said
+    capsys.readouterr()
+    assert main(["runs"]) == 0
+    assert "no purge, counted since" in capsys.readouterr().out

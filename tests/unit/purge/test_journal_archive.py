@@ -19,7 +19,7 @@ from dashboard.purge import journal_archive
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_archive import Archived, archive
 from dashboard.purge.journal_chain import Chain
-from dashboard.purge.journal_rows import Options
+from dashboard.purge.journal_rows import Begins, Options
 from dashboard.purge.requests import Approval, Asked
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_plan import free_plan
@@ -81,7 +81,9 @@ def test_what_is_old_moves_and_both_journals_verify(journal: Journal, tmp_path: 
     before = telling(journal)
     newest = journal.newest_entry()
 
+    assert journal.begins() is None
     moved = move(journal, tmp_path / "archive", 5)
+    assert journal.begins() == Begins(13, NOW + 10 * DAY)
     assert (moved.runs, moved.entries, moved.first_entry, moved.held_by) == (4, 12, 13, None)
     kept = opened(tmp_path / "archive")
     assert {r.run_id for r in kept.runs()} == set(old)

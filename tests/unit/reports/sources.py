@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dashboard.purge.journal_rows import RunRow
+from dashboard.purge.journal_rows import Begins, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.reports.source import Source, open_source
 from dashboard.snapshot_files import Manifest
@@ -20,9 +20,12 @@ NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 
 
 def of_store(
-    cluster: ClusterStore, runs: Sequence[RunRow] = (), plan: Plan | None = None
+    cluster: ClusterStore,
+    runs: Sequence[RunRow] = (),
+    plan: Plan | None = None,
+    begins: Begins | None = None,
 ) -> Source:
-    return open_source(cluster, runs, NOW, plan=plan)
+    return open_source(cluster, runs, NOW, plan=plan, begins=begins)
 
 
 def of_rows(**tables: Sequence[Mapping[str, Any]]) -> Source:

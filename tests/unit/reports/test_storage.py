@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from dashboard.purge.journal_rows import Begins
 from dashboard.reports.next_steps import next_steps
 from dashboard.reports.parts import Report, Section, Words
 from dashboard.reports.space import Space
@@ -122,6 +123,19 @@ def test_purges_are_told_with_predicted_and_freed(cluster: ClusterStore) -> None
     assert cells(found, 1)[0][0] == "history"
     freed = next(f for f in report.figures if f.label == "Freed by purges")
     assert (freed.value.text, freed.note) == ("1.0 GiB", "2 purges, 1 not measured")
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_where_older_purges_are_archived_it_says_since_when_they_count(
+    cluster: ClusterStore, count: int
+) -> None:
+    runs = [run("20260301-b", {**receipt(kept(GIB, GIB)), "freed_bytes": GIB})][:count]
+    report = storage_report(of_store(cluster, runs, begins=Begins(120, NOW - timedelta(days=9))))
+
+    since = "counted since 2026-02-20 04:00 UTC: entries before 120 are archived"
+    freed = next(f for f in report.figures if f.label == "Freed by purges")
+    assert freed.note == f"{'1 purge' if count else 'no purge'}, {since}"
+    assert f"Purges of this journal are {since}" in says(section(report, "purges"))
 
 
 def test_a_plan_is_told_with_what_blocks_it_and_who_would_lose(cluster: ClusterStore) -> None:
