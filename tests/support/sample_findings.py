@@ -43,8 +43,9 @@ def write(
     tables: dict[str, Rows] = {
         "reclaimable": reclaimable,
         "former_readers": [
-            {**parts[0].key, "group_id": "before-the-rebuild", "topic_id": "an-earlier-one",
+            {**p.key, "group_id": "before-the-rebuild", "topic_id": "an-earlier-one",
              "committed_offset": 7, "last_seen_at": taken_at}
+            for p in parts if "no-committed-offset" in p.topic.guards
         ],
         "holds": [
             {**p.key, "group_id": g, "committed_offset": o, "last_seen_at": taken_at,
