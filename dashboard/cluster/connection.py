@@ -6,6 +6,7 @@ as long again, so that a hanging broker delays a caller once and not at every qu
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +34,7 @@ class Connection:
     def __init__(self, security: Security, timeout: timedelta) -> None:
         self.security = security
         self.timeout_seconds = timeout.total_seconds()
+        self.cluster_id: str | None = None  # as read last
         self._addresses: dict[int, tuple[str, int]] = {}
         self._idle: dict[tuple[str, int], list[tuple[Wire, float]]] = {}
         self._silent_until: dict[tuple[str, int], float] = {}
@@ -40,7 +42,7 @@ class Connection:
         self._answered_last: tuple[str, int] | None = None
         self._busy: set[Wire] = set()
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-ask")
 
     def __enter__(self) -> Connection:
@@ -57,12 +59,18 @@ class Connection:
     def close(self) -> None:
         """Close every socket; threads that still wait for a broker wake up and end."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             wires = [*self._busy, *(wire for idle in self._idle.values() for wire, _ in idle)]
             self._idle.clear()
         for wire in wires:
             wire.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def apart(self) -> Connection:
+        """The same sockets, with addresses of its own: metadata that others read meanwhile does
+        not replace them, and whom it meets nobody else takes for alive. Only this one is closed.
+        """
+        return copy.copy(self)
 
     def broker_ids(self) -> list[int]:
         """Ids of the brokers that the last metadata listed as alive."""
@@ -228,7 +236,7 @@ class Connection:
     def _open(self, address: tuple[str, int], patience: float) -> Wire:
         wire = Wire(*address, self.security)
         with self._lock:
-            if self._closed:
+            if self._closed.is_set():
                 raise ClusterError("the connection was closed", "Open it again.")
             self._busy.add(wire)
         try:
@@ -274,22 +282,40 @@ def read_cluster_id(connection: Connection) -> str:
     """The cluster's id now, and with it the addresses of its alive brokers."""
     answer = connection.ask_any(_who_is_there)
     connection.remember(_addresses(answer))
-    return str(answer.cluster_id or "")
+    connection.cluster_id = _cluster_id(answer)
+    return connection.cluster_id
 
 
-def meet_bootstrap(connection: Connection) -> None:
+def meet_bootstrap(connection: Connection) -> list[str]:
     """Know the brokers that bootstrap addresses know, and the last metadata does not.
 
     A broker that is cut off from the controllers lists those of long ago, and calls who came back
-    since gone: that one is found by its address alone.
+    since gone: that one is found by its address alone. Whoever is of another cluster stays
+    unknown, since its ids name other brokers: who that is, in words.
     """
+    strangers = connection.strangers()
     calls = {
         at: _bound(connection.ask_stranger, address, _who_is_there)
-        for at, address in enumerate(connection.strangers())
+        for at, address in enumerate(strangers)
     }
-    for answer in connection.side_by_side(calls).values():
-        if not isinstance(answer, ClusterError):
+    others = []
+    for at, answer in connection.side_by_side(calls).items():
+        if isinstance(answer, ClusterError):
+            continue
+        told = _cluster_id(answer)
+        if told == connection.cluster_id:
             connection.meet(_addresses(answer))
+        else:
+            host, port = strangers[at]
+            others.append(
+                f"the bootstrap address {host}:{port} is of another cluster "
+                f"({told or 'it tells no id'}): one list of addresses may name one cluster alone"
+            )
+    return others
+
+
+def _cluster_id(answer: Any) -> str:
+    return str(answer.cluster_id or "")
 
 
 def _addresses(answer: Any) -> dict[int, tuple[str, int]]:

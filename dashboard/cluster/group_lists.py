@@ -67,12 +67,12 @@ _Leaders = dict[int, tuple[int, frozenset[int]]]
 
 
 def read_lists(connection: Connection) -> Lists:
-    """What all brokers list now. Raises ClusterError when none answers."""
+    """What all brokers list now, by a connection `apart`. Raises ClusterError when none answers."""
     read_topics(connection, [OFFSETS_TOPIC])  # for the addresses of who is alive now
-    meet_bootstrap(connection)
+    others = meet_bootstrap(connection)
     answers = connection.ask_each({i: _look_of(i) for i in connection.broker_ids()})
     looks = {i: a for i, a in sorted(answers.items()) if not isinstance(a, ClusterError)}
-    lists = Lists()
+    lists = Lists(reasons=others)
     views = [view for look in looks.values() for view in (look.before, look.after)]
     leaders = _leaders(views)
     _doubt_rights([look.may_see_all for look in looks.values()], lists)

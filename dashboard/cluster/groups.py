@@ -54,6 +54,8 @@ def read_groups(connection: Connection, *, with_offsets: bool = True) -> GroupLi
 
 
 def _one_pass(connection: Connection, with_offsets: bool) -> _Found:
+    # What others read meanwhile, of a broker that is cut off, must not take a broker from the list.
+    connection = connection.apart()
     lists = read_lists(connection)
     found = _Found(lists.groups, lists.reasons, lists.transient)
     if lists.moved:

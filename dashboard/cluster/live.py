@@ -27,9 +27,9 @@ from dashboard.cluster.reassignments import read_reassignments
 from dashboard.cluster.replica_offsets import read_replica_offsets
 from dashboard.cluster.topics import (
     read_brokers,
-    read_topic_ids_at,
     read_topic_of_id,
     read_topics,
+    read_topics_at,
 )
 from dashboard.model import (
     Authorized,
@@ -105,11 +105,11 @@ class LiveCluster:
         """Topics by name; None asks for all; one that is not there carries its error."""
         return read_topics(self._connection, names)
 
-    def topic_ids_at(
+    def topics_at(
         self, topics: Mapping[int, Iterable[str]]
-    ) -> dict[int, dict[str, str | None] | str]:
-        """Ids of topics as each broker itself knows them, by name; or the error of asking it."""
-        return read_topic_ids_at(self._connection, topics)
+    ) -> dict[int, dict[str, TopicState] | str]:
+        """Topics as each broker itself sees them, by name; or the error of asking it."""
+        return read_topics_at(self._connection, topics)
 
     def topic_of_id(self, topic_id: str) -> TopicState:
         """The topic of an id; one that is not there, or hidden from us, carries its error."""

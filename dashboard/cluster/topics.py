@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dashboard.cluster import metadata_rows
-from dashboard.cluster.connection import Ask, Connection
+from dashboard.cluster.connection import Ask, Connection, meet_bootstrap
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import DescribeClusterRequest, MetadataRequest
 from dashboard.cluster.metadata_rows import Addresses, topic_id
@@ -49,23 +49,19 @@ def read_topics(connection: Connection, names: Iterable[str] | None) -> dict[str
     return found[1]
 
 
-def read_topic_ids_at(
+def read_topics_at(
     connection: Connection, topics: Mapping[int, Iterable[str]]
-) -> dict[int, dict[str, str | None] | str]:
-    """Topic ids as each broker itself knows them: broker id -> id by name, or its error's code.
+) -> dict[int, dict[str, TopicState] | str]:
+    """Topics as each broker itself sees them: broker id -> topics by name, or its error's code.
 
-    None: it knows no such topic. A broker that is cut off from the controllers tells of topics
-    that are gone, so what is done at a leader is asked of that leader.
+    A broker that is cut off from the controllers tells of topics that are gone, leads what others
+    lead by now, and calls gone who came back since: that one is asked at its bootstrap address.
     """
-    questions = {broker: _question(sorted(set(names))) for broker, names in topics.items()}
-    found: dict[int, dict[str, str | None] | str] = {}
-    for broker, answer in connection.ask_each(questions).items():
-        if isinstance(answer, ClusterError):
-            found[broker] = answer.code
-            continue
-        _, states = answer
-        found[broker] = {name: states[name].topic_id for name in states}
-    return found
+    own = connection.apart()
+    if not topics.keys() <= set(own.broker_ids()):
+        meet_bootstrap(own)
+    answers = own.ask_each({broker: ask_for_topics(names) for broker, names in topics.items()})
+    return {b: a.code if isinstance(a, ClusterError) else a for b, a in answers.items()}
 
 
 def ask_for_topics(names: Iterable[str]) -> Callable[[Wire, float], dict[str, TopicState]]:

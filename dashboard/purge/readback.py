@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal_rows import Follower
-from dashboard.purge.topic_identity import UNCERTAIN, doubts
+from dashboard.purge.topic_identity import UNCERTAIN, doubts_of, epochs_told, read_views
 
 GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named
 
@@ -19,8 +20,9 @@ class Seen:
     """One partition as just read. `leader_log_start_offset` None: its leader was not read.
 
     It is given only when the leader answered for the epoch of the metadata, and that epoch was
-    still the newest afterwards. `leader_moves` says that the leader has a future replica, whose
-    log start nobody can read; `move_untold` why it cannot be told whether there is one.
+    still the newest afterwards in the eyes of another replica's broker too. `leader_moves` says
+    that the leader has a future replica, whose log start nobody can read; `move_untold` why it
+    cannot be told whether there is one.
     """
 
     leader_id: int | None
@@ -30,6 +32,13 @@ class Seen:
     leader_moves: bool = False
     move_untold: str | None = None
     error: str | None = None
+
+
+class _Told(NamedTuple):
+    """What replicas' brokers say of partitions: leader epochs by broker, and who is in doubt."""
+
+    epochs: Mapping[TopicPartition, Mapping[int, int]]
+    doubted: Mapping[TopicPartition, Mapping[int, str]]
 
 
 def read_back(
@@ -42,10 +51,12 @@ def read_back(
 
     Leaders are read by EARLIEST with replica id -1 and the current leader epoch, which an
     ex-leader refuses; followers with replica id -2. `topic_ids` are the plan's: a topic that was
-    deleted and created again is another one, of which nothing is told. Each leader, and each
-    follower that is past the target, is asked for the id itself; not where the leader starts past
-    the target of what is known to be `done`, since nothing new is claimed there. Raises
-    ClusterError when nothing answers.
+    deleted and created again is another one, of which nothing is told. The broker of each replica
+    is asked for its own view. The leader and followers past the target must know the id. A leader
+    that is cut off answers for its epoch to the end: nobody may know a newer one, and of the other
+    replicas' brokers, if any is alive, one has to say that it is the newest. Nobody is asked where
+    the leader starts past the target of what is known to be `done`: nothing new is claimed there.
+    Raises ClusterError when nothing answers.
     """
     keys = sorted(targets)
     names = sorted({key.topic for key in keys})
@@ -63,12 +74,13 @@ def read_back(
     moving = {
         (r.broker_id, TopicPartition(r.topic, r.partition)) for r in sizes.replicas if r.is_future
     }
-    proofs = {
-        k: _proofs(before[k], replicas.get(k, ()), targets[k])
+    claimed = {
+        k: before[k]
         for k, answer in leaders.items()
         if (start := answer.log_start_offset) is not None and (k not in done or start < targets[k])
     }
-    doubted = doubts(live, proofs, topic_ids)
+    proofs = {k: _proofs(p, replicas.get(k, ()), targets[k]) for k, p in claimed.items()}
+    told = _read_told(live, {k: p.replicas for k, p in claimed.items()}, proofs, topic_ids)
     after = _partitions(live, names, topic_ids)
     # The metadata just read may be of a broker that is cut off, and knows nobody who came since.
     alive = {*live.alive_brokers(), *named.result()}
@@ -80,16 +92,14 @@ def read_back(
             continue
         answer = leaders.get(key)
         start, error = (answer.log_start_offset, answer.error) if answer else (None, was.error)
-        if now.leader_epoch != was.leader_epoch:
-            start, error = None, "LEADER_CHANGED"
-        elif was.leader_id in doubted.get(key, ()):
-            start, error = None, UNCERTAIN
+        if why := _unproved(key, was, now, told, alive):
+            start, error = None, why
         found[key] = Seen(
             leader_id=now.leader_id,
             leader_epoch=now.leader_epoch,
             leader_log_start_offset=start,
             followers=_followers(
-                now, replicas.get(key, ()), alive, targets[key], doubted.get(key, ())
+                now, replicas.get(key, ()), alive, targets[key], told.doubted.get(key, ())
             ),
             leader_moves=(now.leader_id, key) in moving,
             move_untold=None if now.leader_id is None else untold(now.leader_id, key),
@@ -111,6 +121,34 @@ def _partitions(
 
 def _has_leader(state: PartitionState) -> bool:
     return state.leader_id is not None and state.leader_epoch is not None
+
+
+def _read_told(
+    live: Cluster,
+    asked: Mapping[TopicPartition, Collection[int]],
+    proofs: Mapping[TopicPartition, Collection[int]],
+    topic_ids: Mapping[str, str | None],
+) -> _Told:
+    views = read_views(live, asked)
+    return _Told(epochs_told(views, asked, topic_ids), doubts_of(views, proofs, topic_ids))
+
+
+def _unproved(
+    key: TopicPartition, was: PartitionState, now: PartitionState, told: _Told, alive: set[int]
+) -> str | None:
+    """Why the leader's answer does not say who leads now; None: it does, or is not gone by."""
+    epoch, epochs = was.leader_epoch, told.epochs.get(key)
+    if now.leader_epoch != epoch:
+        return "LEADER_CHANGED"
+    if epochs is None or epoch is None:
+        return None
+    if any(other > epoch for other in epochs.values()):
+        return "LEADER_CHANGED"
+    if was.leader_id in told.doubted.get(key, ()):
+        return UNCERTAIN
+    others = (set(was.replicas) & alive) - {was.leader_id}
+    confirmed = not others or any(epochs.get(other) == epoch for other in others)
+    return None if confirmed else "LEADER_UNCONFIRMED"
 
 
 def _by_partition(

@@ -1,9 +1,10 @@
-"""Whether a broker itself takes a topic for the planned one.
+"""What brokers themselves see: whether a topic is the planned one, and in which leader epochs.
 
 DeleteRecords and ListOffsets name topics, not ids, and metadata may come from a broker that is cut
 off from the controllers and tells of a topic that was deleted and created again since. The leader
 that is asked, or told, to do something is therefore asked for the id too, and so is each follower
-whose log start is to prove something: their answers are about their own logs.
+whose log start is to prove something: their answers are about their own logs. One that is cut off
+goes on leading in its old epoch: who leads by now is known to the other replicas' brokers.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from dashboard.model import TopicPartition
+from dashboard.model import TopicPartition, TopicState
 from dashboard.purge.cluster_seam import Cluster
 
 UNCERTAIN = "TOPIC_ID_UNCERTAIN"
+Views = Mapping[int, Mapping[str, TopicState] | str]
 
 
 def doubts(
@@ -24,18 +26,48 @@ def doubts(
 ) -> dict[TopicPartition, dict[int, str]]:
     """Replicas whose broker knows another topic of that name, or does not answer: why.
 
-    `replicas` are the ids of the brokers to ask, `topic_ids` the plan's. Nobody is asked for no
-    partition.
+    `replicas` are the ids of the brokers to ask, `topic_ids` the plan's.
     """
+    return doubts_of(read_views(live, replicas), replicas, topic_ids)
+
+
+def read_views(live: Cluster, replicas: Mapping[TopicPartition, Collection[int]]) -> Views:
+    """How each of these brokers sees the topics of its partitions; nobody is asked for none."""
     names: dict[int, set[str]] = defaultdict(set)
     for key, brokers in replicas.items():
         for broker_id in brokers:
             names[broker_id].add(key.topic)
-    told = live.topic_ids_at(names) if names else {}
+    return live.topics_at(names) if names else {}
+
+
+def epochs_told(
+    views: Views,
+    replicas: Mapping[TopicPartition, Collection[int]],
+    topic_ids: Mapping[str, str | None],
+) -> dict[TopicPartition, dict[int, int]]:
+    """The leader epoch of each partition as the brokers of its replicas know it, by broker."""
+    found: dict[TopicPartition, dict[int, int]] = {key: {} for key in replicas}
+    for broker_id, view in views.items():
+        for state in () if isinstance(view, str) else view.values():
+            if state.topic_id != topic_ids.get(state.topic):
+                continue
+            for p in state.partitions:
+                key = TopicPartition(state.topic, p.partition)
+                if broker_id in replicas.get(key, ()) and p.leader_epoch is not None:
+                    found[key][broker_id] = p.leader_epoch
+    return found
+
+
+def doubts_of(
+    views: Views,
+    replicas: Mapping[TopicPartition, Collection[int]],
+    topic_ids: Mapping[str, str | None],
+) -> dict[TopicPartition, dict[int, str]]:
+    """`doubts`, by what was told already."""
     found: dict[TopicPartition, dict[int, str]] = {}
     for key, brokers in replicas.items():
         for broker_id in brokers:
-            why = _doubt(broker_id, key.topic, told.get(broker_id, "no answer"), topic_ids)
+            why = _doubt(broker_id, key.topic, views.get(broker_id, "no answer"), topic_ids)
             if why:
                 found.setdefault(key, {})[broker_id] = why
     return found
@@ -44,12 +76,13 @@ def doubts(
 def _doubt(
     broker_id: int,
     topic: str,
-    answer: Mapping[str, str | None] | str,
+    answer: Mapping[str, TopicState] | str,
     topic_ids: Mapping[str, str | None],
 ) -> str | None:
     if isinstance(answer, str):
         return f"broker {broker_id} does not say which topic {topic} it has: {answer}"
-    known, planned = answer.get(topic), topic_ids.get(topic)
+    state, planned = answer.get(topic), topic_ids.get(topic)
+    known = state.topic_id if state else None
     if known != planned:
         return f"broker {broker_id} has topic {topic} with id {known}, the plan's has id {planned}"
     return None

@@ -81,10 +81,10 @@ class LargeCluster:
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         return {n: self._topics[n] for n in (self._topics if names is None else names)}
 
-    def topic_ids_at(
+    def topics_at(
         self, topics: Mapping[int, Iterable[str]]
-    ) -> dict[int, dict[str, str | None] | str]:
-        return {b: {n: self._topics[n].topic_id for n in names} for b, names in topics.items()}
+    ) -> dict[int, dict[str, TopicState] | str]:
+        return {b: {n: self._topics[n] for n in names} for b, names in topics.items()}
 
     def configs(
         self, topics: Iterable[str], brokers: Iterable[int] = ()

@@ -42,9 +42,9 @@ def test_cluster_brokers_and_topic_ids_are_kafkas_own(
     # confluent-kafka spells ids in plain base64, Kafka in the URL-safe one.
     assert state.topic_id == str(described.topic_id).translate(str.maketrans("+/", "-_"))
     assert [len(p.replicas) for p in state.partitions] == [3, 3]
-    asked = live.topic_ids_at({1: [topic], 2: [topic, "no-such"], 9: [topic]})
-    assert asked[1] == {topic: state.topic_id}
-    assert asked[2] == {topic: state.topic_id, "no-such": None}
+    asked = live.topics_at({1: [topic], 2: [topic, "no-such"], 9: [topic]})
+    assert asked[1] == {topic: state}
+    assert asked[2] == {topic: state, "no-such": live.topics(["no-such"])["no-such"]}
     assert asked[9] == "BROKER_UNREACHABLE"  # there is no broker 9
     assert live.topics(["no-such"])["no-such"].error == "UNKNOWN_TOPIC_OR_PARTITION"
 

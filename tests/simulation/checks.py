@@ -316,12 +316,14 @@ def _not_done(story: Story, body: dict[str, Any], until: float) -> Iterator[str]
 
 
 def _held(story: Story, part: Partition, state: str, target: int, until: float) -> bool:
-    told = [a for a in story.cluster.applied if a.sent.key == part.key and not a.led]
     moments = list(part.during(until - READING, until + 0.01))
-    leading = [m.starts[m.leader] for m in moments if m.leader is not None]
     if state == "reverted":
-        return any(start < target for start in leading)
-    if not any(start >= target for start in leading) and not told:
+        return any(m.starts[m.leader] < target for m in moments if m.leader is not None)
+    # While nobody leads, it holds whoever leads next: a lone replica was cut off, say.
+    if not any(
+        (m.starts[m.leader] if m.leader is not None else min(m.starts.values())) >= target
+        for m in moments
+    ):
         return False
     if state == "leader_done":
         return True

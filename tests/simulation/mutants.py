@@ -296,8 +296,19 @@ def any_broker_knows_the_topics_id() -> Planted:
     """Metadata of a broker that is cut off is taken for what the leader has."""
     return _patched(
         mock.patch.object(recheck, "doubts", lambda *_: {}),
-        mock.patch.object(readback, "doubts", lambda *_: {}),
+        mock.patch.object(readback, "doubts_of", lambda *_: {}),
     )
+
+
+def an_ex_leader_knows_that_it_leads() -> Planted:
+    """Who is cut off answers for its own epoch, whatever newer one the others know."""
+    real = readback.epochs_told
+
+    def epochs_told(*given: Any) -> Any:
+        told = real(*given).items()
+        return {key: dict.fromkeys(by, min(by.values(), default=0)) for key, by in told}
+
+    return _patched(mock.patch.object(readback, "epochs_told", epochs_told))
 
 
 def reused_offsets_are_the_planned_records() -> Planted:
@@ -399,6 +410,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         the_intent_is_written_afterwards,
         what_is_unknown_is_given_up_as_not_done,
         an_ex_leader_is_believed,
+        an_ex_leader_knows_that_it_leads,
         a_canary_is_forgotten_with_its_worker,
         a_commit_past_the_end_is_believed,
         who_lists_a_group_last_coordinates_it,
@@ -440,6 +452,7 @@ CAUGHT_BY = {
     "all_brokers_are_looked_at_at_once": 20,
     "an_epoch_is_no_part_of_an_offset": 24,
     "an_ex_leader_is_believed": 18,
+    "an_ex_leader_knows_that_it_leads": 195,
     "an_incomplete_list_of_groups_is_enough": 21,
     "an_offset_past_the_end_is_believed": 104,
     "an_older_epoch_speaks_for_a_lost_one": 12,

@@ -70,6 +70,19 @@ def epoch_end(replica: Replica, epoch: int) -> tuple[int | None, int | None]:
     return max((e for e, _ in replica.epochs if e <= epoch), default=epoch), after[0]
 
 
+def _topic(view: View, name: str) -> TopicState:
+    """A topic as the broker of this view tells it."""
+    if name not in view.topic_ids:
+        return TopicState(name, None, False, (), NAMES[3])
+    states = tuple(
+        PartitionState(name, k.partition, leader, epoch, replicas, isr,
+                       None if leader is not None else "LEADER_NOT_AVAILABLE")
+        for k, (leader, epoch, replicas, isr) in sorted(view.partitions.items())
+        if k.topic == name
+    )  # fmt: skip
+    return TopicState(name, view.topic_ids[name], False, states)
+
+
 @dataclass
 class ModelReads:
     """The reads of `dashboard.purge.cluster_seam.Cluster`. `hook` is called at each call, where a
@@ -116,33 +129,22 @@ class ModelReads:
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         self._pass("topics")
         view = self._metadata()
-        wanted = set(view.topic_ids) if names is None else set(names)
-        found = {}
-        for name in sorted(wanted):
-            self._topic_ids[name] = view.topic_ids.get(name)
-            if name not in view.topic_ids:
-                found[name] = TopicState(name, None, False, (), NAMES[3])
-                continue
-            states = tuple(
-                PartitionState(name, k.partition, leader, epoch, replicas, isr,
-                               None if leader is not None else "LEADER_NOT_AVAILABLE")
-                for k, (leader, epoch, replicas, isr) in sorted(view.partitions.items())
-                if k.topic == name
-            )  # fmt: skip
-            found[name] = TopicState(name, view.topic_ids[name], False, states)
-        return found
+        wanted = sorted(set(view.topic_ids) if names is None else set(names))
+        self._topic_ids.update({name: view.topic_ids.get(name) for name in wanted})
+        return {name: _topic(view, name) for name in wanted}
 
-    def topic_ids_at(
+    def topics_at(
         self, topics: Mapping[int, Iterable[str]]
-    ) -> dict[int, dict[str, str | None] | str]:
-        self._pass("topic_ids_at")
-        found: dict[int, dict[str, str | None] | str] = {}
+    ) -> dict[int, dict[str, TopicState] | str]:
+        """Every broker's address is a bootstrap one."""
+        self._pass("topics_at")
+        found: dict[int, dict[str, TopicState] | str] = {}
         for b, names in topics.items():
             if not self.world.works(b) or self.rng.random() < self.faults.unread:
                 found[b] = "ANSWER_LOST"
                 continue
             view = self.world.brokers[b].view or self.world.view()
-            found[b] = {name: view.topic_ids.get(name) for name in names}
+            found[b] = {name: _topic(view, name) for name in names}
         return found
 
     def configs(

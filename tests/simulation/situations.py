@@ -36,6 +36,7 @@ SHARES = {
     "moved between looks": 0.04,
     "older tail": 0.04,
     "collector dead": 0.06,
+    "old leader": 0.08,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -43,6 +44,7 @@ REWRITTEN = ("log restarted", "older tail")
 # some partitions have no replica on it.
 APART = ("old coordinator", "old metadata")
 LONE = (*APART, "log start forgotten")  # a partition with one replica
+TOLD_OF_OLD = ("topic made anew", "old leader")
 ASKING = ("pattern", "asked by name")
 SOON = (
     "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
@@ -90,7 +92,7 @@ class Situation:
         """Until a worker takes the run: long enough for what happens in between."""
         if self.kind == "topic made anew":
             return (40.0,)
-        if self.kind in LONE:
+        if self.kind in LONE or self.kind == "old leader":
             return (25.0,)
         soon = self.kind in SOON or (self.restores and self.early)
         return (5.0,) if soon else ()
@@ -137,17 +139,18 @@ class Situation:
                 world.say(f"{key.topic}-{key.partition} starts at {replica.start}, since now")
         elif self.kind in ASKING and self.early:
             self._come_upon(rng.choice(sorted(world.parts)))
-        elif self.kind in ("old coordinator", "moved between looks"):
+        elif self.kind in ("old coordinator", "moved between looks", "old leader"):
             self._coordinate()
         if self.window:
             self._spread()
 
     def _coordinate(self) -> None:
         """Where two list a group, the last one asked must not be right by chance; and of what moves
-        between two looks the later one must have had it.
+        between two looks the later one must have had it. No group keeps an old leader from a purge.
         """
         world = self.world
-        world.coordinators[of_group(self._group)] = max(world.brokers)
+        numbers = world.coordinators if self.kind == "old leader" else [of_group(self._group)]
+        world.coordinators.update(dict.fromkeys(numbers, max(world.brokers)))
         for broker_id, broker in world.brokers.items():
             broker.coordinates = {n for n, b in world.coordinators.items() if b == broker_id}
 
@@ -235,11 +238,8 @@ class Situation:
         elif self.kind == "cancelled for good":
             world.later(1.0, lambda: host.wish("cancel"))
             world.later(rng.uniform(1.1, 4.0), lambda: host.wish(rng.choice(("pause", None))))
-        elif self.kind == "topic made anew":
-            # One broker tells of the old one while another one has taken over where it led.
-            world.asked_first = rng.choice(sorted(world.brokers))
-            world.later(2.0, partial(world.cut_off, world.asked_first, 90.0))
-            world.later(3.0, lambda: world.recreate(key.topic, filled=5000))
+        elif self.kind in TOLD_OF_OLD:
+            self._cut_off_first(key)
         elif self.restores and self.early:
             world.later(2.0, lambda: host.wish("cancel"))
         elif self.kind in ASKING and not self.early:
@@ -247,6 +247,16 @@ class Situation:
 
     def _come_upon(self, key: TopicPartition) -> None:
         self.joining.come_upon(key.topic, by_pattern=self.kind == "pattern")
+
+    def _cut_off_first(self, key: TopicPartition) -> None:
+        """Who is asked first tells of the old topic while another one has taken over where it led;
+        or of itself as the leader, which the first broker is of each topic's first partition.
+        """
+        world, anew = self.world, self.kind == "topic made anew"
+        world.asked_first = self.rng.choice(sorted(world.brokers)) if anew else min(world.brokers)
+        world.later(2.0, partial(world.cut_off, world.asked_first, 90.0))
+        if anew:
+            world.later(3.0, lambda: world.recreate(key.topic, filled=5000))
 
     def _cut_off_coordinator(self, *, hidden: bool) -> None:
         """The group's coordinator loses the others, and goes on listing it; it starts over since.

@@ -35,12 +35,14 @@ _STAGES = {
 _DESCRIBE = 1 << 8
 _MEMBER = {"member_id": "m", "client_id": "c", "instance_id": None}
 OFFSETS_TOPIC = "__consumer_offsets"
+CLUSTER_ID = "cluster-1"
 
 
 class ModelConnection:
     """`dashboard.cluster.connection.Connection`, as far as reading groups needs it."""
 
     timeout_seconds = 10.0
+    cluster_id = CLUSTER_ID
 
     def __init__(self, world: World, rng: Random, waited: Callable[[int], None]) -> None:
         self.world, self.rng, self.waited = world, rng, waited
@@ -48,6 +50,10 @@ class ModelConnection:
         self._ids = world.view().alive
         self.listed_last: int | None = None
         self._first = world.asked_first
+
+    def apart(self) -> ModelConnection:
+        """Nobody else asks by it."""
+        return self
 
     def broker_ids(self) -> list[int]:
         return sorted(self._ids)
@@ -135,7 +141,7 @@ def _metadata(wire: ModelWire, _: Any) -> Any:
     ]  # fmt: skip
     topic = Answer(name=OFFSETS_TOPIC, topic_id=None, is_internal=True, error_code=0,
                    partitions=partitions)  # fmt: skip
-    return Answer(brokers=_nodes(wire), topics=[topic], cluster_id="cluster-1")
+    return Answer(brokers=_nodes(wire), topics=[topic], cluster_id=CLUSTER_ID)
 
 
 def _nodes(wire: ModelWire) -> list[Any]:

@@ -77,7 +77,7 @@ Answer = Callable[[Any, int], Any]
 
 
 class FakeBroker:
-    """Serves one broker id of cluster `fake`; `answers[api_key]` makes a response, or is HANG/DROP.
+    """Serves one broker id of `cluster_id`; `answers[api_key]` makes a response, or is HANG/DROP.
 
     `requests` holds every decoded request but ApiVersions, in order. Of groups that nobody has,
     which prove a coordinator, `probed` tells; they are kept in `probes`.
@@ -85,6 +85,7 @@ class FakeBroker:
 
     def __init__(self, broker_id: int = 1, versions: dict[int, int] | None = None) -> None:
         self.broker_id = broker_id
+        self.cluster_id = "fake"
         self.versions = versions or dict(VERSIONS)
         self.answers: dict[int, Answer | str] = {3: self._metadata, 60: self._cluster}
         self.probed: Answer = dead_answer
@@ -180,7 +181,7 @@ class FakeBroker:
         return MetadataResponse(
             version=version,
             brokers=brokers,
-            cluster_id="fake",
+            cluster_id=self.cluster_id,
             controller_id=self.broker_id,
             topics=[*found, *sorted(gone, key=lambda t: t.name)],
         )
@@ -191,7 +192,7 @@ class FakeBroker:
             error_code=0,
             error_message=None,
             endpoint_type=1,
-            cluster_id="fake",
+            cluster_id=self.cluster_id,
             controller_id=self.broker_id,
             brokers=[],
             authorized_operations={8},

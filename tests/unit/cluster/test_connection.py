@@ -245,6 +245,22 @@ def test_a_dropped_answer_is_an_error_of_that_broker(two: tuple[FakeBroker, Fake
     assert [row.error for row in rows] == ["ANSWER_LOST"]
 
 
+def test_a_broker_that_metadata_calls_gone_is_asked_for_its_own_view_at_its_bootstrap_address(
+    two: tuple[FakeBroker, FakeBroker],
+) -> None:
+    """The first broker is cut off since before the other one came back, and leads by now."""
+    one, other = two
+    one.neighbours = other.neighbours = []
+    other.topics = [topic("orders", [2, 2])]
+    with open_live(*two) as live:
+        assert live.alive_brokers() == (1,)
+        seen = live.topics_at({1: ["orders"], 2: ["orders"], 3: ["orders"]})
+        assert [p.leader_id for p in seen[1]["orders"].partitions] == [1, 2]  # type: ignore[index, union-attr]
+        assert [p.leader_id for p in seen[2]["orders"].partitions] == [2, 2]  # type: ignore[index, union-attr]
+        assert seen[3] == "BROKER_UNREACHABLE"
+        assert live.alive_brokers() == (1,)
+
+
 def test_who_is_alive_is_told_by_every_broker_and_not_by_one_that_is_cut_off(
     two: tuple[FakeBroker, FakeBroker],
 ) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeClusterResponse
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 
+from dashboard.cluster import group_lists
 from dashboard.cluster import groups as groups_module
+from dashboard.cluster.connection import Connection, meet_bootstrap
 from dashboard.cluster.coordinators import partition_of
+from dashboard.cluster.live import connect
 from dashboard.model import GroupListing
 from tests.unit.cluster.answers import committed_answer, groups_answer, members_answer
 from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, dead_answer, topic
@@ -98,6 +102,60 @@ def test_a_broker_that_is_known_by_its_bootstrap_address_alone_is_asked(brokers:
     assert "1 groups are listed by each of the brokers 1, 2, which do not agree" in reason
     brokers[0].answers[16] = lambda _, version: groups_answer(version)
     assert committed(read(*brokers)) == [90]
+
+
+@pytest.mark.parametrize("moment", ["before it met", "when it met", "when it asks"])
+@pytest.mark.parametrize("known_by", ["its bootstrap address", "metadata"])
+def test_metadata_that_is_read_beside_a_list_takes_no_broker_from_it(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch, moment: str, known_by: str
+) -> None:
+    """Broker 1 is cut off and calls 2 gone, which has the group; another read hears only of 1."""
+    listed_by_both(brokers)
+    for number, broker in enumerate(brokers):
+        view(broker, broker.broker_id, epoch=4 + number)
+        names(broker, coordinator=broker.broker_id)
+        if known_by == "its bootstrap address":
+            broker.neighbours = []
+    brokers[0].answers[16] = lambda _, version: groups_answer(version)
+    servers = ",".join(b.bootstrap for b in brokers[: 2 if brokers[0].neighbours == [] else 1])
+    with connect({"bootstrap.servers": servers}, timedelta(seconds=60)) as live:
+        shared = live._connection
+        asks = Connection.ask_each
+
+        def read_beside() -> None:
+            shared.remember({1: ("127.0.0.1", brokers[0].port)})
+
+        def meet(connection: Connection) -> list[str]:
+            if moment == "before it met":
+                read_beside()
+            found = meet_bootstrap(connection)
+            if moment == "when it met":
+                read_beside()
+            return found
+
+        def ask_each(connection: Connection, questions: Any) -> Any:
+            if moment == "when it asks":
+                read_beside()
+            return asks(connection, questions)
+
+        monkeypatch.setattr(group_lists, "meet_bootstrap", meet)
+        monkeypatch.setattr(Connection, "ask_each", ask_each)
+        listing = live.groups()
+        assert (committed(listing), listing.incomplete) == ([90], ())
+        assert live.alive_brokers() == (1,), "who was met for a list is alive by no metadata"
+
+
+def test_a_bootstrap_address_of_another_cluster_is_left_out_and_named(brokers: Brokers) -> None:
+    """Its brokers have ids of their own cluster, and its own offsets topic."""
+    with FakeBroker(3) as other:
+        other.cluster_id = "another"
+        view(other, 3, epoch=9)
+        (reason,) = read(*brokers, other).incomplete
+        assert [r.API_KEY for r in other.requests] == [3]
+    assert reason == (
+        f"the bootstrap address {other.bootstrap} is of another cluster (another): one list of "
+        "addresses may name one cluster alone"
+    )
 
 
 def test_a_bootstrap_address_where_nobody_is_costs_nothing(brokers: Brokers) -> None:

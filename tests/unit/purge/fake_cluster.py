@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -64,7 +64,8 @@ class FakeCluster:
         self.topic_id = "id-1"
         self.topic_error: str | None = None
         self.leaders_say: str | None = None  # another id, or the error of asking them
-        self.broker_says: dict[int, str] = {}  # another id, of one broker alone
+        self.broker_says: dict[int, str] = {}  # another id, or an error, of one broker alone
+        self.newer_views: dict[int, tuple[int | None, int]] = {}  # broker -> leader, its epoch
         self.offsets_of: dict[str, dict[int, int]] = {"a": dict.fromkeys(range(partitions), 60)}
         self.incomplete: tuple[str, ...] = ()
         self.alive = {1, 2, 3}
@@ -105,20 +106,25 @@ class FakeCluster:
         )
         return {TOPIC: TopicState(TOPIC, self.topic_id, False, states)}
 
-    def topic_ids_at(
+    def topics_at(
         self, topics: Mapping[int, Iterable[str]]
-    ) -> dict[int, dict[str, str | None] | str]:
-        if self.leaders_say is None:
-            return {
-                broker: {
-                    name: self.broker_says.get(broker, state.topic_id)
-                    for name, state in self.topics(names).items()
-                }
-                for broker, names in topics.items()
-            }
-        if self.leaders_say.isupper():
-            return dict.fromkeys(topics, self.leaders_say)
-        return {broker: dict.fromkeys(names, self.leaders_say) for broker, names in topics.items()}
+    ) -> dict[int, dict[str, TopicState] | str]:
+        found: dict[int, dict[str, TopicState] | str] = {}
+        for broker, names in topics.items():
+            said = self.leaders_say or self.broker_says.get(broker, "")
+            states = {n: self._seen_by(broker, s) for n, s in self.topics(names).items()}
+            if said:
+                states = {n: replace(s, topic_id=said) for n, s in states.items()}
+            found[broker] = said if said.isupper() else states
+        return found
+
+    def _seen_by(self, broker: int, state: TopicState) -> TopicState:
+        leader, newer = self.newer_views.get(broker, (None, 0))
+        partitions = tuple(
+            replace(p, leader_id=leader, leader_epoch=newer) if newer else p
+            for p in state.partitions
+        )
+        return replace(state, partitions=partitions)
 
     def configs(
         self, topics: Iterable[str], brokers: Iterable[int] = ()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from dashboard.model import TopicPartition
+from dashboard.model import TopicPartition, TopicState
 from dashboard.purge.readback import read_back
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.topic_identity import UNCERTAIN, doubts
@@ -94,6 +94,58 @@ def test_a_receipt_is_not_final_while_a_leader_may_start_below_the_target(room: 
     assert room.journal.run(view.run.run_id).partitions[0].state == "reverted"
 
 
+NEWER: dict[int, tuple[int | None, int]] = {2: (2, 4)}
+
+
+@pytest.mark.parametrize("newer", [NEWER, {3: (2, 4)}, {2: (None, 4), 3: (None, 4)}])
+def test_a_leader_that_is_cut_off_proves_nothing_once_another_broker_knows_a_newer_epoch(
+    room: Room, newer: dict[int, tuple[int | None, int]]
+) -> None:
+    """Metadata, and what it says of its own log, are the ex-leader's; the real one has it all."""
+    room.live.newer_views = newer
+    room.live.answers = [7]  # REQUEST_TIMED_OUT: it truncated itself alone
+    view = room.carry_out()
+    (row,) = view.partitions
+    assert room.live.parts[KEY].starts == {1: 60, 2: 0, 3: 0}
+    assert (view.run.state, row.state, row.leader_log_start_offset) == ("partial", "unknown", None)
+    assert read(room) == "LEADER_CHANGED"
+    room.live.newer_views = {}
+    room.live.elect(2)
+    assert room.watch(view).partitions[0].state == "reverted"
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_leader_counts_once_one_other_broker_of_its_replicas_knows_its_epoch(
+    room: Room, silent: bool
+) -> None:
+    room.live.parts[KEY].starts = {1: 60, 2: 0, 3: 0}
+    if silent:
+        room.live.broker_says = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
+    else:
+        room.live.newer_views = {2: (3, 2), 3: (3, 2)}  # of long ago: cut off as well
+    assert read(room) == "LEADER_UNCONFIRMED"
+    for told in (room.live.broker_says, room.live.newer_views):
+        told.pop(3, None)  # type: ignore[attr-defined]
+    assert read(room) is None
+    room.live.broker_says = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
+    room.live.alive = {1}
+    assert read(room) is None, "no other is there to be asked"
+
+
+def test_what_is_known_to_be_done_needs_no_word_of_others(room: Room) -> None:
+    room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}
+    room.live.broker_says = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
+    assert read(room, done=[KEY]) is None
+    room.live.parts[KEY].starts[1] = 0
+    assert read(room, done=[KEY]) == "LEADER_UNCONFIRMED", "it may not have come back"
+
+
+def read(room: Room, done: Collection[TopicPartition] = ()) -> str | None:
+    seen = read_back(room.live, {KEY: 60}, {TOPIC: "id-1"}, done)[KEY]
+    assert (seen.error is None) == (seen.leader_log_start_offset is not None)
+    return seen.error
+
+
 class Counted(FakeCluster):
     """Keeps who was asked for what."""
 
@@ -101,11 +153,11 @@ class Counted(FakeCluster):
         super().__init__(2)
         self.asked: list[Mapping[int, Iterable[str]]] = []
 
-    def topic_ids_at(
+    def topics_at(
         self, topics: Mapping[int, Iterable[str]]
-    ) -> dict[int, dict[str, str | None] | str]:
+    ) -> dict[int, dict[str, TopicState] | str]:
         self.asked.append(topics)
-        return super().topic_ids_at(topics)
+        return super().topics_at(topics)
 
 
 def test_each_leader_is_asked_for_its_own_topics_and_nobody_for_none() -> None:
