@@ -51,13 +51,21 @@ class Facts:
     retention: timedelta | None
 
 
-def verdict(facts: Facts, *, now: datetime, delay: timedelta, most_share: float) -> Verdict:
+def verdict(
+    facts: Facts, *, now: datetime, delay: timedelta, most_share: float, clock: str = ""
+) -> Verdict:
     """Removable, scheduled with the time of another look, or never, and why.
 
     `now` is the snapshot's time, `delay` how long every snapshot must have shown the orphan, and
-    `most_share` how much of a broker may be orphans before that smells of lost metadata.
+    `most_share` how much of a broker may be orphans before that smells of lost metadata. `clock`:
+    by what clock the snapshot was taken, where that may have been ahead (`log_ends.may_be_ahead`).
     """
-    return _never(facts, most_share) or _scheduled(facts, now, delay) or _removable(facts, now)
+    return (
+        _never(facts, most_share)
+        or _untimed(facts, delay, clock)
+        or _scheduled(facts, now, delay)
+        or _removable(facts, now)
+    )
 
 
 def _never(facts: Facts, most_share: float) -> Verdict | None:
@@ -86,8 +94,22 @@ def _never(facts: Facts, most_share: float) -> Verdict | None:
     return Verdict(NEVER, reason) if reason else None
 
 
+def _untimed(facts: Facts, delay: timedelta, clock: str) -> Verdict | None:
+    """Ages are counted to the snapshot's time: by a clock that ran ahead what is young is old."""
+    if not clock:
+        return None
+    why = f"its snapshot was taken {clock}: nobody knows how old its records are"
+    again = "set the clocks right, then collect and analyze again"
+    return Verdict(SCHEDULED, f"{why}; {again}", later(facts.last_seen_at, delay))
+
+
+def _seen_for(facts: Facts, now: datetime) -> timedelta:
+    """Not to a time still to come, which some snapshot before bore whose clock ran ahead."""
+    return min(facts.last_seen_at, now) - facts.first_seen_at
+
+
 def _scheduled(facts: Facts, now: datetime, delay: timedelta) -> Verdict | None:
-    seen_for = facts.last_seen_at - facts.first_seen_at
+    seen_for = _seen_for(facts, now)
     again = later(now, delay)
     if not facts.seen_now:
         return Verdict(
@@ -117,7 +139,7 @@ def _removable(facts: Facts, now: datetime) -> Verdict:
     assert facts.newest_at is not None and facts.retention is not None
     return Verdict(
         REMOVABLE,
-        f"every snapshot of {in_words(facts.last_seen_at - facts.first_seen_at)} shows it, "
+        f"every snapshot of {in_words(_seen_for(facts, now))} shows it, "
         f"{facts.snapshots_seen} of them; no assignment names it; its newest record is "
         f"{in_words(now - facts.newest_at)} old, past the broker's "
         f"{in_words(facts.retention)} of retention",

@@ -20,6 +20,7 @@ from analytics.disk_stock import Stock, stock
 from analytics.orphan_verdicts import Facts, verdict
 from analytics.suspects import scans
 from analytics.tables import Tables
+from dashboard.log_ends import may_be_ahead
 from dashboard.orphans.words import CHECKPOINT_ENTRY, LATE_DELETE, LEAST_SNAPSHOTS
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
@@ -60,6 +61,7 @@ def find(
         snapshot.taken_at,
         delay=settings.orphan_delay,
         most_share=settings.orphan_most_share,
+        clock=may_be_ahead(snapshot),
     )
     return Found(to_table(rows), sightings.to_table(seen), stock(segments, rows), scans(snapshot))
 
@@ -72,11 +74,12 @@ def judged(
     *,
     delay: timedelta,
     most_share: float,
+    clock: str = "",
 ) -> list[Row]:
     """The orphans: columns of the table, and `folder`, `seen_now`, `told_bytes` (null: not listed).
 
     `seen` are the rows of `sightings`, `now` the suspects of this snapshot, taken at `taken_at`;
-    `known` is what the brokers said; `delay` and `most_share` are settings (see `verdict`).
+    `known` is what the brokers said; `delay`, `most_share` and `clock` are as `verdict` has them.
     """
     today = {sightings.key_of(row): row for row in now}
     told = [row for row in seen if _outlived(row, known)]
@@ -85,7 +88,7 @@ def judged(
     for row in told:
         current = today.get(sightings.key_of(row))
         facts = _facts(row, current, known, shares)
-        said = verdict(facts, now=taken_at, delay=delay, most_share=most_share)
+        said = verdict(facts, now=taken_at, delay=delay, most_share=most_share, clock=clock)
         rows.append({
             **{name: row[name] for name in _CARRIED},
             # An entry has no folder: its name in the sightings is where one would be.

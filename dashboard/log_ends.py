@@ -93,10 +93,23 @@ def clock_was_right(snapshot: Manifest) -> bool:
     Snapshots of controllers that tell no time, and of earlier versions, are believed; one that
     could not read it is not.
     """
-    if snapshot.details.get("clock_error") is not None:
-        return False
     ahead = snapshot.details.get("clock_ahead_seconds")
-    return ahead is None or abs(float(ahead)) <= CLOCKS_AGREE.total_seconds()
+    behind = ahead is not None and float(ahead) < -CLOCKS_AGREE.total_seconds()
+    return not behind and not may_be_ahead(snapshot)
+
+
+def may_be_ahead(snapshot: Manifest) -> str:
+    """By what clock it was taken, where it may have been earlier than it says; "": it was not.
+
+    What it shows is younger then than it looks. A clock behind makes it look older, as nothing does
+    harm.
+    """
+    if (error := snapshot.details.get("clock_error")) is not None:
+        return f"by a clock that could not be compared with the cluster's controller ({error})"
+    ahead = float(snapshot.details.get("clock_ahead_seconds") or 0)
+    if ahead <= CLOCKS_AGREE.total_seconds():
+        return ""
+    return f"by a clock that was {ahead:.0f} s ahead of the cluster's controller"
 
 
 def ends_in(cluster: ClusterStore, snapshot_id: str, topics: pa.Table) -> pa.Table:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 
-from dashboard.clock import format_time
 from dashboard.errors import LowwaterError, RefusedError
 from dashboard.orphans import words
 from dashboard.orphans.sweep_aside import HELD, Stopped, delete_if_due, not_stopped
-from dashboard.orphans.sweep_check import Checked, checked, refuse_by_verdict
+from dashboard.orphans.sweep_check import Checked, checked, refuse_by_verdict, refuse_wrong_clock
 from dashboard.orphans.sweep_items import Item
 from dashboard.orphans.sweep_live import Cluster, sizes
 from dashboard.orphans.sweep_openers import hidden_processes
@@ -19,8 +17,6 @@ from dashboard.orphans.sweep_report import Outcome, Report
 from dashboard.orphans.sweep_share import over_share
 from dashboard.orphans.sweep_site import Options, Site, open_site
 from dashboard.orphans.verdicts import Verdict, Verdicts
-
-_CLOCKS_APART = timedelta(minutes=5)
 
 Progress = Callable[[str], None]
 
@@ -44,7 +40,7 @@ def sweep(
     expected = None
     if verdicts is not None:
         expected = verdicts.cluster_id
-        _refuse_wrong_clock(verdicts, now)
+        refuse_wrong_clock(verdicts, now())
     with open_site(options, live, now=now, expected=expected) as site:
         return _Sweep(site, verdicts, options, progress, stopped).run()
 
@@ -115,6 +111,7 @@ class _Sweep:
                 raise over
             if self._verdicts is None or self._site.now() >= self._verdicts.expires_at:
                 raise Refusal("expired", "the verdicts have expired meanwhile")
+            self._site.live.tells_the_time(self._site.now())
             with checked(row, log_dir, self._site.live) as found:
                 reason = HELD if found.held_by_broker else None
                 allocated = found.found.allocated_bytes
@@ -207,13 +204,3 @@ def _outcome(row: Verdict, state: str, place: str, allocated: int, reason: str |
     return Outcome(
         row.broker_id, row.log_dir, row.directory, "move", state, place, allocated, reason
     )
-
-
-def _refuse_wrong_clock(verdicts: Verdicts, now: Clock) -> None:
-    if verdicts.created_at > now() + _CLOCKS_APART:
-        raise RefusedError(
-            f"the verdicts were made at {format_time(verdicts.created_at)}; this host's clock says "
-            f"{format_time(now())}",
-            "Correct the clock: ages and the quarantine are judged by it.",
-            code="VERDICTS_FROM_THE_FUTURE",
-        )

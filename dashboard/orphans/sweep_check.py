@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from dashboard.clock import format_time
+from dashboard.errors import RefusedError
 from dashboard.orphans import words
 from dashboard.orphans.sweep_folder import (
     Measured,
@@ -19,7 +22,7 @@ from dashboard.orphans.sweep_live import LiveCheck
 from dashboard.orphans.sweep_openers import refuse_if_open
 from dashboard.orphans.sweep_places import LogDir
 from dashboard.orphans.sweep_refusal import Refusal
-from dashboard.orphans.verdicts import Verdict
+from dashboard.orphans.verdicts import Verdict, Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,24 @@ class Checked:
         if measure(self.folder, self.log_dir.device) != self.found:
             raise Refusal("changed", "it changed while it was moved: put back")
         refuse_if_open(self.found, broker=self.log_dir.broker, is_stray=self.is_stray)
+
+
+_CLOCKS_APART = timedelta(minutes=5)
+
+
+def refuse_wrong_clock(verdicts: Verdicts, now: datetime) -> None:
+    """Raises RefusedError when they are, or what they are of was seen, at a time still to come."""
+    for at, what in (
+        (verdicts.created_at, "the verdicts were made at"),
+        (verdicts.taken_at, "the verdicts are of a snapshot that was taken at"),
+    ):
+        if at > now + _CLOCKS_APART:
+            raise RefusedError(
+                f"{what} {format_time(at)}; this host's clock says {format_time(now)}",
+                "Correct the clock that is wrong, collect and analyze again: ages and the "
+                "quarantine are judged by it.",
+                code="VERDICTS_FROM_THE_FUTURE",
+            )
 
 
 def refuse_by_verdict(row: Verdict) -> None:

@@ -127,7 +127,8 @@ class LiveCheck:
             raise Refusal(
                 "clock",
                 f"this host's clock is {by.total_seconds():.0f} s ahead of the cluster's "
-                "controller: how long it has lain here is not known; set the clock right",
+                "controller: how old it is, and how long it has lain here, is not known; set the "
+                "clock right",
             )
 
     def partition_is_well(self, topic: str, partition: int) -> None:

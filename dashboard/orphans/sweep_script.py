@@ -12,7 +12,7 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.errors import ClusterError, RefusedError
 from dashboard.orphans import words
-from dashboard.orphans.sweep_check import refuse_by_verdict
+from dashboard.orphans.sweep_check import refuse_by_verdict, refuse_wrong_clock
 from dashboard.orphans.sweep_folder import told_by_name
 from dashboard.orphans.sweep_live import Cluster, LiveCheck, broker_log_dirs
 from dashboard.orphans.sweep_refusal import Refusal
@@ -47,8 +47,9 @@ class Script:
 def write_script(verdicts: Verdicts, options: Options, live: Cluster, now: datetime) -> Script:
     """The script of all removable rows in the named log dirs that the live cluster lets go.
 
-    Raises RefusedError CLUSTER_MISMATCH, ClusterError.
+    Raises RefusedError CLUSTER_MISMATCH, VERDICTS_FROM_THE_FUTURE, ClusterError.
     """
+    refuse_wrong_clock(verdicts, now)
     cluster_id = live.cluster_id()
     if verdicts.cluster_id != cluster_id:
         raise RefusedError(
@@ -70,6 +71,7 @@ def write_script(verdicts: Verdicts, options: Options, live: Cluster, now: datet
                 refuse_by_verdict(row)
                 if refusal is not None:
                     raise refusal
+                check.tells_the_time(now)
                 lines.append(f"{_line(row, check)} {spare[0]} {spare[1]}")
                 leaving.append(row)
             except Refusal as why:

@@ -105,7 +105,7 @@ class Alerts:
         rows = self._findings.rows("disks")
         if not rows:
             return "there are no findings yet"
-        return unusable(rows, self._findings.clock_ahead, now, self.settings.every)
+        return unusable(rows, self._findings.clock, now, self.settings.every)
 
     def _silent(self, why: str) -> list[Event]:
         """That nothing is told of disks and folders, where findings of them were ever made."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from dashboard.clock import CLOCKS_AGREE, format_time
 from dashboard.errors import StoreError
+from dashboard.log_ends import may_be_ahead
 from dashboard.snapshots import ClusterStore
 
 Rows = list[dict[str, Any]]
@@ -20,12 +21,12 @@ _STALE_AFTER = 3  # times `every`: two snapshots may be late
 class Newest:
     """Tables of the newest analysis; without any analysis all are empty.
 
-    `clock_ahead`: by how much the clock of the host that took the analysed snapshot was ahead of
-    the cluster's controller; None: the controller tells no time, or the snapshot is gone.
+    `clock`: by what clock the analysed snapshot was taken, where it may have been earlier than it
+    says; "": it was not, the controller tells no time, or the snapshot is gone.
     """
 
     tables: Mapping[str, Rows] = field(default_factory=dict)
-    clock_ahead: timedelta | None = None
+    clock: str = ""
 
     def rows(self, name: str) -> Rows:
         """The rows of a table that was read."""
@@ -41,16 +42,18 @@ def newest(store: ClusterStore) -> Newest:
 def read(store: ClusterStore, analysis: str, names: Sequence[str]) -> Newest:
     """These tables of an analysis. Raises StoreError."""
     tables = {name: store.read("findings", analysis, name).to_pylist() for name in names}
-    return Newest(tables, _clock_ahead(store, analysis))
+    return Newest(tables, _clock(store, analysis))
 
 
 def unusable(
     rows: Sequence[Mapping[str, Any]],
-    clock_ahead: timedelta | None,
+    clock: str,
     now: datetime,
     every: timedelta,
 ) -> str:
     """Why rows of a findings table do not tell of now; "": they do. There must be one.
+
+    `clock` as `Newest` has it.
 
     Snapshots are taken once in `every`. A moment that is still to come is no sign of freshness:
     some clock was wrong, so that nobody knows how old they are.
@@ -61,9 +64,8 @@ def unusable(
     again = "set the clocks right, then collect and analyze again"
     if age < -CLOCKS_AGREE:
         return f"{named}, {_seconds(-age)} ahead of this host's clock: {again}"
-    if clock_ahead is not None and clock_ahead > CLOCKS_AGREE:
-        ahead = f"{_seconds(clock_ahead)} ahead of the cluster's controller"
-        return f"{named}, by a clock that was {ahead}: {again}"
+    if clock:
+        return f"{named}, {clock}: {again}"
     if age > _STALE_AFTER * every:
         return (
             f"{named}, more than {_STALE_AFTER} x {every.total_seconds():g} s ago: see whether "
@@ -72,12 +74,11 @@ def unusable(
     return ""
 
 
-def _clock_ahead(store: ClusterStore, analysis: str) -> timedelta | None:
+def _clock(store: ClusterStore, analysis: str) -> str:
     snapshot = store.manifest("findings", analysis).details.get("snapshot_id")
     with suppress(StoreError):  # it was pruned: the analysis outlives it
-        ahead = store.manifest("snapshots", str(snapshot)).details.get("clock_ahead_seconds")
-        return None if ahead is None else timedelta(seconds=float(ahead))
-    return None
+        return may_be_ahead(store.manifest("snapshots", str(snapshot)))
+    return ""
 
 
 def _seconds(span: timedelta) -> str:

@@ -31,7 +31,7 @@ def triggered(policy: Policy, found: Newest, *, now: datetime, every: timedelta)
     if not rows:
         why = f"no findings about {table}: run `lowwater watch`, or collect and analyze"
         return Triggered(False, why)
-    if why := unusable(rows, found.clock_ahead, now, every):
+    if why := unusable(rows, found.clock, now, every):
         return Triggered(False, why)
     if trigger.share is not None:
         return _disk_above(rows, trigger.share, trigger.text)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dashboard.clock import format_time
-from dashboard.log_ends import taken_before
+from dashboard.log_ends import may_be_ahead, taken_before
+from dashboard.snapshot_files import Manifest
 from tests.unit.policies.examples import NOON
 from tests.unit.policies.kept_history import store
 
@@ -24,6 +25,7 @@ HOUR = timedelta(hours=1)
         ({"ends_read_at": format_time(NOON - HOUR + timedelta(seconds=1))}, False),
         ({"clock_ahead_seconds": -3.0}, True),
         ({"clock_ahead_seconds": 11.0}, False),
+        ({"clock_ahead_seconds": -11.0}, False),
         ({"clock_ahead_seconds": None}, True),
         ({"clock_ahead_seconds": None, "clock_error": None}, True),
         ({"clock_ahead_seconds": None, "clock_error": "the controller did not answer"}, False),
@@ -37,3 +39,22 @@ def test_a_snapshot_is_as_old_as_the_ends_in_it_by_a_clock_that_was_right(
     writer = cluster.begin("snapshots", NOON - HOUR)
     writer.commit(600.0, details)
     assert list(taken_before(cluster, NOON - HOUR)) == ([writer.id] if counts else [])
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        ({}, ""),
+        ({"clock_ahead_seconds": None, "clock_error": None}, ""),
+        ({"clock_ahead_seconds": 10.0}, ""),
+        ({"clock_ahead_seconds": -3600.0}, ""),  # what it shows looks older than it is
+        ({"clock_ahead_seconds": 12.0}, "by a clock that was 12 s ahead of the cluster's"),
+        ({"clock_error": "CLOCK_UNREAD"}, "not be compared with the cluster's controller (CLOCK"),
+    ],
+)
+def test_what_a_snapshot_shows_may_be_younger_than_it_looks(
+    details: dict[str, Any], said: str
+) -> None:
+    told = may_be_ahead(Manifest("s", NOON, {}, 0.1, details))
+    assert said in told
+    assert bool(told) is bool(said)

@@ -139,3 +139,20 @@ def test_timestamps_of_producers_do_not_break_the_calendar() -> None:
 )  # fmt: skip
 def test_durations_are_told_by_their_two_largest_units(seconds: int, words: str) -> None:
     assert in_words(timedelta(seconds=seconds)) == words
+
+
+def test_by_a_clock_that_may_have_been_ahead_nothing_is_old_enough() -> None:
+    """A record of seconds ago was 7 days old by a snapshot whose clock ran ahead as much."""
+    found = judged(JUST, clock="by a clock that was 691200 s ahead of the cluster's controller")
+    assert (found.verdict, found.check_at) == (SCHEDULED, NOW + DELAY)
+    assert "691200 s ahead of the cluster's controller: nobody knows how old" in found.reason
+    for name, value in NEVERS.items():
+        assert judged(replace(JUST, **{name: value}), clock="by a clock").verdict == NEVER
+
+
+def test_what_an_earlier_snapshot_saw_at_a_time_still_to_come_was_seen_till_now() -> None:
+    """Its clock was 8 days ahead: two looks within minutes are no delay."""
+    ahead = replace(JUST, first_seen_at=NOW - timedelta(minutes=20), last_seen_at=NOW + 8 * DAY)
+    found = judged(ahead)
+    assert (found.verdict, "over 20 min" in found.reason) == (SCHEDULED, True)
+    assert judged(replace(ahead, first_seen_at=NOW - DELAY)).verdict == REMOVABLE

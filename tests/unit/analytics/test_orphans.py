@@ -78,6 +78,10 @@ def test_all_that_a_verdict_needs_reaches_it() -> None:
     assert (young["verdict"], young["check_at"]) == ("scheduled", NOW + timedelta(hours=1))
     (unseen,) = judged([row], [], BROKERS, NOW, delay=timedelta(hours=2), most_share=0.05)
     assert (unseen["verdict"], "take a new one" in unseen["reason"]) == ("scheduled", True)
+    (untimed,) = judged(
+        [row], [today(row)], BROKERS, NOW, delay=timedelta(0), most_share=1, clock="by a clock"
+    )
+    assert (untimed["verdict"], "taken by a clock" in untimed["reason"]) == ("scheduled", True)
     elsewhere = row | {"log_dir": "/d2"}
     assert "did not answer" in told(elsewhere)[0]["reason"]
     many = [row | {"directory": f"{n}-stray"} for n in range(51)]

@@ -93,6 +93,8 @@ def test_a_clock_that_runs_ahead_of_the_cluster_ends_nobodys_time(host: Host, ap
     outcome = due(host, apply)
     assert (outcome.state, outcome.code) == ("refused", "clock")
     assert "this host's clock is 86398 s ahead" in str(outcome.reason)
+    with site(host) as opened:
+        assert delete(opened, *find(opened, STRAY), lambda: None).code == "clock"
     host.live.controller_at = ClusterError("nobody answers", "Start it.", code="CLOCK_UNREAD")
     assert due(host, apply).code == "unknown"
     assert whole(aside)

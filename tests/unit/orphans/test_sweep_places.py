@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.errors import LowwaterError
+from dashboard.orphans.sweep_script import write_script
+from dashboard.orphans.sweep_site import Options
 from tests.unit.inventory.disks import Disk
 from tests.unit.orphans.sweep_host import Host
 
@@ -43,6 +46,24 @@ def test_a_disk_or_cluster_that_is_not_the_one(
     assert caught.value.code == (code or "VERDICTS_FROM_THE_FUTURE")
     assert host.stray.is_dir()
     assert not host.quarantine.exists()
+
+
+def test_verdicts_of_a_snapshot_of_a_time_still_to_come_are_refused(host: Host) -> None:
+    """The collector's clock ran ahead for it, and is right by now: what was young looked old."""
+    seen = host.verdicts()
+    for ahead, code in ((timedelta(minutes=4), None), (timedelta(minutes=7), "snapshot")):
+        early = replace(seen, taken_at=host.now + ahead)
+        options = Options((str(host.log_dir),))
+        for act in (
+            lambda v=early: host.sweep(v, apply=False),
+            lambda v=early, o=options: write_script(v, o, host.live, host.now),
+        ):
+            if code is None:
+                act()
+                continue
+            with pytest.raises(LowwaterError, match="snapshot that was taken at") as caught:
+                act()
+            assert caught.value.code == "VERDICTS_FROM_THE_FUTURE"
 
 
 def test_log_dirs_of_two_brokers_or_one_copied_are_not_one_brokers(host: Host) -> None:

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 
+from dashboard.errors import ClusterError
 from dashboard.model import Reassignment, ReplicaSize, TopicState
 from dashboard.orphans import sweep_openers, sweep_places, words
 from dashboard.orphans.sweep_folder import Measured
@@ -32,6 +33,16 @@ def test_a_free_folder_goes(host: Host) -> None:
     assert host.one(apply=False).state == "would_move"
     assert host.one().state == "moved"
     assert not host.stray.exists()
+
+
+def test_a_clock_that_is_ahead_of_the_cluster(host: Host) -> None:
+    """By the same clock verdicts may have been made: what is young is old by both."""
+    host.live.controller_at = host.now - timedelta(seconds=11)
+    stays(host, "clock")
+    host.live.controller_at = ClusterError("nobody answers", "Start it.", code="CLOCK_UNREAD")
+    stays(host, "unknown")
+    host.live.controller_at = host.now - timedelta(seconds=10)
+    assert host.one().state == "moved"
 
 
 @pytest.mark.parametrize("verdict", [words.SCHEDULED, words.NEVER])

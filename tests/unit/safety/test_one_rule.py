@@ -9,14 +9,14 @@ from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analytics import groups, holds, partitions, streams, topics, windows
 from analytics.reclaimable import described
 from analytics.tables import Tables
 from dashboard.curve_tables import from_table
-from dashboard.model import TopicPartition
+from dashboard.model import Group, GroupOffset, TopicPartition
 from dashboard.policies.past import earlier, moments
 from dashboard.policies.past_memory import memory as remembered
 from dashboard.policies.past_memory import unanalyzed
@@ -41,6 +41,7 @@ from dashboard.tables import FINDING_TABLES, conform
 from dashboard.ui.what_if import waive
 from tests.support.examples import examples
 from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.fake_cluster import FakePartition
 from tests.unit.safety.drawn import DAY, Drawn, clusters, pasts, taken, times
 
 # A plan's own: its size, days of metrics; and what it is judged by beside the partition.
@@ -176,8 +177,20 @@ def kept(folder: str, case: Case) -> ClusterStore:
     return store
 
 
+def _past_the_end_of_then() -> Case:
+    """A group that is gone had committed past the end of a log, which grew in another epoch."""
+    key = TopicPartition(TOPIC, 0)
+    replicas = dict.fromkeys((1, 2, 3), 0)
+    then = FakePartition(replicas, epoch=0, high_watermark=0, last_stable_offset=0)
+    now = FakePartition(replicas, high_watermark=100, epoch_ends={0: 0, 1: 0, 2: 0})
+    committed = (GroupOffset("b", TOPIC, 0, 60, None, 0),)
+    past = Drawn({key: then}, (Group("b", "classic", "Empty", 0),), committed)
+    return Case(Drawn({key: now}, (), ()), past, None, frozenset())
+
+
 @examples(120)
 @given(cases())
+@example(_past_the_end_of_then())
 def test_everybody_judges_a_cluster_alike(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = kept(folder, case)
