@@ -192,7 +192,7 @@ class Scenario:
         )
         assert self.cluster.listed is not None
         self.story.plan_truth = self.cluster.listed.truth
-        self.standards = OfModel(self.world, names, self.story.remembered, self.store)
+        self.standards = OfModel.of(self.world, names, self.story.remembered, self.store)
         found = self.standards.applied(found, now)
         waives = self.rng.random() < 0.3 or self.situation.waives
         waivers = [Waiver("b", "gone", "ann", now)] if waives else []

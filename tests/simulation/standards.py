@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dashboard.model import TopicPartition
@@ -14,16 +15,20 @@ from dashboard.snapshots import ClusterStore
 from tests.simulation.world import BEGAN, World
 
 
+@dataclass(frozen=True, kw_only=True)
 class OfModel(Standards):
     """The readers of each topic are declared, with the replay window of this world."""
 
-    def __init__(
-        self,
+    world: World
+
+    @classmethod
+    def of(
+        cls,
         world: World,
         topics: Iterable[str],
         remembered: Sequence[RememberedOffset],
         store: ClusterStore | None,
-    ) -> None:
+    ) -> OfModel:
         window = timedelta(seconds=world.window)
         declared = {
             name: TopicDeclaration(
@@ -31,8 +36,7 @@ class OfModel(Standards):
             )
             for name in topics
         }
-        super().__init__(declared, LIFTABLE_GUARDS, 100, store, remembered=remembered)
-        object.__setattr__(self, "world", world)
+        return cls(declared, LIFTABLE_GUARDS, 100, store, remembered=remembered, world=world)
 
     def history(self, facts: PlanFacts) -> History:
         return History(ends_before=lambda times: self._ends(facts, times))
@@ -41,7 +45,7 @@ class OfModel(Standards):
         self, facts: PlanFacts, times: Mapping[TopicPartition, datetime]
     ) -> dict[TopicPartition, LogEnd]:
         """Where logs ended in the newest snapshot that is old enough by its own host's clock."""
-        world: World = self.world
+        world = self.world
         found = {}
         for key, at in times.items():
             since = (at - BEGAN).total_seconds() + world.host_ahead
