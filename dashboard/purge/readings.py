@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -21,7 +23,7 @@ from dashboard.snapshot_files import time_of
 from dashboard.snapshots import ClusterStore
 
 # Enough to see restarts and resets between; a day of watch keeps some eighty snapshots.
-_NEWEST, _SPREAD = 4, 8
+_NEWEST, _SPREAD, _OLD_SPREAD = 4, 8, 2
 _PARTITION = ["topic", "partition"]
 _CLAIM = ["group_id", *_PARTITION]
 
@@ -46,73 +48,90 @@ class Sample:
 def topic_readings(
     store: ClusterStore, topics: Iterable[str], now: datetime
 ) -> dict[str, TopicReading]:
-    """The reading of each topic: of the newest day of kept snapshots, and of older ones as far
-    back as it takes to know that no suspicion stands.
+    """The reading of each topic: of the last day that kept snapshots measure, and of older ones as
+    far back as it takes to know that no suspicion stands.
 
     Older snapshots are read by days of UTC, which stay the same days at the next call. {} where no
     snapshot has metrics. A snapshot that is damaged, or pruned meanwhile, is left out: the others
     tell, with less resolution.
     """
     verdicts = {topic: Verdict(topic) for topic in sorted(set(topics))}
-    newer: str | None = None
-    seen = False
-    for ids in _days(store.ids("snapshots")):
-        if all(verdict.settled for verdict in verdicts.values()):
-            break
-        told = _answered(store, ids)
-        open_ = tuple(topic for topic, verdict in verdicts.items() if not verdict.knows(told))
-        if not open_:
-            continue
-        found, newer = _day(store, ids, newer, open_)
-        seen = seen or newer is not None
+    last, *older = _days(store)
+    found, newer = _day(store, last, tuple(verdicts))
+    for ids in (*older, None):
         for measure in found:
             verdicts[measure.reading.topic].add(measure)
-    return {topic: verdict.reading(now) for topic, verdict in verdicts.items()} if seen else {}
+        rest = tuple(topic for topic, verdict in verdicts.items() if not verdict.settled)
+        if ids is None or not rest:
+            break
+        found, newer = _older(store, (*ids, newer) if newer else ids, rest)
+    return {t: verdict.reading(now) for t, verdict in verdicts.items()} if last else {}
 
 
-def _days(ids: list[str]) -> Iterator[tuple[str, ...]]:
-    """The ids by days, the newest first: 24 hours up to the newest, then days of UTC."""
-    told = [(at, name) for name in ids if (at := time_of(name)) is not None]
-    if not told:
-        return
-    since = told[-1][0] - WINDOW
-    yield _picked([name for at, name in told if at >= since])
-    older = [name for at, name in reversed(told) if at < since]
-    for _, day in groupby(older, key=lambda name: name[:8]):
-        yield _picked(sorted(day))
+def _days(store: ClusterStore) -> list[tuple[str, ...]]:
+    """Snapshots by days, the newest first: 24 hours at least up to the last one with metrics, so
+    that what is measured does not shrink when they stay away; then days of UTC.
+    """
+    ids = [name for name in store.ids("snapshots") if time_of(name) is not None]
+    end = _with_metrics(store, ids)
+    if end is None:
+        return [()]
+    since = _time(ids[end]) - WINDOW
+    older = [name for name in ids[:end] if _time(name) < since]
+    begin = _with_metrics(store, older)
+    before = older[begin : begin + 1] if begin is not None else []
+    day = (*before, *_picked(ids[len(older) : end + 1], _SPREAD))
+    by_day = groupby(reversed(older), key=lambda name: name[:8])
+    return [day, *(_picked(sorted(names), _OLD_SPREAD) for _, names in by_day)]
 
 
-def _picked(ids: list[str]) -> tuple[str, ...]:
+def _with_metrics(store: ClusterStore, ids: list[str]) -> int | None:
+    """Which is the newest of these snapshots that has metrics."""
+    for number in reversed(range(len(ids))):
+        with suppress(StoreError):  # damaged or pruned meanwhile: others tell
+            if store.manifest("snapshots", ids[number]).tables.get("broker_metrics"):
+                return number
+    return None
+
+
+def _time(name: str) -> datetime:
+    at = time_of(name)
+    assert at is not None, name
+    return at
+
+
+def _picked(ids: list[str], spread: int) -> tuple[str, ...]:
     """The oldest of them, the newest, and some between."""
-    return tuple(sorted({*ids[-_NEWEST:], *ids[:: max(1, len(ids) // _SPREAD)]}))
+    return tuple(sorted({*ids[-_NEWEST:], *ids[:: max(1, len(ids) // spread)]}))
 
 
 def _day(
-    store: ClusterStore, ids: tuple[str, ...], newer: str | None, topics: tuple[str, ...]
+    store: ClusterStore, ids: Iterable[str], topics: tuple[str, ...], *, whole: bool = False
 ) -> tuple[tuple[Measure, ...], str | None]:
-    """What these snapshots measure with the oldest sample of the day after, newest first; and
-    which is the oldest sample by now.
+    """What these snapshots measure, newest first, and which of them has the oldest sample.
+
+    Raises StoreError, when the `whole` day is asked for, where one cannot be read.
     """
-    names = (*ids, newer) if newer is not None else ids
-    samples = {name: s for name in names if (s := _sample(store, name, list(topics))) is not None}
-    found = measures(list(samples.values()), topics)
-    return tuple(found), next(iter(samples), newer)
+    read = _read if whole else _sample
+    samples = {name: s for name in ids if (s := read(store, name, list(topics))) is not None}
+    return tuple(measures(list(samples.values()), topics)), next(iter(samples), None)
 
 
-def _answered(store: ClusterStore, ids: tuple[str, ...]) -> frozenset[int] | None:
-    """Brokers whose metrics some of these snapshots hold; None where a manifest does not tell."""
-    found: set[int] = set()
-    for name in ids:
-        try:
-            manifest = store.manifest("snapshots", name)
-        except StoreError:
-            continue
-        if manifest.tables.get("broker_metrics"):
-            asked = manifest.details.get("metrics")
-            if not asked:
-                return None
-            found.update(broker["broker_id"] for broker in asked if broker["answered"])
-    return frozenset(found)
+@lru_cache(maxsize=4096)  # where some brokers have no exporter each plan asks for all of them
+def _whole_day(
+    store: ClusterStore, ids: tuple[str, ...], topics: tuple[str, ...]
+) -> tuple[tuple[Measure, ...], str | None]:
+    return _day(store, ids, topics, whole=True)
+
+
+def _older(
+    store: ClusterStore, ids: tuple[str, ...], topics: tuple[str, ...]
+) -> tuple[tuple[Measure, ...], str | None]:
+    """The same of a day that is over, with the oldest sample after it as its last."""
+    try:
+        return _whole_day(store, ids, topics)
+    except StoreError:
+        return _day(store, ids, topics)
 
 
 def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
@@ -146,7 +165,7 @@ def measures(samples: list[Sample], topics: Iterable[str]) -> list[Measure]:
                 None,
             )
             found.append(_measure(reading, brokers, hosts[topic], span[-1].taken_at))
-    return sorted(found, key=lambda m: (m.at, -len(m.brokers)), reverse=True)
+    return sorted(found, key=lambda m: (m.at, m.reading.suspected), reverse=True)
 
 
 def _spans(
@@ -176,7 +195,7 @@ def _measure(
         reading = replace(
             reading, why=f"broker {silent} has no two samples of metrics within a day"
         )
-    return Measure(reading, brokers, not silent, at)
+    return Measure(reading, not silent, at)
 
 
 def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:

@@ -10,7 +10,6 @@ A suspicion ends by a later measurement alone: metrics that stay away say nothin
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -70,7 +69,7 @@ class TopicReading:
     @property
     def _floor(self) -> int:
         """A look a day."""
-        days = max(1, math.ceil((self.window_ms or 0) / _DAY_MS))
+        days = max(1, round((self.window_ms or 0) / _DAY_MS))
         return LOOK_BYTES_PER_PARTITION * self.partitions * days
 
     @property
@@ -102,22 +101,26 @@ class TopicReading:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A reading of one span of kept snapshots that ended at `at`, by the counters of `brokers`.
+    """A reading of one span of kept snapshots that ended at `at`.
 
-    `whole`: every broker that held a replica of the topic was among them.
+    `whole`: every broker that held a replica of the topic was counted, not some of them alone.
     """
 
     reading: TopicReading
-    brokers: frozenset[int]
     whole: bool
     at: datetime
+
+    @property
+    def span_ms(self) -> int:
+        """Its length, of which no more than a day counts."""
+        return min(self.reading.window_ms or 0, _DAY_MS)
 
 
 class Verdict:
     """What a topic's measures say together: they are added newest first until it is `settled`.
 
-    A suspicion stands until a later measure clears it: a whole one, or one that counted at least
-    the brokers by which it was suspected.
+    A suspicion stands until a later measure clears it: a whole one (readers follow leaders to
+    brokers that nobody counts), and of no shorter span (in minutes every reader is slow).
     """
 
     def __init__(self, topic: str) -> None:
@@ -125,38 +128,34 @@ class Verdict:
         self._topic = TopicReading(topic, why="no broker of it has two samples of metrics")
         self._newest: Measure | None = None
         self._suspicion: Measure | None = None
-        self._cleared: list[frozenset[int]] = []
+        self._cleared_ms = 0  # the longest span of a whole measure that suspected nobody
 
     def add(self, measure: Measure) -> None:
         """The next older measure; nothing once it is settled."""
         if self.settled:
             return
         self._newest = self._newest or measure
-        if measure.reading.clears:
-            self._cleared.append(measure.brokers)
-            self.settled = measure.whole
-        elif measure.reading.suspected and not any(c >= measure.brokers for c in self._cleared):
+        if measure.reading.suspected and measure.span_ms > self._cleared_ms:
             self._suspicion, self.settled = measure, True
-
-    def knows(self, brokers: frozenset[int] | None) -> bool:
-        """Whether an older measure by these brokers at most would change nothing; None: by any."""
-        older = brokers is not None and any(c >= brokers for c in self._cleared)
-        return self.settled or older
+        elif measure.whole and measure.reading.clears:
+            self._cleared_ms = max(self._cleared_ms, measure.span_ms)
+            self.settled = self._cleared_ms == _DAY_MS
 
     def reading(self, now: datetime) -> TopicReading:
         """The newest measure, or the suspicion that stands; `until` where that is not of now."""
         if self._newest is None:
             return self._topic
-        old = abs(now - self._newest.at) > WINDOW  # a clock that ran ahead tells nothing of now
+        # A clock that ran ahead tells nothing of now.
+        old = abs(now - self._newest.at) > WINDOW
         counts = self._suspicion or self._newest
         if counts is self._newest and not old:
             return counts.reading
-        why = _AWAY if old else self._newest.reading.why or _OTHERS
+        why = _AWAY if old else self._newest.reading.why or _SHORTER
         return replace(counts.reading, why=why, until=format_time(counts.at))
 
 
 _AWAY = "no broker of it has sent metrics since"
-_OTHERS = "what was counted since is not of the same brokers"
+_SHORTER = "what was counted since is of a shorter time"
 
 
 def suspicion(found: TopicReading) -> Guard | None:

@@ -126,6 +126,7 @@ CASES = [
            "replay_window_ms"),
     forged("groups chosen by a number", put("chosen_groups", [5]), "chosen_groups"),
     forged("readings of other words", put("unseen_readers", [{"topic": "t"}]), "not a plan"),
+    forged("readings that were until a number", put("unseen_readers", 0, "until", 5), "until"),
     forged("readings that are nothing", put("unseen_readers", []), "keys or values"),
     refused("edited and sealed again after its preview", sealed(FILE, put("created_by", "eve")),
             f"{APPLY} --sha256 $SHA", "PLAN_EDITED", "previewed"),
