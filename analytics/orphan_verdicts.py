@@ -58,7 +58,7 @@ def verdict(
 
     `now` is the snapshot's time, `delay` how long every snapshot must have shown the orphan, and
     `most_share` how much of a broker may be orphans before that smells of lost metadata. `clock`:
-    by what clock the snapshot was taken, where that may have been ahead (`log_ends.may_be_ahead`).
+    by what clock the snapshot was taken, where it may have been ahead (`snapshot_clocks`).
     """
     return (
         _never(facts, most_share)

@@ -20,9 +20,9 @@ from analytics.disk_stock import Stock, stock
 from analytics.orphan_verdicts import Facts, verdict
 from analytics.suspects import scans
 from analytics.tables import Tables
-from dashboard.log_ends import may_be_ahead
 from dashboard.orphans.words import CHECKPOINT_ENTRY, LATE_DELETE, LEAST_SNAPSHOTS
 from dashboard.settings import Settings
+from dashboard.snapshot_clocks import may_be_ahead
 from dashboard.snapshot_files import Manifest
 from dashboard.tables import FINDING_TABLES
 

@@ -7,10 +7,11 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.log_ends import LOG_ENDS, clock_was_right, log_ends
+from dashboard.log_ends import LOG_ENDS, log_ends
 from dashboard.safety import epochs
 from dashboard.safety.arrow import column
 from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dashboard.clock import CLOCKS_AGREE, format_time
 from dashboard.errors import StoreError
-from dashboard.log_ends import may_be_ahead
+from dashboard.snapshot_clocks import may_be_ahead
 from dashboard.snapshots import ClusterStore
 
 Rows = list[dict[str, Any]]

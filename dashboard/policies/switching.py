@@ -56,6 +56,7 @@ def switch_on(
     queue_refusals.read_only(settings, journal)
     _refuse_other(cluster, policy, typed)
     named = _named(name, policy)
+    journal.policy_states(cluster.cluster_id)  # one that cannot be read is not written to
     journal.switch_policy(
         cluster.cluster_id, policy.name, policy.definition_sha256, enabled=True, who=named,
         typed=typed, from_where=from_where, now=now,

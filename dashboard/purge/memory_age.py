@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 from dashboard.clock import CLOCKS_AGREE, format_time
 from dashboard.errors import StoreError
-from dashboard.log_ends import clock_was_right
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.words import duration
+from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 

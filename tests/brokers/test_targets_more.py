@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Mapping
 from datetime import timedelta
@@ -21,6 +22,7 @@ from dashboard.purge.plan import Plan
 from dashboard.tables import FINDING_TABLES, build
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_proof import Left, assert_proved, segments
+from tests.support.collected import collected
 
 HOUR_MS = 3_600_000
 
@@ -91,7 +93,9 @@ def guards(plan: Plan) -> list[str]:
 def test_the_newest_hours_stay(bench: Bench) -> None:
     topic = aged(bench, {5: 30})
     assert guards(bench.plan(topic, to="keep:2h")) == ["target-unresolved"], "no snapshot is so old"
+    shutil.rmtree(f"{bench.store.path}/snapshots")  # the bench's own is of now
     seen(bench, hours_ago=3)
+    collected(bench.store, utc_now())
     more(bench, topic, {5: 5, 1: 20})  # five that bear old times were written just now
     plan = bench.plan(topic, to="keep:2h")
     assert (plan.target, plan.partitions[0].target_offset) == ("keep:2h", 30)

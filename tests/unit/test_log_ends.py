@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dashboard.clock import format_time
-from dashboard.log_ends import may_be_ahead, taken_before
+from dashboard.log_ends import taken_before
+from dashboard.snapshot_clocks import may_be_ahead
 from dashboard.snapshot_files import Manifest
 from tests.unit.policies.examples import NOON
 from tests.unit.policies.kept_history import store
