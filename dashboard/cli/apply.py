@@ -27,10 +27,10 @@ def add_parser(verbs: Verbs) -> None:
         "apply",
         "purge what a plan says, once it is confirmed",
         description="Queues the free partitions of a plan and waits until their run closes.\n"
-        "Guards that keep records from being lost are checked again on the live cluster before\n"
-        "anything is sent; those about the moment (under-replicated, reassigning, …) were judged\n"
-        "when planning: plan again if that is long ago. Ctrl-C ends the waiting, not the\n"
-        "purge: its worker goes on, and lowwater run shows and cancels it.",
+        "All guards are judged again on the live cluster before anything is sent; those about\n"
+        "the moment (under-replicated, reassigning, …) are waited out while the run may wait.\n"
+        "Ctrl-C ends the waiting, not the purge: its worker goes on, and lowwater run shows\n"
+        "and cancels it.",
         examples=(
             'lowwater apply plan.json --mode wait-all --confirm "purge orders on prod"',
             'lowwater apply plan.json --mode leader-only-verified --confirm "…" --timeout 5s',

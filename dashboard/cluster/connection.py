@@ -105,7 +105,8 @@ class Connection:
         """Ask one broker. `patience` in seconds replaces the connection's timeout.
 
         `once` is for requests that change something: a new connection, and never a repetition.
-        Raises BrokerError: BROKER_UNREACHABLE (nothing was sent) or ANSWER_LOST.
+        Raises BrokerError: ANSWER_LOST when the request may have been carried out; any other code
+        (BROKER_UNREACHABLE, TLS_FAILED, AUTHENTICATION_FAILED, …) when nothing was sent.
         """
         address = self._addresses.get(broker_id)
         if address is None:

@@ -34,8 +34,8 @@ def delete_records(
     a leader without it sends nothing and says UNSUPPORTED_VERSION for each partition. Sent once,
     on its own connection, and never repeated. `may_leave` is asked once the connection stands,
     since connecting, TLS and signing in may take as long as a broker is waited for. Raises
-    UsageError for a negative target; BrokerError BROKER_UNREACHABLE or NOT_SENT (it may not leave)
-    when nothing was sent, ANSWER_LOST when the leader may have truncated: then it must be read.
+    UsageError for a negative target; BrokerError ANSWER_LOST when the leader may have truncated:
+    then it must be read; any other code (NOT_SENT: it may not leave) when nothing was sent.
     """
     _refuse_negative(targets)
     sent_version: list[int] = []

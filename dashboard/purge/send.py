@@ -21,7 +21,7 @@ from dashboard.purge.states import answered, unanswered
 # What was looked at longer ago is looked at again before it is sent. A look that itself takes long
 # (8 s for 65,000 groups) counts from its beginning, and so needs more, within bounds.
 _FRESH_FOR, _MOST_FRESH_FOR = timedelta(seconds=5), timedelta(seconds=30)
-_UNREACHABLE, _CALLED_OFF = "BROKER_UNREACHABLE", "NOT_SENT"
+_LOST, _CALLED_OFF = "ANSWER_LOST", "NOT_SENT"  # any other code: nothing left this host
 OUTDATED = "LAST_LOOK_OUTDATED"
 _NOT_AUTHORIZED = 29  # TOPIC_AUTHORIZATION_FAILED
 
@@ -188,12 +188,12 @@ class Sender:
             )
             return
         self._asked = True
-        if error.code == _UNREACHABLE:
-            rows = [replace(row, error=error.code, message=error.message) for row in batch]
-        else:
+        if error.code == _LOST:
             rows = [unanswered(row, error.code) for row in intended]
             with self._lock:
                 self._sent += 1
+        else:
+            rows = [replace(row, error=error.code, message=error.message) for row in batch]
         self.journal.record(
             self.run.run_id,
             "no-answer",

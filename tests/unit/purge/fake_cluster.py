@@ -258,6 +258,8 @@ class FakeCluster:
         answer = self.answers.pop(0) if self.answers else 0
         if answer == "unreachable":
             raise BrokerError(leader_id, "refused", "wait", code="BROKER_UNREACHABLE")
+        if isinstance(answer, str) and answer.isupper():  # so the connection was not opened
+            raise BrokerError(leader_id, "not opened", "correct it", code=answer)
         if answer not in (1, 17, 29, 44, "lost-before"):
             for key, target in targets.items():
                 starts = self.parts[key].starts

@@ -234,6 +234,25 @@ def test_an_unreachable_leader_got_nothing_and_is_given_up(room: Room) -> None:
     assert (view.run.state, row(view)) == ("refused", ("not_done", "BROKER_UNREACHABLE"))
 
 
+@pytest.mark.parametrize("code", ["AUTHENTICATION_FAILED", "TLS_FAILED", "API_UNSUPPORTED"])
+def test_what_never_left_counts_as_not_sent(room: Room, code: str) -> None:
+    """The purge's own connection is a new one: a password may have changed since the others."""
+    room.live.answers = [code] * 100
+    view = room.carry_out()
+    assert (view.run.state, view.exit_code, row(view)) == ("refused", 3, ("not_done", code))
+    assert (view.partitions[0].was_sent, view.partitions[0].attempts) == (False, 0)
+
+
+def test_a_follower_that_leaves_after_a_refused_sign_in_still_holds_the_first_request(
+    room: Room,
+) -> None:
+    room.live.answers = ["AUTHENTICATION_FAILED"]
+    room.live.on_send = [lambda: setattr(room.live.parts[KEY], "isr", (1, 2))]
+    view = room.carry_out()
+    assert (view.run.state, view.partitions[0].was_sent) == ("refused", False)
+    assert room.live.parts[KEY].starts == {1: 0, 2: 0, 3: 0}
+
+
 def test_a_worker_that_died_after_sending_is_followed_by_one_that_reads(room: Room) -> None:
     run_id = room.queue(room.plan())
     room.live.on_send = [lambda: (_ for _ in ()).throw(KeyboardInterrupt)]
