@@ -457,7 +457,7 @@ CAUGHT_BY = {
     "an_offset_past_the_end_is_believed": 104,
     "an_older_epoch_speaks_for_a_lost_one": 12,
     "any_broker_knows_the_coordinators": 72,
-    "any_broker_knows_the_topics_id": 134,
+    "any_broker_knows_the_topics_id": 23,
     "any_snapshot_tells_of_all_groups": 19,
     "followers_behind_are_overlooked": 45,
     "members_that_wait_read_nothing": 4,

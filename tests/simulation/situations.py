@@ -139,17 +139,18 @@ class Situation:
                 world.say(f"{key.topic}-{key.partition} starts at {replica.start}, since now")
         elif self.kind in ASKING and self.early:
             self._come_upon(rng.choice(sorted(world.parts)))
-        elif self.kind in ("old coordinator", "moved between looks", "old leader"):
+        elif self.kind in ("old coordinator", "moved between looks", *TOLD_OF_OLD):
             self._coordinate()
         if self.window:
             self._spread()
 
     def _coordinate(self) -> None:
         """Where two list a group, the last one asked must not be right by chance; and of what moves
-        between two looks the later one must have had it. No group keeps an old leader from a purge.
+        between two looks the later one must have had it. Who tells of what is old must list none,
+        since that alone would keep anybody from a purge.
         """
         world = self.world
-        numbers = world.coordinators if self.kind == "old leader" else [of_group(self._group)]
+        numbers = world.coordinators if self.kind in TOLD_OF_OLD else [of_group(self._group)]
         world.coordinators.update(dict.fromkeys(numbers, max(world.brokers)))
         for broker_id, broker in world.brokers.items():
             broker.coordinates = {n for n, b in world.coordinators.items() if b == broker_id}
@@ -253,7 +254,8 @@ class Situation:
         or of itself as the leader, which the first broker is of each topic's first partition.
         """
         world, anew = self.world, self.kind == "topic made anew"
-        world.asked_first = self.rng.choice(sorted(world.brokers)) if anew else min(world.brokers)
+        others = sorted(world.brokers)[:-1]  # the last one coordinates all groups
+        world.asked_first = self.rng.choice(others) if anew else others[0]
         world.later(2.0, partial(world.cut_off, world.asked_first, 90.0))
         if anew:
             world.later(3.0, lambda: world.recreate(key.topic, filled=5000))
