@@ -35,7 +35,7 @@ class Seen:
 
 
 class _Told(NamedTuple):
-    """What replicas' brokers say of partitions: leader epochs by broker, and who is in doubt."""
+    """What brokers say of partitions: leader epochs by broker, and who is in doubt."""
 
     epochs: Mapping[TopicPartition, Mapping[int, int]]
     doubted: Mapping[TopicPartition, Mapping[int, str]]
@@ -53,9 +53,10 @@ def read_back(
     ex-leader refuses; followers with replica id -2. `topic_ids` are the plan's: a topic that was
     deleted and created again is another one, of which nothing is told. The broker of each replica
     is asked for its own view. The leader and followers past the target must know the id. A leader
-    that is cut off answers for its epoch to the end: nobody may know a newer one, and of the other
-    replicas' brokers, if any is alive, one has to say that it is the newest. Nobody is asked where
-    the leader starts past the target of what is known to be `done`: nothing new is claimed there.
+    that is cut off answers for its epoch to the end: no live broker may know a newer one, and of
+    the other replicas' brokers, if any is alive, one has to say that it is the newest. Nobody is
+    asked where the leader starts past the target of what is known to be `done`: nothing new is
+    claimed there.
     Raises ClusterError when nothing answers.
     """
     keys = sorted(targets)
@@ -80,7 +81,10 @@ def read_back(
         if (start := answer.log_start_offset) is not None and (k not in done or start < targets[k])
     }
     proofs = {k: _proofs(p, replicas.get(k, ()), targets[k]) for k, p in claimed.items()}
-    told = _read_told(live, {k: p.replicas for k, p in claimed.items()}, proofs, topic_ids)
+    # Those that hold the replicas may be cut off together: whoever lives may know a newer leader.
+    everybody = {*live.alive_brokers(), *named.result()}
+    asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
+    told = _read_told(live, asked, proofs, topic_ids)
     after = _partitions(live, names, topic_ids)
     # The metadata just read may be of a broker that is cut off, and knows nobody who came since.
     alive = {*live.alive_brokers(), *named.result()}
