@@ -452,7 +452,7 @@ CAUGHT_BY = {
     "all_brokers_are_looked_at_at_once": 20,
     "an_epoch_is_no_part_of_an_offset": 24,
     "an_ex_leader_is_believed": 18,
-    "an_ex_leader_knows_that_it_leads": 195,
+    "an_ex_leader_knows_that_it_leads": 126,
     "an_incomplete_list_of_groups_is_enough": 21,
     "an_offset_past_the_end_is_believed": 104,
     "an_older_epoch_speaks_for_a_lost_one": 12,

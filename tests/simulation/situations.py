@@ -36,7 +36,7 @@ SHARES = {
     "moved between looks": 0.04,
     "older tail": 0.04,
     "collector dead": 0.06,
-    "old leader": 0.08,
+    "old leader": 0.06,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
