@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dashboard.clock import microseconds
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS
 from dashboard.cluster.list_offsets import (
@@ -135,4 +136,4 @@ def _first_of(first: Names, *others: Names) -> Names:
 
 
 def _now_us() -> int:
-    return int(datetime.now(UTC).timestamp() * 1_000_000)
+    return microseconds(datetime.now(UTC))

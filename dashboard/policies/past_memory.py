@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.clock import microseconds
 from dashboard.columns import Ints
 from dashboard.curve_tables import integers
 from dashboard.holes import newest_analysis
@@ -33,7 +34,7 @@ class Memory:
 
     def until(self, at: datetime) -> pa.Table:
         """What was last seen before `at`, and has not been handed out."""
-        end = int(np.searchsorted(self._seen, int(at.timestamp() * 1_000_000)))
+        end = int(np.searchsorted(self._seen, microseconds(at)))
         found = self._offsets.slice(self._next, max(end - self._next, 0))
         self._next = max(self._next, end)
         return found
@@ -65,7 +66,7 @@ def memory(store: ClusterStore, rows: Rows, now: datetime) -> Memory:
     found = pa.concat_tables(parts)
     seen = integers(found["last_seen_at"].cast(pa.int64()), _EVER)
     # At a time that is still to come some clock was wrong: it may have been seen at any time.
-    seen = np.where(seen > int(now.timestamp() * 1_000_000), _EVER, seen)
+    seen = np.where(seen > microseconds(now), _EVER, seen)
     order = np.argsort(seen, kind="stable")
     return Memory(found.take(pa.array(order)), seen[order])
 

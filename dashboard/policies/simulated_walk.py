@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from dashboard.clock import microseconds
 from dashboard.columns import Flags, Ints
 from dashboard.policies.past import Floats, Moment
 from dashboard.policies.past_bytes import PastBytes
@@ -63,7 +64,7 @@ class Walk:
             row = self._within(moment, np.flatnonzero(due), own)
             self._count(row, own, owner)
             self._start[row], self._below[row] = target[row], below[row]
-            self._begun[row] = _micros(moment.at)
+            self._begun[row] = microseconds(moment.at)
 
     def _backlogs(self, moment: Moment, told: Flags, target: Ints, below: Floats) -> Floats:
         """Note both backlogs of this moment; per row that with the policy, NaN: not measured."""
@@ -105,7 +106,7 @@ class Walk:
         return (now - before[1]) / ((moment.at - before[0]) / _HOUR) > trigger.bytes_per_hour
 
     def _due(self, moment: Moment) -> Flags:
-        return self._begun <= _micros(moment.at - self.policy.min_purge_interval)
+        return self._begun <= microseconds(moment.at - self.policy.min_purge_interval)
 
     def _count(self, row: Ints, backlog: Floats, owner: Ints | None) -> None:
         if len(row):
@@ -143,7 +144,3 @@ class Walk:
 
 def _sum(values: Floats) -> int:
     return int(np.nansum(values))
-
-
-def _micros(moment: datetime) -> int:
-    return int(moment.timestamp() * 1_000_000)

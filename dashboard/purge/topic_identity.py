@@ -4,7 +4,7 @@ DeleteRecords and ListOffsets name topics, not ids, and metadata may come from a
 off from the controllers and tells of a topic that was deleted and created again since. The leader
 that is asked, or told, to do something is therefore asked for the id too, and so is each follower
 whose log start is to prove something: their answers are about their own logs. One that is cut off
-goes on leading in its old epoch: who leads by now is known to the other replicas' brokers.
+goes on leading in its old epoch: who leads by now is known to other brokers.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def doubts(
     return doubts_of(read_views(live, replicas), replicas, topic_ids)
 
 
-def read_views(live: Cluster, replicas: Mapping[TopicPartition, Collection[int]]) -> Views:
-    """How each of these brokers sees the topics of its partitions; nobody is asked for none."""
+def read_views(live: Cluster, asked: Mapping[TopicPartition, Collection[int]]) -> Views:
+    """How each of the brokers asked sees its partitions' topics; nobody is asked for none."""
     names: dict[int, set[str]] = defaultdict(set)
-    for key, brokers in replicas.items():
+    for key, brokers in asked.items():
         for broker_id in brokers:
             names[broker_id].add(key.topic)
     return live.topics_at(names) if names else {}
@@ -42,18 +42,18 @@ def read_views(live: Cluster, replicas: Mapping[TopicPartition, Collection[int]]
 
 def epochs_told(
     views: Views,
-    replicas: Mapping[TopicPartition, Collection[int]],
+    asked: Mapping[TopicPartition, Collection[int]],
     topic_ids: Mapping[str, str | None],
 ) -> dict[TopicPartition, dict[int, int]]:
-    """The leader epoch of each partition as the brokers of its replicas know it, by broker."""
-    found: dict[TopicPartition, dict[int, int]] = {key: {} for key in replicas}
+    """The leader epoch of each partition as the brokers know it that were asked, by broker."""
+    found: dict[TopicPartition, dict[int, int]] = {key: {} for key in asked}
     for broker_id, view in views.items():
         for state in () if isinstance(view, str) else view.values():
             if state.topic_id != topic_ids.get(state.topic):
                 continue
             for p in state.partitions:
                 key = TopicPartition(state.topic, p.partition)
-                if broker_id in replicas.get(key, ()) and p.leader_epoch is not None:
+                if broker_id in asked.get(key, ()) and p.leader_epoch is not None:
                     found[key][broker_id] = p.leader_epoch
     return found
 
