@@ -61,7 +61,7 @@ def progress(text: str) -> None:
     try:
         sys.stderr.write(visible_lines(text) + "\n")
         sys.stderr.flush()
-    except (BrokenPipeError, ValueError):
+    except (BrokenPipeError, ValueError, RuntimeError):  # the last: a signal came amid a line
         return
 
 

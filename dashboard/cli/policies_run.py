@@ -16,6 +16,7 @@ from dashboard.cli.apply import connection_of
 from dashboard.cli.parser import Parser
 from dashboard.clock import format_time, utc_now
 from dashboard.errors import RefusedError, SettingsError, UsageError
+from dashboard.stop import Stop
 from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class _Told:
     """Prints events, from any thread, and keeps the cycles; a reader that went away ends all."""
 
     def __init__(self, *, as_json: bool) -> None:
-        self.stop = threading.Event()
+        self.stop = Stop()
         self.cycles: list[Mapping[str, Any]] = []
         self._as_json = as_json
         self._lock = threading.Lock()
@@ -160,7 +161,7 @@ def _once(service: Service, cycles: list[Mapping[str, Any]]) -> int:
 
 
 @contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
+def _signals(stop: Stop) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM lets runs in flight end; the second one does not wait."""
 
     def ended(_number: int, _frame: FrameType | None) -> None:

@@ -7,15 +7,13 @@ LeaderState), which no other request of the protocol does.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
 
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.messages import DescribeQuorumRequest
-from dashboard.cluster.wire import Wire
+from dashboard.cluster.quorum import ask_quorum, partitions_of
 from dashboard.errors import ClusterError
 
-_METADATA = "__cluster_metadata"
 _FIRST_WITH_TIMES = 1
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -28,18 +26,18 @@ def read_controller_time(connection: Connection) -> datetime | None:
     that is missing if that is why.
     """
     try:
-        answer = connection.ask_any(_ask)
+        answer = connection.ask_any(partial(ask_quorum, least=_FIRST_WITH_TIMES))
     except ClusterError as error:
         raise _unread(error.code) from error
     if answer is None:
         return None
-    topics = [p for topic in answer.topics for p in topic.partitions]
-    code = answer.error_code or next((p.error_code for p in topics if p.error_code), 0)
+    rows = partitions_of(answer)
+    code = answer.error_code or next((p.error_code for p in rows if p.error_code), 0)
     if code:
         raise _unread(error_name(code) or str(code))
     told = [
         replica.last_caught_up_timestamp
-        for p in topics
+        for p in rows
         for replica in p.current_voters
         if replica.replica_id == p.leader_id
     ]
@@ -47,24 +45,6 @@ def read_controller_time(connection: Connection) -> datetime | None:
     if not known:
         raise _unread("the controller told no time")
     return _EPOCH + timedelta(milliseconds=known[0])
-
-
-def _ask(wire: Wire, deadline: float) -> Any:
-    """The answer; None from a broker that does not speak this API, or not of times."""
-    try:
-        version = wire.version(DescribeQuorumRequest)
-    except ClusterError as error:
-        if error.code != "API_UNSUPPORTED":
-            raise
-        return None
-    if version < _FIRST_WITH_TIMES:
-        return None
-    topic = DescribeQuorumRequest.TopicData
-    partition = topic.PartitionData(partition_index=0)
-    request = DescribeQuorumRequest(
-        version=version, topics=[topic(topic_name=_METADATA, partitions=[partition])]
-    )
-    return wire.ask(lambda _: request, deadline)
 
 
 def _unread(why: str) -> ClusterError:

@@ -23,6 +23,7 @@ from dashboard.cluster.epochs import read_epoch_ends
 from dashboard.cluster.groups import read_groups
 from dashboard.cluster.log_dirs import read_log_dirs
 from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read_offsets_at
+from dashboard.cluster.quorum import read_caught_up
 from dashboard.cluster.reassignments import read_reassignments
 from dashboard.cluster.replica_offsets import read_replica_offsets
 from dashboard.cluster.topics import (
@@ -100,6 +101,13 @@ class LiveCluster:
         Raises ClusterError CLOCK_UNREAD where it could not be read.
         """
         return read_controller_time(self._connection)
+
+    def caught_up(self, brokers: Iterable[int]) -> dict[int, bool | None]:
+        """Whether each broker reaches the controllers, and has read all that they decided.
+
+        None: it does not speak of that (ZooKeeper).
+        """
+        return read_caught_up(self._connection, brokers)
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         """Topics by name; None asks for all; one that is not there carries its error."""

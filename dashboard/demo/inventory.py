@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dashboard.errors import LowwaterError
 from dashboard.inventory import scan
 from dashboard.inventory.log_dirs import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
+from dashboard.stop import Stop
 
 EVERY_SECONDS = 2.0
 # Rest at least so many times a round's CPU time: 5,000 partitions must not keep a core busy. On a
@@ -35,14 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="inventory")
     parser.add_argument("--disk", nargs=3, action="append", required=True)
     found = parser.parse_args(arguments).disk
-    ended = threading.Event()
+    ended = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     run([Disk(int(broker_id), log_dirs, file) for broker_id, log_dirs, file in found], ended)
     return 0
 
 
-def run(disks: Sequence[Disk], ended: threading.Event) -> None:
+def run(disks: Sequence[Disk], ended: Stop) -> None:
     """Scans every disk, rests, and again until `ended`; a new trouble is told once."""
     told: Mapping[int, str] = {}
     while True:

@@ -6,7 +6,6 @@ import argparse
 import json
 import logging
 import signal
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from dashboard.demo.readers import SilentReader, group_readers
 from dashboard.demo.truth import TOPICS
 from dashboard.demo.writers import TransactionalWriter, Writer
 from dashboard.errors import DemoError
+from dashboard.stop import Stop
 
 TICK_SECONDS = 1.0
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ready-file", type=Path, help="written once the topics are loaded")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
-    ended = threading.Event()
+    ended = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     try:
@@ -75,7 +75,7 @@ def actors(bootstrap: str) -> list[Actor]:
     ]
 
 
-def run(everybody: Sequence[Actor], ended: threading.Event) -> None:
+def run(everybody: Sequence[Actor], ended: Stop) -> None:
     """Lets everybody work once a second until `ended`; one that fails is named and tried again."""
     while not ended.wait(TICK_SECONDS):
         for actor in everybody:

@@ -14,6 +14,7 @@ from dashboard.policies.outcome import unexpected
 from dashboard.policies.purging import Site
 from dashboard.policies.service import Service
 from dashboard.policies.statuses import Emit
+from dashboard.stop import Stop
 
 _LEASE_SECONDS = 1.0  # it is renewed when that is due; asking costs nothing
 _ALERT_SECONDS = 10.0
@@ -28,7 +29,7 @@ def serve(
     open_live: Callable[[], OpenCluster],
     *,
     emit: Emit,
-    stop: threading.Event,
+    stop: Stop,
     alert: Alert | None = None,
     once: bool = False,
 ) -> Service:
@@ -59,7 +60,7 @@ def serve(
     return service
 
 
-def _turns(service: Service, stop: threading.Event, *, once: bool) -> None:
+def _turns(service: Service, stop: Stop, *, once: bool) -> None:
     while not stop.is_set():
         wait = service.turn()
         if once:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
@@ -35,10 +36,15 @@ class Seen:
 
 
 class _Told(NamedTuple):
-    """What brokers say of partitions: leader epochs by broker, and who is in doubt."""
+    """What brokers say of partitions: leader epochs by broker, and who is in doubt.
 
+    `answered` are the brokers that gave their view, `in_touch` is as `_in_touch` has it.
+    """
+
+    answered: frozenset[int]
     epochs: Mapping[TopicPartition, Mapping[int, int]]
     doubted: Mapping[TopicPartition, Mapping[int, str]]
+    in_touch: Mapping[TopicPartition, bool] = MappingProxyType({})
 
 
 def read_back(
@@ -53,10 +59,12 @@ def read_back(
     ex-leader refuses; followers with replica id -2. `topic_ids` are the plan's: a topic that was
     deleted and created again is another one, of which nothing is told. The broker of each replica
     is asked for its own view. The leader and followers past the target must know the id. A leader
-    that is cut off answers for its epoch to the end: no live broker may know a newer one, and of
-    the other replicas' brokers, if any is alive, one has to say that it is the newest. Nobody is
-    asked where the leader starts past the target of what is known to be `done`: nothing new is
-    claimed there.
+    that is cut off answers for its epoch to the end: no live broker may know a newer one. If one of
+    those does not answer that live or have a replica, it may lead by now, or know who does: then
+    the leader's own broker must have read all that the controllers decided. Else, and where nobody
+    speaks of that (ZooKeeper), one other replica's broker, if any is alive, has to say that the
+    epoch is the newest. Nobody is asked where the leader starts past the target of what is known to
+    be `done`: nothing new is claimed there.
     Raises ClusterError when nothing answers.
     """
     keys = sorted(targets)
@@ -85,6 +93,7 @@ def read_back(
     everybody = {*live.alive_brokers(), *named.result()}
     asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
     told = _read_told(live, asked, proofs, topic_ids)
+    told = told._replace(in_touch=_in_touch(live, claimed, asked, told, topic_ids))
     after = _partitions(live, names, topic_ids)
     # The metadata just read may be of a broker that is cut off, and knows nobody who came since.
     alive = {*live.alive_brokers(), *named.result()}
@@ -134,7 +143,37 @@ def _read_told(
     topic_ids: Mapping[str, str | None],
 ) -> _Told:
     views = read_views(live, asked)
-    return _Told(epochs_told(views, asked, topic_ids), doubts_of(views, proofs, topic_ids))
+    answered = frozenset(b for b, view in views.items() if not isinstance(view, str))
+    return _Told(
+        answered, epochs_told(views, asked, topic_ids), doubts_of(views, proofs, topic_ids)
+    )
+
+
+def _in_touch(
+    live: Cluster,
+    claimed: Mapping[TopicPartition, PartitionState],
+    asked: Mapping[TopicPartition, Collection[int]],
+    told: _Told,
+    topic_ids: Mapping[str, str | None],
+) -> dict[TopicPartition, bool]:
+    """Where somebody was silent: whether the leader knew all that the controllers had decided, and
+    knew no newer epoch then. Left out where its broker does not speak of that.
+    """
+    leaders = {
+        k: p.leader_id
+        for k, p in claimed.items()
+        if p.leader_id is not None and not told.answered >= set(asked[k])
+    }
+    if not leaders:
+        return {}
+    caught_up = live.caught_up(set(leaders.values()))
+    own = {k: [leader] for k, leader in leaders.items() if caught_up.get(leader)}
+    epochs = epochs_told(read_views(live, own), own, topic_ids)
+    return {
+        k: k in own and epochs[k].get(leader) == claimed[k].leader_epoch
+        for k, leader in leaders.items()
+        if caught_up.get(leader) is not None
+    }
 
 
 def _unproved(
@@ -150,6 +189,8 @@ def _unproved(
         return "LEADER_CHANGED"
     if was.leader_id in told.doubted.get(key, ()):
         return UNCERTAIN
+    if key in told.in_touch:
+        return None if told.in_touch[key] else "LEADER_UNCONFIRMED"
     others = (set(was.replicas) & alive) - {was.leader_id}
     confirmed = not others or any(epochs.get(other) == epoch for other in others)
     return None if confirmed else "LEADER_UNCONFIRMED"

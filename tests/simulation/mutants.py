@@ -311,6 +311,11 @@ def an_ex_leader_knows_that_it_leads() -> Planted:
     return _patched(mock.patch.object(readback, "epochs_told", epochs_told))
 
 
+def who_is_silent_does_not_lead() -> Planted:
+    """Of those that answer one says that the epoch is the newest, and nobody asks controllers."""
+    return _patched(mock.patch.object(readback, "_in_touch", lambda *_: {}))
+
+
 def reused_offsets_are_the_planned_records() -> Planted:
     """After an unclean election the offsets mean other records; nobody asks."""
     return _patched(mock.patch.object(recheck, "_refuse_reused_offsets", lambda *_: None))
@@ -411,6 +416,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         what_is_unknown_is_given_up_as_not_done,
         an_ex_leader_is_believed,
         an_ex_leader_knows_that_it_leads,
+        who_is_silent_does_not_lead,
         a_canary_is_forgotten_with_its_worker,
         a_commit_past_the_end_is_believed,
         who_lists_a_group_last_coordinates_it,

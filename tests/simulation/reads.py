@@ -116,13 +116,21 @@ class ModelReads:
         self._pass("controller_time")
         return self.world.now() - timedelta(seconds=self.world.host_ahead)
 
+    def caught_up(self, brokers: Iterable[int]) -> dict[int, bool | None]:
+        self._pass("caught_up")
+        world = self.world
+        return {
+            b: world.answers(b) and world.joined(b) and world.brokers[b].learns_at is None
+            for b in brokers
+        }
+
     def alive_brokers(self) -> tuple[int, ...]:
         return (self._view or self.world.view()).alive
 
     def alive_anywhere(self) -> tuple[int, ...]:
         self._pass("alive_anywhere")
         now = self.world.view()
-        asked = [b for b in self.alive_brokers() if self.world.works(b)]
+        asked = [b for b in self.alive_brokers() if self.world.answers(b)]
         views = [self.world.brokers[b].view or now for b in asked]
         return tuple(sorted({b for view in views for b in view.alive}))
 
@@ -140,7 +148,7 @@ class ModelReads:
         self._pass("topics_at")
         found: dict[int, dict[str, TopicState] | str] = {}
         for b, names in topics.items():
-            if not self.world.works(b) or self.rng.random() < self.faults.unread:
+            if not self.world.answers(b) or self.rng.random() < self.faults.unread:
                 found[b] = "ANSWER_LOST"
                 continue
             view = self.world.brokers[b].view or self.world.view()
@@ -169,7 +177,7 @@ class ModelReads:
         found += [
             ConfigEntry("broker", str(b), key, value, "STATIC_BROKER_CONFIG")
             for b in brokers
-            if self.world.works(b)
+            if self.world.answers(b)
             for key, value in of_broker.items()
         ]
         return tuple(found)
@@ -226,7 +234,7 @@ class ModelReads:
         rows = []
         for key in keys:
             for b, replica in self.world.replicas(key):
-                if self.world.works(b):
+                if self.world.answers(b):
                     rows.append(ReplicaOffsets(b, *key, replica.start, replica.end, now))
                 else:
                     rows.append(ReplicaOffsets(b, *key, None, None, now, "ANSWER_LOST"))
@@ -259,15 +267,15 @@ class ModelReads:
         wanted = set(self.world.parts) if partitions is None else set(partitions)
         rows, errors = [], {}
         for b in self.world.brokers:
-            if not self.world.works(b):
+            if not self.world.answers(b):
                 errors[b] = "ANSWER_LOST"
         for key, part in self.world.parts.items():
             if key not in wanted:
                 continue
             for b, r in part.replicas.items():
-                if self.world.works(b):
+                if self.world.answers(b):
                     rows.append(ReplicaSize(b, "/d1", *key, 100 * (r.end - r.floor), 0, False))
-            if part.future is not None and self.world.works(part.future[0]):
+            if part.future is not None and self.world.answers(part.future[0]):
                 rows.append(ReplicaSize(part.future[0], "/d2", *key, 0, 10, True))
         return LogDirsAnswer((), tuple(rows), errors)
 
@@ -320,15 +328,15 @@ class ModelReads:
         self.hook(name)
         self._waited_for.clear()
         self.world.advance(self.rng.uniform(0.002, 0.03))
-        if not any(self.world.works(b) for b in self.world.brokers):
+        if not any(self.world.answers(b) for b in self.world.brokers):
             self.world.advance(BROKER_TIMEOUT)
             raise ClusterError("nobody answers", "wait")
 
     def _metadata(self) -> View:
         """Of any broker that answers: one that is cut off tells what it knew."""
-        asked = self.rng.choice([b for b in self.world.brokers if self.world.works(b)])
+        asked = self.rng.choice([b for b in self.world.brokers if self.world.answers(b)])
         first = self.world.asked_first
-        asked = first if first is not None and self.world.works(first) else asked
+        asked = first if first is not None and self.world.answers(first) else asked
         self._view = self.world.brokers[asked].view or self.world.view()
         return self._view
 
@@ -338,7 +346,7 @@ class ModelReads:
             self.world.advance(BROKER_TIMEOUT)
 
     def _hangs(self, broker_id: int) -> bool:
-        return self.world.brokers[broker_id].up and not self.world.works(broker_id)
+        return self.world.brokers[broker_id].up and not self.world.answers(broker_id)
 
     def _asked_leader(self, key: TopicPartition) -> tuple[Partition | None, str]:
         """The partition and the leader's id as text, or None and the error of asking it."""
@@ -349,7 +357,7 @@ class ModelReads:
         part = self.world.part_at(leader, key)
         if part is None:
             return None, NAMES[3]
-        if not self.world.works(leader):
+        if not self.world.answers(leader):
             self._wait_for(leader)
             return None, "ANSWER_LOST"
         if self.rng.random() < self.faults.unread:

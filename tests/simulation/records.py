@@ -127,6 +127,7 @@ class Broker:
     registered: bool = True
     hangs_until: float = 0.0
     cut_off_until: float = 0.0
+    unreachable_until: float = 0.0  # for the host that plans and purges
     silent_since: float | None = None
     leads: dict[TopicPartition, int] = field(default_factory=dict)
     view: View | None = None

@@ -91,8 +91,9 @@ class ModelCluster(ModelReads):
             raise lost
         self.world.advance(0.005)
         self._struck(leader_id)
-        if not self.world.works(leader_id):
-            if broker.up:  # it lies in the socket's buffer until the broker wakes
+        if not self.world.answers(leader_id):
+            # It lies in the socket's buffer until the broker wakes.
+            if broker.up and not self.world.works(leader_id):
                 broker.inbox.append(lambda: self._truncate(leader_id, sent))
             self.world.advance(timeout + BROKER_TIMEOUT)
             raise lost
@@ -108,7 +109,7 @@ class ModelCluster(ModelReads):
             self.world.at < until
         ):
             self.world.advance(TICK)
-            if not self.world.works(leader_id):
+            if not self.world.answers(leader_id):
                 self.world.advance(max(0.0, until - self.world.at) + BROKER_TIMEOUT)
                 raise lost
             for s in behind:
@@ -131,7 +132,8 @@ class ModelCluster(ModelReads):
 
     def _struck(self, broker_id: int) -> None:
         if self.rng.random() < self.faults.worst_moment:
-            blow = self.rng.choice((self.world.hang, self.world.crash, self.world.cut_off))
+            world = self.world
+            blow = self.rng.choice((world.hang, world.crash, world.cut_off, world.split))
             blow(broker_id, self.rng.choice((4.0, 15.0, 60.0)))
 
     def _truncate(self, broker_id: int, sent: Iterable[Sent]) -> dict[TopicPartition, int]:

@@ -66,7 +66,7 @@ class ModelConnection:
 
     def strangers(self) -> list[int]:
         """Every broker's address is a bootstrap one."""
-        return [b for b in self.world.brokers if b not in self._ids and self.world.works(b)]
+        return [b for b in self.world.brokers if b not in self._ids and self.world.answers(b)]
 
     def ask_stranger(self, address: int, question: Any) -> Any:
         return self.ask(address, question)
@@ -75,7 +75,7 @@ class ModelConnection:
         return {at: call() for at, call in calls.items()}
 
     def ask(self, broker_id: int, question: Any) -> Any:
-        if not self.world.works(broker_id):
+        if not self.world.answers(broker_id):
             self.waited(broker_id)
             raise BrokerError(broker_id, "no answer", "wait", code="ANSWER_LOST")
         return question(ModelWire(self, broker_id), 0.0)
@@ -93,8 +93,8 @@ class ModelConnection:
 
     def ask_any(self, question: Any) -> Any:
         """Who answered last is asked first, as long as it answers."""
-        if self._first is None or not self.world.works(self._first):
-            working = [b for b in self.world.brokers if self.world.works(b)]
+        if self._first is None or not self.world.answers(self._first):
+            working = [b for b in self.world.brokers if self.world.answers(b)]
             if not working:
                 raise ClusterError("nobody answers", "wait")
             self._first = self.rng.choice(working)

@@ -143,6 +143,10 @@ class World:
         broker = self.brokers[broker_id]
         return broker.up and broker.hangs_until <= self.at
 
+    def answers(self, broker_id: int) -> bool:
+        """Whether the host that plans and purges reaches it, too."""
+        return self.works(broker_id) and self.brokers[broker_id].unreachable_until <= self.at
+
     def joined(self, broker_id: int) -> bool:
         """Whether it also hears from the controllers and the other brokers."""
         return self.works(broker_id) and self.brokers[broker_id].cut_off_until <= self.at
@@ -215,6 +219,18 @@ class World:
         if self.joined(broker_id):
             self.say(f"broker {broker_id} is cut off for {seconds:.1f} s")
             broker.cut_off_until = self.at + seconds
+
+    def split(self, broker_id: int, seconds: float) -> None:
+        """This broker and the host lose one broker and all controllers, which lead on without."""
+        others = [b for b in sorted(self.brokers) if b != broker_id and self.joined(b)]
+        if not others:
+            return
+        away = self.rng.choice(others)
+        self.say(f"the host loses broker {away} for {seconds:.1f} s, which alone is not cut off")
+        self.brokers[away].unreachable_until = self.at + seconds
+        for b in self.brokers:
+            if b != away:
+                self.cut_off(b, seconds)
 
     def slow(self, broker_id: int, seconds: float) -> None:
         """Its fetchers stand still for so long."""

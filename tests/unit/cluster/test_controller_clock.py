@@ -16,12 +16,20 @@ from tests.unit.cluster.fake_broker import DROP, VERSIONS, FakeBroker
 QUORUM = DescribeQuorumRequest.API_KEY
 
 
-def quorum(version: int, *, error: int = 0, of_partition: int = 0, at_ms: int = 1_000) -> Any:
+def quorum(
+    version: int,
+    *,
+    error: int = 0,
+    of_partition: int = 0,
+    at_ms: int = 1_000,
+    end: int = 5,
+    replica: int = 1,
+) -> Any:
     data = DescribeQuorumResponse.TopicData
     part = data.PartitionData
     voters = [
         part.ReplicaState(
-            replica_id=1, log_end_offset=5, last_fetch_timestamp=at_ms,
+            replica_id=replica, log_end_offset=end, last_fetch_timestamp=at_ms,
             last_caught_up_timestamp=at_ms, version=version,
         )
     ]  # fmt: skip
@@ -71,3 +79,43 @@ def test_a_clock_that_cannot_be_read_is_not_right(
         told(monkeypatch, answer)
     assert raised.value.code == "CLOCK_UNREAD"
     assert why in raised.value.message
+
+
+def caught_up(
+    monkeypatch: pytest.MonkeyPatch, answers: Any, version: int | None = 1
+) -> dict[int, bool | None]:
+    monkeypatch.setitem(fake_broker.PAIRS, QUORUM, (DescribeQuorumRequest, DescribeQuorumResponse))
+    versions = VERSIONS if version is None else {**VERSIONS, QUORUM: version}
+    with FakeBroker(versions=versions) as broker:
+        broker.answers[QUORUM] = answers
+        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=2)) as live:
+            return live.caught_up([1])
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_broker_that_has_read_all_that_the_controllers_decided_is_caught_up(
+    monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    assert caught_up(monkeypatch, lambda _, v: quorum(v, end=5), version) == {1: True}
+    assert caught_up(monkeypatch, lambda _, v: quorum(v, end=4), version) == {1: False}
+
+
+def test_a_broker_that_is_behind_for_a_moment_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends = [3, 4, 6]
+    assert caught_up(monkeypatch, lambda _, v: quorum(v, end=ends.pop(0))) == {1: True}
+    assert not ends
+
+
+def test_a_broker_that_does_not_reach_the_controllers_is_not_caught_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for answer in (
+        DROP,
+        lambda _, v: quorum(v, error=31),
+        lambda _, v: quorum(v, of_partition=6),
+        lambda _, v: quorum(v, replica=2),
+    ):
+        assert caught_up(monkeypatch, answer) == {1: False}
+    assert caught_up(monkeypatch, DROP, version=None) == {1: None}

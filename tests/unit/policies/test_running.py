@@ -17,6 +17,7 @@ from dashboard.current_settings import CurrentSettings
 from dashboard.policies.purging import Site
 from dashboard.policies.running import serve
 from dashboard.policies.service import Service
+from dashboard.stop import Stop
 from tests.unit.policies.service_room import ServiceRoom
 
 TOPIC = "billing-sum-repartition"
@@ -33,15 +34,15 @@ def room(tmp_path: Path) -> Iterator[ServiceRoom]:
     made.journal.close()
 
 
-def served(room: ServiceRoom, stop: threading.Event, **change: Any) -> Service:
+def served(room: ServiceRoom, stop: Stop, **change: Any) -> Service:
     current = CurrentSettings(room.settings)
     site = Site(current, room.store, room.journal, utc_now, time.sleep)
     return serve(site, lambda: room.live, emit=room.events.append, stop=stop, **change)
 
 
-def stopped_when(said: Callable[[], bool]) -> threading.Event:
+def stopped_when(said: Callable[[], bool]) -> Stop:
     """Set once something is so, at the latest after 240 s."""
-    stop = threading.Event()
+    stop = Stop()
 
     def watch() -> None:
         until = time.monotonic() + 240

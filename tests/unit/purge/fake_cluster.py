@@ -75,6 +75,7 @@ class FakeCluster:
         self.on_send: list[Any] = []
         self.on_connect: list[Any] = []
         self.members: dict[str, int] = {}
+        self.controllers: set[int] | None = {1, 2, 3}  # who reaches them; None: nobody speaks of it
         self.controller_at: datetime | None = None
         self.commit_answers: list[str | None] = []
         self.commits: list[tuple[str, dict[TopicPartition, int]]] = []
@@ -90,6 +91,10 @@ class FakeCluster:
 
     def controller_time(self) -> datetime | None:
         return self.controller_at
+
+    def caught_up(self, brokers: Iterable[int]) -> dict[int, bool | None]:
+        told = {b: None if self.controllers is None else b in self.controllers for b in brokers}
+        return {b: False if self.broker_says.get(b, "").isupper() else t for b, t in told.items()}
 
     def alive_brokers(self) -> tuple[int, ...]:
         return tuple(sorted(self.alive))

@@ -118,6 +118,7 @@ def test_a_leader_that_is_cut_off_proves_nothing_once_another_broker_knows_a_new
 def test_a_leader_counts_once_one_other_broker_of_its_replicas_knows_its_epoch(
     room: Room, silent: bool
 ) -> None:
+    room.live.controllers = None  # ZooKeeper
     room.live.parts[KEY].starts = {1: 60, 2: 0, 3: 0}
     if silent:
         room.live.broker_says = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
@@ -132,7 +133,36 @@ def test_a_leader_counts_once_one_other_broker_of_its_replicas_knows_its_epoch(
     assert read(room) is None, "no other is there to be asked"
 
 
+@pytest.mark.parametrize("mode", ["wait-all", "leader-only-verified"])
+def test_two_that_are_cut_off_together_do_not_confirm_each_other(room: Room, mode: str) -> None:
+    """The host is on their side: broker 2, which leads by now, and the controllers are not."""
+    plan = room.plan()
+
+    def split() -> None:
+        room.live.broker_says, room.live.controllers = {2: "ANSWER_LOST"}, {2}
+
+    room.live.on_send, room.live.answers = [split], [7]
+    view = room.carry_out(plan, mode=mode)
+    assert room.live.parts[KEY].starts == {1: 60, 2: 0, 3: 0}
+    assert (view.run.state, view.partitions[0].state) == ("partial", "unknown")
+    assert read(room) == "LEADER_UNCONFIRMED"
+    room.live.broker_says, room.live.controllers = {}, {1, 2, 3}
+    room.live.elect(2)
+    assert room.watch(view).partitions[0].state == "reverted"
+
+
+def test_a_leader_that_reaches_the_controllers_counts_while_others_hang(room: Room) -> None:
+    room.live.parts[KEY].starts = {1: 60, 2: 0, 3: 0}
+    room.live.broker_says = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
+    assert read(room) is None
+    room.live.alive = {1}
+    assert read(room) is None
+    room.live.controllers = set()
+    assert read(room) == "LEADER_UNCONFIRMED", "they may live, though it calls them gone"
+
+
 def test_what_is_known_to_be_done_needs_no_word_of_others(room: Room) -> None:
+    room.live.controllers = set()
     room.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}
     room.live.broker_says = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
     assert read(room, done=[KEY]) is None

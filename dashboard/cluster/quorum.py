@@ -1,0 +1,84 @@
+"""What the active controller says of the metadata quorum (DescribeQuorum, KIP-595 and KIP-836).
+
+Any broker passes the question on, so its answer says that this one reaches the controllers now; and
+it tells how far each broker has read what they decided.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from dashboard.cluster.connection import Connection
+from dashboard.cluster.messages import DescribeQuorumRequest
+from dashboard.cluster.wire import Wire
+from dashboard.errors import ClusterError
+
+_METADATA = "__cluster_metadata"
+# A broker that keeps up fetches a record within milliseconds of its being written.
+_TRIES, _REST_SECONDS = 4, 0.05
+
+
+def ask_quorum(wire: Wire, deadline: float, *, least: int = 0) -> Any:
+    """The answer; None from a broker that does not speak this API in version `least` or later."""
+    try:
+        version = wire.version(DescribeQuorumRequest)
+    except ClusterError as error:
+        if error.code != "API_UNSUPPORTED":
+            raise
+        return None
+    if version < least:
+        return None
+    topic = DescribeQuorumRequest.TopicData
+    partition = topic.PartitionData(partition_index=0)
+    request = DescribeQuorumRequest(
+        version=version, topics=[topic(topic_name=_METADATA, partitions=[partition])]
+    )
+    return wire.ask(lambda _: request, deadline)
+
+
+def partitions_of(answer: Any) -> list[Any]:
+    """The rows of the metadata partition in an answer."""
+    return [p for topic in answer.topics for p in topic.partitions]
+
+
+def read_caught_up(connection: Connection, brokers: Iterable[int]) -> dict[int, bool | None]:
+    """Whether each broker reaches the active controller and has read all that it decided by now.
+
+    None: it does not speak of that (ZooKeeper, Kafka before 3.3, some services). False where it
+    does not answer, its controllers do not, they refuse us, or it is behind.
+    """
+    found: dict[int, bool | None] = {}
+    left = sorted(set(brokers))
+    for attempt in range(_TRIES):
+        if attempt:
+            time.sleep(_REST_SECONDS)
+        answers = connection.ask_each(dict.fromkeys(left, ask_quorum))
+        behind = [b for b in left if _end_of(answers[b], b) is not None]
+        found |= {b: _is_caught_up(answers[b], b) for b in left}
+        left = [b for b in behind if not found[b]]
+        if not left:
+            break
+    return found
+
+
+def _is_caught_up(answer: Any, broker_id: int) -> bool | None:
+    if answer is None:
+        return None
+    end = _end_of(answer, broker_id)
+    return end is not None and end >= min(p.high_watermark for p in partitions_of(answer))
+
+
+def _end_of(answer: Any, broker_id: int) -> int | None:
+    """How far the broker has read the controllers' log, as they know it; None: they do not say."""
+    if answer is None or isinstance(answer, ClusterError) or answer.error_code:
+        return None
+    ends = [
+        int(replica.log_end_offset)
+        for p in partitions_of(answer)
+        if not p.error_code
+        for replica in (*p.current_voters, *p.observers)
+        if replica.replica_id == broker_id
+    ]
+    return min(ends) if ends else None
