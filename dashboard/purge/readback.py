@@ -59,12 +59,13 @@ def read_back(
     ex-leader refuses; followers with replica id -2. `topic_ids` are the plan's: a topic that was
     deleted and created again is another one, of which nothing is told. The broker of each replica
     is asked for its own view. The leader and followers past the target must know the id. A leader
-    that is cut off answers for its epoch to the end: no live broker may know a newer one. If one of
-    those does not answer that live or have a replica, it may lead by now, or know who does: then
-    the leader's own broker must have read all that the controllers decided. Else, and where nobody
+    that is cut off answers for its epoch to the end: no live broker may know a newer one. If one
+    that anybody calls alive does not answer, it may lead by now, or know who does: then the
+    leader's own broker must have read all that the controllers decided. Else, and where nobody
     speaks of that (ZooKeeper), one other replica's broker, if any is alive, has to say that the
-    epoch is the newest. Nobody is asked where the leader starts past the target of what is known to
-    be `done`: nothing new is claimed there.
+    epoch is the newest. One that is called gone is in no ISR, so it cannot be elected. Nobody is
+    asked where the leader starts past the target of what is known to be `done`: nothing new is
+    claimed there.
     Raises ClusterError when nothing answers.
     """
     keys = sorted(targets)
@@ -93,7 +94,7 @@ def read_back(
     everybody = {*live.alive_brokers(), *named.result()}
     asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
     told = _read_told(live, asked, proofs, topic_ids)
-    told = told._replace(in_touch=_in_touch(live, claimed, asked, told, topic_ids))
+    told = told._replace(in_touch=_in_touch(live, claimed, everybody, told, topic_ids))
     after = _partitions(live, names, topic_ids)
     # The metadata just read may be of a broker that is cut off, and knows nobody who came since.
     alive = {*live.alive_brokers(), *named.result()}
@@ -152,20 +153,16 @@ def _read_told(
 def _in_touch(
     live: Cluster,
     claimed: Mapping[TopicPartition, PartitionState],
-    asked: Mapping[TopicPartition, Collection[int]],
+    everybody: Collection[int],
     told: _Told,
     topic_ids: Mapping[str, str | None],
 ) -> dict[TopicPartition, bool]:
-    """Where somebody was silent: whether the leader knew all that the controllers had decided, and
-    knew no newer epoch then. Left out where its broker does not speak of that.
+    """Where somebody of those alive was silent: whether the leader knew all that the controllers
+    had decided, and knew no newer epoch then. Left out where its broker does not speak of that.
     """
-    leaders = {
-        k: p.leader_id
-        for k, p in claimed.items()
-        if p.leader_id is not None and not told.answered >= set(asked[k])
-    }
-    if not leaders:
+    if told.answered.issuperset(everybody):
         return {}
+    leaders = {k: p.leader_id for k, p in claimed.items() if p.leader_id is not None}
     caught_up = live.caught_up(set(leaders.values()))
     own = {k: [leader] for k, leader in leaders.items() if caught_up.get(leader)}
     epochs = epochs_told(read_views(live, own), own, topic_ids)

@@ -16,6 +16,7 @@ from kafka.admin import KafkaAdminClient
 from dashboard.clock import utc_now
 from dashboard.cluster.connection import open_connection
 from dashboard.cluster.live import LiveCluster, connect
+from dashboard.cluster.quorum import ask_quorum, partitions_of
 from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.clients import client
 from dashboard.model import DeleteRecordsResult, TopicPartition
@@ -46,8 +47,19 @@ def followers(bench: Bench, topic: str) -> list[int]:
 
 
 def follower(bench: Bench, topic: str) -> int:
-    """One broker that follows partition 0."""
-    return followers(bench, topic)[0]
+    """One broker that follows partition 0, and is not the active controller.
+
+    One that is, and hangs, holds whatever the others want to ask of the controllers.
+    """
+    active = active_controller(bench)
+    return next(b for b in followers(bench, topic) if b != active)
+
+
+def active_controller(bench: Bench) -> int:
+    """The broker whose controller is the active one."""
+    with open_connection({"bootstrap.servers": bench.bootstrap}, timeout=PATIENCE) as connection:
+        (row,) = partitions_of(connection.ask_any(ask_quorum))
+        return int(row.leader_id)
 
 
 def prefer(bench: Bench, topic: str, replicas: Sequence[int]) -> None:
