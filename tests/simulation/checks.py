@@ -7,6 +7,7 @@ be true of the cluster as it then is.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.simulation.world import BEGAN, LEARN
 RACE = 30.0
 # One round of reads beside brokers that hang.
 READING = 6 * BROKER_TIMEOUT
+AT_ONCE = 0.1  # what is read in one call
 JUST_NOW = 8.0  # less than an answer is waited for
 
 
@@ -316,7 +318,7 @@ def _not_done(story: Story, body: dict[str, Any], until: float) -> Iterator[str]
 
 
 def _held(story: Story, part: Partition, state: str, target: int, until: float) -> bool:
-    moments = list(part.during(until - READING, until + 0.01))
+    moments = list(part.during(_read_at(story, until), until + 0.01))
     if state == "reverted":
         return any(m.starts[m.leader] < target for m in moments if m.leader is not None)
     # While nobody leads, it holds whoever leads next: a lone replica was cut off, say.
@@ -333,6 +335,12 @@ def _held(story: Story, part: Partition, state: str, target: int, until: float) 
         any(m.starts[b] >= target for m in moments) or b in dead or _was_out(story, b)
         for b in part.replicas
     )
+
+
+def _read_at(story: Story, until: float) -> float:
+    """When the leaders were asked on whose answers something rests that was said then."""
+    asked = bisect.bisect_right(story.world.read_at, until)
+    return story.world.read_at[asked - 1] - AT_ONCE if asked else until - READING
 
 
 def _was_out(story: Story, broker_id: int) -> bool:

@@ -470,6 +470,7 @@ CAUGHT_BY = {
     "records_are_as_old_as_they_say": 228,
     "reused_offsets_are_the_planned_records": 40,
     "silence_means_nothing": 34,
+    "who_is_silent_does_not_lead": 71,
     "success_is_believed_unread": 71,
     "the_intent_is_written_afterwards": 8,
     "the_memory_goes_by_topic_name": 63,

@@ -244,6 +244,7 @@ class ModelReads:
         self, epochs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, LeaderLogStart]:
         self._pass("leader_log_starts")
+        self.world.read_at.append(self.world.at)
         found = {}
         for key, epoch in epochs.items():
             part, told = self._asked_leader(key)

@@ -16,7 +16,7 @@ from dashboard.model import (
 from tests.simulation.reads import BROKER_TIMEOUT, NAMES, Listed, ModelReads
 from tests.simulation.records import Partition
 from tests.simulation.truth import Truth
-from tests.simulation.world import TICK
+from tests.simulation.world import SESSION, TICK
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,9 @@ class ModelCluster(ModelReads):
             self.world.advance(timeout + BROKER_TIMEOUT)
             raise lost
         codes = self._truncate(leader_id, sent)
+        if self.world.splits_when_sent:
+            self.world.split(leader_id, 150.0)
+            self.world.advance(SESSION + 3.0)  # its answer is slower than the election
         self._struck(leader_id)
         if self.faults.outage and self.rng.random() < self.faults.outage:
             for each in sorted(self.world.brokers):
@@ -133,7 +136,7 @@ class ModelCluster(ModelReads):
     def _struck(self, broker_id: int) -> None:
         if self.rng.random() < self.faults.worst_moment:
             world = self.world
-            blow = self.rng.choice((world.hang, world.crash, world.cut_off, world.split))
+            blow = self.rng.choice((world.hang, world.crash, world.cut_off))
             blow(broker_id, self.rng.choice((4.0, 15.0, 60.0)))
 
     def _truncate(self, broker_id: int, sent: Iterable[Sent]) -> dict[TopicPartition, int]:

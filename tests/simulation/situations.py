@@ -37,6 +37,7 @@ SHARES = {
     "older tail": 0.04,
     "collector dead": 0.06,
     "old leader": 0.06,
+    "wrong side": 0.04,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -119,6 +120,7 @@ class Situation:
     def before(self) -> None:
         """What happened before the plan is made, and is not seen any more."""
         rng, world = self.rng, self.world
+        world.splits_when_sent = self.kind == "wrong side"
         if self.kind == "log restarted":
             for key in sorted(world.parts):
                 if rng.random() < 0.7:

@@ -67,6 +67,8 @@ class World:
         self.tick = TICK
         self.asked_first: int | None = None  # who answered this host last, if it still does
         self.host_ahead = 0.0  # the clock of the host that plans, before the brokers'
+        self.splits_when_sent = False  # as a leader has truncated what it was sent
+        self.read_at: list[float] = []  # when leaders were asked where their logs start
         self.window = 0.0  # how old a record must be before it may go
         # How far a group had read of which neither a broker nor a snapshot tells any more.
         self.forgotten: dict[TopicPartition, int] = {}
