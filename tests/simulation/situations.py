@@ -37,7 +37,7 @@ SHARES = {
     "older tail": 0.04,
     "collector dead": 0.06,
     "old leader": 0.06,
-    "topics hidden": 0.03,
+    "topics hidden": 0.02,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
