@@ -220,7 +220,7 @@ def _read(
         "offsets": lambda: live.leader_offsets(placement),
         "replicas": lambda: live.own_offsets(placement),
         "log_dirs": live.sizes,
-        "groups": live.groups,
+        "groups": lambda: live.groups(topics),
         "configs": lambda: live.configs_answer(topics, assigned),
         "reassignments": live.reassignments,
     }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dashboard.cluster.connection import Connection
 from dashboard.cluster.group_lists import Listed, read_lists, still_listed
 from dashboard.cluster.group_members import UNSUPPORTED, Described, read_members
 from dashboard.cluster.group_offsets import read_group_offsets
+from dashboard.cluster.hidden_topics import doubts, hidden_topics
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS
 from dashboard.cluster.share_offsets import read_share_offsets
 from dashboard.model import Group, GroupListing, GroupOffset
@@ -31,29 +33,34 @@ class _Found:
     vanished: set[str] = field(default_factory=set)
 
 
-def read_groups(connection: Connection, *, with_offsets: bool = True) -> GroupListing:
+def read_groups(
+    connection: Connection, topics: Iterable[str] = (), *, with_offsets: bool = True
+) -> GroupListing:
     """All groups of all brokers, sorted; `incomplete` names each reason to doubt the list.
+
+    `topics` are those of which no offset may be missing: what is to be purged, or judged.
 
     Reasons: no DESCRIBE on the cluster (ListGroups then leaves groups out without an error), or
     nobody tells whether we hold it; no DESCRIBE on `__consumer_offsets`, or no such topic though
     groups are listed; no answer from a broker that leads a partition of it in any other's newest
     view (one that leads none holds no group), or one that has not read it, does not tell, or did
-    not lead it all the while; a group that
-    brokers list which do not agree on its coordinator, or whose coordinator lists it and calls
-    it gone; a coordinator that is loading; an OffsetFetch error; an unstable offset; members
-    that cannot be read. What a moment cures is read again, at most three times. A share group's
-    start offsets stand among the committed ones; where they are not known its `error` says why.
+    not lead it all the while; a group that brokers list which do not agree on its coordinator, or
+    whose coordinator lists it and calls it gone; a coordinator that is loading, or that hides one
+    of `topics`; an OffsetFetch error; an unstable offset; members that cannot be read. What a
+    moment cures is read again, at most three times. A share group's start offsets stand among the
+    committed ones; where they are not known its `error` says why.
     Never raises for one broker; raises ClusterError when none answers.
     """
+    wanted = sorted(set(topics))
     for pause in (*_PAUSES_SECONDS, None):
-        found = _one_pass(connection, with_offsets)
+        found = _one_pass(connection, wanted, with_offsets)
         if not found.transient or pause is None:
             break
         time.sleep(pause)
     return GroupListing(_groups(found), found.offsets, tuple(found.reasons))
 
 
-def _one_pass(connection: Connection, with_offsets: bool) -> _Found:
+def _one_pass(connection: Connection, topics: list[str], with_offsets: bool) -> _Found:
     # What others read meanwhile, of a broker that is cut off, must not take a broker from the list.
     connection = connection.apart()
     lists = read_lists(connection)
@@ -64,8 +71,14 @@ def _one_pass(connection: Connection, with_offsets: bool) -> _Found:
     found.described = members.groups
     found.vanished.update(members.vanished)
     if with_offsets:
+        coordinators = {group.coordinator for group in found.groups.values()}
+        before = hidden_topics(connection, coordinators, topics)
         _take_offsets(connection, found)
         _take_share_offsets(connection, found)
+        after = hidden_topics(connection, coordinators, topics)
+        for doubt in doubts((before, after)):
+            found.reasons.append(doubt.reason)
+            found.transient |= doubt.transient
     _settle_vanished(connection, found)
     _doubt_members(found)
     return found

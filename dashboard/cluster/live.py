@@ -203,9 +203,12 @@ class LiveCluster:
         """Partitions that are being moved. Raises ClusterError when that is refused."""
         return read_reassignments(self._connection)
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
-        """All groups of all brokers, their offsets, and why the list may be incomplete."""
-        return read_groups(self._connection, with_offsets=with_offsets)
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
+        """All groups of all brokers, their offsets, and why the list may be incomplete.
+
+        `topics` are those of which no offset may be missing.
+        """
+        return read_groups(self._connection, topics, with_offsets=with_offsets)
 
     def authorized(self, topics: Iterable[str], groups: Iterable[str]) -> Authorized:
         """Our rights on the cluster, these topics and groups, as the brokers tell (KIP-430)."""

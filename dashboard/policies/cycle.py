@@ -65,7 +65,7 @@ def look(live: Cluster) -> Seen:
     states = live.topics(None)
     return Seen(
         {name: s for name, s in states.items() if not s.error and not s.is_internal},
-        frozenset(group.group_id for group in live.groups(with_offsets=False).groups),
+        frozenset(group.group_id for group in live.groups((), with_offsets=False).groups),
     )
 
 

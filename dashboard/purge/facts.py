@@ -155,7 +155,7 @@ def read_facts(
         cluster_id = pool.submit(live.cluster_id)
         entries = pool.submit(live.configs, names)
         offsets = pool.submit(live.offsets, wanted, states)
-        groups = pool.submit(live.groups, with_offsets=True)
+        groups = pool.submit(live.groups, names)
         moving = pool.submit(reassignments, live)
         log_dirs = pool.submit(live.log_dirs, wanted)
     configs = config_values(entries.result())

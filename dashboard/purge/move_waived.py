@@ -91,7 +91,7 @@ class Mover:
     def _read(self, moves: Sequence[MoveRow]) -> list[tuple[MoveRow, bool]]:
         """Each move as the cluster shows it now, and whether its request may be sent."""
         try:
-            listing = self.live.groups(with_offsets=True)
+            listing = self.live.groups({m.topic for m in moves})
             seen = read_back(self.live, {m.key: m.to_offset for m in moves}, self.topic_ids)
         except ClusterError as error:
             return [(replace(m, error=error.code, message=error.message), False) for m in moves]

@@ -237,7 +237,7 @@ def _read(
         return _Read({}, GroupListing((), ()), {}, Reassignments(()), LogDirsAnswer((), (), {}))
     with ThreadPoolExecutor(5, thread_name_prefix="recheck") as pool:
         offsets = pool.submit(live.offsets, keys, states)
-        groups = pool.submit(live.groups, with_offsets=True)
+        groups = pool.submit(live.groups, names)
         configs = pool.submit(live.configs, names)
         moving = pool.submit(reassignments, live)
         log_dirs = pool.submit(live.log_dirs, keys)

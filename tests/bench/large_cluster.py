@@ -122,7 +122,7 @@ class LargeCluster:
     def reassignments(self) -> tuple[Reassignment, ...]:
         return ()
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         return self._groups
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:

@@ -132,7 +132,7 @@ def _healed(cluster: LocalCluster) -> None:
             with connect({"bootstrap.servers": cluster.bootstrap}) as live:
                 states = live.topics(None).values()
                 in_sync = all(not p.under_replicated for s in states for p in s.partitions)
-                return in_sync and live.groups().incomplete == ()
+                return in_sync and live.groups(()).incomplete == ()
         except ClusterError:
             return False
 

@@ -45,7 +45,7 @@ def _assigned(reader: Consumer) -> bool:
 
 def group_of(bench: Bench, name: str) -> Group:
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
-        listing = live.groups()
+        listing = live.groups(())
     assert listing.incomplete == ()
     (group,) = [g for g in listing.groups if g.group_id == name]
     return group

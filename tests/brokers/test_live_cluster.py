@@ -131,7 +131,7 @@ def test_groups_of_every_kind_are_listed_with_their_commits(
     for protocol in protocols:
         with workload.member(f"{topic}-{protocol}", topic, protocol) as consumer:
             consumer.commit(offsets=[Position(topic, 0, 6)], asynchronous=False)
-            listing = live.groups()
+            listing = live.groups(())
             found = next(g for g in listing.groups if g.group_id == f"{topic}-{protocol}")
             assert (found.type, found.members) == (protocol, 1)
             assert found.assigned == (TopicPartition(topic, 0), TopicPartition(topic, 1))
@@ -149,7 +149,7 @@ def test_a_broker_coordinates_what_it_leads_of_the_offsets_topic_and_says_so_of_
     """Where each group lies is Kafka's to say: FindCoordinator names the same broker."""
     topic = workload.topic()
     workload.commit(f"{topic}-first", {(topic, 0): 0})  # there is an offsets topic from now on
-    until(lambda: live.groups().incomplete == (), 60)
+    until(lambda: live.groups(()).incomplete == (), 60)
     partitions = live.topics([OFFSETS_TOPIC])[OFFSETS_TOPIC].partitions
     numbers, count = [p.partition for p in partitions], len(partitions)
     for broker in (1, 2, 3):
@@ -186,14 +186,14 @@ def test_an_open_transaction_holds_the_last_stable_offset_and_the_group_list(
         producer.send_offsets_to_transaction(
             [Position(topic, 0, 3)], consumer.consumer_group_metadata(), 60
         )
-        listing = live.groups()
+        listing = live.groups(())
         offsets = live.offsets([here])[here]
         producer.abort_transaction(60)
     assert (offsets.last_stable_offset, offsets.high_watermark) == (3, 4)
     pending = next(o for o in listing.offsets if o.group_id == group)
     assert (pending.committed_offset, pending.error) == (None, "UNSTABLE_OFFSET_COMMIT")
     assert any(group in reason for reason in listing.incomplete)
-    until(lambda: live.groups().incomplete == (), 60)
+    until(lambda: live.groups(()).incomplete == (), 60)
 
 
 def test_a_reassignment_is_seen(live: LiveCluster) -> None:

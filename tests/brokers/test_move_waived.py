@@ -45,7 +45,7 @@ def plan_moving(bench: Bench, topic: str, group_id: str) -> Plan:
 
 def committed(bench: Bench, group_id: str, topic: str) -> dict[int, int | None]:
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
-        offsets = live.groups().offsets
+        offsets = live.groups(()).offsets
     return {
         o.partition: o.committed_offset
         for o in offsets

@@ -105,7 +105,7 @@ def test_what_was_read_of_a_topic_recreated_before_the_plan_counts_for_nothing(
         time.sleep(0.5)
         bench.topic(100, name=topic)
         # Its coordinator drops the commits a moment after the topic is gone.
-        until(lambda: all(o.group_id != late for o in live.groups().offsets), 30)
+        until(lambda: all(o.group_id != late for o in live.groups(()).offsets), 30)
 
     nobody = bench.plan(topic).partitions[0]
     assert nobody.target_offset is None

@@ -73,7 +73,7 @@ def acknowledge(consumer: ShareConsumer, count: int) -> None:
 def start_of(bench: Bench, topic: str, group: str) -> int | None:
     """The share group's start offset on partition 0, None where it has not begun."""
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
-        listing = live.groups()
+        listing = live.groups(())
     assert listing.incomplete == ()
     found = [o for o in listing.offsets if (o.group_id, o.topic) == (group, topic)]
     return found[0].committed_offset if found else None
@@ -146,4 +146,4 @@ def test_a_share_group_that_has_not_begun_may_want_anything(bench: Bench) -> Non
 
 def _reads(bench: Bench, group: str) -> bool:
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
-        return any(g.group_id == group and g.assigned for g in live.groups().groups)
+        return any(g.group_id == group and g.assigned for g in live.groups(()).groups)

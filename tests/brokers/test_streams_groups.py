@@ -38,7 +38,7 @@ def bench(kafka_jars: KafkaJars) -> Iterator[Bench]:
 
 def group_of(bench: Bench, name: str) -> Group | None:
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
-        listing = live.groups()
+        listing = live.groups(())
     return next((g for g in listing.groups if g.group_id == name), None)
 
 

@@ -153,6 +153,11 @@ def all_brokers_are_looked_at_at_once() -> Planted:
     return _patched(mock.patch.object(group_lists, "_leads", lambda *_: True))
 
 
+def every_broker_has_the_same_acls() -> Planted:
+    """What one broker lets us see, a group's coordinator tells of: then it committed nothing."""
+    return _patched(mock.patch.object(groups, "hidden_topics", lambda *_: {}))
+
+
 def a_pattern_is_no_subscription() -> Planted:
     """A group that asks for topics by a regular expression asks for none that is new to it."""
     return _groups_without(patterns=())
@@ -423,6 +428,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         any_broker_knows_the_coordinators,
         whoever_leads_has_loaded,
         all_brokers_are_looked_at_at_once,
+        every_broker_has_the_same_acls,
         a_pattern_is_no_subscription,
         who_was_waived_stays_dead,
         what_was_accepted_has_no_bound,
@@ -465,6 +471,7 @@ CAUGHT_BY = {
     "any_broker_knows_the_coordinators": 72,
     "any_broker_knows_the_topics_id": 23,
     "any_snapshot_tells_of_all_groups": 19,
+    "every_broker_has_the_same_acls": 143,
     "followers_behind_are_overlooked": 45,
     "members_that_wait_read_nothing": 4,
     "records_are_as_old_as_they_say": 228,

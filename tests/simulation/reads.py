@@ -34,7 +34,7 @@ from tests.simulation.world import BEGAN, World
 BROKER_TIMEOUT = 10.0
 NAMES = {
     1: "OFFSET_OUT_OF_RANGE", 3: "UNKNOWN_TOPIC_OR_PARTITION", 6: "NOT_LEADER_OR_FOLLOWER",
-    7: "REQUEST_TIMED_OUT", 35: "UNSUPPORTED_VERSION",
+    7: "REQUEST_TIMED_OUT", 29: "TOPIC_AUTHORIZATION_FAILED", 35: "UNSUPPORTED_VERSION",
 }  # fmt: skip
 
 
@@ -136,10 +136,17 @@ class ModelReads:
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicState]:
         self._pass("topics")
-        view = self._metadata()
+        asked = self._metadata()
+        view = self._view or self.world.view()
         wanted = sorted(set(view.topic_ids) if names is None else set(names))
-        self._topic_ids.update({name: view.topic_ids.get(name) for name in wanted})
-        return {name: _topic(view, name) for name in wanted}
+        found = {name: self._topic_at(asked, name) for name in wanted}
+        self._topic_ids.update({name: state.topic_id for name, state in found.items()})
+        return found
+
+    def _topic_at(self, broker_id: int, name: str) -> TopicState:
+        if self.world.hiding == broker_id:
+            return TopicState(name, None, False, (), NAMES[29])
+        return _topic(self.world.brokers[broker_id].view or self.world.view(), name)
 
     def topics_at(
         self, topics: Mapping[int, Iterable[str]]
@@ -151,8 +158,7 @@ class ModelReads:
             if not self.world.answers(b) or self.rng.random() < self.faults.unread:
                 found[b] = "ANSWER_LOST"
                 continue
-            view = self.world.brokers[b].view or self.world.view()
-            found[b] = {name: _topic(view, name) for name in names}
+            found[b] = {name: self._topic_at(b, name) for name in names}
         return found
 
     def configs(
@@ -287,14 +293,14 @@ class ModelReads:
             raise ClusterError("no controller told", "wait", code="REASSIGNMENTS_UNKNOWN")
         return ()
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         self._pass("groups")
         truth = self.world.truth()
         connection = ModelConnection(self.world, self.wire_rng, self._wait_for)
         if self.rng.random() < self.faults.incomplete:
             leaders = {b for b in self.world.coordinators.values() if b is not None}
             connection.unheard = self.wire_rng.choice(sorted(leaders)) if leaders else None
-        listing = read_groups(connection, with_offsets=with_offsets)
+        listing = read_groups(connection, topics, with_offsets=with_offsets)
         self.listed = Listed(self.world.at, truth, not listing.incomplete)
         return listing
 
@@ -333,13 +339,13 @@ class ModelReads:
             self.world.advance(BROKER_TIMEOUT)
             raise ClusterError("nobody answers", "wait")
 
-    def _metadata(self) -> View:
-        """Of any broker that answers: one that is cut off tells what it knew."""
+    def _metadata(self) -> int:
+        """Any broker that answers, and its view: one that is cut off tells what it knew."""
         asked = self.rng.choice([b for b in self.world.brokers if self.world.answers(b)])
         first = self.world.asked_first
         asked = first if first is not None and self.world.answers(first) else asked
         self._view = self.world.brokers[asked].view or self.world.view()
-        return self._view
+        return asked
 
     def _wait_for(self, broker_id: int) -> None:
         if self._hangs(broker_id) and broker_id not in self._waited_for:
@@ -356,8 +362,8 @@ class ModelReads:
         if leader is None:
             return None, "LEADER_NOT_AVAILABLE"
         part = self.world.part_at(leader, key)
-        if part is None:
-            return None, NAMES[3]
+        if part is None or self.world.hiding == leader:
+            return None, NAMES[3 if part is None else 29]
         if not self.world.answers(leader):
             self._wait_for(leader)
             return None, "ANSWER_LOST"

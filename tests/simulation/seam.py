@@ -145,7 +145,9 @@ class ModelCluster(ModelReads):
         for s in sent:
             part = self.world.part_at(broker_id, s.key)
             epoch = self.world.brokers[broker_id].leads.get(s.key)
-            if part is None or broker_id not in part.replicas:
+            if self.world.hiding == broker_id:
+                codes[s.key] = 29
+            elif part is None or broker_id not in part.replicas:
                 codes[s.key] = 3
             elif epoch is None:
                 codes[s.key] = 6

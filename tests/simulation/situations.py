@@ -38,6 +38,7 @@ SHARES = {
     "collector dead": 0.06,
     "old leader": 0.06,
     "wrong side": 0.04,
+    "topics hidden": 0.02,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -47,9 +48,10 @@ APART = ("old coordinator", "old metadata")
 LONE = (*APART, "log start forgotten")  # a partition with one replica
 TOLD_OF_OLD = ("topic made anew", "old leader")
 ASKING = ("pattern", "asked by name")
+OUT_OF_SIGHT = ("load failed", "moved between looks", "topics hidden")
 SOON = (
     "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
-    "load failed", "moved between looks", *ASKING,
+    *OUT_OF_SIGHT, *ASKING,
 )  # fmt: skip
 _HOUR = 3600.0
 
@@ -141,7 +143,7 @@ class Situation:
                 world.say(f"{key.topic}-{key.partition} starts at {replica.start}, since now")
         elif self.kind in ASKING and self.early:
             self._come_upon(rng.choice(sorted(world.parts)))
-        elif self.kind in ("old coordinator", "moved between looks", *TOLD_OF_OLD):
+        elif self.kind in ("old coordinator", "moved between looks", "topics hidden", *TOLD_OF_OLD):
             self._coordinate()
         if self.window:
             self._spread()
@@ -225,13 +227,9 @@ class Situation:
             world.later(rng.uniform(0.1, 3.0), lambda: self._lives(key))
         elif self.kind == "accepted group moves back":
             world.later(rng.uniform(0.1, 3.0), lambda: self._starts_over("b"))
-        elif self.kind == "load failed":
+        elif self.kind in OUT_OF_SIGHT:
             self._starts_over(self._group)
-            number = of_group(self._group)
-            world.later(rng.uniform(0.5, 4.0), partial(fail_to_load, world, number, 60.0))
-        elif self.kind == "moved between looks":
-            self._starts_over(self._group)
-            world.moves_when_looked_at = of_group(self._group)
+            self._lose_sight()
         elif self.kind == "offsets set by hand":
             far = rng.choice((5_000, 1_000_000))
             world.later(
@@ -287,6 +285,28 @@ class Situation:
         world = self.world
         for key in sorted(world.groups.get(group, ())):
             world.with_coordinator(group, partial(world.start_over, group, key))
+
+    def _lose_sight(self) -> None:
+        """Nothing tells of the group, or of its offsets, and nothing of that is an error."""
+        rng, world, number = self.rng, self.world, of_group(self._group)
+        if self.kind == "load failed":
+            world.later(rng.uniform(0.5, 4.0), partial(fail_to_load, world, number, 60.0))
+        elif self.kind == "moved between looks":
+            world.moves_when_looked_at = number
+        else:
+            world.later(rng.uniform(0.1, 3.0), self._hide)
+
+    def _hide(self) -> None:
+        """The group's coordinator, alone, has ACLs that do not let us see any topic for a while."""
+        world = self.world
+        world.hiding = world.coordinators[of_group(self._group)]
+        world.asked_first = next(b for b in world.brokers if b != world.hiding)
+        world.say(f"broker {world.hiding} hides all topics by its copy of the ACLs")
+        world.later(self.rng.choice((40.0, 120.0)), self._show)
+
+    def _show(self) -> None:
+        self.world.hiding = None
+        self.world.say("its copy is as the others' again")
 
     def _lives(self, key: TopicPartition) -> None:
         """Group b, which was waived, has a member again; or its offsets were set back."""

@@ -26,9 +26,10 @@ from tests.simulation.world import World
 _VERSIONS = {
     "MetadataRequest": 9, "DescribeClusterRequest": 1, "ListGroupsRequest": 5,
     "DescribeGroupsRequest": 5, "OffsetFetchRequest": 7,
-    "FindCoordinatorRequest": 4,
+    "FindCoordinatorRequest": 4, "ListOffsetsRequest": 4,
 }  # fmt: skip
 _LOADING, _NO_COORDINATOR, _NOT_COORDINATOR = 14, 15, 16
+_UNKNOWN, _NOT_LEADER, _HIDDEN = 3, 6, 29
 _STAGES = {
     coordinators.IDLE: _NOT_COORDINATOR, coordinators.LOADING: _LOADING, coordinators.ACTIVE: 0,
 }  # fmt: skip
@@ -112,6 +113,9 @@ class ModelWire:
         known = _VERSIONS.get(message.__name__, message.valid_versions[1])
         return min(known, known if newest is None else newest)
 
+    def oldest(self, message: Any) -> int:
+        return min(_VERSIONS[message.__name__], 1)
+
     def ask(self, request: Any, deadline: float) -> Any:  # noqa: ARG002
         made = request(self)
         name = type(made).__name__.removesuffix("Request")
@@ -126,9 +130,11 @@ class ModelWire:
         return self.world.brokers[self.broker_id].view or self.world.view()
 
 
-def read_groups(connection: ModelConnection, *, with_offsets: bool) -> GroupListing:
+def read_groups(
+    connection: ModelConnection, topics: Iterable[str], *, with_offsets: bool
+) -> GroupListing:
     """The product's own listing of groups over these answers."""
-    return product.read_groups(connection, with_offsets=with_offsets)  # type: ignore[arg-type]
+    return product.read_groups(connection, topics, with_offsets=with_offsets)  # type: ignore[arg-type]
 
 
 def _metadata(wire: ModelWire, _: Any) -> Any:
@@ -269,7 +275,8 @@ def _committed(wire: ModelWire, request: Any) -> Any:
     if told is None:
         return Answer(error_code=_NOT_COORDINATOR, topics=[])
     topics: dict[str, list[Any]] = {}
-    for key, offset in sorted(told.commits.items()):
+    hides = wire.world.hiding == wire.broker_id
+    for key, offset in [] if hides else sorted(told.commits.items()):
         topics.setdefault(key.topic, []).append(
             Answer(partition_index=key.partition, committed_offset=offset, error_code=0,
                    committed_leader_epoch=told.epochs.get(key, -1), metadata="")
@@ -277,6 +284,24 @@ def _committed(wire: ModelWire, request: Any) -> Any:
     return Answer(
         error_code=0, topics=[Answer(name=name, partitions=rows) for name, rows in topics.items()]
     )
+
+
+def _offsets(wire: ModelWire, request: Any) -> Any:
+    return Answer(topics=[
+        Answer(name=t.name, partitions=[
+            Answer(partition_index=p.partition_index, offset=-1,
+                   error_code=_offset_error(wire, t.name))
+            for p in t.partitions
+        ])
+        for t in request.topics
+    ])  # fmt: skip
+
+
+def _offset_error(wire: ModelWire, topic: str) -> int:
+    """As of a partition that another one leads; rights come first."""
+    if wire.world.hiding == wire.broker_id:
+        return _HIDDEN
+    return _NOT_LEADER if topic in wire.view.topic_ids else _UNKNOWN
 
 
 def _coordinator(wire: ModelWire, request: Any) -> Any:
@@ -298,5 +323,6 @@ _ANSWERS: dict[str, Callable[[ModelWire, Any], Any]] = {
     "ConsumerGroupDescribe": _consumer,
     "StreamsGroupDescribe": _streams,
     "OffsetFetch": _committed,
+    "ListOffsets": _offsets,
     "FindCoordinator": _coordinator,
 }

@@ -80,6 +80,7 @@ class World:
         self.loaded_at = dict.fromkeys(range(PARTITIONS), 0.0)
         self.unloadable: set[int] = set()  # partitions of the offsets topic
         self.moves_when_looked_at: int | None = None  # another one of them
+        self.hiding: int | None = None  # the broker whose ACLs do not let us see any topic
         coordinate(self, set(self.brokers))
         self.loaded_at = dict.fromkeys(range(PARTITIONS), 0.0)
         for topic, count in topics.items():

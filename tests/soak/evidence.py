@@ -131,7 +131,7 @@ def _lost(live: LiveCluster, targets: dict[TopicPartition, int]) -> Iterator[str
         if start is None or (start > target and not retained):
             yield f"{key.topic}-{key.partition} starts at {start}, past every target ({target})"
     waived = {text.partition("=")[0] for text in WAIVERS.values()}
-    for claim in live.groups().offsets:
+    for claim in live.groups(()).offsets:
         key = TopicPartition(claim.topic, claim.partition)
         start = offsets[key].log_start_offset if key in offsets else None
         at = claim.committed_offset

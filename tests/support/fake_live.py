@@ -45,6 +45,7 @@ class FakeLive:
         self.failing: dict[str, BaseException] = {}
         self.log_dir_errors: dict[int, str] = {}
         self.hidden: set[str] = set()  # topics that we may not describe
+        self.offsets_asked_of: set[str] = set()  # no offset of these topics may be missing
         self.closed = 0
         self.retentions: dict[str, str | None] = {}  # offsets.retention.minutes of brokers, by id
 
@@ -95,8 +96,9 @@ class FakeLive:
             dict(self.log_dir_errors),
         )
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         self._fail("groups")
+        self.offsets_asked_of = set(topics)
         return GroupListing(
             (Group("billing", "classic", "Stable", 1, (TopicPartition("orders", 0),)),),
             (GroupOffset("billing", "orders", 0, 50), GroupOffset("billing", "deleted", 0, 3)),

@@ -195,6 +195,13 @@ def test_a_part_that_fails_costs_itself_only(
         assert got.groups_incomplete[0].startswith("groups could not be listed")
 
 
+def test_no_offset_may_be_missing_of_any_topic_of_a_snapshot(
+    live: FakeLive, store: ClusterStore
+) -> None:
+    run(live, store)
+    assert live.offsets_asked_of == {"orders", "payments"}
+
+
 def test_reasons_of_an_incomplete_group_list_reach_the_manifest(
     live: FakeLive, store: ClusterStore
 ) -> None:

@@ -40,8 +40,8 @@ class Leading(FakeLive):
         self.error: str | None = None
         self.asked: list[dict[TopicPartition, int]] = []
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
-        del with_offsets
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
+        del topics, with_offsets
         billing = GroupOffset("billing", *KEY, self.offset, None, self.epoch)
         committed = (billing,) if self.epoch else ()
         return GroupListing((), committed)

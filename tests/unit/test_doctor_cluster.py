@@ -78,7 +78,7 @@ class _Fake:
             raise self.moving_error
         return ()
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:  # noqa: ARG002
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:  # noqa: ARG002
         return self.listing
 
     def configs(

@@ -65,7 +65,7 @@ class _Fake:
         there = (*self.visible, *self.hidden)
         return LogDirsAnswer((), tuple(ReplicaSize(1, "/d", t, 0, 5, 0, False) for t in there), {})
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:  # noqa: ARG002
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:  # noqa: ARG002
         return GroupListing(tuple(Group(g, "classic", "Empty", 0) for g in self.group_ids), ())
 
     def alive_brokers(self) -> tuple[int, ...]:

@@ -27,8 +27,8 @@ def group(**values: Any) -> Any:
     def change(cluster: Any) -> None:
         listing = cluster.groups
 
-        def groups(**how: Any) -> Any:
-            found = listing(**how)
+        def groups(*topics: Any, **how: Any) -> Any:
+            found = listing(*topics, **how)
             said = (dataclasses.replace(g, **values) if g.group_id == "a" else g
                     for g in found.groups)  # fmt: skip
             return dataclasses.replace(found, groups=tuple(said))

@@ -140,7 +140,7 @@ def test_metadata_that_is_read_beside_a_list_takes_no_broker_from_it(
 
         monkeypatch.setattr(group_lists, "meet_bootstrap", meet)
         monkeypatch.setattr(Connection, "ask_each", ask_each)
-        listing = live.groups()
+        listing = live.groups(())
         assert (committed(listing), listing.incomplete) == ([90], ())
         assert live.alive_brokers() == (1,), "who was met for a list is alive by no metadata"
 

@@ -46,7 +46,7 @@ def read(*brokers: FakeBroker, seconds: float = 60) -> GroupListing:
     servers = ",".join(broker.bootstrap for broker in brokers)
     with connect({"bootstrap.servers": servers}, timedelta(seconds=60)) as live:
         live._connection.timeout_seconds = seconds
-        return live.groups()
+        return live.groups(())
 
 
 def test_groups_with_and_without_members_come_with_their_offsets(

@@ -109,7 +109,7 @@ def test_an_offsets_topic_that_metadata_lacks_makes_the_list_of_groups_incomplet
 
     broker.answers[3] = without
     broker.answers[16] = lambda _, version: groups_answer(version)
-    assert live.groups().incomplete == (f"__consumer_offsets cannot be read: {UNKNOWN}",)
+    assert live.groups(()).incomplete == (f"__consumer_offsets cannot be read: {UNKNOWN}",)
 
 
 def test_groups_that_nobody_asked_about_are_passed_over(
@@ -130,7 +130,7 @@ def test_groups_that_nobody_asked_about_are_passed_over(
         return made
 
     broker.answers[15], broker.answers[9] = members, commits
-    assert [g.group_id for g in live.groups().groups] == ["g"]
+    assert [g.group_id for g in live.groups(()).groups] == ["g"]
 
 
 @pytest.mark.parametrize("lacking", ["partition", "topic"])

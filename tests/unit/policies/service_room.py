@@ -108,7 +108,7 @@ class Streams(FakeCluster):
             if name not in self.unreadable
         )
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         self._answers()
         offsets = tuple(
             GroupOffset(group, *key, offset)

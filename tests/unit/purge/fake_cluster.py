@@ -33,6 +33,8 @@ from dashboard.model import (
 )
 from tests.unit.purge.facts_of import NOW, TOPIC
 
+HIDDEN = f"broker 2 hides topic {TOPIC}"
+
 
 @dataclass
 class FakePartition:
@@ -68,6 +70,7 @@ class FakeCluster:
         self.newer_views: dict[int, tuple[int | None, int]] = {}  # broker -> leader, its epoch
         self.offsets_of: dict[str, dict[int, int]] = {"a": dict.fromkeys(range(partitions), 60)}
         self.incomplete: tuple[str, ...] = ()
+        self.hidden: set[str] = set()  # groups whose coordinator hides the topic
         self.alive = {1, 2, 3}
         self.alive_to_others: set[int] = set()  # what the broker that tells metadata does not know
         self.answers: list[int | str] = []
@@ -202,17 +205,19 @@ class FakeCluster:
     def reassignments(self) -> tuple[Reassignment, ...]:
         return ()
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         offsets = tuple(
             GroupOffset(g, TOPIC, n, o)
             for g, by in sorted(self.offsets_of.items())
             for n, o in sorted(by.items())
+            if g not in self.hidden
         )
         groups = tuple(
             Group(g, "classic", "Stable" if (n := self.members.get(g, 0)) else "Empty", n)
             for g in sorted(self.offsets_of)
         )
-        return GroupListing(groups, offsets, self.incomplete)
+        hidden = (HIDDEN,) if self.hidden and TOPIC in topics else ()
+        return GroupListing(groups, offsets, (*self.incomplete, *hidden))
 
     def commit_offsets(
         self,

@@ -93,5 +93,5 @@ class Answering(FakeCluster):
         self.looks += 1
         return super().replica_offsets(partitions, brokers)
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         raise AssertionError("a forecast needs no group")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -46,8 +46,8 @@ class Regrown(FakeCluster):
         self.error: str | None = None
         self.unread: ClusterError | None = None
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
-        found = super().groups(with_offsets=with_offsets)
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
+        found = super().groups(topics, with_offsets=with_offsets)
         told = (replace(o, leader_epoch=self.epochs[o.group_id]) for o in found.offsets)
         return replace(found, offsets=tuple(told))
 

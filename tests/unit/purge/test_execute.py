@@ -186,6 +186,23 @@ def test_what_changed_since_the_plan_is_refused_before_sending(
     assert room.live.sent == []
 
 
+def test_a_coordinator_that_hides_the_topic_stops_planning(room: Room) -> None:
+    """Group b stands at 50, which its coordinator leaves out by its own copy of the ACLs."""
+    room.live.offsets_of, room.live.hidden = {"a": {0: 90}, "b": {0: 50}}, {"b"}
+    (partition,) = room.plan().partitions
+
+    assert [g.name for g in partition.guards] == ["groups-incomplete"]
+    assert room.live.sent == []
+
+
+def test_a_coordinator_that_begins_to_hide_the_topic_stops_the_last_look(room: Room) -> None:
+    plan = room.plan()
+    room.live.offsets_of["b"], room.live.hidden = {0: 7}, {"b"}
+
+    assert row(room.carry_out(plan)) == ("not_done", "groups-incomplete")
+    assert room.live.sent == []
+
+
 def test_a_transaction_opened_below_the_target_is_refused(room: Room) -> None:
     plan = room.plan()
     room.live.parts[KEY].last_stable_offset = 59
@@ -203,10 +220,10 @@ def test_coordinators_that_come_back_in_time_are_waited_for(room: Room) -> None:
     plan, asked = room.plan(), []
     listing = room.live.groups
 
-    def groups(**given: Any) -> Any:
+    def groups(topics: Any) -> Any:
         asked.append(1)
         room.live.incomplete = ("broker 2 is silent",) if len(asked) < 4 else ()
-        return listing()
+        return listing(topics)
 
     room.live.groups = groups  # type: ignore[method-assign]
     assert room.carry_out(plan).run.state == "done"

@@ -69,11 +69,11 @@ def test_a_waived_group_that_lives_again_holds_partitions_that_it_never_read(
     room.live.offsets_of = {"a": {0: 60, 1: 60}, "b": {0: 10}}
     plan = room.plan(waivers=(Waiver("b", "gone", "ann", NOW),))
     assert [p.free for p in plan.partitions] == [True, True]
-    listing = room.live.groups()
+    listing = room.live.groups(())
     groups = tuple(
         Group("b", "classic", state, 1) if g.group_id == "b" else g for g in listing.groups
     )
-    room.live.groups = lambda **_: GroupListing(groups, listing.offsets)  # type: ignore[method-assign]
+    room.live.groups = lambda _: GroupListing(groups, listing.offsets)  # type: ignore[method-assign]
     view = room.carry_out(plan)
     assert [(r.state, r.error) for r in view.partitions] == [("not_done", "unread-by-group")] * 2
     assert room.live.sent == []

@@ -87,11 +87,11 @@ def test_records_that_are_back_before_the_move_keep_the_group_where_it_is(room: 
     room.live.answers = [7]
     groups, asked = room.live.groups, []
 
-    def elect_at_the_second_listing(**given: Any) -> Any:
+    def elect_at_the_second_listing(topics: Any) -> Any:
         asked.append(1)
         if len(asked) == 2:  # the first belongs to the recheck, the second to the move
             room.live.elect(2)
-        return groups(**given)
+        return groups(topics)
 
     plan = plan_of(room)
     room.live.groups = elect_at_the_second_listing  # type: ignore[method-assign]
@@ -185,6 +185,17 @@ def test_offsets_that_cannot_be_read_leave_a_sent_move_unknown(room: Room, lost:
     view = carry_out(room)
     assert (view.exit_code, move(view)) == (2, ("unknown", "groups-incomplete"))
     assert room.clock.now - NOW >= timedelta(seconds=10)
+
+
+def test_an_offset_that_a_coordinator_hides_is_not_taken_for_gone(room: Room) -> None:
+    commit = room.live.commit_offsets
+
+    def hide(*words: Any, **named: Any) -> Any:
+        room.live.hidden = {"a", "dead"}
+        return commit(*words, **named)
+
+    room.live.commit_answers, room.live.commit_offsets = ["lost"], hide  # type: ignore[method-assign]
+    assert move(carry_out(room)) == ("unknown", "groups-incomplete")
 
 
 @pytest.mark.parametrize("carried_out", [True, False])

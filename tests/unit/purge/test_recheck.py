@@ -70,8 +70,8 @@ class TwoTopics(FakeCluster):
             for name in topics
         )
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
-        del with_offsets
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
+        del topics, with_offsets
         commits = {"all": dict.fromkeys(self.parts, 100), **self.commits_of}
         classic = tuple(
             Group(name, "classic", "Empty", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +23,8 @@ def join(room: Room, group: Group, *offsets: GroupOffset) -> None:
     """From now on the cluster lists this group too, with these offsets."""
     read = room.live.groups
 
-    def groups(*, with_offsets: bool = True) -> GroupListing:
-        found = read(with_offsets=with_offsets)
+    def groups(topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
+        found = read(topics, with_offsets=with_offsets)
         return replace(found, groups=(*found.groups, group), offsets=(*found.offsets, *offsets))
 
     room.live.groups = groups  # type: ignore[method-assign]

@@ -64,7 +64,7 @@ class Drawn(FakeCluster):
             found[key] = EpochEnd(*key, None if end is None else epoch, end)
         return found
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         return GroupListing(self.listed, self.committed, self.incomplete)
 
     def configs(
@@ -172,7 +172,7 @@ def taken(store: ClusterStore, live: Drawn, at: datetime) -> str:
     """A snapshot of it in the store, by the functions that collect one."""
     topics = live.topics(None)
     placement = place(topics)
-    listing = live.groups()
+    listing = live.groups(())
     seen = with_later_ends(live, topics, live.offsets(sorted(live.parts)), listing)
     read = [seen[key] for key in sorted(live.parts)]
     ends = LeaderOffsets(

@@ -149,7 +149,7 @@ class World(FakeCluster):
         errors = {b: e for b, e in self.dir_errors.items() if b in asked}
         return LogDirsAnswer(dirs, sizes, errors)
 
-    def groups(self, *, with_offsets: bool = True) -> GroupListing:
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
         offsets = [
             GroupOffset(group, *key, offset)
             for key, part in self.parts_of.items()
