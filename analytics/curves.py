@@ -14,11 +14,11 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 
-from analytics import history, rolls, segments
+from analytics import cuts, history, rolls, segments
 from analytics.points import Points, measured, told, with_records
 from dashboard.clock import microseconds
 from dashboard.curve_tables import ReplicaCurves, from_table
-from dashboard.curves import Curves, Ints
+from dashboard.curves import NO_EPOCH, Curves, Ints
 from dashboard.errors import StoreError
 from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
@@ -53,10 +53,11 @@ def fold(
     for between in [*new, snapshot.id]:
         try:
             rows = told(cluster, between) if between != snapshot.id else replicas
-            points = with_records(measured(rows))
-            by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
             manifest = cluster.manifest("snapshots", between)
-            grown, step = history.extended(found, points, by, _looks(at, manifest))
+            points = _with_records(rows, manifest)
+            by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
+            told_ends = cuts.ends_told(cluster, manifest, at)
+            grown, step = history.extended(found, points, by, _looks(at, manifest), told_ends)
             after = _with_segments(cluster, between, grown, points)
             if each is not None:
                 each(manifest, rows, step)
@@ -66,6 +67,13 @@ def fold(
             continue  # pruned meanwhile: one step less
         at, found = between, after
     return found.with_segment_bytes(by.segment_bytes)
+
+
+def _with_records(rows: pa.Table, snapshot: Manifest) -> Points:
+    points = with_records(measured(rows))
+    if cuts.tells_epochs(snapshot):
+        return points
+    return replace(points, leader_epoch=np.full_like(points.leader_epoch, NO_EPOCH))
 
 
 def _looks(before: str, now: Manifest) -> history.Looks:
