@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from analytics import cuts, history, rolls, segments
-from analytics.points import Points, measured, told, with_records
+from analytics.points import Points, matched, measured, told, with_records
 from dashboard.clock import microseconds
 from dashboard.curve_tables import ReplicaCurves, from_table
 from dashboard.curves import NO_EPOCH, Curves, Ints
@@ -23,6 +23,8 @@ from dashboard.errors import StoreError
 from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
+
+_NO_END = np.iinfo(np.int64).max
 
 
 def fold(
@@ -58,7 +60,8 @@ def fold(
             by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
             told_ends = cuts.ends_told(cluster, manifest, at)
             grown, step = history.extended(found, points, by, _looks(at, manifest), told_ends)
-            after = _with_segments(cluster, between, grown, points)
+            inventory = cluster.read("snapshots", between, "segments", segments.COLUMNS)
+            after = ReplicaCurves(points.places, with_segments(inventory, found, grown, points))
             if each is not None:
                 each(manifest, rows, step)
         except StoreError as error:
@@ -83,14 +86,18 @@ def _looks(before: str, now: Manifest) -> history.Looks:
     return history.Looks(microseconds(began) if began else 0, microseconds(read))
 
 
-def _with_segments(
-    cluster: ClusterStore, snapshot_id: str, grown: Curves, points: Points
-) -> ReplicaCurves:
-    inventory = cluster.read("snapshots", snapshot_id, "segments", segments.COLUMNS)
+def with_segments(
+    inventory: pa.Table, before: ReplicaCurves, grown: Curves, points: Points
+) -> Curves:
+    """`grown`, the curves of `points` that went on from those `before`; of replicas that an
+    inventory (`segments.COLUMNS`) fits its own.
+    """
     if not inventory.num_rows or not points.places.num_rows:
-        return ReplicaCurves(points.places, grown)
-    replica, exact = segments.drawn(inventory, points, grown.since)
-    return ReplicaCurves(points.places, _instead(grown, replica, exact))
+        return grown
+    row = matched(points.places, before.places)
+    ends = np.append(before.curves.offset[before.curves.last], _NO_END)[row]
+    replica, exact = segments.drawn(inventory, points, grown.since, ends)
+    return _instead(grown, replica, exact)
 
 
 def _instead(curves: Curves, replica: Ints, better: Curves) -> Curves:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from analytics import history, segments
-from analytics.curves import _instead
+from analytics.curves import with_segments
 from analytics.points import Points
 from dashboard.curve_tables import ReplicaCurves
 from dashboard.epoch_ends import read_lost
@@ -86,7 +86,7 @@ class Watched:
         grown, _ = history.extended(self.curves, read, looks=now, ends_told=ends)
         if inventory:
             rows = pa.Table.from_pylist(inventory).select(segments.COLUMNS)
-            grown = _instead(grown, *segments.drawn(rows, read, grown.since))
+            grown = with_segments(rows, self.curves, grown, read)
         self.curves = ReplicaCurves(read.places, grown)
 
     def lost(self, log: Kept, *, answers: bool = True) -> pa.Table:
@@ -315,6 +315,28 @@ def test_an_inventory_counts_from_the_first_snapshot_on_that_saw_no_compaction(
     for _ in range(2):
         watched.look(told(log), rows)
         assert watched.surely()[0] == (0, surely)
+
+
+def test_an_inventory_of_a_tail_that_was_lost_draws_nothing_where_the_log_has_grown_past_it() -> (
+    None
+):
+    """The scan saw what no snapshot did: by those the election lost nothing."""
+    log, watched = Kept(), Watched()
+    for _ in range(4):
+        log.append([100] * 10)
+        watched.look(told(log))
+    log.append([100] * 15)
+    rows = log.rows(watched.now)
+    assert rows[-1]["base_offset"] == 50
+    log.elect(42)
+    for _ in range(3):
+        log.append([300] * 2)
+        watched.look(told(log), rows, ends=watched.lost(log))
+    log.append([900, 1, 1, 1])
+    watched.look(told(log, late=4), rows)
+    log.append([1])
+    watched.look(told(log), rows)
+    assert watched.untrue(log) == []
 
 
 def test_an_inventory_that_is_read_again_does_not_take_away_what_came_since() -> None:
