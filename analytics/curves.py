@@ -14,15 +14,17 @@ from datetime import timedelta
 import numpy as np
 import pyarrow as pa
 
-from analytics import history, rolls, segments
-from analytics.points import Points, measured, told, with_records
+from analytics import cuts, history, rolls, segments
+from analytics.points import Points, matched, measured, told, with_records
 from dashboard.clock import microseconds
 from dashboard.curve_tables import ReplicaCurves, from_table
-from dashboard.curves import Curves, Ints
+from dashboard.curves import NO_EPOCH, Curves, Ints
 from dashboard.errors import StoreError
 from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
+
+_NO_END = np.iinfo(np.int64).max
 
 
 def fold(
@@ -53,11 +55,13 @@ def fold(
     for between in [*new, snapshot.id]:
         try:
             rows = told(cluster, between) if between != snapshot.id else replicas
-            points = with_records(measured(rows))
-            by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
             manifest = cluster.manifest("snapshots", between)
-            grown, step = history.extended(found, points, by, _looks(at, manifest))
-            after = _with_segments(cluster, between, grown, points)
+            points = _with_records(rows, manifest)
+            by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
+            told_ends = cuts.ends_told(cluster, manifest, at)
+            grown, step = history.extended(found, points, by, _looks(at, manifest), told_ends)
+            inventory = cluster.read("snapshots", between, "segments", segments.COLUMNS)
+            after = ReplicaCurves(points.places, with_segments(inventory, found, grown, points))
             if each is not None:
                 each(manifest, rows, step)
         except StoreError as error:
@@ -68,6 +72,13 @@ def fold(
     return found.with_segment_bytes(by.segment_bytes)
 
 
+def _with_records(rows: pa.Table, snapshot: Manifest) -> Points:
+    points = with_records(measured(rows))
+    if cuts.tells_epochs(snapshot):
+        return points
+    return replace(points, leader_epoch=np.full_like(points.leader_epoch, NO_EPOCH))
+
+
 def _looks(before: str, now: Manifest) -> history.Looks:
     """Ids are times, and rise though a clock steps back; the snapshot before may be pruned."""
     began, own = time_of(before), time_of(now.id)
@@ -75,14 +86,18 @@ def _looks(before: str, now: Manifest) -> history.Looks:
     return history.Looks(microseconds(began) if began else 0, microseconds(read))
 
 
-def _with_segments(
-    cluster: ClusterStore, snapshot_id: str, grown: Curves, points: Points
-) -> ReplicaCurves:
-    inventory = cluster.read("snapshots", snapshot_id, "segments", segments.COLUMNS)
+def with_segments(
+    inventory: pa.Table, before: ReplicaCurves, grown: Curves, points: Points
+) -> Curves:
+    """`grown`, the curves of `points` that went on from those `before`; of replicas that an
+    inventory (`segments.COLUMNS`) fits its own.
+    """
     if not inventory.num_rows or not points.places.num_rows:
-        return ReplicaCurves(points.places, grown)
-    replica, exact = segments.drawn(inventory, points, grown.since)
-    return ReplicaCurves(points.places, _instead(grown, replica, exact))
+        return grown
+    row = matched(points.places, before.places)
+    ends = np.append(before.curves.offset[before.curves.last], _NO_END)[row]
+    replica, exact = segments.drawn(inventory, points, grown.since, ends)
+    return _instead(grown, replica, exact)
 
 
 def _instead(curves: Curves, replica: Ints, better: Curves) -> Curves:

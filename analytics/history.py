@@ -5,7 +5,7 @@ offsets. Where the log start moved, segments may have left. Two things tell how 
 size lacks if the newest interval's bytes per offset went on, and what lay below the new log start,
 but for a part of one segment. Each counts by how little it may be off. Sizes that
 shrank otherwise (the cleaner, lower bounds of an estimate) scale the curve.
-A recreated topic, or a log end that went back (an unclean election), begins a new one: two knots,
+A recreated topic, or a log that lost its end (`cuts`), begins a new one: two knots,
 `proportional`. A replica that has no more than those, because it is new or its broker was away,
 goes on from another replica of its partition as soon as it has caught up with that one.
 """
@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics import rolls
+from analytics import cuts, rolls
+from analytics.cuts import Cuts
 from analytics.points import Offsets, Points, matched
 from analytics.rolls import Rolls
 from dashboard.curve_tables import ReplicaCurves
@@ -91,18 +92,24 @@ _NO_TIME = Looks(0, NEVER)
 
 
 def extended(
-    before: ReplicaCurves, points: Points, by: Rolls | None = None, looks: Looks = _NO_TIME
+    before: ReplicaCurves,
+    points: Points,
+    by: Rolls | None = None,
+    looks: Looks = _NO_TIME,
+    ends_told: pa.Table | None = None,
 ) -> tuple[Curves, Step]:
     """The curves of `points`' replicas, in their order, going on from those of `before`; and what
     the step was. `by` says when their segments roll; without `looks` no growth is sure.
+    `ends_told`: `cuts.ends_told`.
     """
     by = by or rolls.default(len(points.end))
     own = matched(points.places, before.places)
     row = _known(before, points, own)
-    other = _other_topic(before.places, points.places, row)
+    cut = cuts.cuts(before.curves, row, points, ends_told)
+    other = _other_topic(before.places, points.places, row) | cut.lost
     anew = other | (row != own)
     since = np.append(before.curves.since, NEVER)[row]
-    sure = _sure(since, points, anew, looks)
+    sure = _sure(since, points, anew, cut, looks)
     parts = [
         _extended(
             before.curves,
@@ -126,13 +133,14 @@ def extended(
     rolled = rolls.rolled(was, whole.growth, points.size, by)
     fresh = np.concatenate([fresh for *_, fresh in parts])
     counted = points.ends_told & points.delete_only
-    begun = anew | fresh | (since == NEVER)
+    begun = anew | fresh | cut.changed | (since == NEVER)
     since = np.where(counted, np.where(begun, looks.now, since), NEVER)
     curves = _flat([dense for dense, *_ in parts])
-    return replace(curves, rolled_bytes=rolled, sure_since=since), whole
+    found = replace(curves, rolled_bytes=rolled, sure_since=since, leader_epoch=points.leader_epoch)
+    return found, whole
 
 
-def _sure(since: Ints, points: Points, anew: Flags, looks: Looks) -> _Sure:
+def _sure(since: Ints, points: Points, anew: Flags, cut: Cuts, looks: Looks) -> _Sure:
     """Growth counts between snapshots that all saw a replica's own log end, and its topic without
     compaction; from the second on, so that the log end of the first was there before its size.
 
@@ -140,9 +148,13 @@ def _sure(since: Ints, points: Points, anew: Flags, looks: Looks) -> _Sure:
     A cleaner takes bytes from above them, and what is written meanwhile hides it: nothing is sure
     of a snapshot whose topic was compacted or did not tell. The step in which that was switched
     off does not count either, so it does not matter when a cleaner that was at work ended.
+
+    Nor do the step in which another leader epoch came and the one after it: a follower may cut what
+    it had from the leader before only then. Of what was sure nothing was cut, if its end was told.
     """
     stays = points.delete_only & (points.ends_told | ~anew)  # another one's bytes: has it them?
-    return _Sure(points.ends_told & ~anew & (since < looks.before), stays)
+    grows = points.ends_told & ~anew & ~cut.changed & (since < looks.before)
+    return _Sure(grows, stays & ~cut.untold)
 
 
 def _known(before: ReplicaCurves, points: Points, row: Ints) -> Ints:

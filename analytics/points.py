@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.curve_tables import PLACE, integers
-from dashboard.curves import Flags, Ints
+from dashboard.curves import NO_EPOCH, Flags, Ints
 from dashboard.safety.arrow import column, in_order, looked_up, places
 from dashboard.snapshots import ClusterStore
 
@@ -34,12 +34,15 @@ class Points(Offsets):
     """Replicas with records, and whose they are: `places` (PLACE and topic_id, sorted).
 
     `ends_told`: where the replica itself told its log end. `delete_only`: where its topic was not
-    compacted by the snapshot's own settings; false too where those were not told.
+    compacted by the snapshot's own settings; false too where those were not told. `topic_no`: of
+    the snapshot. `leader_epoch`: read before all else (NO_EPOCH: not told).
     """
 
     places: pa.Table
     ends_told: Flags
     delete_only: Flags
+    topic_no: Ints
+    leader_epoch: Ints
 
     def offsets(self, some: slice) -> Offsets:
         """Those of some replicas."""
@@ -48,7 +51,7 @@ class Points(Offsets):
 
 def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
     """What a snapshot tells of each replica: _KEPT, topic, topic_id, delete_only (false too where
-    its settings were not told), start and end, by PLACE.
+    its settings were not told), its partition's leader_epoch, start and end, by PLACE.
 
     start and end are the replica's own where it told them, else the leader's; null where neither is
     known. Future copies are left out.
@@ -65,6 +68,8 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
         found = found.append_column(name, looked_up(numbers, known, column(topics, name)))
     never_compacted = pc.is_in(column(found, "topic"), value_set=_delete_only(cluster, snapshot_id))
     found = found.append_column("delete_only", never_compacted)
+    epoch = looked_up(where, there, column(leaders, "leader_epoch"))
+    found = found.append_column("leader_epoch", epoch)
     for name, own, leader in (
         ("start", "log_start_offset", "log_start_offset"),
         ("end", "log_end_offset", "high_watermark"),
@@ -88,7 +93,7 @@ def measured(replicas: pa.Table) -> pa.Table:
     return replicas.filter(replicas["size_bytes"].is_valid())
 
 
-_LEADERS = ["topic_no", "partition", "log_start_offset", "high_watermark"]
+_LEADERS = ["topic_no", "partition", "leader_epoch", "log_start_offset", "high_watermark"]
 
 
 def with_records(replicas: pa.Table) -> Points:
@@ -100,7 +105,8 @@ def with_records(replicas: pa.Table) -> Points:
         for flags in (rows["log_end_offset"].is_valid(), rows["delete_only"])
     )
     whose = rows.select([*PLACE, "topic_id"])
-    return Points(start, end, size, whose, told_by_itself, delete_only)
+    topic_no, epoch = integers(rows["topic_no"], 0), integers(rows["leader_epoch"], NO_EPOCH)
+    return Points(start, end, size, whose, told_by_itself, delete_only, topic_no, epoch)
 
 
 def matched(of: pa.Table, among: pa.Table, by: Sequence[str] = PLACE) -> Ints:

@@ -22,7 +22,9 @@ _NONE_AFTER = np.iinfo(np.int64).max
 _CLOCKS = CLOCKS_AGREE // timedelta(microseconds=1)
 
 
-def drawn(segments: pa.Table, points: Points, since: Ints) -> tuple[Ints, Curves]:
+def drawn(
+    segments: pa.Table, points: Points, since: Ints, ends_before: Ints
+) -> tuple[Ints, Curves]:
     """The rows of `points` whose replica the inventory fits, and their curves in that order.
 
     `segments` are COLUMNS of the snapshot's table. An inventory may be older than the snapshot.
@@ -34,7 +36,8 @@ def drawn(segments: pa.Table, points: Points, since: Ints) -> tuple[Ints, Curves
 
     What lies above a segment's base is sure where the scan began after `since` (`Curves.since`, one
     per replica), for which its host's clock has to agree with ours: of what an older one saw, a
-    cleaner may have taken. See `_at_least` for how much.
+    cleaner may have taken, or an election. See `_at_least` for how much. An older one that saw a
+    base past where the log ended in the snapshot before (`ends_before`) saw what was lost since.
     """
     live = pc.and_(pc.equal(segments["kind"], "live"), segments["base_offset"].is_valid())
     rows = segments.filter(live)
@@ -46,10 +49,11 @@ def drawn(segments: pa.Table, points: Points, since: Ints) -> tuple[Ints, Curves
     next_base = np.append(base[1:], _NONE_AFTER)
     next_base[np.append(run[1:] != run[:-1], True)[: len(run)]] = _NONE_AFTER
     kept = (replica >= 0) & (next_base > points.start[known])
-    scanned_at = integers(rows["scanned_at"].cast(pa.int64()), 0)
-    above = np.where(
-        scanned_at - _CLOCKS > since[known], _at_least(new, size, points.size[known]), 0
-    )
+    sure = integers(rows["scanned_at"].cast(pa.int64()), 0) - _CLOCKS > since[known]
+    above = np.where(sure, _at_least(new, size, points.size[known]), 0)
+    lost = ~sure & (base > ends_before[known])
+    if len(lost):
+        kept &= ~np.logical_or.reduceat(lost, np.flatnonzero(new))[run]
     return _fitting(points, replica[kept], base[kept], size[kept], above[kept])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -17,9 +17,10 @@ from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect_absent import doubtful_topics
 from dashboard.collect_ends import later_ends
-from dashboard.collect_epochs import epoch_ends
+from dashboard.collect_epochs import Asked, epoch_ends
 from dashboard.collect_tables import Answers, build_tables, to_arrow
 from dashboard.columns import Names, Sizes, place
+from dashboard.epoch_ends import ASKED_OF
 from dashboard.errors import ClusterError, LowwaterError, StoreError
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
 from dashboard.metrics.sources import Sources
@@ -138,6 +139,7 @@ def _collect(
         "clock_ahead_seconds": answers.clock_ahead_seconds,
         "clock_error": next((e["error"] for e in reading.errors if e["part"] == "clock"), None),
         "ends_read_at": format_time(ends_read_at),
+        ASKED_OF: answers.ends_asked_of,
         "offsets_retention_minutes": _offsets_retention(answers),
         "errors": reading.errors,
         "metrics": counted,
@@ -218,22 +220,23 @@ def _read(
         "brokers": lambda: live.brokers(assigned),
         "clock": lambda: _ahead(live, now),
         "offsets": lambda: live.leader_offsets(placement),
-        "replicas": lambda: live.own_offsets(placement),
         "log_dirs": live.sizes,
+        "replicas": lambda: live.own_offsets(placement),
         "groups": lambda: live.groups(topics),
         "configs": lambda: live.configs_answer(topics, assigned),
         "reassignments": live.reassignments,
     }
     if metrics is not None:
         parts["metrics"] = metrics.read
-    found = _side_by_side(parts, reading, progress)
+    # A log's end is read after its size: what was counted in bytes lies below it.
+    found = _side_by_side(parts, reading, progress, after={"replicas": "log_dirs"})
+    asked = Asked((), Counter(), None)
     if found["offsets"] is not None and found["groups"] is not None:
         found["offsets"] = later_ends(live, topics, placement, found["offsets"], found["groups"])
-        cut, unread = epoch_ends(
+        asked = epoch_ends(
             live, cluster, topics, placement, offsets=found["offsets"], groups=found["groups"]
         )
-        found["epochs"] = cut
-        for error, count in sorted(unread.items()):
+        for error, count in sorted(asked.errors.items()):
             reading.fail("epochs", f"{count} partitions", error)
     brokers = _mark_unreached(found["brokers"] or (), found["log_dirs"])
     configs: ConfigsAnswer = found["configs"] or ConfigsAnswer((), {})
@@ -248,7 +251,8 @@ def _read(
         configs=configs.entries,
         reassignments=found["reassignments"] or (),
         metrics=found.get("metrics"),
-        epoch_ends=found.get("epochs") or (),
+        epoch_ends=asked.cut,
+        ends_asked_of=asked.of,
         clock_ahead_seconds=found["clock"],
     )
     _note_errors(answers, configs, reading)
@@ -265,18 +269,29 @@ def _ahead(live: LiveCluster, now: Callable[[], datetime]) -> float | None:
 
 
 def _side_by_side(
-    parts: Mapping[str, Callable[[], Any]], reading: _Reading, progress: Callable[[str], None]
+    parts: Mapping[str, Callable[[], Any]],
+    reading: _Reading,
+    progress: Callable[[str], None],
+    after: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Part -> its answer, or None with the error noted."""
+    """Part -> its answer, or None with the error noted. `after`: parts that wait for one that is
+    named before them.
+    """
     pool = ThreadPoolExecutor(len(parts), thread_name_prefix="collect")
     try:
-        futures = {name: pool.submit(_timed, name, call, reading) for name, call in parts.items()}
+        futures: dict[str, Future[Any]] = {}
+        for name, call in parts.items():
+            first = [futures[after[name]]] if name in after else []
+            futures[name] = pool.submit(_timed, name, call, reading, first)
         return {name: _answer(name, f, reading, progress) for name, f in futures.items()}
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _timed(name: str, call: Callable[[], Any], reading: _Reading) -> Any:
+def _timed(
+    name: str, call: Callable[[], Any], reading: _Reading, after: Sequence[Future[Any]]
+) -> Any:
+    wait(after)
     begun = time.monotonic()
     try:
         return call()

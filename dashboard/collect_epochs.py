@@ -24,6 +24,17 @@ from dashboard.snapshots import ClusterStore
 _Known = tuple[Ints, Ints, Ints, Ints]
 _EPOCH_BITS = 31
 _PLACE = ["topic_no", "partition", "leader_epoch"]
+_OWN_END = ["topic_no", "partition", "log_end_offset"]
+
+
+class Asked(NamedTuple):
+    """Each leader epoch that ended below an offset that was known of it, sorted; errors, counted;
+    and the snapshot whose log ends were among those offsets (None: there is none).
+    """
+
+    cut: tuple[CutEpoch, ...]
+    errors: Counter[str]
+    of: str | None
 
 
 class _Found(NamedTuple):
@@ -37,6 +48,18 @@ class _Found(NamedTuple):
 _Ends = dict[tuple[TopicPartition, int], _Found]
 
 
+class _Before(NamedTuple):
+    """What a snapshot knew: high watermarks, and of the same partitions the highest log end of any
+    replica; the epochs that it found cut, and what leaders answered of those.
+    """
+
+    snapshot: str | None
+    logs: _Known
+    own_ends: Ints
+    cut: _Known
+    ends: _Ends
+
+
 def epoch_ends(
     live: Leaders,
     cluster: ClusterStore,
@@ -45,8 +68,8 @@ def epoch_ends(
     *,
     offsets: LeaderOffsets,
     groups: GroupListing,
-) -> tuple[tuple[CutEpoch, ...], Counter[str]]:
-    """Each leader epoch that ended below an offset that was known of it, sorted; errors, counted.
+) -> Asked:
+    """Which leader epochs ended below an offset that was known of them.
 
     Offsets are known of groups' commits, of the ends of logs in the snapshot before, and of the
     epochs that it found cut: a replica that was gone may bring records back. What cannot be asked
@@ -54,8 +77,9 @@ def epoch_ends(
     leads, whose own end is not there yet.
     """
     number = {name: at for at, name in enumerate(placement.names)}
-    before, kept, ends = _before(cluster, topics, number)
-    parts = _committed(groups, number), before, kept
+    before = _before(cluster, topics, number)
+    ends = before.ends
+    parts = _committed(groups, number), _ended(before, placement), before.cut
     known, lowest = (
         _most(placement, most, offsets.high_watermark, *parts) for most in (np.maximum, np.minimum)
     )
@@ -72,7 +96,17 @@ def epoch_ends(
             key, epochs, lost, ends, asked={} if key in errors else asked.get(key, {})
         )
     ]
-    return tuple(sorted(rows, key=_place)), Counter(errors.values())
+    return Asked(tuple(sorted(rows, key=_place)), Counter(errors.values()), before.snapshot)
+
+
+def _ended(before: _Before, placement: Placement) -> _Known:
+    """Where the logs of the snapshot before ended. Of an epoch that is over by now that is what any
+    replica had of it: bytes that followers had not copied are in its size, too.
+    """
+    topic, partition, epoch, end = before.logs
+    rows, there = positions(keys(topic, partition), keys(placement.topic, placement.partition))
+    over = there & (placement.epoch[rows] != epoch) if len(placement.epoch) else there
+    return topic, partition, epoch, np.where(over, np.maximum(end, before.own_ends), end)
 
 
 def _cut(
@@ -164,14 +198,13 @@ def _committed(groups: GroupListing, number: Mapping[str, int]) -> _Known:
 
 def _before(
     cluster: ClusterStore, topics: Mapping[str, TopicState], number: Mapping[str, int]
-) -> tuple[_Known, _Known, _Ends]:
-    """What the newest readable snapshot knows of topics that are still the same: ends of logs, the
-    epochs that it found cut, and what leaders answered of those.
-    """
+) -> _Before:
+    """What the newest readable snapshot knows of topics that are still the same."""
     for snapshot in _newest_first(cluster):
         try:
             named = cluster.read("snapshots", snapshot, "topics", ["topic_no", "topic", "topic_id"])
             logs = cluster.read("snapshots", snapshot, "partitions", [*_PLACE, "high_watermark"])
+            replicas = cluster.read("snapshots", snapshot, "replicas", _OWN_END)
             cut = cluster.read(
                 "snapshots", snapshot, "epoch_ends", [*_PLACE, "known_offset", *_Found._fields]
             )
@@ -189,10 +222,27 @@ def _before(
             )
             for r in cut.to_pylist()
         }
-        return _of(logs, same, "high_watermark"), _of(cut, same, "known_offset"), ends
+        return _Before(
+            snapshot,
+            _of(logs, same, "high_watermark"),
+            _highest(replicas, logs),
+            _of(cut, same, "known_offset"),
+            ends,
+        )
     nothing = np.zeros(0, dtype=np.int64)
     none = (nothing, nothing, nothing, nothing)
-    return none, none, {}
+    return _Before(None, none, nothing, none, {})
+
+
+def _highest(replicas: pa.Table, logs: pa.Table) -> Ints:
+    """Per row of `logs` the highest log end that a replica told of itself; -1: none did."""
+    of_log, of_replica = (
+        keys(*(integers(table[name], 0) for name in _PLACE[:2])) for table in (logs, replicas)
+    )
+    rows, there = positions(of_replica, of_log)
+    found = np.full(len(of_log), -1, dtype=np.int64)
+    np.maximum.at(found, rows[there], integers(replicas["log_end_offset"], -1)[there])
+    return found
 
 
 def _newest_first(cluster: ClusterStore) -> list[str]:

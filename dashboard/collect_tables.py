@@ -38,6 +38,7 @@ class Answers:
     reassignments: Sequence[Reassignment]
     metrics: BrokerMetrics | None = None  # None: nobody named a source
     epoch_ends: Sequence[CutEpoch] = ()
+    ends_asked_of: str | None = None
     clock_ahead_seconds: float | None = None  # of the cluster's controller; None: it tells no time
 
 

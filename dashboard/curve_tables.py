@@ -13,6 +13,7 @@ from dashboard.curves import (
     DEFAULT_SEGMENT_BYTES,
     METHODS,
     NEVER,
+    NO_EPOCH,
     PROPORTIONAL,
     UNKNOWN,
     Curves,
@@ -44,7 +45,7 @@ def from_table(table: pa.Table) -> ReplicaCurves:
         new[1:] = np.logical_or.reduce([changes(table[name]) for name in PLACE])
     first = np.flatnonzero(new)
     methods = pc.index_in(table["method"], value_set=pa.array(METHODS))
-    of_replica = ["segment_bytes", "rolled_bytes", "sure_since"]
+    of_replica = ["segment_bytes", "rolled_bytes", "sure_since", "leader_epoch"]
     places = table.select([*PLACE, "topic_id", *of_replica]).take(pa.array(first))
     return ReplicaCurves(
         places.drop_columns(of_replica),
@@ -58,6 +59,7 @@ def from_table(table: pa.Table) -> ReplicaCurves:
             rolled_bytes=integers(places["rolled_bytes"], UNKNOWN),
             above=integers(table["bytes_above"], 0),
             sure_since=integers(places["sure_since"].cast(pa.int64()), NEVER),
+            leader_epoch=integers(places["leader_epoch"], NO_EPOCH),
         ),
     )
 
@@ -77,6 +79,7 @@ def to_table(found: ReplicaCurves) -> pa.Table:
         "segment_bytes": curves.segment_bytes[row],
         "rolled_bytes": pa.array(curves.rolled[row], mask=curves.rolled[row] == UNKNOWN),
         "sure_since": _times(curves.since).take(pa.array(row)),
+        "leader_epoch": pa.array(curves.epoch[row], pa.int32(), mask=curves.epoch[row] == NO_EPOCH),
     }
     for name, values in columns.items():
         table = table.append_column(name, pa.array(values))

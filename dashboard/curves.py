@@ -38,6 +38,7 @@ DRIFT = 0.05  # of the bytes up to a segment's begin: its segments are not quite
 DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
 UNKNOWN = np.iinfo(np.int64).max
 NEVER = np.iinfo(np.int64).max  # no time is later
+NO_EPOCH = -1
 _MOST = 2.0**53  # bytes of a replica; more is no bound, and sums of it would wrap
 # From the surest to the last resort: what is put together from several is called by the latter.
 METHODS = ("segments", "history", "sampled", "proportional")
@@ -72,6 +73,7 @@ class Curves:
     `rolled_bytes`, what is written in `segment.ms` (UNKNOWN: segments roll by size). `above`: bytes
     that surely lie at or above a knot, whatever left below it; not what `below` would say.
     `sure_since`, one per replica: since when growth counts there (microseconds since 1970; NEVER).
+    `leader_epoch`, one per replica: the one that led when its last knot was seen (NO_EPOCH).
     """
 
     first: Ints
@@ -83,6 +85,7 @@ class Curves:
     rolled_bytes: Ints | None = None
     above: Ints | None = None
     sure_since: Ints | None = None
+    leader_epoch: Ints | None = None
 
     @cached_property
     def surely(self) -> Ints:
@@ -102,6 +105,13 @@ class Curves:
         if self.sure_since is None:
             return np.full(len(self.first), NEVER, dtype=np.int64)
         return self.sure_since
+
+    @cached_property
+    def epoch(self) -> Ints:
+        """`leader_epoch`, known or not."""
+        if self.leader_epoch is None:
+            return np.full(len(self.first), NO_EPOCH, dtype=np.int64)
+        return self.leader_epoch
 
     @cached_property
     def last(self) -> Ints:
@@ -153,6 +163,7 @@ class Curves:
             segment_bytes=self.segment_bytes[rows],
             rolled_bytes=self.rolled[rows],
             sure_since=self.since[rows],
+            leader_epoch=self.epoch[rows],
         )
         # Cached here, so that they are not made from the knots between the chosen replicas.
         found.__dict__["last"] = self.last[rows]

@@ -9,6 +9,10 @@ from typing import Protocol
 
 from dashboard.model import EpochEnd, TopicPartition
 
+# In a snapshot's manifest: the one whose log ends were held against the ends of leader epochs; null
+# where there was none, or nothing could be asked. Snapshots of earlier versions have no such key.
+ASKED_OF = "ends_asked_of"
+
 
 class Leaders(Protocol):
     """`dashboard.cluster.live.LiveCluster`, as far as it is asked here."""

@@ -21,8 +21,8 @@ UNMEASURED = (
     "nobody can tell whether its log is the one that was measured: collect and analyze again"
 )
 SHORTENED = (
-    "its log ended at {was} when its bytes were measured, and is the same up to {now} alone: "
-    "collect and analyze again"
+    "its log ended at {was} when its bytes were measured; it is the same, and committed, up to "
+    "{now} alone: plan again, and collect and analyze if that stays so"
 )
 UNTOLD = "where leader epoch {epoch} of a kept snapshot ends by now cannot be read ({error})"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     from dashboard.tables import TableSpec
 
 # Minor: columns were added (readers fill nulls). Major: readers must refuse.
-SCHEMA_VERSION = (1, 5)
+SCHEMA_VERSION = (1, 6)
 Kind = Literal["snapshots", "findings"]
 
 

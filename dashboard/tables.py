@@ -147,12 +147,13 @@ FINDING_TABLES: dict[str, TableSpec] = {
         ),
         # Per replica: bytes of log below an offset, how they were measured, and known segments.
         # bytes_above: as many surely lie at or above it. sure_since: since when every snapshot saw
-        # the replica's own log end, and its topic without compaction; null: the newest did not.
+        # the replica's own log end, its topic without compaction, and the same leader epoch; null:
+        # the newest did not. leader_epoch: of that snapshot; null: it, or the analysis, is older.
         _spec(
             "curves", "topic partition broker_id log_dir offset", **_NAMED_PARTITION,
             broker_id=_I32, log_dir=_TEXT, offset=_I64, bytes_below=_I64, topic_id=_TEXT,
             is_base=_FLAG, method=_TEXT, segment_bytes=_I64, rolled_bytes=_I64,
-            bytes_above=_I64, sure_since=_TIME,
+            bytes_above=_I64, sure_since=_TIME, leader_epoch=_I32,
         ),
         _spec(
             "blockers", "group_id topic", group_id=_TEXT, topic=_TEXT, bytes_held_alone=_I64,

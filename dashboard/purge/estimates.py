@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dashboard.model import TopicPartition
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.plan import Estimate, PlannedPartition
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.resolve import Keeping, LogEnd, ResolvedTarget
 
 if TYPE_CHECKING:  # numpy is slow to import; a plan without an analysis needs none
     from dashboard.curve_tables import ReplicaCurves
@@ -71,23 +71,46 @@ def _bounded(estimate: Estimate, replicas: Sequence[int]) -> Estimate:
 
 def leaders_keeping(
     found: ReplicaCurves, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Where `Curves.keeping` says so of each partition's leader; missing where it has no curve, or
-    the cleaner may take of what lies there: its topic is compacted, or nobody knows.
+) -> dict[TopicPartition, Keeping]:
+    """Where `Curves.keeping` says so of each partition's leader, and the log end up to which bytes
+    were counted; missing where it has no curve, or the cleaner may take of what lies there: its
+    topic is compacted, or nobody knows.
     """
     import numpy as np
 
     rows = found.places.select(["topic", "partition", "broker_id", "topic_id"]).to_pylist()
     keys = [TopicPartition(row["topic"], row["partition"]) for row in rows]
     wanted = np.array([sizes.get(key, 0) for key in keys], dtype=np.int64)
-    kept: dict[TopicPartition, int] = {}
-    for key, row, offset in zip(keys, rows, found.curves.keeping(wanted).tolist(), strict=True):
+    offsets, ends = found.curves.keeping(wanted).tolist(), _log_ends(found)
+    kept: dict[TopicPartition, Keeping] = {}
+    for key, row, offset, end in zip(keys, rows, offsets, ends, strict=True):
         if key not in sizes or is_cleaned(facts, key.topic):
             continue
         is_leader = row["broker_id"] == facts.partitions[key].leader_id
         if is_leader and _same_topic(facts, key, row["topic_id"]):
-            kept[key] = min(offset, kept.get(key, offset))
+            # Two log dirs of one broker: the partition is on its way from one to the other.
+            of_both = [Keeping(offset, end), *([kept[key]] if key in kept else [])]
+            kept[key] = min(of_both, key=lambda one: one.offset)
     return kept
+
+
+def _log_ends(found: ReplicaCurves) -> list[LogEnd | None]:
+    """Where each log ended when it was measured, and in which leader epoch; None: nobody can tell
+    whether the log of today is that one, as by analyses of earlier versions.
+    """
+    from dashboard.curves import NO_EPOCH
+
+    curves = found.curves
+    told = zip(
+        curves.offset[curves.last].tolist(),
+        curves.epoch.tolist(),
+        found.places["topic_id"].to_pylist(),
+        strict=True,
+    )
+    return [
+        None if epoch == NO_EPOCH or topic_id is None else LogEnd(end, epoch)
+        for end, epoch, topic_id in told
+    ]
 
 
 def estimates(

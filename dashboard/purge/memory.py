@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -147,7 +146,7 @@ def offsets_keeping(
     store: ClusterStore, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Keeping]:
     """Per partition an offset at or above which surely as many bytes of the leader's log lie, and
-    where that log ended.
+    the log end up to which they were counted, beyond the high watermark too.
 
     From the newest analysis' `curves`: what was written since then is kept besides. A partition
     is missing where no curve of its leader is known, or its topic was recreated since.
@@ -156,16 +155,10 @@ def offsets_keeping(
     if analysis is None:
         return {}
     from dashboard.curve_tables import from_table
-    from dashboard.log_ends import ends_in
 
     topics = sorted({key.topic for key in sizes})
     table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
-    found = leaders_keeping(from_table(table), facts, sizes)
-    ends: dict[TopicPartition, LogEnd] = {}
-    with suppress(StoreError):  # pruned or damaged by now: nobody can tell which log it was
-        snapshot = str(store.manifest("findings", analysis).details.get("snapshot_id", ""))
-        ends = _ends_of(facts, found, partial(ends_in, store, snapshot))
-    return {key: Keeping(offset, ends.get(key)) for key, offset in found.items()}
+    return leaders_keeping(from_table(table), facts, sizes)
 
 
 def ends_before(

@@ -39,7 +39,10 @@ class ResolvedTarget:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a log ended in a kept snapshot, and the leader epoch in it; None: it does not tell."""
+    """Where a log ended in a kept snapshot, and the leader epoch in it; None: it does not tell.
+
+    By its leader's high watermark, or where bytes are counted by the leader's own log end.
+    """
 
     offset: int
     leader_epoch: int | None = None
@@ -191,7 +194,8 @@ def _before(
 
 def _by_size(seen: PartitionFacts, found: Keeping | None, left: int | str | None) -> ResolvedTarget:
     """`left`: up to which offset the log that was measured is in the log by now, or why nobody
-    knows. What was lost since no longer counts among the bytes that stay.
+    knows. What was lost since no longer counts among the bytes that stay, nor what still can be
+    without anybody's fault: a clean election keeps what lies below the high watermark alone.
     """
     if seen.log_start_offset is not None and seen.log_start_offset == seen.high_watermark:
         return ResolvedTarget(seen.log_start_offset)

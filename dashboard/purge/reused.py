@@ -31,8 +31,8 @@ def offsets_reused(
 ) -> Reused:
     """What became of the plan's offsets where another epoch is led by now.
 
-    The log must be the same up to the target; `whole`: up to the end that the plan saw, because
-    the bytes before it were counted among those that stay. Raises ClusterError.
+    The log must be the same up to the target; `whole`: up to the high watermark that the plan saw,
+    because the bytes that were counted among those that stay lie below it. Raises ClusterError.
     """
     found = Reused()
     epochs: dict[TopicPartition, int] = {}

@@ -51,6 +51,14 @@ def ends(topic_no: pa.Array, partition: pa.Array, epoch: pa.Array, known: pa.Tab
 _OF_FOREIGN = ("floor_epoch", "end_offset")
 
 
+def unasked(
+    topic_no: pa.Array, partition: pa.Array, epoch: pa.Array, known: pa.Table
+) -> pa.BooleanArray:
+    """Per row whether an epoch of its partition that is not older has no known end."""
+    endless = known.filter(known["end_offset"].is_null())
+    return _first(topic_no, partition, epoch, endless).is_valid()
+
+
 def _first(topic_no: pa.Array, partition: pa.Array, epoch: pa.Array, known: pa.Table) -> pa.Array:
     """Per row the index of the first of `known` that is not older; null where there is none."""
     if not known.num_rows:

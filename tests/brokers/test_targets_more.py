@@ -56,11 +56,14 @@ def analyzed(bench: Bench, cluster: LocalCluster, topic: str) -> None:
     seen(bench, hours_ago=0)
     with connect({"bootstrap.servers": bench.bootstrap}) as live:
         offsets, sizes = live.offsets([key])[key], live.log_dirs([key]).replicas
+        state = live.topics([topic])[topic]
     rows: list[dict[str, Any]] = []
     for r in [r for r in sizes if (r.topic, r.partition) == key]:
         below = 0
         for file in segments(cluster, r.broker_id, key):
-            place = {"topic": topic, "partition": 0, "broker_id": r.broker_id, "log_dir": r.log_dir}
+            place = {"topic": topic, "partition": 0, "broker_id": r.broker_id,
+                     "log_dir": r.log_dir, "topic_id": state.topic_id,
+                     "leader_epoch": state.partitions[0].leader_epoch}  # fmt: skip
             above = r.size_bytes - below
             rows.append({**place, "offset": int(file.stem), "bytes_below": below,
                          "bytes_above": above})  # fmt: skip

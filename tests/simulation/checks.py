@@ -51,6 +51,7 @@ def _found(story: Story) -> Iterator[str]:
         yield from _forgotten(story, applied)
         yield from _replayed(story, applied)
         yield from _same_records(story, applied)
+        yield from _kept(story, applied)
     yield from _obeyed(story)
     yield from _purged_once(story)
     yield from _canary_first(story)
@@ -181,6 +182,16 @@ def _replayed(story: Story, done: Applied) -> Iterator[str]:
     """Records that were written within the replay window stay, whatever clocks and records say."""
     if story.world.window and done.led and not done.gone and done.young < done.sent.target:
         yield f"{_name(done.sent.key)}: {done.young} and what follows is inside the replay window"
+
+
+def _kept(story: Story, done: Applied) -> Iterator[str]:
+    """As much stays as was asked for; of what an election lost just now nobody can know."""
+    left = done.end - done.sent.target
+    if not story.keeps or not done.led or done.before >= done.sent.target or left >= story.keeps:
+        return
+    since = next(m.at for m in _partition(story, done).moments if m.epoch == done.epoch)
+    if done.sent.at - since > RACE + LEARN:
+        yield f"{_name(done.sent.key)}: {left} records stay where {story.keeps} should"
 
 
 def _same_records(story: Story, done: Applied) -> Iterator[str]:

@@ -214,6 +214,25 @@ def records_are_as_old_as_they_say() -> Planted:
     return _patched(mock.patch.object(resolve, "_window", window))
 
 
+def followers_copy_all_that_was_measured() -> Planted:
+    """What a leader had beyond its high watermark counts among the bytes that stay."""
+    real = resolve._by_size
+
+    def by_size(seen: Any, found: Any, left: Any) -> Any:
+        return real(replace(seen, high_watermark=found.end.offset), found, left)
+
+    return _patched(mock.patch.object(resolve, "_by_size", by_size))
+
+
+def a_log_keeps_all_that_was_measured() -> Planted:
+    """Nobody asks where the leader epoch ends by now in which its bytes were counted."""
+
+    def by_size(_: Any, found: Any, __: Any) -> Any:
+        return resolve.ResolvedTarget(found.offset)
+
+    return _patched(mock.patch.object(resolve, "_by_size", by_size))
+
+
 def a_memory_does_not_age() -> Planted:
     """A snapshot of last month tells of every group that was gone since."""
     return _patched(mock.patch.object(memory_age, "_too_old", lambda *_: None))
@@ -434,6 +453,8 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         what_was_accepted_has_no_bound,
         what_was_accepted_starts_anywhere,
         records_are_as_old_as_they_say,
+        followers_copy_all_that_was_measured,
+        a_log_keeps_all_that_was_measured,
         a_memory_does_not_age,
         any_snapshot_tells_of_all_groups,
         this_hosts_clock_is_right,
@@ -455,6 +476,7 @@ CAUGHT_BY = {
     "a_group_born_after_the_plan_is_overlooked": 20,
     "a_journal_is_what_its_file_says": 18,
     "a_look_lasts_until_a_connection_stands": 10,
+    "a_log_keeps_all_that_was_measured": 13,
     "a_lost_answer_counts_as_not_done": 27,
     "a_memory_does_not_age": 19,
     "a_pattern_is_no_subscription": 6,
@@ -473,6 +495,7 @@ CAUGHT_BY = {
     "any_snapshot_tells_of_all_groups": 19,
     "every_broker_has_the_same_acls": 143,
     "followers_behind_are_overlooked": 45,
+    "followers_copy_all_that_was_measured": 13,
     "members_that_wait_read_nothing": 4,
     "records_are_as_old_as_they_say": 228,
     "reused_offsets_are_the_planned_records": 40,

@@ -104,6 +104,7 @@ class Story:
     chain_ok: bool = True
     kind: str = ""  # the situation that this seed is about, if any
     crashes: int = 0
+    keeps: int = 0  # records of each partition that stay
     named: bool = True  # a journal that was put back is called so
     cancelled_at: float | None = None  # an operator was told that it is
     problem: str | None = None  # what the product raised, or that it never ended
@@ -148,7 +149,7 @@ class Scenario:
         self.alive = False
         self.patience = 1.0  # how much longer than it asks a worker sleeps
         self.until = 2 * TOO_LONG
-        self.story = Story(seed, self.world, self.cluster, kind=kind)
+        self.story = Story(seed, self.world, self.cluster, kind=kind, keeps=self.situation.keeps)
         self.journal: Journal | None = None
         self.store: ClusterStore | None = None  # of what snapshots tell, where that is asked
 
@@ -197,6 +198,8 @@ class Scenario:
         waives = self.rng.random() < 0.3 or self.situation.waives
         waivers = [Waiver("b", "gone", "ann", now)] if waives else []
         typed = "high-watermark" if self.situation.accepts else "committed"
+        if self.situation.keeps:
+            typed = f"keep:{self.situation.keeps}B"
         target = parse_target(typed)
         resolved = resolve(
             self.cluster, found, target, chosen_groups=(), waived={w.group_id for w in waivers},

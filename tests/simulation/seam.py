@@ -45,6 +45,7 @@ class Applied:
     truth: Truth
     gone: bool  # the topic was deleted, which that broker does not know
     young: int  # the first offset inside the replay window
+    end: int  # of that broker's log
 
 
 @dataclass
@@ -167,7 +168,7 @@ class ModelCluster(ModelReads):
             Applied(self.world.at, sent, broker_id, part.topic_id, before, epoch, led,
                     tuple(replica.epochs), self.world.truth(),
                     part is not self.world.parts.get(sent.key),
-                    part.since(self.world.at - self.world.window))
+                    part.since(self.world.at - self.world.window), replica.end)
         )  # fmt: skip
         who = "" if led else ", which no longer leads"
         self.world.say(f"broker {broker_id} truncates {sent.key.topic}-{sent.key.partition} "

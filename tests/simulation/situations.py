@@ -37,8 +37,9 @@ SHARES = {
     "older tail": 0.04,
     "collector dead": 0.06,
     "old leader": 0.06,
-    "wrong side": 0.04,
+    "wrong side": 0.03,
     "topics hidden": 0.02,
+    "bytes kept": 0.05,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -97,6 +98,8 @@ class Situation:
             return (40.0,)
         if self.kind in LONE or self.kind == "old leader":
             return (25.0,)
+        if self.kind == "bytes kept":
+            return (45.0,)
         soon = self.kind in SOON or (self.restores and self.early)
         return (5.0,) if soon else ()
 
@@ -115,6 +118,14 @@ class Situation:
         return self.kind in ("accepted group moves back", "log start forgotten")
 
     @property
+    def keeps(self) -> int:
+        """How many bytes of each partition stay, whatever groups have read; 0: that is not asked.
+
+        A record is a byte.
+        """
+        return 30 if self.kind == "bytes kept" else 0
+
+    @property
     def aged(self) -> bool:
         """Whether what is remembered of groups may be too old."""
         return self.kind == "collector dead"
@@ -130,23 +141,31 @@ class Situation:
         elif self.kind == "older tail":
             for key in sorted(world.parts):
                 self._tail(key)
-        elif self.kind == "clock ahead":
-            world.host_ahead = rng.choice((0.5, 2.0, 24.0)) * _HOUR
-            world.say(f"this host's clock is {world.host_ahead / _HOUR:g} h ahead")
-        elif self.kind == "old record times":
-            world.event_age = rng.choice((2.0, 24.0, 24.0 * 365)) * _HOUR
-            world.say(f"records bear times of {world.event_age / _HOUR:g} h ago (CreateTime)")
+        elif self.window:
+            self._tell_times()
+            self._spread()
         elif self.kind == "log start forgotten":
             for key, part in sorted(world.parts.items()):
                 (replica,) = part.replicas.values()
                 replica.start = rng.randint(replica.end // 3, replica.end)
                 world.say(f"{key.topic}-{key.partition} starts at {replica.start}, since now")
+        elif self.keeps:
+            world.traffic = False  # what is lost stays lost
+            for key in sorted(world.parts):
+                self._measure(key)
         elif self.kind in ASKING and self.early:
             self._come_upon(rng.choice(sorted(world.parts)))
         elif self.kind in ("old coordinator", "moved between looks", "topics hidden", *TOLD_OF_OLD):
             self._coordinate()
-        if self.window:
-            self._spread()
+
+    def _tell_times(self) -> None:
+        world, rng = self.world, self.rng
+        if self.kind == "clock ahead":
+            world.host_ahead = rng.choice((0.5, 2.0, 24.0)) * _HOUR
+            world.say(f"this host's clock is {world.host_ahead / _HOUR:g} h ahead")
+        else:
+            world.event_age = rng.choice((2.0, 24.0, 24.0 * 365)) * _HOUR
+            world.say(f"records bear times of {world.event_age / _HOUR:g} h ago (CreateTime)")
 
     def _coordinate(self) -> None:
         """Where two list a group, the last one asked must not be right by chance; and of what moves
@@ -212,6 +231,25 @@ class Situation:
         world.lead(part, part.leader)
         world.say(f"{key.topic}-{key.partition}: what epoch {lost} wrote from {missed} on is lost")
 
+    def _measure(self, key: TopicPartition) -> None:
+        """Groups have read everything; a snapshot saw more of its leader's log than followers had.
+
+        It was lost before the plan is made, or it will be; or there was no more to lose.
+        """
+        rng, world, part = self.rng, self.world, self.world.parts[key]
+        for group_id in [g for g, by in world.groups.items() if key in by]:
+            world.commit(group_id, key, part.high_watermark)
+        if part.leader is None:
+            return
+        lost, tail = rng.random() < 0.3, rng.choice((0, *(rng.randint(5, 25) for _ in range(3))))
+        world.measured[key] = part.log.end + tail, part.epoch
+        if lost:
+            world.lead(part, part.leader)
+            return
+        for follower in part.replicas.keys() - {part.leader}:
+            world.slow(follower, 9.0)
+        part.log.end += tail
+
     # -- between the plan and the last look
 
     def after_plan(self, host: Host) -> None:
@@ -223,6 +261,8 @@ class Situation:
         elif self.kind == "log start forgotten":
             for broker in world.brokers:
                 world.later(rng.uniform(0.1, 3.0), partial(world.crash, broker, 2.0))
+        elif self.keeps:
+            self._elect_others()
         elif self.kind == "waived group lives":
             world.later(rng.uniform(0.1, 3.0), lambda: self._lives(key))
         elif self.kind == "accepted group moves back":
@@ -245,6 +285,11 @@ class Situation:
             world.later(2.0, lambda: host.wish("cancel"))
         elif self.kind in ASKING and not self.early:
             world.later(rng.uniform(0.1, 3.0), lambda: self._come_upon(key))
+
+    def _elect_others(self) -> None:
+        """Clean elections: the new leaders have what is committed, and no more."""
+        for key in sorted(self.world.measured):
+            self.world.later(self.rng.uniform(0.1, 3.0), partial(self.world.elect, key))
 
     def _come_upon(self, key: TopicPartition) -> None:
         self.joining.come_upon(key.topic, by_pattern=self.kind == "pattern")

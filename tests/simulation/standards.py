@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from dashboard.model import TopicPartition
 from dashboard.purge.facts import PlanFacts, RememberedOffset
-from dashboard.purge.resolve import History, LogEnd
+from dashboard.purge.resolve import History, Keeping, LogEnd
 from dashboard.purge.standards import Standards
 from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
 from dashboard.snapshots import ClusterStore
@@ -39,7 +39,15 @@ class OfModel(Standards):
         return cls(declared, LIFTABLE_GUARDS, 100, store, remembered=remembered, world=world)
 
     def history(self, facts: PlanFacts) -> History:
-        return History(ends_before=lambda times: self._ends(facts, times))
+        return History(keeping=self._keeping, ends_before=lambda times: self._ends(facts, times))
+
+    def _keeping(self, sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, Keeping]:
+        """By curves of a snapshot that saw leaders' own log ends; every record is a byte."""
+        return {
+            key: Keeping(max(0, end - sizes[key]), LogEnd(end, epoch))
+            for key, (end, epoch) in self.world.measured.items()
+            if key in sizes
+        }
 
     def _ends(
         self, facts: PlanFacts, times: Mapping[TopicPartition, datetime]

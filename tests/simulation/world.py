@@ -72,6 +72,8 @@ class World:
         self.window = 0.0  # how old a record must be before it may go
         # How far a group had read of which neither a broker nor a snapshot tells any more.
         self.forgotten: dict[TopicPartition, int] = {}
+        # Log end and leader epoch of each leader in the snapshot by which bytes are kept.
+        self.measured: dict[TopicPartition, tuple[int, int]] = {}
         self.event_age = 0.0  # how old records say they are when they are written
         self.ends: list[tuple[float, dict[TopicPartition, int]]] = []  # that kept snapshots show
         self._births = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from dashboard import collect as collect_module
 from dashboard.collect import Collected, collect
-from dashboard.columns import LeaderOffsets, OwnOffsets, Placement
+from dashboard.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
 from dashboard.errors import ClusterError, StoreError
 from dashboard.metrics.sources import Sources
 from dashboard.metrics.topic_bytes import BYTES_OUT
@@ -159,6 +160,34 @@ class _Unanswered(FakeLive):
         found, mine = super().own_offsets(placement), placement.at_broker(2)
         found.errors[mine], found.log_start[mine], found.log_end[mine] = "ANSWER_LOST", -1, -1
         return found
+
+
+class _Slow(FakeLive):
+    """Tells in which order log ends and sizes were read; sizes take a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[str] = []
+
+    def sizes(self) -> Sizes:
+        time.sleep(0.05)
+        self.order.append("sizes")
+        return super().sizes()
+
+    def own_offsets(self, placement: Placement) -> OwnOffsets:
+        self.order.append("ends")
+        return super().own_offsets(placement)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_end_of_a_log_is_read_after_its_size(store: ClusterStore, fails: bool) -> None:
+    """So that its end tells up to where its bytes lie."""
+    live = _Slow()
+    if fails:
+        live.failing["log_dirs"] = unreachable()
+    got = run(live, store)
+    assert live.order == ["sizes", "ends"]
+    assert {r["log_end_offset"] for r in rows(store, got.snapshot_id, "replicas")} >= {90}
 
 
 def test_offsets_that_were_not_read_are_null_and_counted(store: ClusterStore) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from dashboard.collect import collect
-from dashboard.columns import LeaderOffsets, Placement
+from dashboard.columns import LeaderOffsets, OwnOffsets, Placement
+from dashboard.epoch_ends import ASKED_OF
 from dashboard.errors import ClusterError
 from dashboard.model import (
     EpochEnd,
@@ -38,6 +39,7 @@ class Leading(FakeLive):
         self.ends: dict[int, int | None] = {}
         self.floor: int | None = None  # the epoch that answers; None: the one asked
         self.error: str | None = None
+        self.own_end = 90  # of every replica
         self.asked: list[dict[TopicPartition, int]] = []
 
     def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
@@ -57,6 +59,12 @@ class Leading(FakeLive):
     def leader_offsets(self, placement: Placement) -> LeaderOffsets:
         found = super().leader_offsets(placement)
         return replace(found, high_watermark=np.full(len(placement.topic), self.end))
+
+    def own_offsets(self, placement: Placement) -> OwnOffsets:
+        found = super().own_offsets(placement)
+        ends = np.full(len(placement.replica_of), self.own_end)
+        ends[placement.replica_broker == 2] -= 7
+        return replace(found, log_end=ends)
 
     def offsets(
         self, partitions: Iterable[TopicPartition], states: Mapping[str, TopicState]
@@ -142,6 +150,35 @@ def test_what_cannot_be_asked_is_kept_for_the_next_snapshot(
     assert said["object"] == "1 partitions"
     live.epoch, live.error, live.ends = None, None, {3: 30}
     assert cut(live, store, 1) == [(3, 50, 30, True)]
+
+
+def test_what_a_leader_had_beyond_its_high_watermark_is_known_of_its_epoch(
+    live: Leading, store: ClusterStore
+) -> None:
+    """A clean election keeps the high watermark, and loses bytes that were counted above it."""
+    live.epoch, live.own_end = None, 120
+    cut(live, store)
+    assert cut(live, store, 1) == []
+    assert live.asked == [], "followers lag, and nothing is lost"
+    live.leads, live.ends = 5, {4: 90}
+    assert cut(live, store, 2) == [(4, 120, 90, True)] * 2, "of both topics"
+    assert len(live.asked) == 1, "one epoch of a partition is one request"
+
+
+def test_a_snapshot_says_of_which_one_it_asked_the_log_ends(
+    live: Leading, store: ClusterStore
+) -> None:
+    def asked_of() -> object:
+        return store.manifest("snapshots", store.latest_snapshot()).details[ASKED_OF]
+
+    cut(live, store)
+    first = store.latest_snapshot()
+    assert asked_of() is None
+    cut(live, store, 1)
+    assert asked_of() == first
+    live.failing["offsets"] = ClusterError("nobody answers", "wait", code="CLUSTER_UNREACHABLE")
+    cut(live, store, 2)
+    assert asked_of() is None, "nothing was asked"
 
 
 def test_an_epoch_that_its_log_lacks_stays_foreign_until_it_is_there(

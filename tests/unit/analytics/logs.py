@@ -95,11 +95,13 @@ def seen(
     *,
     ends_told: bool = True,
     delete_only: bool = True,
+    leader_epoch: int = 0,
 ) -> Points:
     """Replicas that told their own log ends, and whose topics are not compacted, unless said."""
     columns = (np.array(list(values), np.int64) for values in (start, end, size))
     flags = (np.full(whose.num_rows, flag) for flag in (ends_told, delete_only))
-    return Points(*columns, whose, *flags)
+    numbers = (np.full(whose.num_rows, number) for number in (0, leader_epoch))
+    return Points(*columns, whose, *flags, *numbers)
 
 
 def looks(step: int) -> Looks:

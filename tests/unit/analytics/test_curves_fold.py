@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from analytics import curves, freed, points
 from analytics.tables import stamped
 from dashboard.curve_tables import from_table, to_table
 from dashboard.curves import UNKNOWN
+from dashboard.epoch_ends import ASKED_OF
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
@@ -29,12 +31,14 @@ def cluster(tmp_path: Path) -> ClusterStore:
     return ClusterStore(Store(str(tmp_path)), "c1")
 
 
-def write(cluster: ClusterStore, snapshot: Snapshot) -> Manifest:
+def write(cluster: ClusterStore, snapshot: Snapshot, *, asks: bool = True) -> Manifest:
+    """One more snapshot; unless it `asks` where leader epochs end it is an earlier version's."""
     taken_at = START + timedelta(minutes=len(cluster.ids("snapshots")))
+    asked_of = cluster.latest("snapshots")
     writer = cluster.begin("snapshots", taken_at)
     for name, rows in snapshot.tables.items():
         writer.write(name, table_of(SNAPSHOT_TABLES[name], rows, writer.id, taken_at))
-    writer.commit(1.0, {})
+    writer.commit(1.0, {ASKED_OF: asked_of} if asks else {})
     return cluster.manifest("snapshots", writer.id)
 
 
@@ -134,6 +138,86 @@ def test_growth_counts_by_what_each_snapshot_itself_said_of_topic_and_replica(
     since = {row["topic"]: row["sure_since"] for row in again.to_pylist() if row["broker_id"] == 1}
     first = {"always": 1, "not silent": 5, "hidden": 4, "switched": 5}
     assert since == {t: START + timedelta(minutes=n - 1, seconds=1) for t, n in first.items()}
+
+
+def led(snapshot: Snapshot, epoch: int, end: int | None = None, known: int = 0) -> Snapshot:
+    """With that leader epoch; `end`: where the one before it ends, of which more was `known`."""
+    for row in snapshot.tables["partitions"]:
+        row["leader_epoch"] = epoch
+    if known:
+        row = {"topic_no": 0, "partition": 0, "leader_epoch": epoch - 1, "known_offset": known,
+               "end_offset": end, "of_this_log": True}  # fmt: skip
+        snapshot.tables.setdefault("epoch_ends", []).append(row)
+    return snapshot
+
+
+def carried_and_folded(cluster: ClusterStore, snapshots: list[tuple[Snapshot, bool]]) -> pa.Table:
+    """The newest curves, which have to be equal however they were made."""
+    base = None
+    for snapshot, asks in snapshots:
+        written = write(cluster, snapshot, asks=asks)
+        base = analyzed(cluster, written, base)
+    assert base is not None
+    carried = cluster.read("findings", base.id, "curves")
+    again = fold(cluster, written, None)
+    assert carried.select(again.column_names).equals(again)
+    return again
+
+
+def steps(*, epochs: dict[int, int] | None = None, count: int = 6) -> list[tuple[Snapshot, bool]]:
+    """Ten offsets of 100 bytes a snapshot; `epochs`: from a step on another leader epoch."""
+    found = []
+    for step in range(1, count + 1):
+        epoch = max((e for at, e in (epochs or {}).items() if at <= step), default=0)
+        found.append((led(Snapshot().topic("a", end=10 * step, size=1000 * step), epoch), True))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("end", "known", "sure"),
+    [
+        (0, 0, {10: 2000, 20: 1000}),  # nothing was lost of what was known
+        (40, 45, {10: 2000, 20: 1000}),  # another replica had more
+        (39, 40, {}),
+        (None, 40, {}),  # its leader did not answer
+    ],
+)
+def test_what_is_sure_goes_by_where_the_leader_epoch_of_its_log_end_ends(
+    cluster: ClusterStore, end: int | None, known: int, sure: dict[int, int]
+) -> None:
+    """An election between the fourth snapshot and the fifth; all grow alike."""
+    snapshots = steps(epochs={5: 1})
+    led(snapshots[4][0], 1, end, known)
+    found = carried_and_folded(cluster, snapshots[:5])
+    assert {o: s for o, s in surely(found, "a").items() if s and o} == sure
+    assert len(surely(found, "a")) == (2 if end == 39 else 6), "a log that was cut begins anew"
+    assert found["leader_epoch"].unique().to_pylist() == [1]
+
+
+def test_a_cut_that_a_thinned_out_snapshot_found_is_known_by_the_next_one(
+    cluster: ClusterStore,
+) -> None:
+    snapshots = steps(epochs={5: 1})
+    led(snapshots[5][0], 1, 39, 40)  # what the fifth found is asked again by the sixth
+    base = None
+    for snapshot, _ in snapshots:
+        written = write(cluster, snapshot)
+        if len(cluster.ids("snapshots")) == 4:
+            base = analyzed(cluster, written, None)
+    shutil.rmtree(Path(cluster.store.root) / "c1" / "snapshots" / cluster.ids("snapshots")[4])
+    assert not any(surely(fold(cluster, written, base), "a").values())
+
+
+@pytest.mark.parametrize("earlier", [3, 4])
+def test_by_a_snapshot_of_an_earlier_version_nothing_is_sure(
+    cluster: ClusterStore, earlier: int
+) -> None:
+    """It asked for less than a log may have lost of its bytes, whether or not it changed epochs."""
+    snapshots = steps(count=earlier)
+    snapshots[-1] = (snapshots[-1][0], False)
+    found = carried_and_folded(cluster, snapshots)
+    assert not any(surely(found, "a").values())
+    assert found["leader_epoch"].null_count == found.num_rows
 
 
 def test_an_inventory_of_a_cluster_whose_sizes_nobody_told_draws_nothing(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,43 @@ import pyarrow as pa
 import pytest
 
 from analytics import history, segments
-from analytics.curves import _instead
+from analytics.curves import with_segments
 from analytics.points import Points
 from dashboard.curve_tables import ReplicaCurves
+from dashboard.epoch_ends import read_lost
+from dashboard.model import EpochEnd, TopicPartition
+from dashboard.safety.epochs import EPOCH_ENDS
 from tests.unit.analytics.logs import MINUTE, Log, freed, looks, nothing, places, seen
 
+KEY = TopicPartition("t", 0)
 
+
+@dataclass
 class Kept(Log):
-    """A log whose segments leave at the next retention check, as a broker's do."""
+    """A log whose segments leave at the next retention check, as a broker's do, and which its
+    leader epochs are known of: `began` has each one's first offset (LeaderEpochFileCache).
+    """
+
+    epoch: int = 0
+    began: dict[int, int] = field(default_factory=lambda: {0: 0})
+
+    def elect(self, cut: int | None = None) -> None:
+        """Another leader epoch, whose leader has the log up to `cut` alone."""
+        if cut is not None:
+            del self.sizes[cut:]
+            self.bases = [base for base in self.bases if base <= cut]
+        self.epoch += 1
+        self.began = {e: at for e, at in self.began.items() if at < self.end}
+        self.began[self.epoch] = self.end
+
+    def epoch_ends(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, EpochEnd]:
+        """As a leader answers (LeaderEpochFileCache.endOffsetFor)."""
+        return {key: EpochEnd(*key, *self._end_of(epoch)) for key, epoch in asked.items()}
+
+    def _end_of(self, epoch: int) -> tuple[int, int]:
+        newer = [at for e, at in self.began.items() if e > epoch]
+        floor = max((e for e in self.began if e <= epoch), default=epoch)
+        return floor, min(newer, default=self.end)
 
     def check(self) -> None:
         self.truncate(self.start)
@@ -44,13 +74,43 @@ class Watched:
         """After the newest snapshot, and before the next one; microseconds."""
         return self.snapshots * MINUTE + MINUTE // 2
 
-    def look(self, read: Points, inventory: list[dict[str, Any]] | None = None) -> None:
+    def look(
+        self,
+        read: Points,
+        inventory: list[dict[str, Any]] | None = None,
+        ends: pa.Table | None = None,
+    ) -> None:
+        """`ends`: what the snapshot was told of leader epochs; without it nothing was asked."""
         self.snapshots += 1
-        grown, _ = history.extended(self.curves, read, looks=looks(self.snapshots))
+        now = looks(self.snapshots)
+        grown, _ = history.extended(self.curves, read, looks=now, ends_told=ends)
         if inventory:
             rows = pa.Table.from_pylist(inventory).select(segments.COLUMNS)
-            grown = _instead(grown, *segments.drawn(rows, read, grown.since))
+            grown = with_segments(rows, self.curves, grown, read)
         self.curves = ReplicaCurves(read.places, grown)
+
+    def lost(self, log: Kept, *, answers: bool = True) -> pa.Table:
+        """What a snapshot asks a leader whose epoch is another one by now; without an answer it
+        knows no end.
+        """
+        found = self.curves.curves
+        if not len(found.first) or found.epoch[0] == log.epoch:
+            return EPOCH_ENDS.empty_table()
+        epoch, end = int(found.epoch[0]), int(found.offset[-1])
+        place = {"topic_no": 0, "partition": 0}
+        if not answers:
+            return pa.Table.from_pylist([{**place, "leader_epoch": epoch}], schema=EPOCH_ENDS)
+        told = read_lost(log, {KEY: {epoch: end}})
+        rows = [
+            {**place, "leader_epoch": e, "end_offset": at,
+             "of_this_log": (KEY, e) not in told.foreign, "floor_epoch": told.foreign.get((KEY, e))}
+            for e, at in told.ends.get(KEY, {}).items()
+        ]  # fmt: skip
+        return pa.Table.from_pylist(rows, schema=EPOCH_ENDS)
+
+    def counts(self, log: Kept) -> bool:
+        """Whether a plan believes the curve, by where its leader epoch ends by now."""
+        return self.lost(log).num_rows == 0
 
     def keeping(self, keep: int) -> int:
         return int(self.curves.curves.keeping(np.array([keep]))[0])
@@ -69,19 +129,34 @@ class Watched:
         ]
 
 
-def told(log: Kept, *, late: int = 0, ends_told: bool = True, delete_only: bool = True) -> Points:
-    """One snapshot, whose size is read before the last `late` records were written."""
+def told(
+    log: Kept,
+    *,
+    late: int = 0,
+    ends_told: bool = True,
+    delete_only: bool = True,
+    epoch: int | None = None,
+) -> Points:
+    """One snapshot, whose size is read before the last `late` records were written; `epoch`: where
+    its metadata are older than the newest election.
+    """
     size = log.size - min(sum(log.sizes[log.end - late :]), log.size)
     return seen(
-        [log.start], [log.end], [size], places("t"), ends_told=ends_told, delete_only=delete_only
-    )
+        [log.start], [log.end], [size], places("t"), ends_told=ends_told, delete_only=delete_only,
+        leader_epoch=log.epoch if epoch is None else epoch,
+    )  # fmt: skip
 
 
 def happens(dice: random.Random, log: Kept, offset: int, *, compacts: bool) -> bool:
     """Something between two snapshots; whether the topic is compacted from then on."""
-    what = dice.choice(["", "", "", "", "check", "purge", "purge all", "cleaner", "switch"])
+    calm = ["", "", "", "", "check", "purge", "purge all", "cleaner", "switch"]
+    what = dice.choice([*calm, "election", "cut", "cut"])
     if what == "check":
         log.check()
+    elif what == "election":
+        log.elect()
+    elif what == "cut":
+        log.elect(max(log.start, log.end - dice.randint(1, 15)))
     elif what == "purge":
         log.start = max(log.start, offset)
     elif what == "purge all":
@@ -93,7 +168,9 @@ def happens(dice: random.Random, log: Kept, offset: int, *, compacts: bool) -> b
 
 @pytest.mark.parametrize("seed", range(30))
 def test_no_purge_keeps_fewer_bytes_than_it_was_to(seed: int) -> None:
-    """By curves of any snapshot, whatever was purged, cleaned, rolled and deleted between them."""
+    """By curves of any snapshot, whatever was purged, cleaned, rolled, deleted, and lost by
+    elections between them; nobody may tell of those, or only the next snapshot.
+    """
     dice, log, watched = random.Random(seed), Kept(), Watched()
     compacts, preallocate = dice.random() < 0.3, dice.random() < 0.5
     keep, offset = dice.choice([1, 300, 1000, 4000]), 0
@@ -102,16 +179,98 @@ def test_no_purge_keeps_fewer_bytes_than_it_was_to(seed: int) -> None:
     for _ in range(60):
         if dice.random() < 0.3:
             inventory = log.rows(watched.now, preallocate=preallocate)
+        led = log.epoch
         compacts = happens(dice, log, offset, compacts=compacts)
         count = dice.randint(1, 12)
         log.append([dice.choice([1, 40, 300, 900])] * count)
         ends_told, late = dice.random() < 0.95, max(dice.randint(-5, 5), 0)
-        read = told(log, late=min(late, count), ends_told=ends_told, delete_only=not compacts)
-        watched.look(read, inventory if dice.random() < 0.3 else None)
-        if not compacts:  # else there is no such target
+        read = told(
+            log, late=min(late, count), ends_told=ends_told, delete_only=not compacts,
+            epoch=led if dice.random() < 0.1 else None,
+        )  # fmt: skip
+        ends = watched.lost(log, answers=dice.random() < 0.9) if dice.random() < 0.95 else None
+        watched.look(read, inventory if dice.random() < 0.3 else None, ends)
+        if not compacts and watched.counts(log):  # else there is no such target
             offset = watched.keeping(keep)
             assert offset <= log.start or log.above(offset) >= keep
             assert watched.untrue(log) == []
+
+
+def cut(watched: Watched, log: Kept, at: int, sizes: list[int]) -> None:
+    log.elect(at)
+    log.append(sizes)
+    watched.look(told(log), ends=watched.lost(log))
+
+
+@pytest.mark.parametrize(
+    ("at", "sizes"), [(1500, [10] * 4600), (5500, [10] * 600), (0, [10] * 6000)]
+)
+def test_a_log_that_lost_its_end_and_grew_past_it_begins_anew(at: int, sizes: list[int]) -> None:
+    """Larger records were lost than came: its end tells nothing, where its epoch ends does."""
+    log, watched = Kept(segment_bytes=10**9), Watched()
+    for count in (1000, 1000, 4000):
+        log.append([100] * count)
+        watched.look(told(log))
+    assert watched.keeping(190_000) == 1000
+    cut(watched, log, at, sizes)
+    assert watched.surely() == [(0, 0), (log.end, 0)]
+    for _ in range(3):
+        log.append([100] * 1000)
+        watched.look(told(log))
+    assert watched.untrue(log) == []
+    assert log.above(watched.keeping(90_000)) >= 90_000
+
+
+def test_what_was_sure_before_an_election_that_lost_nothing_of_it_stays_sure() -> None:
+    """A rolling restart: what was written meanwhile is lost in part, and counts for nothing."""
+    log, watched = Kept(), Watched()
+    for _ in range(10):
+        log.append([100] * 10)
+        watched.look(told(log))
+    before = dict(watched.surely())
+    end = log.end
+    log.append([900] * 10)
+    cut(watched, log, end + 5, [100] * 20)
+    assert {o: s for o, s in watched.surely() if s} == {o: s for o, s in before.items() if s}
+    assert watched.keeping(3000) == 60
+    for _ in range(5):
+        log.append([100] * 10)
+        watched.look(told(log))
+    assert watched.untrue(log) == []
+    assert watched.keeping(3000) == 135, "growth counts from the second step on"
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_where_nobody_tells_what_an_election_lost_nothing_is_sure(asked: bool) -> None:
+    log, watched = Kept(), Watched()
+    for _ in range(10):
+        log.append([100] * 10)
+        watched.look(told(log))
+    log.elect()
+    log.append([100] * 10)
+    below = watched.curves.curves.below.tolist()
+    watched.look(told(log), ends=watched.lost(log, answers=False) if asked else None)
+    assert not any(surely for _, surely in watched.surely())
+    assert watched.curves.curves.below.tolist() == [*below, 11_000], "its estimates go on"
+
+
+def test_a_follower_that_cuts_its_log_only_after_a_snapshot_saw_the_election() -> None:
+    """What it had from the leader before counts for nothing, and hides nothing."""
+    log, watched = Kept(segment_bytes=10**9), Watched()
+    for _ in range(5):
+        log.append([100] * 10)
+        watched.look(told(log))
+    follower = Kept(sizes=[*log.sizes, *[900] * 10], segment_bytes=10**9)  # its leader had more
+    log.elect()
+    log.append([1] * 30)
+    read = told(follower, epoch=log.epoch)
+    watched.look(read, ends=watched.lost(log))
+    watched.look(told(log))
+    assert watched.untrue(log) == []
+    for _ in range(3):
+        log.append([100] * 10)
+        watched.look(told(log))
+        assert watched.untrue(log) == []
 
 
 def test_growth_that_hides_what_a_cleaner_took_counts_for_nothing() -> None:
@@ -156,6 +315,28 @@ def test_an_inventory_counts_from_the_first_snapshot_on_that_saw_no_compaction(
     for _ in range(2):
         watched.look(told(log), rows)
         assert watched.surely()[0] == (0, surely)
+
+
+def test_an_inventory_of_a_tail_that_was_lost_draws_nothing_where_the_log_has_grown_past_it() -> (
+    None
+):
+    """The scan saw what no snapshot did: by those the election lost nothing."""
+    log, watched = Kept(), Watched()
+    for _ in range(4):
+        log.append([100] * 10)
+        watched.look(told(log))
+    log.append([100] * 15)
+    rows = log.rows(watched.now)
+    assert rows[-1]["base_offset"] == 50
+    log.elect(42)
+    for _ in range(3):
+        log.append([300] * 2)
+        watched.look(told(log), rows, ends=watched.lost(log))
+    log.append([900, 1, 1, 1])
+    watched.look(told(log, late=4), rows)
+    log.append([1])
+    watched.look(told(log), rows)
+    assert watched.untrue(log) == []
 
 
 def test_an_inventory_that_is_read_again_does_not_take_away_what_came_since() -> None:

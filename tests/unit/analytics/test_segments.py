@@ -23,7 +23,9 @@ def inventory(rows: list[dict[str, Any]]) -> pa.Table:
 
 def curve(log: Log, rows: list[dict[str, Any]] | None = None) -> Curves | None:
     since = np.full(1, NEVER)
-    whose, found = drawn(inventory(log.rows() if rows is None else rows), points(log), since)
+    whose, found = drawn(
+        inventory(log.rows() if rows is None else rows), points(log), since, np.array([log.end])
+    )
     assert len(whose) in (0, 1)
     return found if len(whose) else None
 

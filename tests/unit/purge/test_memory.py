@@ -46,6 +46,8 @@ def analysis(
     holds: dict[str, int],
     topic_id: str | None = None,
     left_out: dict[str, str] | None = None,
+    *,
+    leader_epoch: int | None = 3,
 ) -> str:
     writer = store.begin("findings", NOW)
     rows = {
@@ -58,6 +60,7 @@ def analysis(
         "topic": [TOPIC] * 4, "partition": [0] * 4, "broker_id": [1, 1, 2, 2],
         "log_dir": ["/d"] * 4, "offset": [0, 100, 0, 100], "bytes_below": [0, 1000, 0, 2000],
         "topic_id": [topic_id] * 4, "bytes_above": [1000, 0, 2000, 0],
+        "leader_epoch": [leader_epoch] * 4,
     }  # fmt: skip
     writer.write("curves", build(FINDING_TABLES["curves"], curve))
     writer.commit(0.1, {"snapshot_id": snapshot_id, "left_out": left_out or {}})
@@ -285,7 +288,7 @@ def test_the_settings_declaration_comes_before_the_pages(tmp_path: Path) -> None
 def test_bytes_are_kept_by_the_leaders_own_curve(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     assert memory.offsets_keeping(store, facts(), {KEY: 1}) == {}, "nothing was analyzed yet"
-    analysis(store, snapshot(store, {}, 0, "id-1"), {})
+    analysis(store, snapshot(store, {}, 0, "id-1"), {}, "id-1")
     larger = partition(leader_id=2)  # 2,000 bytes there, 1,000 on broker 1
     end = LogEnd(100, 3)
     assert memory.offsets_keeping(store, facts(), {KEY: 1001}) == {KEY: Keeping(0, end)}
@@ -298,15 +301,20 @@ def test_bytes_are_kept_by_the_leaders_own_curve(tmp_path: Path) -> None:
     assert memory.offsets_keeping(store, facts(unknown), {KEY: 1}) == {}
 
 
-def test_where_a_log_ended_when_it_was_measured_is_known_from_that_snapshot_alone(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("topic_id", "leader_epoch", "end"),
+    [("id-1", 4, LogEnd(100, 4)), ("id-1", None, None), (None, 4, None)],
+)
+def test_up_to_where_bytes_were_counted_and_in_which_epoch_the_curve_itself_tells(
+    tmp_path: Path, topic_id: str | None, leader_epoch: int | None, end: LogEnd | None
 ) -> None:
+    """Its snapshot may be gone; an analysis of an earlier version does not tell."""
     store = store_in(tmp_path)
     measured = snapshot(store, {}, 0, "id-1")
-    analysis(store, measured, {})
+    analysis(store, measured, {}, topic_id, leader_epoch=leader_epoch)
     snapshot(store, {}, 1, "id-1")
     shutil.rmtree(tmp_path / "cluster-1" / "snapshots" / measured)
-    assert memory.offsets_keeping(store, facts(), {KEY: 1})[KEY].end is None
+    assert memory.offsets_keeping(store, facts(), {KEY: 1})[KEY].end == end
 
 
 def test_a_curve_of_a_topic_that_was_recreated_tells_nothing(tmp_path: Path) -> None:

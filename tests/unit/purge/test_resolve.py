@@ -219,8 +219,13 @@ def test_an_old_curve_never_lowers_the_log_start() -> None:
 @pytest.mark.parametrize(
     ("end", "epoch_ends", "why"),
     [
-        (LogEnd(100, 2), {2: 60}, "is the same up to 60 alone"),  # it has grown past 60 again
-        (LogEnd(101, 3), {}, "is the same up to 100 alone"),
+        (
+            LogEnd(100, 2),
+            {2: 60},
+            "is the same, and committed, up to 60 alone",
+        ),  # it has grown past 60 again
+        (LogEnd(101, 3), {}, "and committed, up to 100 alone"),  # followers lag
+        (LogEnd(101, 2), {2: 100}, "and committed, up to 100 alone"),
         (LogEnd(100, 2), {}, None),
         (None, {}, "nobody can tell whether its log is the one that was measured"),
     ],

@@ -180,7 +180,7 @@ def taken(store: ClusterStore, live: Drawn, at: datetime) -> str:
           for name in ("log_start_offset", "last_stable_offset", "high_watermark")),
         np.array([o.error for o in read], object),
     )  # fmt: skip
-    cut, errors = epoch_ends(live, store, topics, placement, offsets=ends, groups=listing)
+    cut, errors, _ = epoch_ends(live, store, topics, placement, offsets=ends, groups=listing)
     assert not errors
     answers = Answers(
         brokers=(), topics=topics, placement=placement, offsets=ends, epoch_ends=cut,
