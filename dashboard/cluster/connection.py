@@ -342,6 +342,27 @@ def _who_is_there(wire: Wire, deadline: float) -> Any:
     return wire.ask(request, deadline)
 
 
+def passed_on(question: Ask) -> Ask:
+    """A question that brokers pass on to the active controller.
+
+    Where that one hangs, the broker that was asked is not the silent one: others may ask it on.
+    """
+
+    def ask(wire: Wire, deadline: float) -> Any:
+        try:
+            return question(wire, deadline)
+        except ClusterError as error:
+            if not _hung(error):
+                raise
+            raise ClusterError(
+                f"no controller answered in time through {wire.address}",
+                "Wait until the controllers have elected another one.",
+                retriable=True,
+            ) from None
+
+    return ask
+
+
 def _hung(error: BaseException) -> bool:
     """Whether somewhere below this error a wait ran out of time."""
     cause: BaseException | None = error

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from dashboard.cluster.connection import Connection
+from dashboard.cluster.connection import Connection, passed_on
 from dashboard.cluster.messages import DescribeQuorumRequest
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
@@ -54,7 +54,7 @@ def read_caught_up(connection: Connection, brokers: Iterable[int]) -> dict[int, 
     for attempt in range(_TRIES):
         if attempt:
             time.sleep(_REST_SECONDS)
-        answers = connection.ask_each(dict.fromkeys(left, ask_quorum))
+        answers = connection.ask_each(dict.fromkeys(left, passed_on(ask_quorum)))
         behind = [b for b in left if _end_of(answers[b], b) is not None]
         found |= {b: _is_caught_up(answers[b], b) for b in left}
         left = [b for b in behind if not found[b]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from dashboard.cluster.connection import Connection
+from dashboard.cluster.connection import Connection, passed_on
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import ListPartitionReassignmentsRequest
 from dashboard.cluster.wire import Wire
@@ -51,7 +51,7 @@ def _ask(connection: Connection) -> Any:
             version=version, timeout_ms=patience_ms, topics=None
         )
 
-    return connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
+    return connection.ask_any(passed_on(lambda wire, deadline: wire.ask(request, deadline)))
 
 
 def _refused(error: str | None) -> ClusterError:

@@ -503,7 +503,7 @@ CAUGHT_BY = {
     "who_is_silent_does_not_lead": 71,
     "success_is_believed_unread": 71,
     "the_intent_is_written_afterwards": 8,
-    "the_memory_goes_by_topic_name": 63,
+    "the_memory_goes_by_topic_name": 295,
     "the_topic_is_known_by_its_name": 13,
     "this_hosts_clock_is_right": 124,
     "what_is_unknown_is_given_up_as_not_done": 38,

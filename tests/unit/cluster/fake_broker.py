@@ -134,6 +134,9 @@ class FakeBroker:
                 return
             self.connections += 1
             self._sockets.append(connection)
+            if self._closed.is_set():  # it came in while the others were closed
+                _end(connection)
+                return
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:

@@ -11,7 +11,7 @@ from dashboard.cluster.live import connect
 from dashboard.cluster.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from dashboard.errors import ClusterError
 from tests.unit.cluster import fake_broker
-from tests.unit.cluster.fake_broker import DROP, VERSIONS, FakeBroker
+from tests.unit.cluster.fake_broker import DROP, HANG, VERSIONS, FakeBroker
 
 QUORUM = DescribeQuorumRequest.API_KEY
 
@@ -119,3 +119,16 @@ def test_a_broker_that_does_not_reach_the_controllers_is_not_caught_up(
     ):
         assert caught_up(monkeypatch, answer) == {1: False}
     assert caught_up(monkeypatch, DROP, version=None) == {1: None}
+
+
+def test_a_broker_whose_controller_hangs_is_not_silent_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(fake_broker.PAIRS, QUORUM, (DescribeQuorumRequest, DescribeQuorumResponse))
+    with FakeBroker(versions={**VERSIONS, QUORUM: 1}) as broker:
+        broker.answers[QUORUM] = HANG
+        with connect({"bootstrap.servers": broker.bootstrap}, timedelta(seconds=0.5)) as live:
+            assert live.caught_up([1]) == {1: False}
+            with pytest.raises(ClusterError, match="clock cannot be read"):
+                live.controller_time()
+            assert live.cluster_id() == "fake"
