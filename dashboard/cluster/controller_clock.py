@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from dashboard.cluster.connection import Connection, passed_on
+from dashboard.cluster.connection import Connection
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.quorum import ask_quorum, partitions_of
 from dashboard.errors import ClusterError
@@ -26,7 +26,7 @@ def read_controller_time(connection: Connection) -> datetime | None:
     that is missing if that is why.
     """
     try:
-        answer = connection.ask_any(passed_on(partial(ask_quorum, least=_FIRST_WITH_TIMES)))
+        answer = connection.ask_any(partial(ask_quorum, least=_FIRST_WITH_TIMES))
     except ClusterError as error:
         raise _unread(error.code) from error
     if answer is None:

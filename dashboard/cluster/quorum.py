@@ -35,7 +35,7 @@ def ask_quorum(wire: Wire, deadline: float, *, least: int = 0) -> Any:
     request = DescribeQuorumRequest(
         version=version, topics=[topic(topic_name=_METADATA, partitions=[partition])]
     )
-    return wire.ask(lambda _: request, deadline)
+    return passed_on(lambda at, until: at.ask(lambda _: request, until))(wire, deadline)
 
 
 def partitions_of(answer: Any) -> list[Any]:
@@ -54,10 +54,9 @@ def read_caught_up(connection: Connection, brokers: Iterable[int]) -> dict[int, 
     for attempt in range(_TRIES):
         if attempt:
             time.sleep(_REST_SECONDS)
-        answers = connection.ask_each(dict.fromkeys(left, passed_on(ask_quorum)))
-        behind = [b for b in left if _end_of(answers[b], b) is not None]
+        answers = connection.ask_each(dict.fromkeys(left, ask_quorum))
         found |= {b: _is_caught_up(answers[b], b) for b in left}
-        left = [b for b in behind if not found[b]]
+        left = [b for b in left if not found[b] and _end_of(answers[b], b) is not None]
         if not left:
             break
     return found

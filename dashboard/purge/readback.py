@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
@@ -38,13 +37,12 @@ class Seen:
 class _Told(NamedTuple):
     """What brokers say of partitions: leader epochs by broker, and who is in doubt.
 
-    `answered` are the brokers that gave their view, `in_touch` is as `_in_touch` has it.
+    `in_touch` is as `_in_touch` has it.
     """
 
-    answered: frozenset[int]
     epochs: Mapping[TopicPartition, Mapping[int, int]]
     doubted: Mapping[TopicPartition, Mapping[int, str]]
-    in_touch: Mapping[TopicPartition, bool] = MappingProxyType({})
+    in_touch: Mapping[TopicPartition, bool]
 
 
 def read_back(
@@ -92,9 +90,7 @@ def read_back(
     proofs = {k: _proofs(p, replicas.get(k, ()), targets[k]) for k, p in claimed.items()}
     # Those that hold the replicas may be cut off together: whoever lives may know a newer leader.
     everybody = {*live.alive_brokers(), *named.result()}
-    asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
-    told = _read_told(live, asked, proofs, topic_ids)
-    told = told._replace(in_touch=_in_touch(live, claimed, everybody, told, topic_ids))
+    told = _read_told(live, claimed, everybody, proofs, topic_ids)
     after = _partitions(live, names, topic_ids)
     # The metadata just read may be of a broker that is cut off, and knows nobody who came since.
     alive = {*live.alive_brokers(), *named.result()}
@@ -139,29 +135,29 @@ def _has_leader(state: PartitionState) -> bool:
 
 def _read_told(
     live: Cluster,
-    asked: Mapping[TopicPartition, Collection[int]],
+    claimed: Mapping[TopicPartition, PartitionState],
+    everybody: set[int],
     proofs: Mapping[TopicPartition, Collection[int]],
     topic_ids: Mapping[str, str | None],
 ) -> _Told:
+    asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
     views = read_views(live, asked)
-    answered = frozenset(b for b, view in views.items() if not isinstance(view, str))
+    answered = {broker for broker, view in views.items() if not isinstance(view, str)}
     return _Told(
-        answered, epochs_told(views, asked, topic_ids), doubts_of(views, proofs, topic_ids)
+        epochs_told(views, asked, topic_ids),
+        doubts_of(views, proofs, topic_ids),
+        {} if everybody <= answered else _in_touch(live, claimed, topic_ids),
     )
 
 
 def _in_touch(
     live: Cluster,
     claimed: Mapping[TopicPartition, PartitionState],
-    everybody: Collection[int],
-    told: _Told,
     topic_ids: Mapping[str, str | None],
 ) -> dict[TopicPartition, bool]:
     """Where somebody of those alive was silent: whether the leader knew all that the controllers
     had decided, and knew no newer epoch then. Left out where its broker does not speak of that.
     """
-    if told.answered.issuperset(everybody):
-        return {}
     leaders = {k: p.leader_id for k, p in claimed.items() if p.leader_id is not None}
     caught_up = live.caught_up(set(leaders.values()))
     own = {k: [leader] for k, leader in leaders.items() if caught_up.get(leader)}
