@@ -105,6 +105,11 @@ class Joining:
         group = Joined(name, kind, (topic,), 0.0, waits, settled=True, pattern=pattern)
         self.enter(group, {ELSEWHERE: 1})
 
+    def wait(self, topic: str) -> None:
+        """A Streams application starts, and tells no topic until all that it needs is there."""
+        seconds = self.rng.choice((60.0, 300.0))
+        self.enter(Joined("starting", "streams", (topic,), 0.0, seconds, ready=False), {})
+
     def enter(self, group: Joined, commits: dict[TopicPartition, int]) -> None:
         """The group is there once its coordinator can take it; it commits much later."""
         self.world.with_coordinator(group.group_id, lambda: self._entered(group, commits))

@@ -1,7 +1,7 @@
 """What happened before a plan and only kept snapshots tell: topics made anew, groups that are gone.
 
-It has a chance of its own, and most seeds have no past: what holds records back before anything is
-sent leaves faults nothing to strike.
+It has a chance of its own among the seeds without a situation, and is one itself: what holds
+records back before anything is sent leaves faults nothing to strike.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ _FAR = (1_000, 9_000)  # offsets past the end that no traffic reaches before the
 class Past:
     """The topics that were deleted and created again, and who had read them."""
 
-    def __init__(self, rng: Random, world: World, *, eventful: bool) -> None:
+    def __init__(self, rng: Random, world: World, kind: str) -> None:
         self.rng, self.world = rng, world
         self.earlier_ids: dict[str, str | None] = {}  # None: of snapshots that hold no ids
-        self.any = rng.random() < 0.3 and not eventful
+        self.told = kind == "kept of old topics"
+        self.any = (rng.random() < 0.3 and not kind) or self.told
 
     def recreate(self) -> None:
         """Delete some topics and create them again, before anything is written."""
         ids = {key.topic: part.topic_id for key, part in self.world.parts.items()}
         for topic, topic_id in sorted(ids.items()):
-            if self.any and self.rng.random() < 0.8:
-                self.earlier_ids[topic] = topic_id if self.rng.random() < 0.6 else None
+            if self.any and (self.told or self.rng.random() < 0.8):
+                ids_are_kept = self.told or self.rng.random() < 0.6
+                self.earlier_ids[topic] = topic_id if ids_are_kept else None
                 self.world.recreate(topic)
 
     def kept(self) -> tuple[RememberedOffset, ...]:
         """What the snapshots of that time show. In some topics nobody has read yet since."""
         for topic in sorted(self.earlier_ids):
-            if self.rng.random() < 0.5:
+            if self.told or self.rng.random() < 0.5:
                 for by in self.world.groups.values():
                     for key in [k for k in by if k.topic == topic]:
                         del by[key]
@@ -57,6 +59,6 @@ class Past:
         earlier = self.earlier_ids[key.topic]
         for group in ("a", "b", "late"):
             if self.rng.random() < 0.6:
-                far = earlier is None or self.rng.random() < 0.5
+                far = earlier is None or (not self.told and self.rng.random() < 0.5)
                 offset = end + self.rng.randint(*_FAR) if far else self.rng.randint(0, end)
                 yield RememberedOffset(group, *key, offset, earlier)

@@ -124,11 +124,11 @@ class Scenario:
             topics = dict.fromkeys(topics, 3)
         self.world = World(
             Random(seed + 1), brokers, topics,
-            unclean=self.rng.random() < 0.3,
+            unclean=self.rng.random() < 0.3 or kind == "tail lost",
             replication=min(self.rng.choice((1, 2, 3, 3, 3)), 1 if kind in LONE else 3),
         )  # fmt: skip
-        self.past = Past(Random(seed + 3), self.world, eventful=bool(kind))
-        self.stale = self.world.unclean and self.rng.random() < 0.4
+        self.past = Past(Random(seed + 3), self.world, kind)
+        self.stale = (self.world.unclean and self.rng.random() < 0.4) or kind == "tail lost"
         self.mode = self.rng.choice(MODES)
         v3 = frozenset(b for b in self.world.brokers if self.rng.random() < 0.8)
         self.faults = Faults()
@@ -232,7 +232,7 @@ class Scenario:
             stop_at_least_answered=self.rng.choice((2, 20)),
         )
         if options.canary:  # its moment is short: more workers die in it
-            self.crash_share = max(self.crash_share, 0.05)
+            self.crash_share = max(self.crash_share, 0.1)
         with self._opened() as journal:
             self.story.run_id, _ = journal.insert(
                 plan, token=plan.sha256, mode=self.mode, who="ann", from_where="sim",
