@@ -16,7 +16,7 @@ from hypothesis.internal.conjecture import providers
 
 from dashboard import settings
 from dashboard.demo import jars, server_properties
-from tests import sharing
+from tests import sharing, thorough
 from tests.support import class_data
 
 # A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
@@ -69,7 +69,14 @@ def pytest_collection(session: pytest.Session) -> None:
             importlib.import_module(module)
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.args == config.getini("testpaths"):
+        names = thorough.unknown(item.nodeid for item in items)
+        assert not names, f"tests/thorough.py names what is not there: {names}"
+    for item in items:
+        if thorough.is_thorough(item.nodeid):
+            item.add_marker(pytest.mark.thorough)
     items.sort(key=lambda item: sharing.rank(item.path.relative_to(config.rootpath).as_posix()))
 
 

@@ -1,0 +1,107 @@
+"""What `make test` leaves to `make test-all`: what costs most and another test holds as well.
+
+`make test` is run many times a day, and is to take minutes. Each rule of the product has a test in
+it; what follows are their further variants on real brokers, Spark and browsers, which `make
+test-all` runs on every Kafka version. Whoever changes what stands here runs it by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+_MEMORY = "tests/spark/test_memory_of_groups.py::test_a"
+_COMMIT = f"{_MEMORY}_commit_on_a_topic_that_nobody_tells_the_id_of_is_none_on_one_made_anew"
+_KILLED = "test_a_worker_killed_between_intent_and_journal_is_followed_by_one_that_reads_first"
+
+# Who holds the rule in `make test` -> files, tests, or single variants of one.
+BESIDE: dict[str, tuple[str, ...]] = {
+    "another variant of the same test": (
+        "tests/brokers/test_move_waived.py::"
+        "test_a_living_group_is_refused_at_planning_and_at_the_move[classic]",
+        "tests/brokers/test_move_waived.py::"
+        "test_a_worker_killed_around_the_move_is_followed_by_one_that_reads_first[before-sending]",
+        "tests/brokers/test_policies.py::"
+        "test_a_policy_that_ends_while_its_run_is_half_sent_sends_nothing_more[POLICY_CHANGED]",
+        "tests/brokers/test_policies_reread.py::"
+        "test_a_file_that_is_wrong_by_now_stops_purging_and_says_why[no-toml]",
+        "tests/brokers/test_policies_reread.py::"
+        "test_a_file_that_is_wrong_by_now_stops_purging_and_says_why[value]",
+        "tests/brokers/test_purge_workers.py::"
+        "test_the_rest_follows_a_canary_whose_worker_was_killed_only_if_it_is_done[before-sending]",
+        f"tests/brokers/test_purge_workers.py::{_KILLED}[before-sending-leader-only-verified]",
+        f"tests/brokers/test_purge_workers.py::{_KILLED}[after-the-answer-wait-all]",
+        "tests/brokers/test_streams_groups.py::test_a_source_topic_is_held_back_before_the_"
+        "applications_first_commit_on_it[classic]",
+        f"{_COMMIT}[False-never]",
+        f"{_COMMIT}[False-together]",
+        f"{_COMMIT}[True-never]",
+        f"{_COMMIT}[True-each]",
+        f"{_MEMORY}_clock_that_once_ran_far_ahead_makes_nobody_forget_what_is_hidden[100]",
+        f"{_MEMORY}_full_fold_reads_what_was_put_back_of_all_that_was_missed[manifest.json]",
+        f"{_MEMORY}_newest_analysis_with_a_torn_manifest_is_missed_and_what_it_missed_too[True]",
+        f"{_MEMORY}_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgotten[True]",
+        f"{_MEMORY}_topic_that_one_snapshot_did_not_see_keeps_its_groups[True]",
+        "tests/spark/test_offset_fold.py::"
+        "test_arrays_and_the_statement_fold_many_snapshots_alike[False]",
+    ),
+    "the simulation plays it": (
+        "tests/brokers/test_preview_reverted.py",
+        "tests/brokers/test_rights_differ.py",
+        "tests/brokers/test_wanted_records.py::"
+        "test_a_log_that_lost_its_end_keeps_what_it_grew_past_an_old_commit",
+    ),
+    "unit tests on fakes hold the rule, other tests the real thing's words": (
+        "tests/brokers/test_group_patterns.py::"
+        "test_what_a_classic_pattern_matches_shows_when_its_client_has_refreshed",
+        "tests/brokers/test_policies_reread.py::test_another_journal_takes_a_restart",
+        "tests/brokers/test_purge_full_disk.py::"
+        "test_full_between_answer_and_journal_the_next_worker_reads_and_sends_nothing",
+        "tests/brokers/test_purge_full_disk.py::"
+        "test_a_worker_that_starts_on_a_full_disk_says_so_and_the_run_waits",
+        "tests/brokers/test_purge_log_dir_move.py::"
+        "test_a_leader_that_moves_is_guarded_when_it_is_planned",
+        "tests/brokers/test_remote_storage.py",
+        "tests/brokers/test_sweep.py::test_a_live_folder_with_a_forged_verdict_stays",
+        "tests/spark/test_orphan_truth.py",
+        "tests/spark/test_orphans.py::"
+        "test_describe_log_dirs_alone_shows_orphans_without_an_inventory",
+        "tests/spark/test_orphans.py::test_the_same_old_scan_is_no_second_look",
+    ),
+    "tests of the pages hold it without a browser": (
+        "tests/e2e/test_declaring_in_browser.py",
+        "tests/e2e/test_outage_in_browser.py",
+        "tests/e2e/test_picking_in_browser.py::test_many_topics_are_counted_and_named",
+        "tests/e2e/test_picking_in_browser.py::test_nothing_offers_all_matches_at_once",
+        "tests/e2e/test_policies_in_browser.py",
+        "tests/e2e/test_purge_in_browser.py::"
+        "test_leader_only_verified_is_chosen_by_what_the_brokers_say",
+        "tests/e2e/test_two_operators_in_browser.py",
+    ),
+    "it is beside the product: accidents of the demo, the wheel, kernels of notebooks": (
+        "tests/brokers/test_demo.py::test_a_killed_supervisor_leaves_no_process_and_no_folder",
+        "tests/brokers/test_demo.py::"
+        "test_what_even_the_guardian_could_not_clear_goes_with_the_next_down",
+        "tests/brokers/test_local_cluster.py::test_a_stopped_broker_leaves_and_comes_back_on_its_port",
+        "tests/brokers/test_local_cluster.py::test_a_wrong_secret_is_refused_and_the_right_one_is_not",
+        "tests/brokers/test_local_cluster.py::"
+        "test_class_data_that_java_cannot_read_or_find_stops_nothing",
+        "tests/e2e/test_wheel.py",
+        "tests/spark/test_notebooks.py::test_it_runs_headless_in_a_kernel_of_its_own",
+    ),
+}  # fmt: skip
+
+
+def unknown(tests: Iterable[str]) -> list[str]:
+    """Names that none of the tests bears: whoever renames one renames it here as well."""
+    there = [*tests]
+    return [n for n in chain.from_iterable(BESIDE.values()) if not any(_holds(n, t) for t in there)]
+
+
+def is_thorough(test: str) -> bool:
+    """Whether `make test` leaves out a test, by its node id relative to the repository."""
+    return any(_holds(name, test) for name in chain.from_iterable(BESIDE.values()))
+
+
+def _holds(name: str, test: str) -> bool:
+    return test == name or test.startswith((f"{name}::", f"{name}["))
