@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,11 @@ def test_a_hanging_follower_is_named_and_arrives_once_it_goes_on(
     with resumed(cluster, behind):
         view = carry_out(bench, run_id, lambda: cluster.suspend(behind))
         row = view.partitions[0].to_json()
-        assert (row["error"], row["followers_behind"]) == ("REQUEST_TIMED_OUT", [behind])
-        assert (row["leader_log_start_offset"], view.exit_code) == (60, 2)
-        assert_proved(bench, view, "partial", Left(topic, 0, "leader_done", range(60, 100)))
+        assert (row["error"], row["leader_log_start_offset"]) == ("REQUEST_TIMED_OUT", 60)
+        state = state_beside(row, behind)
+        assert view.exit_code == (0 if state == "done" else 2)
+        run_state = "done" if state == "done" else "partial"
+        assert_proved(bench, view, run_state, Left(topic, 0, state, range(60, 100)))
     watched_to_its_end(bench, run_id, topic)
     assert bench.journal.run(run_id).partitions[0].low_watermark == 60
     # It hung only after the forecast was made: the error stands beside it.
@@ -55,9 +58,9 @@ def test_leader_only_verified_does_not_wait_for_a_hanging_follower(
         view = carry_out(bench, run_id, lambda: cluster.suspend(behind))
         row = view.partitions[0].to_json()
         assert (row["error"], row["leader_log_start_offset"]) == (None, 60)
-        assert behind in row["followers_behind"]  # an idle one may not have fetched yet
+        state = state_beside(row, behind)
         assert view.exit_code == 0
-    assert_proved(bench, view, "done", Left(topic, 0, "leader_done", range(60, 100)))
+    assert_proved(bench, view, "done", Left(topic, 0, state, range(60, 100)))
 
 
 def test_a_leader_deposed_as_the_request_leaves_is_read_before_anything_is_sent_again(
@@ -122,6 +125,17 @@ def test_a_leader_that_moves_while_wait_all_hangs_is_read_before_anything_is_sen
     watched_to_its_end(bench, run_id, topic)
 
 
+def state_beside(row: dict[str, Any], hung: int) -> str:
+    """The state that a leader at its target must have while one follower hangs.
+
+    That one is behind until its session with the controllers has ended. By then it is dead, and
+    `done` waits for the others alone: one that is idle may not have fetched yet.
+    """
+    behind, dead = row["followers_behind"], row["dead_replicas"]
+    assert hung in (*behind, *dead)
+    return "leader_done" if behind else "done"
+
+
 def starts(live: LiveCluster, topic: str, *brokers: int) -> list[int | None]:
     rows = live.replica_offsets([TopicPartition(topic, 0)], brokers)
     by_broker = {row.broker_id: row.log_start_offset for row in rows}
@@ -161,7 +175,9 @@ def test_a_leader_killed_between_intent_and_answer_leaves_it_to_the_next_leader_
         assert lost["code"] == "ANSWER_LOST"
         assert (view.partitions[0].sent_leader_id, bench.placed(topic).leader_id) == (leader, heir)
         assert kinds(bench, run_id).count("intent") == 1  # read, and not sent again
-        assert view.to_json()["partitions"][0]["dead_replicas"] == [leader]
+        # What is read as its session ends may still name it alive: then it has not arrived.
+        row = view.to_json()["partitions"][0]
+        assert [*row["followers_behind"], *row["dead_replicas"]] == [leader]
         state = view.partitions[0].state  # the follower that hung may not have fetched yet
         assert_proved(bench, view, view.run.state, Left(topic, 0, state, range(60, 100)))
     watched_to_its_end(bench, run_id, topic)
