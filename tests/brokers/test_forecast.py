@@ -155,6 +155,8 @@ def timed_out(bench: Bench, topic: str) -> dict[str, Any]:
     """The one request of a run that waits for all replicas for two seconds."""
     bench.commit("forecast-g", topic, {0: 80})
     plan = bench.plan(topic, override=("under-replicated=test",))
+    # Each of its rare fetches brings some records: sent right after one it may be in time.
+    eventually(lambda: foresee(bench, plan), lambda seen: seen.timing_out == 1)
     view = bench.apply(plan, timeout=timedelta(seconds=2))
     (request,) = waited(bench, view.run.run_id)
     return request

@@ -148,7 +148,7 @@ def test_what_was_deleted_while_a_broker_was_down(eyes: Eyes) -> None:
             row["size_bytes"] == sum(f.stat().st_size for f in files if f.suffix == ".log") > 3000
         )
         assert row["allocated_bytes"] == sum(f.stat().st_blocks * 512 for f in files)
-        assert row["verdict"] == "scheduled"
+        assert row["verdict"] == "scheduled", row["reason"]
     assert (found[again]["topic_id"], found[again]["current_topic_id"]) == (old_id, new_id)
 
     until(lambda: utc_now() > found[gone]["first_seen_at"] + 2 * DELAY, 30)

@@ -66,10 +66,12 @@ def skewed(bench: Bench, run: str) -> dict[str, str]:
     return names
 
 
-def by_segments(bench: Bench, cluster: LocalCluster, names: Mapping[str, str]) -> None:
-    """Findings that know each replica's segments, without the time that Spark would take."""
+def by_segments(bench: Bench, cluster: LocalCluster, records: Mapping[str, int]) -> None:
+    """Findings that know each replica's segments, without the time that Spark would take; of topics
+    that have so many records.
+    """
     rows: list[dict[str, Any]] = []
-    for kind, topic in names.items():
+    for topic, count in records.items():
         for broker_id in bench.placed(topic).replicas:
             log_dir = next(d for d in cluster.log_dirs(broker_id) if (d / f"{topic}-0").is_dir())
             knot = {
@@ -80,12 +82,12 @@ def by_segments(bench: Bench, cluster: LocalCluster, names: Mapping[str, str]) -
             for file in sorted((log_dir / f"{topic}-0").glob("*.log")):
                 rows.append({**knot, "offset": int(file.stem), "bytes_below": below})
                 below += file.stat().st_size
-            end = {"offset": PLACED[kind][0], "bytes_below": below, "is_base": False}
+            end = {"offset": count, "bytes_below": below, "is_base": False}
             rows.append({**knot, **end})
     targets = [
         {"topic": topic, "partition": 0, "target": "committed", "log_start_offset": 0,
          "target_offset": 2000}
-        for topic in names.values()
+        for topic in records
     ]  # fmt: skip
     writer = bench.store.begin("findings", utc_now())
     for name, found in (("curves", rows), ("reclaimable", targets)):
@@ -119,7 +121,7 @@ def test_the_plan_frees_at_least_the_need_on_that_disk(
     bench: Bench, cluster: LocalCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = skewed(bench, "a")
-    by_segments(bench, cluster, names)
+    by_segments(bench, cluster, {names[kind]: count for kind, (count, _) in PLACED.items()})
     out, data = str(tmp_path / "plan.json"), ("--data", bench.settings.data)
     asked = ("--broker", str(IN_NEED), "--within", "2m", "--out", out, *data)
     short = call(capsys, 3, "triage", *asked, "--need", "1GiB")

@@ -21,6 +21,7 @@ from tests.brokers.workload import ANSWERS_WITHIN
 
 pytestmark = pytest.mark.slow
 BROKER = 1
+RECORDS = 3000  # of a kilobyte
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def spread(bench: Bench, cluster: LocalCluster, count: int, leader: int) -> tupl
     for name in names:
         bench.topic(0, name=name, placed=placed)
     for name in names:
-        bench.produce(name, 0, 3000)
+        bench.produce(name, 0, RECORDS)
         bench.commit(GROUP, name, {0: 2900})
     second = cluster.log_dirs(BROKER)[1]
     return tuple(name for name in names if (second / f"{name}-0").is_dir())
@@ -79,7 +80,7 @@ def test_an_offline_log_dir_says_what_to_do_and_comes_back_by_a_restart(
 ) -> None:
     prepared(bench, monkeypatch)
     in_broken = spread(bench, two_dirs, 2, BROKER)
-    names = {f"triage-known-{BROKER}-{n}": f"triage-known-{BROKER}-{n}" for n in range(2)}
+    names = {f"triage-known-{BROKER}-{n}": RECORDS for n in range(2)}
     by_segments(bench, two_dirs, names)
     sound, broken = two_dirs.log_dirs(BROKER)
     aside = fail(two_dirs)

@@ -137,6 +137,7 @@ def test_purges_keep_the_interval_and_none_waits_forever(steps: list[tuple[str, 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @settings(max_examples=500, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=40))
 def test_they_do_so_however_much_happens(steps: list[tuple[str, Any]]) -> None:
