@@ -18,6 +18,7 @@ from dashboard.cluster.connection import Connection, meet_bootstrap
 from dashboard.cluster.coordinators import PROBE, not_coordinated
 from dashboard.cluster.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.messages import FindCoordinatorRequest, ListGroupsRequest
+from dashboard.cluster.quorum import read_caught_up
 from dashboard.cluster.topics import ask_for_topics, may_describe_cluster, read_topics
 from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
@@ -78,7 +79,9 @@ def read_lists(connection: Connection) -> Lists:
     _doubt_rights([look.may_see_all for look in looks.values()], lists)
     _doubt_views(views, lists)
     _take(connection, looks, lists)
-    lists.reasons += _missing(set(answers) - set(looks), set(looks), leaders)
+    silent = set(answers) - set(looks)
+    lists.reasons += _missing(silent, set(looks), leaders)
+    _doubt_silence(connection, silent, set(looks), leaders, lists)
     if not leaders and lists.groups and not _errors(views):
         lists.reasons.append(f"groups are listed, and no broker knows {OFFSETS_TOPIC}")
         lists.transient = True
@@ -266,6 +269,31 @@ def _missing(silent: set[int], answered: set[int], leaders: _Leaders) -> Iterato
     leaderless = sum(not of_one for _, of_one in leaders.values())
     if leaderless:
         yield f"{leaderless} partitions of {OFFSETS_TOPIC} have no leader"
+
+
+def _doubt_silence(
+    connection: Connection, silent: set[int], answered: set[int], leaders: _Leaders, lists: Lists
+) -> None:
+    """A silent broker that leads nothing here may have taken groups over, where all that answer are
+    cut off from the controllers together with us.
+
+    One of them that has read all that was decided must still know the same leaders afterwards.
+    Where brokers do not speak of that (ZooKeeper) nobody can tell.
+    """
+    elsewhere = silent - {leader for _, of_one in leaders.values() for leader in of_one}
+    if not leaders or not elsewhere:
+        return
+    reached = [b for b, known in read_caught_up(connection, answered).items() if known]
+    views = connection.ask_each(dict.fromkeys(reached, ask_for_topics([OFFSETS_TOPIC])))
+    told = [view for view in views.values() if not isinstance(view, ClusterError)]
+    if any(_leaders([view[OFFSETS_TOPIC]]) == leaders for view in told):
+        return
+    names = ", ".join(map(str, sorted(elsewhere)))
+    lists.reasons.append(
+        f"broker {names} did not answer, and none that did is known to have read all that the "
+        "controllers decided: it may coordinate groups by now"
+    )
+    lists.transient = True
 
 
 def _doubt_coordinators(looks: Mapping[int, _Look], leaders: _Leaders, lists: Lists) -> None:

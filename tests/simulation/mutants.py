@@ -130,6 +130,11 @@ def who_lists_a_group_last_coordinates_it() -> Planted:
     return _patched(mock.patch.object(group_lists, "_choose", choose))
 
 
+def who_is_silent_coordinates_nothing() -> Planted:
+    """It led no partition of the offsets topic when the others last heard of it."""
+    return _patched(mock.patch.object(group_lists, "_doubt_silence", lambda *_: None))
+
+
 def any_broker_knows_the_coordinators() -> Planted:
     """One broker's metadata tells which coordinators must have answered."""
     real = group_lists._leaders
@@ -445,6 +450,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         a_commit_past_the_end_is_believed,
         who_lists_a_group_last_coordinates_it,
         any_broker_knows_the_coordinators,
+        who_is_silent_coordinates_nothing,
         whoever_leads_has_loaded,
         all_brokers_are_looked_at_at_once,
         every_broker_has_the_same_acls,
@@ -509,6 +515,7 @@ CAUGHT_BY = {
     "what_was_accepted_has_no_bound": 11,
     "what_was_accepted_starts_anywhere": 43,
     "who_began_may_go_on_for_ever": 9,
+    "who_is_silent_coordinates_nothing": 118,
     "who_is_silent_does_not_lead": 19,
     "who_lists_a_group_last_coordinates_it": 21,
     "who_was_waived_stays_dead": 206,

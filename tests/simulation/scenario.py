@@ -120,6 +120,8 @@ class Scenario:
         kind = drawn(fate)
         brokers = self.rng.choice((3, 3, 3, 4))
         topics = {f"t{n}": self.rng.randint(1, 3) for n in range(self.rng.randint(1, 2))}
+        if kind == "taken over":  # the fourth coordinates nothing
+            brokers = 4
         if kind == "journal restored":  # while some of it is sent, some is not
             topics = dict.fromkeys(topics, 3)
         self.world = World(

@@ -1,7 +1,7 @@
 """Situations that chance alone would hardly bring about: one in some seeds, each from its own dice.
 
 Each is a way in which what is read of a cluster, or of the own host, is not what is true. Where one
-holds records back before anything is sent, faults have nothing to strike: one seed in ten has none.
+holds records back before anything is sent, faults have nothing to strike: one in twelve has none.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ SHARES = {
     "kept of old topics": 0.02,
     "application starts": 0.03,
     "tail lost": 0.02,
+    "taken over": 0.02,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -99,7 +100,7 @@ class Situation:
         """Until a worker takes the run: long enough for what happens in between."""
         if self.kind == "topic made anew":
             return (40.0,)
-        if self.kind in LONE or self.kind == "old leader":
+        if self.kind in LONE or self.kind in ("old leader", "taken over"):
             return (25.0,)
         if self.kind == "bytes kept":
             return (45.0,)
@@ -262,6 +263,7 @@ class Situation:
         rng, world = self.rng, self.world
         key = rng.choice(sorted(world.parts))
         self._elect_others()
+        self._split_off()
         if self.kind in APART:
             self._cut_off_coordinator(hidden=self.kind == "old metadata")
         elif self.kind == "log start forgotten":
@@ -334,6 +336,16 @@ class Situation:
         else:
             world.cut_off(old, 90.0)
         world.later(12.0, lambda: self._starts_over(group))
+
+    def _split_off(self) -> None:
+        """This host and all brokers but one lose the controllers; that one, which has coordinated
+        nothing, takes all groups over, and one of them starts over there.
+        """
+        world = self.world
+        if self.kind != "taken over":
+            return
+        world.later(2.0, partial(world.split_off, max(world.brokers), 90.0))
+        world.later(15.0, partial(self._starts_over, self._group))
 
     def _starts_over(self, group: str) -> None:
         world = self.world

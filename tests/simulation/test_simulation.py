@@ -1,4 +1,4 @@
-"""150 purges through a cluster that fails, and 43 bugs that must not get through.
+"""150 purges through a cluster that fails, and 44 bugs that must not get through.
 
 A seed that fails is printed with its story; `python -m tests.simulation SEED` plays it again.
 """

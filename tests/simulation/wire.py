@@ -315,6 +315,16 @@ def _coordinator(wire: ModelWire, request: Any) -> Any:
     return Answer(coordinators=found)
 
 
+def _quorum(wire: ModelWire, _: Any) -> Any:
+    """It passes the question on to the controllers, which know what it has read."""
+    if not wire.world.joined(wire.broker_id):
+        raise BrokerError(wire.broker_id, "no controller answers", "wait", code="ANSWER_LOST")
+    read = 1 if wire.world.brokers[wire.broker_id].learns_at is None else 0
+    rows = [Answer(replica_id=wire.broker_id, log_end_offset=read)]
+    partition = Answer(error_code=0, high_watermark=1, current_voters=rows, observers=[])
+    return Answer(error_code=0, topics=[Answer(partitions=[partition])])
+
+
 _ANSWERS: dict[str, Callable[[ModelWire, Any], Any]] = {
     "Metadata": _metadata,
     "DescribeCluster": _cluster,
@@ -325,4 +335,5 @@ _ANSWERS: dict[str, Callable[[ModelWire, Any], Any]] = {
     "OffsetFetch": _committed,
     "ListOffsets": _offsets,
     "FindCoordinator": _coordinator,
+    "DescribeQuorum": _quorum,
 }

@@ -228,9 +228,11 @@ class World:
     def split(self, broker_id: int, seconds: float) -> None:
         """This broker and the host lose one broker and all controllers, which lead on without."""
         others = [b for b in sorted(self.brokers) if b != broker_id and self.joined(b)]
-        if not others:
-            return
-        away = self.rng.choice(others)
+        if others:
+            self.split_off(self.rng.choice(others), seconds)
+
+    def split_off(self, away: int, seconds: float) -> None:
+        """The host and all others lose this broker and the controllers."""
         self.say(f"the host loses broker {away} for {seconds:.1f} s, which alone is not cut off")
         self.brokers[away].unreachable_until = self.at + seconds
         for b in self.brokers:

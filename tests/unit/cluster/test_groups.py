@@ -12,7 +12,9 @@ from kafka.protocol.consumer import OffsetFetchResponse
 
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import connect
+from dashboard.cluster.messages import DescribeQuorumRequest, DescribeQuorumResponse
 from dashboard.model import GroupListing
+from tests.unit.cluster import fake_broker
 from tests.unit.cluster.answers import (
     committed_answer,
     groups_answer,
@@ -20,6 +22,7 @@ from tests.unit.cluster.answers import (
     share_answer,
 )
 from tests.unit.cluster.fake_broker import HANG, FakeBroker, topic
+from tests.unit.cluster.test_controller_clock import QUORUM, quorum
 
 
 @pytest.fixture(autouse=True)
@@ -104,11 +107,22 @@ def test_a_silent_coordinator_makes_the_list_incomplete(
     assert any("broker 1 did not answer; it leads 2" in r for r in listing.incomplete)
 
 
-def test_a_silent_broker_that_leads_no_coordinator_partition_holds_no_group(
-    brokers: tuple[FakeBroker, FakeBroker],
+@pytest.mark.parametrize("end", [5, 4, None], ids=["caught up", "behind", "ZooKeeper"])
+def test_a_silent_broker_holds_no_group_if_one_that_is_in_touch_with_the_controllers_says_so(
+    brokers: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch, end: int | None
 ) -> None:
+    """Else all that answer may be cut off together with us, and it may have taken over."""
+    monkeypatch.setitem(fake_broker.PAIRS, QUORUM, (DescribeQuorumRequest, DescribeQuorumResponse))
     brokers[1].answers[16] = HANG
-    assert read(*brokers, seconds=3).incomplete == ()
+    if end is not None:
+        brokers[0].versions[QUORUM] = 1
+        brokers[0].answers[QUORUM] = lambda _, version: quorum(version, end=end)
+
+    incomplete = read(*brokers, seconds=1).incomplete
+
+    told = [reason for reason in incomplete if "it may coordinate groups by now" in reason]
+    assert list(incomplete) == told
+    assert bool(told) == (end != 5)
 
 
 def test_a_coordinator_partition_without_leader_makes_the_list_incomplete(
