@@ -145,10 +145,13 @@ def _collected(live: LiveCluster, store: ClusterStore) -> set[str]:
 def test_an_endpoint_whose_authority_is_not_trusted_gets_no_secret(
     secured_cluster: SecuredCluster, issuer: TokenIssuer
 ) -> None:
-    before = issuer.issued
-    stranger = str(secured_cluster.certificates.stranger)
-    found = refusal({**secured_cluster.oauth(), "https.ca.location": stranger})
-    assert (found.code, issuer.issued) == ("AUTHENTICATION_FAILED", before)
+    stranger, scope = str(secured_cluster.certificates.stranger), "of-this-test"  # nobody else's
+    asking = {**secured_cluster.oauth(), "sasl.oauthbearer.scope": scope}
+    found = refusal({**asking, "https.ca.location": stranger})
+    assert found.code == "AUTHENTICATION_FAILED"
+    assert scope not in issuer.scopes
+    with connect(asking):
+        assert scope in issuer.scopes
     assert "CERTIFICATE_VERIFY_FAILED" in found.message
 
 

@@ -24,14 +24,16 @@ CLIENT, SECRET = "lowwater-oauth", "oauth-secret"
 class TokenIssuer:
     """Client credentials (RFC 6749, 4.4) for one client; a context manager that ends its server.
 
-    `lifetime` is that of the next tokens in seconds, `issued` how many there were, `subject`
-    the principal that they name, `strange` signs them with a key that is not in the set.
+    `lifetime` is that of the next tokens in seconds, `issued` how many there were, `scopes` what
+    was asked for so far, `subject` the principal that they name, `strange` signs them with a key
+    that is not in the set.
     """
 
     def __init__(self, keys: Path, certificate: Path) -> None:
         """`keys` is where the JSON Web Key Set is written; `certificate`: key and chain, PEM."""
         self.lifetime = 3600.0
         self.issued = 0
+        self.scopes: set[str] = set()
         self.subject = CLIENT
         self.strange = False
         self.says_lifetime = True
@@ -73,6 +75,7 @@ class TokenIssuer:
 
     def answer(self, basic: str, form: Mapping[str, list[str]]) -> tuple[int, dict[str, Any]]:
         """HTTP status and JSON of one request for a token."""
+        self.scopes.update(form.get("scope", ()))
         wanted = "Basic " + base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
         if basic != wanted:
             return 401, {"error": "invalid_client", "error_description": "unknown client"}
