@@ -10,7 +10,13 @@ from typing import NamedTuple
 from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal_rows import Follower
-from dashboard.purge.topic_identity import UNCERTAIN, doubts_of, epochs_told, read_views
+from dashboard.purge.topic_identity import (
+    UNCERTAIN,
+    agreeing,
+    doubts_of,
+    epochs_told,
+    read_views,
+)
 
 GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named
 
@@ -58,7 +64,8 @@ def read_back(
     deleted and created again is another one, of which nothing is told. The broker of each replica
     is asked for its own view. The leader and followers past the target must know the id. A leader
     that is cut off answers for its epoch to the end: no live broker may know a newer one. If one
-    that anybody calls alive does not answer, it may lead by now, or know who does: then the
+    that anybody calls alive does not answer, or has another topic of that name, it may lead by
+    now, or know who does: then the
     leader's own broker must have read all that the controllers decided. Else, and where nobody
     speaks of that (ZooKeeper), one other replica's broker, if any is alive, has to say that the
     epoch is the newest. One that is called gone is in no ISR, so it cannot be elected. Nobody is
@@ -142,11 +149,10 @@ def _read_told(
 ) -> _Told:
     asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
     views = read_views(live, asked)
-    answered = {broker for broker, view in views.items() if not isinstance(view, str)}
     return _Told(
         epochs_told(views, asked, topic_ids),
         doubts_of(views, proofs, topic_ids),
-        {} if everybody <= answered else _in_touch(live, claimed, topic_ids),
+        {} if everybody <= agreeing(views, topic_ids) else _in_touch(live, claimed, topic_ids),
     )
 
 
@@ -155,8 +161,9 @@ def _in_touch(
     claimed: Mapping[TopicPartition, PartitionState],
     topic_ids: Mapping[str, str | None],
 ) -> dict[TopicPartition, bool]:
-    """Where somebody of those alive was silent: whether the leader knew all that the controllers
-    had decided, and knew no newer epoch then. Left out where its broker does not speak of that.
+    """Where one of those alive was silent, or has another topic of a name: whether the leader knew
+    all that the controllers had decided, and knew no newer epoch then. Left out where its broker
+    does not speak of that.
     """
     leaders = {k: p.leader_id for k, p in claimed.items() if p.leader_id is not None}
     caught_up = live.caught_up(set(leaders.values()))

@@ -11,7 +11,7 @@ import pytest
 from dashboard.model import TopicPartition, TopicState
 from dashboard.purge.readback import read_back
 from dashboard.purge.replica_watch import ReplicaWatch
-from dashboard.purge.topic_identity import UNCERTAIN, doubts
+from dashboard.purge.topic_identity import UNCERTAIN, agreeing, doubts
 from tests.unit.purge.facts_of import KEY, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
@@ -197,3 +197,12 @@ def test_each_leader_is_asked_for_its_own_topics_and_nobody_for_none() -> None:
     assert doubts(live, leaders, {TOPIC: "id-1"}) == {}
     assert live.asked == [{1: {TOPIC}, 2: {TOPIC}}]
     assert set(doubts(live, leaders, {TOPIC: "id-0"})) == set(leaders)
+
+
+def test_a_broker_that_has_another_topic_of_the_name_agrees_no_more_than_a_silent_one() -> None:
+    planned, anew = (TopicState("orders", topic_id, False, (), None) for topic_id in ("1", "2"))
+    views: dict[int, dict[str, TopicState] | str] = {
+        1: {"orders": planned}, 2: {"orders": anew}, 3: "no answer", 4: {"orders": planned},
+    }  # fmt: skip
+
+    assert agreeing(views, {"orders": "1"}) == {1, 4}
