@@ -65,12 +65,11 @@ def read_back(
     is asked for its own view. The leader and followers past the target must know the id. A leader
     that is cut off answers for its epoch to the end: no live broker may know a newer one. If one
     that anybody calls alive does not answer, or has another topic of that name, it may lead by
-    now, or know who does: then the
-    leader's own broker must have read all that the controllers decided. Else, and where nobody
-    speaks of that (ZooKeeper), one other replica's broker, if any is alive, has to say that the
-    epoch is the newest. One that is called gone is in no ISR, so it cannot be elected. Nobody is
-    asked where the leader starts past the target of what is known to be `done`: nothing new is
-    claimed there.
+    now, or know who does: then the leader's own broker must have read all that the controllers
+    decided. Else, and where nobody speaks of that (ZooKeeper), one other replica's broker, if any
+    is alive, has to say that the epoch is the newest. One that is called gone is in no ISR, so it
+    cannot be elected. Nobody is asked where the leader starts past the target of what is known to
+    be `done`: nothing new is claimed there.
     Raises ClusterError when nothing answers.
     """
     keys = sorted(targets)

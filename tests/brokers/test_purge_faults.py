@@ -36,6 +36,7 @@ def test_a_hanging_follower_is_named_and_arrives_once_it_goes_on(
         view = carry_out(bench, run_id, lambda: cluster.suspend(behind))
         row = view.partitions[0].to_json()
         assert (row["error"], row["leader_log_start_offset"]) == ("REQUEST_TIMED_OUT", 60)
+        assert [*row["followers_behind"], *row["dead_replicas"]] == [behind]
         state = state_beside(row, behind)
         assert view.exit_code == (0 if state == "done" else 2)
         run_state = "done" if state == "done" else "partial"
