@@ -18,6 +18,7 @@ from dashboard import settings
 from dashboard.demo import jars, server_properties
 from tests import sharing, thorough
 from tests.support import class_data
+from tests.support.examples import SHARE
 
 # A shell that starts us in the background lets us ignore Ctrl-C, and so would every process that
 # the tests start and interrupt.
@@ -37,7 +38,10 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
 examples.register_profile(
     "roaming", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-examples.register_profile("steady", examples.get_profile("roaming"), derandomize=True)
+usual = examples.get_profile("roaming")
+examples.register_profile(
+    "steady", usual, derandomize=True, max_examples=usual.max_examples // SHARE
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -21,22 +21,16 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_a_living_group_is_refused_at_planning_and_at_the_move[classic]",
         "tests/brokers/test_move_waived.py::"
         "test_a_worker_killed_around_the_move_is_followed_by_one_that_reads_first[before-sending]",
-        "tests/brokers/test_policies.py::"
-        "test_a_policy_that_ends_while_its_run_is_half_sent_sends_nothing_more[POLICY_CHANGED]",
-        "tests/brokers/test_policies_reread.py::"
-        "test_a_file_that_is_wrong_by_now_stops_purging_and_says_why[no-toml]",
-        "tests/brokers/test_policies_reread.py::"
-        "test_a_file_that_is_wrong_by_now_stops_purging_and_says_why[value]",
         "tests/brokers/test_purge_workers.py::"
         "test_the_rest_follows_a_canary_whose_worker_was_killed_only_if_it_is_done[before-sending]",
         f"tests/brokers/test_purge_workers.py::{_KILLED}[before-sending-leader-only-verified]",
         f"tests/brokers/test_purge_workers.py::{_KILLED}[after-the-answer-wait-all]",
-        "tests/brokers/test_streams_groups.py::test_a_source_topic_is_held_back_before_the_"
-        "applications_first_commit_on_it[classic]",
         f"{_COMMIT}[False-never]",
         f"{_COMMIT}[False-together]",
         f"{_COMMIT}[True-never]",
         f"{_COMMIT}[True-each]",
+        "tests/spark/test_bad_snapshots.py::"
+        "test_a_clock_that_steps_back_makes_the_newest_no_older[True]",
         f"{_MEMORY}_clock_that_once_ran_far_ahead_makes_nobody_forget_what_is_hidden[100]",
         f"{_MEMORY}_full_fold_reads_what_was_put_back_of_all_that_was_missed[manifest.json]",
         f"{_MEMORY}_newest_analysis_with_a_torn_manifest_is_missed_and_what_it_missed_too[True]",
@@ -46,12 +40,51 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_arrays_and_the_statement_fold_many_snapshots_alike[False]",
     ),
     "the simulation plays it": (
+        "tests/brokers/test_group_patterns.py::"
+        "test_a_pattern_shows_while_the_coordinator_has_not_resolved_it_for_a_new_topic",
+        "tests/brokers/test_move_waived.py::test_a_group_that_moved_back_after_the_plan_stays_where_it_is",
         "tests/brokers/test_preview_reverted.py",
+        "tests/brokers/test_purge_changes.py::test_a_group_reset_backwards_after_the_plan_refuses",
+        "tests/brokers/test_purge_changes.py::"
+        "test_what_was_read_of_a_topic_recreated_before_the_plan_counts_for_nothing",
+        "tests/brokers/test_purge_changes.py::"
+        "test_retention_that_passed_the_target_meanwhile_leaves_nothing_to_do",
         "tests/brokers/test_rights_differ.py",
         "tests/brokers/test_wanted_records.py::"
         "test_a_log_that_lost_its_end_keeps_what_it_grew_past_an_old_commit",
     ),
     "unit tests on fakes hold the rule, other tests the real thing's words": (
+        "tests/brokers/test_cli.py::test_a_group_born_after_the_plan_refuses_the_run",
+        "tests/brokers/test_cli.py::test_ctrl_c_while_waiting_leaves_the_worker_to_its_work",
+        "tests/brokers/test_cli.py::"
+        "test_an_offsets_file_keeps_guarded_partitions_and_sends_the_others",
+        "tests/brokers/test_forecast.py::test_a_healthy_cluster_answers_at_once_and_tells_its_versions",
+        "tests/brokers/test_guards.py::test_a_partition_that_moves_between_brokers",
+        "tests/brokers/test_move_waived.py::"
+        "test_a_coordinator_that_hangs_got_nothing_and_is_asked_again",
+        "tests/brokers/test_policies.py::"
+        "test_a_policy_that_ends_while_its_run_is_half_sent_sends_nothing_more",
+        "tests/brokers/test_policies_reread.py::"
+        "test_a_file_that_is_wrong_by_now_stops_purging_and_says_why",
+        "tests/brokers/test_preview_purge.py::"
+        "test_delete_records_leader_only_does_what_it_can_and_fails_loudly_for_the_rest",
+        "tests/brokers/test_purge.py::test_a_run_is_cancelled_before_anything_is_sent",
+        "tests/brokers/test_purge.py::test_the_read_only_switch_stops_every_purge",
+        "tests/brokers/test_purge.py::test_the_same_click_twice_is_one_run",
+        "tests/brokers/test_purge_changes.py::"
+        "test_a_loss_accepted_on_one_topic_is_not_accepted_on_another",
+        "tests/brokers/test_purge_changes.py::test_a_topic_deleted_after_the_plan_refuses",
+        "tests/brokers/test_purge_full_disk.py::"
+        "test_an_operator_on_a_full_disk_is_told_and_can_still_read",
+        "tests/brokers/test_purge_rights.py::test_a_move_needs_read_on_the_group_and_the_topic",
+        "tests/brokers/test_purge_targets.py::test_an_open_transaction_below_the_target_blocks_it",
+        "tests/brokers/test_share_groups.py::test_a_share_group_that_has_not_begun_may_want_anything",
+        "tests/brokers/test_streams_groups.py::"
+        "test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it",
+        "tests/brokers/test_sweep.py::test_a_wrong_cluster_and_a_copy_of_a_disk_are_refused",
+        "tests/brokers/test_targets_more.py::test_the_newest_hours_stay",
+        "tests/spark/test_bad_snapshots.py::"
+        "test_what_a_damaged_snapshot_alone_knew_is_missed_until_somebody_removes_it",
         "tests/brokers/test_group_patterns.py::"
         "test_what_a_classic_pattern_matches_shows_when_its_client_has_refreshed",
         "tests/brokers/test_policies_reread.py::test_another_journal_takes_a_restart",
@@ -71,6 +104,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
     "tests of the pages hold it without a browser": (
         "tests/e2e/test_declaring_in_browser.py",
         "tests/e2e/test_outage_in_browser.py",
+        "tests/e2e/test_people_in_browser.py",
         "tests/e2e/test_picking_in_browser.py::test_many_topics_are_counted_and_named",
         "tests/e2e/test_picking_in_browser.py::test_nothing_offers_all_matches_at_once",
         "tests/e2e/test_policies_in_browser.py",
@@ -83,6 +117,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/brokers/test_demo.py::"
         "test_what_even_the_guardian_could_not_clear_goes_with_the_next_down",
         "tests/brokers/test_local_cluster.py::test_a_stopped_broker_leaves_and_comes_back_on_its_port",
+        "tests/brokers/test_local_cluster.py::test_scram_users_are_made_after_the_start",
         "tests/brokers/test_local_cluster.py::test_a_wrong_secret_is_refused_and_the_right_one_is_not",
         "tests/brokers/test_local_cluster.py::"
         "test_class_data_that_java_cannot_read_or_find_stops_nothing",

@@ -10,13 +10,7 @@ from typing import NamedTuple
 from dashboard.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal_rows import Follower
-from dashboard.purge.topic_identity import (
-    UNCERTAIN,
-    agreeing,
-    doubts_of,
-    epochs_told,
-    read_views,
-)
+from dashboard.purge.topic_identity import UNCERTAIN, doubts_of, epochs_told, read_views
 
 GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named
 
@@ -148,10 +142,11 @@ def _read_told(
 ) -> _Told:
     asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
     views = read_views(live, asked)
+    unsure = doubts_of(views, dict.fromkeys(claimed, everybody), topic_ids)
     return _Told(
         epochs_told(views, asked, topic_ids),
         doubts_of(views, proofs, topic_ids),
-        {} if everybody <= agreeing(views, topic_ids) else _in_touch(live, claimed, topic_ids),
+        _in_touch(live, claimed, topic_ids) if unsure else {},
     )
 
 

@@ -58,16 +58,6 @@ def epochs_told(
     return found
 
 
-def agreeing(views: Views, topic_ids: Mapping[str, str | None]) -> set[int]:
-    """The brokers that answered, and have the plan's own topics alone under their names."""
-    return {
-        broker_id
-        for broker_id, view in views.items()
-        if not isinstance(view, str)
-        and all(state.topic_id == topic_ids.get(name) for name, state in view.items())
-    }
-
-
 def doubts_of(
     views: Views,
     replicas: Mapping[TopicPartition, Collection[int]],

@@ -45,7 +45,7 @@ class Misfortune:
             setattr(self.calls, name, rng.choice((0.0, most)) * rng.random())
         if self.fate.random() < 0.16:
             self.calls.outage = 0.5
-        if self.fate.random() < 0.35:
+        if self.fate.random() < 0.5:
             self.calls.slow_connection = 0.4
         if self.world.unclean and rng.random() < 0.5:
             self.world.later(rng.random() * 10, lambda: self.world.lose(min(self.world.parts)))

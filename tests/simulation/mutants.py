@@ -345,6 +345,21 @@ def who_is_silent_does_not_lead() -> Planted:
     return _patched(mock.patch.object(readback, "_in_touch", lambda *_: {}))
 
 
+def who_has_another_topic_does_not_lead() -> Planted:
+    """A live broker that answers with another id is no silent one: nobody asks controllers."""
+    real = readback._in_touch
+
+    def in_touch(live: Any, claimed: Any, topic_ids: Any) -> Any:
+        names = {key.topic for key in claimed}
+        views = live.topics_at(
+            dict.fromkeys({*live.alive_brokers(), *live.alive_anywhere()}, names)
+        )
+        silent = any(isinstance(view, str) for view in views.values())
+        return real(live, claimed, topic_ids) if silent else {}
+
+    return _patched(mock.patch.object(readback, "_in_touch", in_touch))
+
+
 def reused_offsets_are_the_planned_records() -> Planted:
     """After an unclean election the offsets mean other records; nobody asks."""
     return _patched(mock.patch.object(recheck, "_refuse_reused_offsets", lambda *_: None))
@@ -446,6 +461,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         an_ex_leader_is_believed,
         an_ex_leader_knows_that_it_leads,
         who_is_silent_does_not_lead,
+        who_has_another_topic_does_not_lead,
         a_canary_is_forgotten_with_its_worker,
         a_commit_past_the_end_is_believed,
         who_lists_a_group_last_coordinates_it,

@@ -100,7 +100,7 @@ class ModelCluster(ModelReads):
             raise lost
         codes = self._truncate(leader_id, sent)
         if self.world.splits_when_sent:
-            self.world.split(leader_id, 150.0)
+            self.world.split(sent[0].key, leader_id, 150.0)
             self.world.advance(SESSION + 3.0)  # its answer is slower than the election
         self._struck(leader_id)
         if self.faults.outage and self.rng.random() < self.faults.outage:

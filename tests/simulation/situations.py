@@ -1,11 +1,12 @@
 """Situations that chance alone would hardly bring about: one in some seeds, each from its own dice.
 
 Each is a way in which what is read of a cluster, or of the own host, is not what is true. Where one
-holds records back before anything is sent, faults have nothing to strike: one in twelve has none.
+holds records back before anything is sent, faults have nothing to strike: one in thirty has none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -28,7 +29,7 @@ SHARES = {
     "asked by name": 0.03,
     "clock ahead": 0.04,
     "old record times": 0.03,
-    "journal restored": 0.07,
+    "journal restored": 0.05,
     "cancelled for good": 0.03,
     "topic made anew": 0.03,
     "log start forgotten": 0.03,
@@ -40,10 +41,11 @@ SHARES = {
     "wrong side": 0.05,
     "topics hidden": 0.03,
     "bytes kept": 0.04,
-    "kept of old topics": 0.02,
+    "kept of old topics": 0.03,
     "application starts": 0.03,
     "tail lost": 0.02,
     "taken over": 0.02,
+    "made anew elsewhere": 0.05,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -56,7 +58,7 @@ ASKING = ("pattern", "asked by name", "application starts")
 OUT_OF_SIGHT = ("load failed", "moved between looks", "topics hidden")
 SOON = (
     "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
-    *OUT_OF_SIGHT, *ASKING,
+    "made anew elsewhere", *OUT_OF_SIGHT, *ASKING,
 )  # fmt: skip
 _HOUR = 3600.0
 
@@ -139,7 +141,8 @@ class Situation:
     def before(self) -> None:
         """What happened before the plan is made, and is not seen any more."""
         rng, world = self.rng, self.world
-        world.splits_when_sent = self.kind == "wrong side"
+        world.splits_when_sent = self.kind in ("wrong side", "made anew elsewhere")
+        world.recreates_when_split = self.kind == "made anew elsewhere"
         if self.kind == "log restarted":
             for key in sorted(world.parts):
                 if rng.random() < 0.7:
@@ -260,44 +263,40 @@ class Situation:
 
     def after_plan(self, host: Host) -> None:
         """What happens while nobody looks: the worker comes later."""
+        key = self.rng.choice(sorted(self.world.parts))
+        happens = AFTER_PLAN.get(self.kind)
+        if happens is not None:
+            happens(self, key, host)
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        self.world.later(self.rng.uniform(0.1, 3.0), act)
+
+    def _restart_all(self) -> None:
+        for broker in self.world.brokers:
+            self._soon(partial(self.world.crash, broker, 2.0))
+
+    def _place(self, key: TopicPartition) -> None:
+        far = self.rng.choice((5_000, 1_000_000))
+        placed = partial(self._placed, key, far)
+        self._soon(partial(self.world.with_coordinator, "placed", placed))
+
+    def _cancel(self, host: Host) -> None:
         rng, world = self.rng, self.world
-        key = rng.choice(sorted(world.parts))
-        self._elect_others()
-        self._split_off()
-        if self.kind in APART:
-            self._cut_off_coordinator(hidden=self.kind == "old metadata")
-        elif self.kind == "log start forgotten":
-            for broker in world.brokers:
-                world.later(rng.uniform(0.1, 3.0), partial(world.crash, broker, 2.0))
-        elif self.kind == "tail lost":
-            world.lose(key)
-        elif self.kind == "waived group lives":
-            world.later(rng.uniform(0.1, 3.0), lambda: self._lives(key))
-        elif self.kind == "accepted group moves back":
-            world.later(rng.uniform(0.1, 3.0), lambda: self._starts_over("b"))
-        elif self.kind in OUT_OF_SIGHT:
-            self._starts_over(self._group)
-            self._lose_sight()
-        elif self.kind == "offsets set by hand":
-            far = rng.choice((5_000, 1_000_000))
-            world.later(
-                rng.uniform(0.1, 3.0),
-                partial(world.with_coordinator, "placed", partial(self._placed, key, far)),
-            )
-        elif self.kind == "cancelled for good":
-            world.later(1.0, lambda: host.wish("cancel"))
-            world.later(rng.uniform(1.1, 4.0), lambda: host.wish(rng.choice(("pause", None))))
-        elif self.kind in TOLD_OF_OLD:
-            self._cut_off_first(key)
-        elif self.restores and self.early:
-            world.later(2.0, lambda: host.wish("cancel"))
-        elif self.kind in ASKING and not self.early:
-            world.later(rng.uniform(0.1, 3.0), lambda: self._come_upon(key))
+        world.later(1.0, lambda: host.wish("cancel"))
+        world.later(rng.uniform(1.1, 4.0), lambda: host.wish(rng.choice(("pause", None))))
+
+    def _cancel_early(self, host: Host) -> None:
+        if self.early:
+            self.world.later(2.0, lambda: host.wish("cancel"))
+
+    def _come_upon_late(self, key: TopicPartition) -> None:
+        if not self.early:
+            self._soon(lambda: self._come_upon(key))
 
     def _elect_others(self) -> None:
         """Clean elections of what was measured: the new leaders have what is committed alone."""
         for key in sorted(self.world.measured):
-            self.world.later(self.rng.uniform(0.1, 3.0), partial(self.world.elect, key))
+            self._soon(partial(self.world.elect, key))
 
     def _come_upon(self, key: TopicPartition) -> None:
         if self.kind == "application starts":
@@ -342,8 +341,6 @@ class Situation:
         nothing, takes all groups over, and one of them starts over there.
         """
         world = self.world
-        if self.kind != "taken over":
-            return
         world.later(2.0, partial(world.split_off, max(world.brokers), 90.0))
         world.later(15.0, partial(self._starts_over, self._group))
 
@@ -353,14 +350,15 @@ class Situation:
             world.with_coordinator(group, partial(world.start_over, group, key))
 
     def _lose_sight(self) -> None:
-        """Nothing tells of the group, or of its offsets, and nothing of that is an error."""
+        """Nothing tells of the group, which starts over, or of its offsets; none of it an error."""
         rng, world, number = self.rng, self.world, of_group(self._group)
+        self._starts_over(self._group)
         if self.kind == "load failed":
             world.later(rng.uniform(0.5, 4.0), partial(fail_to_load, world, number, 60.0))
         elif self.kind == "moved between looks":
             world.moves_when_looked_at = number
         else:
-            world.later(rng.uniform(0.1, 3.0), self._hide)
+            self._soon(self._hide)
 
     def _hide(self) -> None:
         """The group's coordinator, alone, has ACLs that do not let us see any topic for a while."""
@@ -389,3 +387,22 @@ class Situation:
         if part is not None:
             self.world.commit("placed", key, part.high_watermark + far, read=0)
             self.world.say(f"group placed is set to {part.high_watermark + far} by hand")
+
+
+# What happens in each situation between the plan and the last look; in others, nothing does.
+AFTER_PLAN: dict[str, Callable[[Situation, TopicPartition, Host], None]] = {
+    "old coordinator": lambda s, _, __: s._cut_off_coordinator(hidden=False),
+    "old metadata": lambda s, _, __: s._cut_off_coordinator(hidden=True),
+    "log start forgotten": lambda s, _, __: s._restart_all(),
+    "tail lost": lambda s, key, _: s.world.lose(key),
+    "waived group lives": lambda s, key, _: s._soon(lambda: s._lives(key)),
+    "accepted group moves back": lambda s, _, __: s._soon(lambda: s._starts_over("b")),
+    **dict.fromkeys(OUT_OF_SIGHT, lambda s, _, __: s._lose_sight()),
+    "offsets set by hand": lambda s, key, _: s._place(key),
+    "cancelled for good": lambda s, _, host: s._cancel(host),
+    **dict.fromkeys(TOLD_OF_OLD, lambda s, key, _: s._cut_off_first(key)),
+    "journal restored": lambda s, _, host: s._cancel_early(host),
+    **dict.fromkeys(ASKING, lambda s, key, _: s._come_upon_late(key)),
+    "bytes kept": lambda s, _, __: s._elect_others(),
+    "taken over": lambda s, _, __: s._split_off(),
+}

@@ -68,6 +68,7 @@ class World:
         self.asked_first: int | None = None  # who answered this host last, if it still does
         self.host_ahead = 0.0  # the clock of the host that plans, before the brokers'
         self.splits_when_sent = False  # as a leader has truncated what it was sent
+        self.recreates_when_split = False  # and the topic is made anew where the controllers are
         self.read_at: list[float] = []  # when leaders were asked where their logs start
         self.window = 0.0  # how old a record must be before it may go
         # How far a group had read of which neither a broker nor a snapshot tells any more.
@@ -225,16 +226,28 @@ class World:
             self.say(f"broker {broker_id} is cut off for {seconds:.1f} s")
             broker.cut_off_until = self.at + seconds
 
-    def split(self, broker_id: int, seconds: float) -> None:
-        """This broker and the host lose one broker and all controllers, which lead on without."""
-        others = [b for b in sorted(self.brokers) if b != broker_id and self.joined(b)]
-        if others:
+    def split(self, key: TopicPartition, leader_id: int, seconds: float) -> None:
+        """A leader loses one broker and all controllers, which lead on without. So does the host;
+        or it hears the leader first, of a topic that is made anew once another one has led it.
+        """
+        others = [b for b in sorted(self.brokers) if b != leader_id and self.joined(b)]
+        if not others:
+            return
+        if not self.recreates_when_split:
             self.split_off(self.rng.choice(others), seconds)
+            return
+        heirs = [b for b in others if key in self.parts and b in self.parts[key].isr]
+        self._leave(self.rng.choice(heirs or others), seconds)
+        self.asked_first = leader_id
+        self.later(SESSION + 2.0, lambda: self.recreate(key.topic, filled=5000))
 
     def split_off(self, away: int, seconds: float) -> None:
         """The host and all others lose this broker and the controllers."""
         self.say(f"the host loses broker {away} for {seconds:.1f} s, which alone is not cut off")
         self.brokers[away].unreachable_until = self.at + seconds
+        self._leave(away, seconds)
+
+    def _leave(self, away: int, seconds: float) -> None:
         for b in self.brokers:
             if b != away:
                 self.cut_off(b, seconds)

@@ -19,13 +19,13 @@ def handler(number, frame):
     global told
     told += 1
     stop.set()
-    if told < 2000:
+    if told < 300:
         stop._told = False
 
 signal.signal(signal.SIGUSR1, handler)
 
 def storm():
-    while told < 2000:
+    while told < 300:
         os.kill(os.getpid(), signal.SIGUSR1)
         time.sleep(0)
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.segments import COLUMNS, drawn
 from dashboard.curves import NEVER, Curves
 from dashboard.tables import SNAPSHOT_TABLES, build
+from tests.support.examples import examples
 from tests.unit.analytics.logs import Log, freed, points
 
 
@@ -30,7 +31,7 @@ def curve(log: Log, rows: list[dict[str, Any]] | None = None) -> Curves | None:
     return found if len(whose) else None
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.lists(st.integers(60, 900), min_size=1, max_size=60),
     st.integers(0, 60),

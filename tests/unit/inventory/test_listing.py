@@ -8,12 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.errors import InventoryError, LogDirError, LowwaterError
 from dashboard.inventory import listing
 from dashboard.inventory.names import CHECKPOINTS
+from tests.support.examples import examples
 from tests.unit.inventory.disks import Disk, comparable, gaps, listed, read, scanned, segments
 
 _NAMES = st.sampled_from(
@@ -35,7 +36,7 @@ _TREES = st.dictionaries(_NAMES, st.dictionaries(_FILES, _CONTENT, max_size=6), 
 _ENTRIES = st.lists(st.tuples(st.sampled_from(["a", "b.c"]), st.integers(0, 9)), unique=True)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(_TREES, st.dictionaries(st.sampled_from(CHECKPOINTS), _ENTRIES, max_size=2))
 def test_scan_and_listing_of_any_tree_are_equal(
     tree: dict[str, dict[str, bytes]], checkpoints: dict[str, list[tuple[str, int]]]
@@ -191,7 +192,7 @@ def test_contents_that_could_not_be_read_are_gaps(disk: Disk, tmp_path: Path) ->
 
 
 @given(st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_no_listing_crashes_the_reader(data: st.DataObject) -> None:
     """Whole lines dropped, doubled, moved and torn: an inventory or a named error."""
     lines = data.draw(st.lists(st.sampled_from(_LINES), max_size=40))

@@ -25,6 +25,7 @@ from dashboard.purge.journal_file import JournalFile
 from dashboard.purge.queue import enqueue
 from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
+from tests.support.examples import examples
 from tests.unit.policies.service_room import ServiceRoom
 
 INTERVAL = timedelta(seconds=5)
@@ -128,7 +129,7 @@ STEPS = st.one_of(
 _BUSY = [("produce", 0), ("commit", 0), ("wait", 2.0)]
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(examples(40), suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, max_size=20))
 @example([*_BUSY, ("die", (6, True)), *_BUSY, ("standby", 20.0)])
 @example([*_BUSY, ("by_hand", 0), *_BUSY, ("step_clock", -300), *_BUSY])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.clock import format_time
@@ -21,6 +21,7 @@ from dashboard.purge.journal_archive import Archived, archive
 from dashboard.purge.journal_chain import Chain
 from dashboard.purge.journal_rows import Begins, Options
 from dashboard.purge.requests import Approval, Asked
+from tests.support.examples import examples
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_plan import free_plan
 
@@ -424,7 +425,7 @@ STEPS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(steps=STEPS)
 def test_whatever_interleaves_nothing_is_lost(
     steps: list[tuple[str, str, int]], tmp_path_factory: pytest.TempPathFactory

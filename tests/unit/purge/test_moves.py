@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.canonical import canonical, digest
@@ -19,6 +19,7 @@ from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.purge.targets import parse_target
+from tests.support.examples import examples
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts
 from tests.unit.purge.test_plan import plan_of, worlds
 
@@ -59,7 +60,7 @@ def test_a_guarded_partition_moves_nobody() -> None:
     assert planned_moves(moving_plan(incomplete=("broker 2 is silent",))) == ()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(worlds())
 def test_every_move_goes_forward_to_the_target_of_a_free_partition(
     world: tuple[Any, Any, list[Waiver]],

@@ -104,7 +104,7 @@ def test_such_worlds_hold_targets_at_the_very_edge(edge: str) -> None:
     find(worlds(), at_the_edge, settings=often)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     worlds(),
     st.text(min_size=1, max_size=20),

@@ -6,13 +6,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.curves import SKEW
 from dashboard.model import Batch, BatchSamples, LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge import sampled
 from dashboard.purge.resolve import ResolvedTarget
+from tests.support.examples import examples
 from tests.unit.purge.facts_of import KEY, facts, partition
 from tests.unit.purge.fake_cluster import FakeCluster
 
@@ -82,7 +83,7 @@ def logs(draw: st.DrawFn) -> Log:
     return Log(found, max(whole // segments, *(b.size_bytes for b in found)))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(logs(), st.floats(0.02, 1))
 def test_what_leaves_lies_in_the_interval_wherever_records_change(log: Log, share: float) -> None:
     target = max(1, round(log.end * share))

@@ -11,7 +11,7 @@ import pytest
 from dashboard.model import TopicPartition, TopicState
 from dashboard.purge.readback import read_back
 from dashboard.purge.replica_watch import ReplicaWatch
-from dashboard.purge.topic_identity import UNCERTAIN, agreeing, doubts
+from dashboard.purge.topic_identity import UNCERTAIN, doubts, doubts_of
 from tests.unit.purge.facts_of import KEY, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room
@@ -199,10 +199,12 @@ def test_each_leader_is_asked_for_its_own_topics_and_nobody_for_none() -> None:
     assert set(doubts(live, leaders, {TOPIC: "id-0"})) == set(leaders)
 
 
-def test_a_broker_that_has_another_topic_of_the_name_agrees_no_more_than_a_silent_one() -> None:
+def test_a_broker_that_has_another_topic_of_the_name_or_none_is_doubted_like_a_silent_one() -> None:
     planned, anew = (TopicState("orders", topic_id, False, (), None) for topic_id in ("1", "2"))
     views: dict[int, dict[str, TopicState] | str] = {
-        1: {"orders": planned}, 2: {"orders": anew}, 3: "no answer", 4: {"orders": planned},
+        1: {"orders": planned}, 2: {"orders": anew}, 3: "no answer", 4: {"orders": planned}, 5: {},
     }  # fmt: skip
 
-    assert agreeing(views, {"orders": "1"}) == {1, 4}
+    found = doubts_of(views, {TopicPartition("orders", 0): range(1, 7)}, {"orders": "1"})
+
+    assert {*found[TopicPartition("orders", 0)]} == {2, 3, 5, 6}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.model import TopicPartition
 from dashboard.triage.pieces import DECLARED, UNDECLARED, WAIVED, Here, Piece, total
 from dashboard.triage.selection import Chosen, choose, sureness
+from tests.support.examples import examples
 
 MANY = 10_000
 
@@ -41,7 +42,7 @@ def low(chosen: tuple[Chosen, ...]) -> int:
     return sum(c.here.low for c in chosen)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(pieces(), st.integers(1, 40))
 def test_without_any_chosen_partition_the_need_is_missed(found: list[Piece], need: int) -> None:
     chosen = choose(found, need, MANY)
@@ -49,7 +50,7 @@ def test_without_any_chosen_partition_the_need_is_missed(found: list[Piece], nee
         assert all(low(chosen) - c.here.low < need for c in chosen)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(pieces(), st.integers(1, 40))
 def test_what_can_be_reached_is_reached_by_the_low_estimates(found: list[Piece], need: int) -> None:
     chosen = choose(found, need, MANY)
@@ -60,7 +61,7 @@ def test_what_can_be_reached_is_reached_by_the_low_estimates(found: list[Piece],
         assert {c.key for c in chosen} == likely
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(pieces(), st.integers(1, 40))
 def test_a_riskier_tier_is_touched_only_where_the_safer_ones_are_not_enough(
     found: list[Piece], need: int
@@ -70,7 +71,7 @@ def test_a_riskier_tier_is_touched_only_where_the_safer_ones_are_not_enough(
         assert total([p for p in found if p.tier <= tier]).low < need
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(st.integers(1, 20), max_size=8), st.integers(1, 60))
 def test_within_a_tier_no_smaller_number_of_partitions_is_enough(
     sizes: list[int], need: int
