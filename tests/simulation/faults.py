@@ -43,7 +43,7 @@ class Misfortune:
             ("worst_moment", 0.9),
         ):  # fmt: skip
             setattr(self.calls, name, rng.choice((0.0, most)) * rng.random())
-        if self.fate.random() < 0.16:
+        if self.fate.random() < 0.3:
             self.calls.outage = 0.5
         if self.fate.random() < 0.5:
             self.calls.slow_connection = 0.4

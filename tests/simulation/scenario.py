@@ -230,11 +230,11 @@ class Scenario:
             partitions_per_request=1 if self.situation.restores else self.rng.choice((1, 2, 500)),
             requests_in_flight=self.rng.choice((1, 2)),
             watch_for_ms=int(WATCH_FOR * 1000),
-            canary=self.rng.random() < 0.3 and not self.situation.restores,
+            canary=self.rng.random() < 0.45 and not self.situation.restores,
             stop_at_least_answered=self.rng.choice((2, 20)),
         )
         if options.canary:  # its moment is short: more workers die in it
-            self.crash_share = max(self.crash_share, 0.1)
+            self.crash_share = max(self.crash_share, 0.07)
         with self._opened() as journal:
             self.story.run_id, _ = journal.insert(
                 plan, token=plan.sha256, mode=self.mode, who="ann", from_where="sim",
