@@ -81,7 +81,8 @@ def read_lists(connection: Connection) -> Lists:
     _take(connection, looks, lists)
     silent = set(answers) - set(looks)
     lists.reasons += _missing(silent, set(looks), leaders)
-    _doubt_silence(connection, silent, set(looks), leaders, lists)
+    gone = {b for view in views for p in view.partitions for b in p.replicas} - set(answers)
+    _doubt_silence(connection, silent, gone, leaders, lists)
     if not leaders and lists.groups and not _errors(views):
         lists.reasons.append(f"groups are listed, and no broker knows {OFFSETS_TOPIC}")
         lists.transient = True
@@ -272,18 +273,25 @@ def _missing(silent: set[int], answered: set[int], leaders: _Leaders) -> Iterato
 
 
 def _doubt_silence(
-    connection: Connection, silent: set[int], answered: set[int], leaders: _Leaders, lists: Lists
+    connection: Connection, silent: set[int], gone: set[int], leaders: _Leaders, lists: Lists
 ) -> None:
     """A silent broker that leads nothing here may have taken groups over, where all that answer are
-    cut off from the controllers together with us.
+    cut off from the controllers together with us; so may one that is `gone` and has a replica of
+    the offsets topic, which is elected as it comes back (eligible leader replicas, KIP-966).
 
-    One of them that has read all that was decided must still know the same leaders afterwards.
-    Where brokers do not speak of that (ZooKeeper) nobody can tell.
+    One that answers and has read all that was decided must still know the same leaders afterwards.
+    Where brokers do not speak of that (ZooKeeper) nobody can tell, and who is gone is elected only
+    uncleanly.
     """
-    elsewhere = silent - {leader for _, of_one in leaders.values() for leader in of_one}
-    if not leaders or not elsewhere:
+    led = {leader for _, of_one in leaders.values() for leader in of_one}
+    if not leaders or not (silent | gone) - led:
         return
-    reached = [b for b, known in read_caught_up(connection, answered).items() if known]
+    known = read_caught_up(connection, set(connection.broker_ids()) - silent)
+    speaks = any(told is not None for told in known.values())
+    elsewhere = ((silent | gone) if speaks else silent) - led
+    if not elsewhere:
+        return
+    reached = [b for b, told in known.items() if told]
     views = connection.ask_each(dict.fromkeys(reached, ask_for_topics([OFFSETS_TOPIC])))
     told = [view for view in views.values() if not isinstance(view, ClusterError)]
     if any(_leaders([view[OFFSETS_TOPIC]]) == leaders for view in told):

@@ -16,6 +16,8 @@ from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 
 _METADATA = "__cluster_metadata"
+# A voter that has fetched votes for nobody else for so long (controller.quorum.fetch.timeout.ms).
+_STILL_LED_MS = 2_000
 # A broker that keeps up fetches a record within milliseconds of its being written.
 _TRIES, _REST_SECONDS = 4, 0.05
 
@@ -46,8 +48,10 @@ def partitions_of(answer: Any) -> list[Any]:
 def read_caught_up(connection: Connection, brokers: Iterable[int]) -> dict[int, bool | None]:
     """Whether each broker reaches the active controller and has read all that it decided by now.
 
-    None: it does not speak of that (ZooKeeper, Kafka before 3.3, some services). False where it
-    does not answer, its controllers do not, they refuse us, or it is behind.
+    None: it does not speak of that (ZooKeeper, some services). False where it does not answer, its
+    controllers do not, they refuse us, or it is behind; and where the active controller has not
+    heard of most voters lately, or does not tell (Kafka before 3.3): on the other side of a split
+    they may have another one, while it resigns late, or never (before 3.7, KAFKA-15489).
     """
     found: dict[int, bool | None] = {}
     left = sorted(set(brokers))
@@ -66,7 +70,21 @@ def _is_caught_up(answer: Any, broker_id: int) -> bool | None:
     if answer is None:
         return None
     end = _end_of(answer, broker_id)
-    return end is not None and end >= min(p.high_watermark for p in partitions_of(answer))
+    if end is None:
+        return False
+    of_metadata = partitions_of(answer)
+    return end >= min(p.high_watermark for p in of_metadata) and all(map(_is_led, of_metadata))
+
+
+def _is_led(partition: Any) -> bool:
+    """Whether most voters have fetched from who answers since they could elect another one.
+
+    It tells its own clock as the time of its own fetch (KIP-836); version 0 tells none.
+    """
+    fetched = [voter.last_fetch_timestamp for voter in partition.current_voters]
+    newest = max(fetched, default=-1)
+    lately = [at for at in fetched if newest - at <= _STILL_LED_MS]
+    return newest > 0 and 2 * len(lately) > len(fetched)
 
 
 def _end_of(answer: Any, broker_id: int) -> int | None:

@@ -29,7 +29,7 @@ def behind_said(partitions: Iterable[Row]) -> list[str]:
     ordered = sorted(waiting.items(), key=lambda item: (-len(item[1]), item[0]))
     return [_behind(broker_id, followers) for broker_id, followers in ordered] + [
         f"Broker {broker_id} is down: its replicas of {plural(count, 'partition')} delete when it "
-        "is back."
+        "is back; one that is elected as it comes back brings the records back."
         for broker_id, count in sorted(down.items())
     ]
 

@@ -128,7 +128,8 @@ class PlanFacts:
     unknown_to: str | None = None  # the data folder, where it has no snapshot of the cluster
     younger: Guard | None = None  # the folder knows less than purges rested on
     known_since: str | None = None  # the snapshot that the newest analysis' memory began with
-    unremembered: str | None = None  # since when no group that came and went is known, if too long
+    # Topics for which no group that came and went is known for too long, and since when.
+    unremembered: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_facts(

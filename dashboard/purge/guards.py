@@ -80,6 +80,6 @@ def _of_the_plan(
         made.append(Finding(guard("no-history", data=facts.unknown_to)))
     elif facts.younger is not None:
         made.append(Finding(facts.younger))
-    if facts.unremembered is not None:
-        made.append(Finding(guard("stale-history", why=facts.unremembered)))
+    if (why := facts.unremembered.get(topic)) is not None:
+        made.append(Finding(guard("stale-history", why=why)))
     return made

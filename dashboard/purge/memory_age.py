@@ -7,7 +7,7 @@ collected meanwhile tells that it was there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -19,27 +19,62 @@ from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
+KAFKA_FORGETS_AFTER = timedelta(days=7)  # offsets.retention.minutes, where brokers tell none
+
 
 def with_age(store: ClusterStore, facts: PlanFacts, most: timedelta) -> PlanFacts:
     """`facts`, with why the memory of groups is too old for them, if it is. Raises StoreError."""
-    return replace(facts, unremembered=unremembered(store, facts.read_at, most))
+    topics = {key.topic for key in facts.partitions}
+    return replace(facts, unremembered=unremembered(store, topics, facts.read_at, most))
 
 
-def unremembered(store: ClusterStore, now: datetime, most: timedelta) -> str | None:
-    """Since when no group that came and went is remembered, in words; None: for `most` at most.
+def unremembered(
+    store: ClusterStore, topics: Collection[str], now: datetime, most: timedelta
+) -> dict[str, str]:
+    """Topics for which no group that came and went is remembered for longer than `most`: why.
 
-    The newest snapshot counts that lists all groups, by a clock that was right: what was collected
-    since then without proof is told. Where there is none at all, guard no-history stands.
+    The newest snapshot counts that lists all groups, by a clock that was right, and knows the
+    topic: what was collected since then without proof is told. A coordinator leaves out, without
+    an error, what groups committed on topics that the collector may not describe. Where there is
+    no snapshot at all, guard no-history stands.
 
     Raises StoreError where snapshots cannot be listed.
     """
-    doubtful = ""
+    left, doubtful, hides = set(topics), "", ""
     for snapshot_id, manifest in _newest_first(store):
         doubt = _doubt(manifest, now)
         if doubt is None and manifest is not None:
-            return _too_old(manifest, now, most, doubtful)
+            if late := _too_old(manifest, now, most, doubtful):
+                return dict.fromkeys(left, hides or late)
+            left -= _known(store, manifest, left)
+            if not left:
+                return {}
+            hides = hides or _hides(manifest)
+            continue
         doubtful = doubtful or f"; {snapshot_id} does not count: {doubt}"
-    return f"No kept snapshot lists all groups{doubtful}" if doubtful else None
+    nothing = f"No kept snapshot lists all groups{doubtful}" if doubtful else ""
+    return dict.fromkeys(left, hides or nothing) if hides or nothing else {}
+
+
+def _known(store: ClusterStore, manifest: Manifest, topics: Collection[str]) -> set[str]:
+    """Those that a snapshot shows, or that were on no disk then: their groups came since."""
+    try:
+        rows = store.read("snapshots", manifest.id, "topics", ["topic"])
+    except StoreError:  # damaged, or pruned meanwhile
+        return set()
+    shown = set(rows["topic"].to_pylist())
+    hidden = manifest.details.get("doubtful_topics")
+    errors = manifest.details.get("errors", ())
+    if hidden is None or any(error["part"] == "log_dirs" for error in errors):
+        return shown & set(topics)
+    return set(topics) - (set(hidden) - shown)
+
+
+def _hides(manifest: Manifest) -> str:
+    return (
+        f"The snapshot of {format_time(manifest.taken_at)} does not show this topic, which its "
+        "collector may not describe: what groups committed here it could not see either"
+    )
 
 
 def _newest_first(store: ClusterStore) -> Iterator[tuple[str, Manifest | None]]:
@@ -67,8 +102,9 @@ def _doubt(manifest: Manifest | None, now: datetime) -> str | None:
 def _too_old(manifest: Manifest, now: datetime, most: timedelta, doubtful: str) -> str | None:
     allowed, by = most, "most_history_age"
     minutes = manifest.details.get("offsets_retention_minutes")
-    if minutes is not None and timedelta(minutes=minutes) / 2 < most:
-        allowed, by = timedelta(minutes=minutes) / 2, "half of offsets.retention.minutes"
+    kept = KAFKA_FORGETS_AFTER if minutes is None else timedelta(minutes=minutes)
+    if kept / 2 < most:
+        allowed, by = kept / 2, "half of offsets.retention.minutes"
     if now - manifest.taken_at <= allowed:
         return None
     return (

@@ -58,12 +58,13 @@ def read_back(
     deleted and created again is another one, of which nothing is told. The broker of each replica
     is asked for its own view. The leader and followers past the target must know the id. A leader
     that is cut off answers for its epoch to the end: no live broker may know a newer one. If one
-    that anybody calls alive does not answer, or has another topic of that name, it may lead by
-    now, or know who does: then the leader's own broker must have read all that the controllers
-    decided. Else, and where nobody speaks of that (ZooKeeper), one other replica's broker, if any
-    is alive, has to say that the epoch is the newest. One that is called gone is in no ISR, so it
-    cannot be elected. Nobody is asked where the leader starts past the target of what is known to
-    be `done`: nothing new is claimed there.
+    that anybody calls alive, or that has a replica, does not answer, or has another topic of that
+    name, it may lead by now, or know who does: then the leader's own broker must have read all
+    that the controllers decided. Also one that is called gone may be elected cleanly, as it comes
+    back (eligible leader replicas, KIP-966). Else, and where nobody speaks of that (ZooKeeper),
+    one other replica's broker, if any is alive, has to say that the epoch is the newest. Nobody is
+    asked where the leader starts past the target of what is known to be `done`: nothing new is
+    claimed there.
     Raises ClusterError when nothing answers.
     """
     keys = sorted(targets)
@@ -142,7 +143,7 @@ def _read_told(
 ) -> _Told:
     asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
     views = read_views(live, asked)
-    unsure = doubts_of(views, dict.fromkeys(claimed, everybody), topic_ids)
+    unsure = doubts_of(views, asked, topic_ids)
     return _Told(
         epochs_told(views, asked, topic_ids),
         doubts_of(views, proofs, topic_ids),
@@ -155,7 +156,7 @@ def _in_touch(
     claimed: Mapping[TopicPartition, PartitionState],
     topic_ids: Mapping[str, str | None],
 ) -> dict[TopicPartition, bool]:
-    """Where one of those alive was silent, or has another topic of a name: whether the leader knew
+    """Where one that was asked is silent, or has another topic of a name: whether the leader knew
     all that the controllers had decided, and knew no newer epoch then. Left out where its broker
     does not speak of that.
     """

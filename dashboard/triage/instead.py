@@ -29,8 +29,8 @@ _PURGE_NOW = (
     "Purge the same topics now all the same, from their leaders elsewhere: lowwater plan with "
     '--override "under-replicated=WHY", apply --mode leader-only-verified. What that frees here '
     "leaves after the restart, once the replicas have fetched their leaders' log starts and the "
-    "retention check has run. Price: a replica from here that is elected uncleanly brings the "
-    "records back."
+    "retention check has run. Price: a replica from here that is elected as it comes back "
+    "(uncleanly, or as an eligible leader replica, Kafka 4.1) brings the records back."
 )
 _MOVE = (
     "With the broker stopped, move whole partition folders to another of its log dirs with room "

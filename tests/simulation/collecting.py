@@ -30,4 +30,4 @@ def snapshots_in(folder: Path, rng: Random, world: World) -> ClusterStore:
 
 def _taken(store: ClusterStore, hours_ago: float, *incomplete: str) -> None:
     writer = store.begin("snapshots", BEGAN - timedelta(hours=hours_ago))
-    writer.commit(0.0, {"groups_incomplete": incomplete})
+    writer.commit(0.0, {"groups_incomplete": incomplete, "doubtful_topics": []})

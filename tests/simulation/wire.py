@@ -320,7 +320,8 @@ def _quorum(wire: ModelWire, _: Any) -> Any:
     if not wire.world.joined(wire.broker_id):
         raise BrokerError(wire.broker_id, "no controller answers", "wait", code="ANSWER_LOST")
     read = 1 if wire.world.brokers[wire.broker_id].learns_at is None else 0
-    rows = [Answer(replica_id=wire.broker_id, log_end_offset=read)]
+    now = int(wire.world.now().timestamp() * 1000)
+    rows = [Answer(replica_id=wire.broker_id, log_end_offset=read, last_fetch_timestamp=now)]
     partition = Answer(error_code=0, high_watermark=1, current_voters=rows, observers=[])
     return Answer(error_code=0, topics=[Answer(partitions=[partition])])
 

@@ -24,14 +24,17 @@ def quorum(
     at_ms: int = 1_000,
     end: int = 5,
     replica: int = 1,
+    silent_ms: tuple[int, ...] = (),
 ) -> Any:
+    """Of a controller that tells its clock, and since when it has not heard of other voters."""
     data = DescribeQuorumResponse.TopicData
     part = data.PartitionData
     voters = [
         part.ReplicaState(
-            replica_id=replica, log_end_offset=end, last_fetch_timestamp=at_ms,
-            last_caught_up_timestamp=at_ms, version=version,
+            replica_id=voter, log_end_offset=end, last_fetch_timestamp=at_ms - ago,
+            last_caught_up_timestamp=at_ms - ago, version=version,
         )
+        for voter, ago in enumerate((0, *silent_ms), replica)
     ]  # fmt: skip
     partition = part(
         partition_index=0, error_code=of_partition, leader_id=1, leader_epoch=3, high_watermark=5,
@@ -92,12 +95,32 @@ def caught_up(
             return live.caught_up([1])
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("version", [1, 2])
 def test_a_broker_that_has_read_all_that_the_controllers_decided_is_caught_up(
     monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     assert caught_up(monkeypatch, lambda _, v: quorum(v, end=5), version) == {1: True}
     assert caught_up(monkeypatch, lambda _, v: quorum(v, end=4), version) == {1: False}
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "led"),
+    [((500, 600_000), True), ((600_000, 600_000), False), ((500, 400, 3000, 3000), True),
+     ((500, 2001, 2001), False), ((500, 2000, 2001), True)],
+)  # fmt: skip
+def test_a_controller_counts_while_most_voters_fetch_from_it(
+    monkeypatch: pytest.MonkeyPatch, silent_ms: tuple[int, ...], led: bool
+) -> None:
+    """One that lost them may have been replaced on the other side, and answers all the same."""
+    at = 1_700_000_000_000
+    told = caught_up(monkeypatch, lambda _, v: quorum(v, at_ms=at, silent_ms=silent_ms))
+    assert told == {1: led}
+
+
+def test_a_controller_that_does_not_tell_when_voters_fetched_confirms_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert caught_up(monkeypatch, lambda _, v: quorum(v), version=0) == {1: False}
 
 
 def test_a_broker_that_is_behind_for_a_moment_is_asked_again(

@@ -125,6 +125,26 @@ def test_a_silent_broker_holds_no_group_if_one_that_is_in_touch_with_the_control
     assert bool(told) == (end != 5)
 
 
+@pytest.mark.parametrize("end", [5, 4, None], ids=["caught up", "behind", "ZooKeeper"])
+def test_a_replica_that_is_gone_may_lead_the_offsets_topic_unless_controllers_say_no(
+    brokers: tuple[FakeBroker, FakeBroker], monkeypatch: pytest.MonkeyPatch, end: int | None
+) -> None:
+    """The ISR had shrunk, and it is elected as it comes back (KIP-966); ZooKeeper does not."""
+    monkeypatch.setitem(fake_broker.PAIRS, QUORUM, (DescribeQuorumRequest, DescribeQuorumResponse))
+    for broker in brokers:
+        for partition in broker.topics[0].partitions:
+            partition.replica_nodes, partition.isr_nodes = [1, 3], [1]
+        if end is not None:
+            broker.versions[QUORUM] = 1
+            broker.answers[QUORUM] = lambda _, v, at=broker.broker_id: quorum(
+                v, end=end or 0, replica=at
+            )
+
+    incomplete = read(*brokers, seconds=2).incomplete
+
+    assert [r.partition(" did")[0] for r in incomplete] == (["broker 3"] if end == 4 else [])
+
+
 def test_a_coordinator_partition_without_leader_makes_the_list_incomplete(
     brokers: tuple[FakeBroker, FakeBroker],
 ) -> None:

@@ -122,7 +122,8 @@ def test_a_dead_or_unread_replica_is_told_apart() -> None:
 
     assert behind_said(rows) == [
         "Broker 2 is behind on 1 partition: it cannot be read (BROKER_UNREACHABLE).",
-        "Broker 3 is down: its replicas of 1 partition delete when it is back.",
+        "Broker 3 is down: its replicas of 1 partition delete when it is back; "
+        "one that is elected as it comes back brings the records back.",
     ]
 
 

@@ -41,12 +41,12 @@ def store(tmp_path: Path) -> ClusterStore:
 def taken(store: ClusterStore, ago: timedelta, **details: Any) -> str:
     """An empty snapshot; those of one test are taken one after the other, whatever they say."""
     writer = store.begin("snapshots", NOW - ago)
-    writer.commit(0.1, {"groups_incomplete": [], **details})
+    writer.commit(0.1, {"groups_incomplete": [], "doubtful_topics": [], **details})
     return writer.id
 
 
 def why(store: ClusterStore, most: timedelta = DAY, now: datetime = NOW) -> str | None:
-    return unremembered(store, now, most)
+    return unremembered(store, [TOPIC], now, most).get(TOPIC)
 
 
 def test_a_memory_within_its_age_counts(store: ClusterStore) -> None:
@@ -135,6 +135,62 @@ def test_a_cluster_that_forgets_sooner_has_to_be_looked_at_more_often(store: Clu
     assert why(store) is None
 
 
+def shown(store: ClusterStore, ago: timedelta, *topics: str, **details: Any) -> str:
+    """A snapshot whose collector may describe these topics; disks show no other, unless told."""
+    writer = store.begin("snapshots", NOW - ago)
+    columns = {"topic_no": range(len(topics)), "topic": topics, "topic_id": ["id-1"] * len(topics)}
+    writer.write("topics", build(SNAPSHOT_TABLES["topics"], {n: [*c] for n, c in columns.items()}))
+    writer.commit(0.1, {"groups_incomplete": [], "doubtful_topics": [], **details})
+    return writer.id
+
+
+HIDDEN: dict[str, Any] = {"doubtful_topics": [TOPIC]}
+
+
+def test_a_snapshot_tells_nothing_of_a_topic_that_its_collector_may_not_describe(
+    store: ClusterStore,
+) -> None:
+    """Coordinators leave out what groups committed there, and say no error."""
+    shown(store, 2 * HOUR, "other", **HIDDEN)
+    said = why(store)
+    assert said is not None
+    assert f"The snapshot of {format_time(NOW - 2 * HOUR)} does not show this topic" in said
+    assert unremembered(store, [TOPIC, "other"], NOW, DAY).keys() == {TOPIC}
+    (guard,) = plan(store).partitions[0].guards
+    assert guard.name == "stale-history"
+
+
+def test_a_topic_that_was_hidden_since_is_remembered_until_that_snapshot_is_too_old(
+    store: ClusterStore,
+) -> None:
+    shown(store, 3 * HOUR, TOPIC)
+    shown(store, HOUR, "other", **HIDDEN)
+    assert why(store) is None
+    assert why(store, now=NOW + DAY - 2 * HOUR) is not None
+
+
+@pytest.mark.parametrize(
+    ("details", "known"),
+    [({}, True), ({"errors": [{"part": "log_dirs", "object": "broker 2", "error": "x"}]}, False),
+     ({"doubtful_topics": None}, False)],
+    ids=["on no disk", "a disk was not read", "of an earlier version"],
+)  # fmt: skip
+def test_a_topic_that_was_on_no_disk_is_younger_than_the_snapshot(
+    store: ClusterStore, details: dict[str, Any], known: bool
+) -> None:
+    """All its groups came since, and Kafka has forgotten none of them yet."""
+    shown(store, HOUR, "other", **details)
+    assert (why(store) is None) == known
+
+
+def test_where_brokers_do_not_tell_what_they_forget_it_is_a_week(store: ClusterStore) -> None:
+    taken(store, 4 * DAY)
+    said = why(store, most=10 * DAY)
+    assert said is not None
+    assert "offsets.retention.minutes" in said
+    assert why(store, most=10 * DAY, now=NOW - DAY) is None
+
+
 def plan(store: ClusterStore, *lifts: str, live: FakeCluster | None = None) -> Plan:
     found = read_live(
         live or FakeCluster(), SETTINGS, store,  # type: ignore[arg-type]
@@ -181,7 +237,7 @@ def test_no_policy_lifts_it() -> None:
     assert "stale-history" not in POLICY_LIFTABLE
 
 
-def week_of_service(tmp_path: Path, *, watched: bool, **details: Any) -> int:
+def week_of_service(tmp_path: Path, *, watched: bool, hidden: bool = False, **details: Any) -> int:
     """A group reads 10 of 1000 records and stops; after a week Kafka has forgotten its offsets.
 
     The log start that a policy leaves, whose service has run all the while.
@@ -198,22 +254,23 @@ def week_of_service(tmp_path: Path, *, watched: bool, **details: Any) -> int:
         if day == 8:
             del room.live.commits_of["month-end"]
         if watched:
-            collect(room, **details)
+            collect(room, hidden, **details)
         with_service(room)
         room.clock.now += DAY
     return room.live.log_start("orders")
 
 
-def collect(room: ServiceRoom, **details: Any) -> None:
-    """A snapshot of the groups, or none of them where the collector may not see all."""
-    seen = {} if details else room.live.commits_of
+def collect(room: ServiceRoom, hidden: bool, **details: Any) -> None:
+    """A snapshot of the groups, or none of them where it may not see all, or the topic."""
+    seen = {} if details or hidden else room.live.commits_of
+    name = "other" if hidden else "orders"
     rows = [(group, key.partition, at) for group, by in seen.items() for key, at in by.items()]
     writer = room.store.begin("snapshots", room.clock())
     writer.write(
         "topics",
         build(
             SNAPSHOT_TABLES["topics"],
-            {"topic_no": [0], "topic": ["orders"], "topic_id": ["id-orders"]},
+            {"topic_no": [0], "topic": [name], "topic_id": [f"id-{name}"]},
         ),
     )
     names = ("group_id", "partition", "committed_offset")
@@ -222,7 +279,7 @@ def collect(room: ServiceRoom, **details: Any) -> None:
         "group_offsets",
         build(SNAPSHOT_TABLES["group_offsets"], {"topic_no": [0] * len(rows), **columns}),
     )
-    writer.commit(0.1, details)
+    writer.commit(0.1, {"doubtful_topics": ["orders"] if hidden else [], **details})
 
 
 def with_service(room: ServiceRoom) -> None:
@@ -237,6 +294,10 @@ def test_a_policy_does_not_outlive_the_collector(tmp_path: Path) -> None:
 
 def test_a_collector_that_may_not_see_all_groups_remembers_none(tmp_path: Path) -> None:
     assert week_of_service(tmp_path, watched=True, **INCOMPLETE) == 10
+
+
+def test_a_collector_that_may_not_see_the_topic_remembers_nobody_there(tmp_path: Path) -> None:
+    assert week_of_service(tmp_path, watched=True, hidden=True) == 10
 
 
 def test_a_group_that_the_collector_saw_counts_after_it_is_gone(tmp_path: Path) -> None:

@@ -158,7 +158,22 @@ def test_a_leader_that_reaches_the_controllers_counts_while_others_hang(room: Ro
     room.live.controllers = set()
     assert read(room) == "LEADER_UNCONFIRMED", "one of them may lead"
     room.live.alive = {1}
-    assert read(room) is None, "what is gone is in no ISR"
+    assert read(room) == "LEADER_UNCONFIRMED", "also one that is gone, as it comes back (KIP-966)"
+    room.live.controllers = {1}
+    assert read(room) is None
+
+
+def test_a_leader_whose_other_replicas_are_gone_is_confirmed_by_controllers(room: Room) -> None:
+    """The ISR had shrunk to it before it was cut off: one of them is elected as it comes back."""
+    plan = room.plan()
+
+    def split() -> None:
+        room.live.alive, room.live.controllers = {1}, set()
+        room.live.broker_says = {2: "BROKER_UNREACHABLE", 3: "BROKER_UNREACHABLE"}
+
+    room.live.on_send = [split]
+    view = room.carry_out(plan, mode="leader-only-verified")
+    assert (view.run.state, view.partitions[0].state) == ("partial", "unknown")
 
 
 def test_what_is_known_to_be_done_needs_no_word_of_others(room: Room) -> None:
