@@ -118,25 +118,26 @@ def _trend(records: Floats, change: Floats, noise: Floats, stuck: Flags) -> Ints
 
 
 def slow_followers(
-    trends: Trends,
-    replicas: pa.Table,
-    curves: ReplicaCurves,
-    read: Mapping[str, pa.Table],
-    taken_at: int,
+    trends: Trends, replicas: pa.Table, curves: ReplicaCurves, brokers: pa.Table, taken_at: int
 ) -> pa.Table:
-    """The `slow_followers` table: every replica that does not lead, slow or not.
+    """The `slow_followers` table, but for causes: every replica that does not lead, slow or not.
 
-    `replicas`: `points.told` of the snapshot that `trends` were added to last; `read`: its brokers,
-    topics, configs and reassignments; `taken_at` in microseconds.
+    `replicas`: `points.told` of the snapshot that `trends` were added to last; `brokers`: its
+    table; `taken_at` in microseconds.
     """
     found = lags(trends, replicas, taken_at)
-    columns = _described(found, trends, replicas, read["brokers"])
+    columns = _described(found, trends, replicas, brokers)
     columns |= _numbers(found, replicas, curves)
-    followers = pa.table(columns).filter(pa.array(~found.leads))
+    return pa.table(columns).filter(pa.array(~found.leads))
+
+
+def with_causes(followers: pa.Table, units: pa.Table, read: Mapping[str, pa.Table]) -> pa.Table:
+    """`slow_followers` with causes; `units`: `causes.units` of all of the cluster, `read`:
+    `causes.asked` of the snapshot.
+    """
     topics = read["topics"]
     names = dict(zip(topics["topic_no"].to_pylist(), topics["topic"].to_pylist(), strict=True))
-    whole = causes.causes(followers, read, names)
-    return whole.select(_COLUMNS).cast(_SCHEMA)
+    return causes.causes(followers, units, read, names).select(_COLUMNS).cast(_SCHEMA)
 
 
 def _numbers(found: Lags, replicas: pa.Table, curves: ReplicaCurves) -> dict[str, pa.Array]:

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from analytics.elsewhere import check_answers, first_line, give_up_sooner, place
+from analytics.package import packed
 from dashboard.errors import AnalysisError
 from dashboard.java import Java, find_java
 from dashboard.settings import Settings
@@ -56,6 +57,8 @@ def open_session(settings: Settings, jvm_options: tuple[str, ...] | None = None)
         spark = builder.getOrCreate()
         if settings.spark_remote is not None:
             give_up_sooner(spark)
+        if not is_local(settings):
+            spark.addArtifacts(str(packed(settings.cache_dir / "python")), pyfile=True)
         return spark
     except (PySparkException, Py4JError, OSError) as error:
         raise AnalysisError(

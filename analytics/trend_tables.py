@@ -26,12 +26,18 @@ _PREFIXED = ("from", "n", "first_at", "last_at", "since", "x", "xx")
 
 
 class Carried:
-    """The trends of an earlier analysis, or none, as snapshot after snapshot is added to them."""
+    """The trends of an earlier analysis, or none, as snapshot after snapshot is added to them.
 
-    def __init__(self, cluster: ClusterStore, base: Manifest | None) -> None:
+    `with_disks`: those of log dirs as well, which belong to no partition.
+    """
+
+    def __init__(
+        self, cluster: ClusterStore, base: Manifest | None, *, with_disks: bool = True
+    ) -> None:
         read = cluster.read("findings", base.id, "trends", _READ) if base else _SCHEMA.empty_table()
         self._cluster = cluster
         self._counted = base.details["snapshot_id"] if base else None
+        self._with_disks = with_disks
         self.trends = from_table(read)
 
     def add(self, snapshot: Manifest, replicas: pa.Table, step: Step) -> None:
@@ -42,6 +48,7 @@ class Carried:
         if snapshot.id == self._counted:
             return
         log_dirs = self._cluster.read("snapshots", snapshot.id, "log_dirs")
+        log_dirs = log_dirs if self._with_disks else log_dirs.slice(0, 0)
         at = microseconds(snapshot)
         self.trends = stepped(self.trends, replicas, step, log_dirs, at)
 
