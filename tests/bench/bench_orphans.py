@@ -21,12 +21,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from analytics import orphans
+from analytics.broker_facts import SEGMENTS
 from analytics.session import open_session
 from analytics.tables import Tables
 from dashboard.clock import format_time, utc_now
 from dashboard.settings import load
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import SNAPSHOT_TABLES, build
+from tests.support.one_bucket import brokers
 
 GOAL_SECONDS = 15.0
 RUNS = 3
@@ -106,7 +108,11 @@ def main(partitions: int = 100_000) -> int:
             begun, used = time.monotonic(), _processor_seconds(spark)
             read = {name: cluster.read("snapshots", snapshot_id, name) for name in _READ}
             snapshot = cluster.manifest("snapshots", snapshot_id)
-            found = orphans.find(Tables(spark, cluster), snapshot, None, read, settings)
+            segments = cluster.read("snapshots", snapshot_id, "segments", SEGMENTS)
+            known = brokers(read, segments)
+            found = orphans.find(
+                Tables(spark, cluster), snapshot, None, known, settings=settings, unassigned=()
+            )
             seconds.append(time.monotonic() - begun)
             processor.append(_processor_seconds(spark) - used)
             assert found.sightings.num_rows == ORPHANS

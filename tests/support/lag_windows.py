@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics import points, trends
-from analytics.followers import slow_followers
 from analytics.history import Step
 from dashboard.curve_tables import from_table
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from tests.support.one_bucket import slow_followers
 
 SLOW_AGE, LEVEL_AGE = 2.0, 1.0  # seconds; a replica between them is not judged
 _KEPT = [
