@@ -41,11 +41,6 @@ def count_for(replicas: int) -> int:
     return 1 << min(max(round(log2(max(replicas, 1) / REPLICAS)), 0), _MOST.bit_length() - 1)
 
 
-def is_count(count: object) -> bool:
-    """Whether a store can have so many buckets."""
-    return isinstance(count, int) and 0 < count <= _MOST and not count & (count - 1)
-
-
 def numbers(topics: pa.Array, partitions: pa.Array) -> Words:
     """A number for each row that stays the same on every machine; 0 where either is null.
 

@@ -291,7 +291,7 @@ def _count(value: Any) -> int:
 def _parts(body: Mapping[str, Any]) -> tuple[int, dict[str, tuple[Part, ...]]]:
     """How many buckets there are, and the files of each long table, one for each of them."""
     buckets, parts = body["buckets"], {}
-    if not isinstance(buckets, int) or buckets < 1 or buckets & (buckets - 1):
+    if not isinstance(buckets, int) or buckets < 2 or buckets & (buckets - 1):
         raise ValueError(f"{buckets!r} is no number of buckets")
     for table, files in dict(body["parts"]).items():
         found = tuple((str(file), _count(rows)) for file, rows in files)

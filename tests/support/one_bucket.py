@@ -1,4 +1,4 @@
-"""Findings of a whole store as one bucket of it: in the test's own process, without Spark."""
+"""Findings of a whole store as one bucket of it, in the test's own process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics import broker_facts, causes, curves, disk_stock, followers, groups, points
+from analytics import (
+    broker_facts,
+    causes,
+    curves,
+    disk_stock,
+    followers,
+    groups,
+    orphans,
+    points,
+    sightings,
+)
 from analytics import growth as rates
 from analytics import quality as completeness
 from analytics.broker_facts import Brokers
+from analytics.earlier import since
+from analytics.tables import Tables
 from analytics.trend_tables import Carried, microseconds
 from analytics.trends import Trends
 from dashboard.curve_tables import ReplicaCurves
 from dashboard.safety.readers import Readers
+from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -56,9 +69,24 @@ def brokers(read: Mapping[str, pa.Table], segments: pa.Table) -> Brokers:
     return broker_facts.brokers(read, broker_facts.holdings(read["replicas"], segments))
 
 
-def stock(segments: pa.Table, orphans: Sequence[dict[str, Any]]) -> disk_stock.Stock:
+def find_orphans(
+    tables: Tables, snapshot: Manifest, base: Manifest | None, settings: Settings
+) -> orphans.Found:
+    """The orphans of a snapshot, going on from an analysis; suspects are found by Spark."""
+    cluster = tables.cluster
+    names = ("brokers", "log_dirs", "replicas", "configs")
+    read = {name: cluster.read("snapshots", snapshot.id, name) for name in names}
+    segments = cluster.read("snapshots", snapshot.id, "segments", broker_facts.SEGMENTS)
+    listed = sightings.unassigned(cluster, since(cluster, base, snapshot))["snapshot_id"]
+    return orphans.find(
+        tables, snapshot, base, brokers(read, segments), settings=settings,
+        unassigned=listed.to_pylist(),
+    )  # fmt: skip
+
+
+def stock(segments: pa.Table, found: Sequence[dict[str, Any]]) -> disk_stock.Stock:
     """What segments and orphans put on each log dir."""
-    return disk_stock.stock(disk_stock.sums(segments, disk_stock.places(orphans)), orphans)
+    return disk_stock.stock(disk_stock.sums(segments, disk_stock.places(found)), found)
 
 
 def who_reads(
