@@ -78,7 +78,7 @@ def test_so_are_slow_followers_orphans_and_what_lies_on_disks(lab: Lab) -> None:
     slow = [row for row in one["slow_followers"] if row["slow"]]
     assert {row["reason"] for row in slow} == {"broker 2 is slow: 4 of 4 replicas"}
     assert {row["directory"] for row in one["orphans"]} >= {"gone-0.9a-stray", "dead-0"}
-    assert one["disks"][0]["stray_bytes"] and one["disks"][0]["delete_bytes"]
+    assert one["disks"][0]["stray_bytes"] and one["disks"][0]["orphan_bytes"]
     assert every(lab, copied(lab.cluster, "other", [8])) == one
 
 
