@@ -110,4 +110,5 @@ def _local(settings: Settings, java: Java, jvm_options: tuple[str, ...] | None) 
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
+        "spark.python.daemon.module": "analytics.daemon",
     }
