@@ -41,6 +41,7 @@ from dashboard import known_since
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.holes import holes_of, reasons
 from dashboard.pruning import prune_findings
+from dashboard.safety.readers import Readers
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest, Part, Writer
 from dashboard.snapshots import ClusterStore
@@ -207,30 +208,55 @@ def compute(
     work = _work(cluster, snapshot, settings, base, read)
     place = Place.of(cluster, writer)
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
-    held, before = done.sums["held"], base or earlier.newest_base(cluster, snapshot, ["holds"])
-    applications = streams.remembered(cluster, snapshot, base, before, held)
-    known = broker_facts.brokers(read, done.sums["holdings"])
-    unassigned = done.sums["unassigned"]["snapshot_id"].unique().to_pylist()
-    alone = orphans.find(
-        Tables(spark, cluster), snapshot, base, known, settings=settings, unassigned=unassigned
-    )
+    alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
+    before = base or earlier.newest_base(cluster, snapshot, ["holds"])
+    applications = streams.remembered(cluster, snapshot, base, before, done.sums["held"])
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
-    who = groups.who_reads(
-        read["groups"], work.topics, offsets=done.sums["telling"], streams=applications, held=held
-    )
+    who = _who_reads(work, read, done.sums, applications)
     judged = Judged(who, incomplete, disk_stock.places(alone.rows))
     place = place.with_made(done.files())
     kernel = partial(kernels.told, work=work, judged=judged)
     done = done.then(tasks.run(spark, kernel, place, snapshot))
-    short = _short(snapshot, read, done.sums, alone) | {
-        "quality": _quality(snapshot, read, done.sums, incomplete, left_out)
-    }
+    short = _short(snapshot, read, done.sums, alone)
+    short["quality"] = _quality(snapshot, read, done.sums, incomplete, left_out)
     return Findings(
         {table: stamped(table, rows, snapshot) for table, rows in short.items()},
         _caused(spark, read, snapshot, place, done).files(),
         applications,
-        absent.carried(held, work.topics, before, snapshot),
+        absent.carried(done.sums["held"], work.topics, before, snapshot),
         known_since.of_analysis(cluster, before, anew=base is None),
+    )
+
+
+def _orphans(
+    tables: Tables,
+    work: Work,
+    read: Mapping[str, pa.Table],
+    sums: Mapping[str, pa.Table],
+    settings: Settings,
+) -> orphans.Found:
+    return orphans.find(
+        tables,
+        work.snapshot,
+        work.base,
+        broker_facts.brokers(read, sums["holdings"]),
+        settings=settings,
+        unassigned=sums["unassigned"]["snapshot_id"].unique().to_pylist(),
+    )
+
+
+def _who_reads(
+    work: Work,
+    read: Mapping[str, pa.Table],
+    sums: Mapping[str, pa.Table],
+    applications: Mapping[str, str],
+) -> Readers:
+    return groups.who_reads(
+        read["groups"],
+        work.topics,
+        offsets=sums["telling"],
+        streams=applications,
+        held=sums["held"],
     )
 
 

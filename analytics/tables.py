@@ -38,7 +38,7 @@ class Tables:
         return self.spark.read.schema(from_arrow_schema(declared)).parquet(*paths)
 
     def from_arrow(self, table: pa.Table) -> DataFrame:
-        """A table made on the driver as a DataFrame; no Python worker has a part in it."""
+        """A short table made on the driver as a DataFrame."""
         # A filter that keeps nothing leaves columns without a chunk, which pyspark cannot take,
         # and Spark Connect does not look at the schema of an empty table.
         rows = table if table.num_rows else table.schema.empty_table()

@@ -56,9 +56,10 @@ class Clock:
         return seconds
 
     def _processor(self) -> float:
-        ticks = sum(
-            int(n) for p in processes() for n in _stat(p)[11:15]
-        )  # with children that ended
+        ticks = 0
+        for process in processes():
+            with suppress(OSError):  # it ended meanwhile, and counts among its parent's children
+                ticks += sum(map(int, _stat(process)[11:15]))
         return ticks / os.sysconf("SC_CLK_TCK")
 
 
