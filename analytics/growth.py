@@ -38,13 +38,14 @@ class _Rates:
 
 def sums(trends: Trends, taken_at: int) -> pa.Table:
     """What some replicas add to each topic (broker_id and log_dir null), to each log dir (topic
-    null), and to both: came and left (bytes per hour), replicas, seconds and samples, the most.
+    null), and to both: came and left (whole bytes per hour and the rest), replicas, seconds and
+    samples, the most.
     Sums of parts may be summed again. What no log dir lists adds to its topic alone.
     """
     rates = _rates(trends.size, taken_at)
     columns = {name: column(trends.places, name) for name in _PLACE} | {
-        "came": pa.array(np.where(rates.enough, rates.came, 0.0)),
-        "left": pa.array(np.where(rates.enough, rates.left, 0.0)),
+        **_exactly("came", np.where(rates.enough, rates.came, 0.0)),
+        **_exactly("left", np.where(rates.enough, rates.left, 0.0)),
         "replicas": pa.array(rates.enough.astype(np.int64)),
         "seconds": pa.array(rates.seconds),
         "samples": pa.array(rates.n),
@@ -55,16 +56,29 @@ def sums(trends: Trends, taken_at: int) -> pa.Table:
     return pa.concat_tables([_summed(of, by) for of, by in levels], promote_options="default")
 
 
+def _exactly(name: str, values: Floats) -> dict[str, pa.Array]:
+    """Whole bytes, and the rest: their sums do not depend on the order, or on the buckets."""
+    whole = np.floor(values)
+    return {name: pa.array(whole.astype(np.int64)), f"{name}_rest": pa.array(values - whole)}
+
+
+def _rounded(found: pa.Table, name: str) -> Ints:
+    """Whole bytes with their rest, to the nearest, halves to the even one."""
+    whole, rest = integers(found[name], 0), pc.fill_null(found[f"{name}_rest"], 0.0).to_numpy()
+    odd = whole % 2
+    return np.asarray(whole - odd + np.rint(rest + odd).astype(np.int64), dtype=np.int64)
+
+
 def _summed(rows: pa.Table, by: Sequence[str]) -> pa.Table:
-    found = rows.group_by(list(by), use_threads=False).aggregate(
-        [("came", "sum"), ("left", "sum"), ("replicas", "sum"), ("seconds", "max"),
-         ("samples", "max")]
-    )  # fmt: skip
+    found = rows.group_by(list(by)).aggregate(list(_SUMS.items()))
     return found.rename_columns([*by, *_SUMS])
 
 
 _PLACE = ("topic", "broker_id", "log_dir")
-_SUMS = ("came", "left", "replicas", "seconds", "samples")
+_SUMS = {
+    "came": "sum", "came_rest": "sum", "left": "sum", "left_rest": "sum", "replicas": "sum",
+    "seconds": "max", "samples": "max",
+}  # fmt: skip
 
 
 def growth(found: pa.Table, disks: pa.Table) -> pa.Table:
@@ -96,10 +110,7 @@ def _per_hour_each(found: pa.Table) -> dict[str, pa.Array]:
         integers(pc.fill_null(found[name], 0).cast(pa.int64(), safe=False), 0)
         for name in ("replicas", "seconds", "samples")
     )
-    came, left = (
-        np.rint(pc.fill_null(found[name], 0.0).to_numpy()).astype(np.int64)
-        for name in ("came", "left")
-    )
+    came, left = (_rounded(found, name) for name in ("came", "left"))
     none = replicas == 0
     return {
         "bytes_in_per_hour": pa.array(came, mask=none),

@@ -35,6 +35,7 @@ from analytics import (
 )
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
+from analytics.read_times import seconds
 from analytics.suspects import scans
 from analytics.tables import Tables, stamped
 from dashboard import known_since
@@ -42,6 +43,7 @@ from dashboard.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.holes import holes_of, reasons
 from dashboard.pruning import prune_findings
 from dashboard.safety.readers import Readers
+from dashboard.safety.standing import summed
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest, Part, Writer
 from dashboard.snapshots import ClusterStore
@@ -213,7 +215,13 @@ def compute(
     applications = streams.remembered(cluster, snapshot, base, before, done.sums["held"])
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
     who = _who_reads(work, read, done.sums, applications)
-    judged = Judged(who, incomplete, disk_stock.places(alone.rows))
+    judged = Judged(
+        who,
+        summed(done.sums["by_offset"]),
+        incomplete,
+        disk_stock.places(alone.rows),
+        seconds(done.sums["read_times"]),
+    )
     place = place.with_made(done.files())
     kernel = partial(kernels.told, work=work, judged=judged)
     done = done.then(tasks.run(spark, kernel, place, snapshot))

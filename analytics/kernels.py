@@ -35,11 +35,12 @@ from analytics import (
 )
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
+from analytics.read_times import read_times
 from analytics.trend_tables import microseconds
 from dashboard.curve_tables import to_table
 from dashboard.safety.arrow import column
 from dashboard.safety.readers import Readers
-from dashboard.safety.standing import Standing
+from dashboard.safety.standing import Standing, by_offset
 from dashboard.safety.standing import standing as stand
 from dashboard.snapshot_files import Manifest
 
@@ -63,13 +64,16 @@ class Work:
 
 @dataclass(frozen=True)
 class Judged:
-    """What `told` needs of all buckets: who reads what, reasons why a group may be missing, and
-    the folders of orphans.
+    """What `told` needs of all buckets: who reads what, by members and by offsets (`by_offset`),
+    reasons why a group may be missing, the folders of orphans, and how many seconds lie between
+    the first and the last log end that each snapshot read.
     """
 
     who: Readers
+    by_offset: pa.Table
     incomplete: tuple[str, ...]
     orphans: frozenset[disk_stock.Place]
+    reading: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -87,11 +91,16 @@ def remembered(view: BucketView, work: Work) -> Told:
     held, former = holds.split(offsets, work.topics)
     sizes = view.read("snapshots", snapshot.id, "replicas", ["broker_id", "size_bytes"])
     segments = view.read("snapshots", snapshot.id, "segments", broker_facts.SEGMENTS)
+    ends = view.read("snapshots", snapshot.id, "partitions", _ENDS)
+    commits = groups.commits(offsets, work.topics, snapshot)
+    new = since(view, work.base, snapshot)
     sums = {
         "held": offsets.group_by(["topic", "group_id"]).aggregate([]),
         "telling": groups.of_telling(view, snapshot, work.telling),
         "holdings": broker_facts.holdings(sizes, segments),
-        "unassigned": sightings.unassigned(view, since(view, work.base, snapshot)),
+        "by_offset": by_offset(ends, commits, work.topics),
+        "read_times": read_times(view, new),
+        "unassigned": sightings.unassigned(view, new),
     }
     return Told({"holds": held, "former_readers": former}, sums)
 
@@ -101,7 +110,9 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     snapshot = work.snapshot
     read = {n: view.read("snapshots", snapshot.id, n, c) for n, c in _COLUMNS.items()}
     replicas = points.told(view, snapshot.id)
-    moved = trend_tables.Carried(view, work.base, with_disks=view.bucket == 0)
+    moved = trend_tables.Carried(
+        view, work.base, with_disks=view.bucket == 0, reading=judged.reading
+    )
     drawn = curves.fold(view, snapshot, work.base, replicas, work.topics, each=moved.add)
     rows = partitions.of_topics(read["partitions"], work.topics)
     standing = _standing(view, work, judged, rows)
@@ -123,7 +134,10 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
         for target, prefix in (("committed", "committed"), ("high-watermark", "end"))
     ]  # fmt: skip
     at = microseconds(snapshot)
-    slow = followers.slow_followers(moved.trends, replicas, drawn, work.read["brokers"], at)
+    slow = followers.slow_followers(
+        moved.trends, replicas, drawn, work.read["brokers"], taken_at=at,
+        reading=moved.reading(snapshot.id),
+    )  # fmt: skip
     free = measured.filter(disks.free(by_target[0]).take(column(measured, "at")))
     sums = {
         "disks": disks.sums(read["replicas"], free),
@@ -157,9 +171,10 @@ def _standing(view: BucketView, work: Work, judged: Judged, rows: pa.Table) -> S
     former = holds.with_ends(view.made("former_readers"), view, work.snapshot, work.topics)
     offsets = pa.concat_tables([view.made("holds").select(former.column_names), former])
     commits = groups.commits(offsets, work.topics, work.snapshot)
-    return stand(rows, commits, work.topics, judged.who)
+    return stand(rows, commits, work.topics, judged.who, elsewhere=judged.by_offset)
 
 
+_ENDS = ["topic_no", "partition", "high_watermark"]
 # Of the long tables what is summed, counted or joined beside curves and trends.
 _COLUMNS = {
     "partitions": [*partitions.COLUMNS, "error"],

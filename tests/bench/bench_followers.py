@@ -73,7 +73,9 @@ def fresh(cluster: ClusterStore, snapshot_id: str, base: Manifest | None) -> tup
     at = microseconds(snapshot)
     tables = {
         "trends": trend_tables.to_table(moved.trends),
-        "slow_followers": slow_followers(moved.trends, told, drawn, read, at),
+        "slow_followers": slow_followers(
+            moved.trends, told, drawn, read, taken_at=at, reading=moved.reading(snapshot_id)
+        ),
     }
     writer = cluster.begin("findings", utc_now())
     for name, table in tables.items():

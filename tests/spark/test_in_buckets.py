@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,44 @@ def test_so_are_slow_followers_orphans_and_what_lies_on_disks(lab: Lab) -> None:
     assert {row["reason"] for row in slow} == {"broker 2 is slow: 4 of 4 replicas"}
     assert {row["directory"] for row in one["orphans"]} >= {"gone-0.9a-stray", "dead-0"}
     assert one["disks"][0]["stray_bytes"] and one["disks"][0]["orphan_bytes"]
+    assert every(lab, copied(lab.cluster, "other", [8])) == one
+
+
+def scattered(step: int) -> Snapshot:
+    """A topic of many partitions, on one of which a group commits; another is of a log before. Its
+    log ends are read minutes apart.
+    """
+    end = 1000 * (step + 1)
+    made = Snapshot().topic(
+        "t", end=end, groups={"g": 50, "once": 9}, topic_id=f"life-{min(step // 2, 1)}"
+    )
+    home = made.tables["partitions"][0]
+    made.tables["partitions"] = [{**home, "partition": p} for p in range(16)]
+    if step > 1:
+        made.tables["group_offsets"].pop()
+    made.tables["replicas"] = [
+        {"broker_id": broker, "log_dir": "/d1", "topic_no": 0, "partition": p, "size_bytes": end,
+         "is_future": False, "is_leader": broker == 1, "in_sync": True, "log_start_offset": 0,
+         "log_end_offset": end - 200 * (broker == 2),
+         "observed_at": START + timedelta(minutes=step + 1, seconds=p)}
+        for broker in (1, 2) for p in range(16)
+    ]  # fmt: skip
+    return made
+
+
+def test_what_one_bucket_knows_counts_in_every_other(lab: Lab) -> None:
+    """Who reads a topic by an offset on one partition, and how long reading a snapshot took."""
+    for step in range(7):
+        lab.write(scattered(step))
+    one = every(lab, lab.cluster)
+    unread = [
+        [guard["name"] for guard in row["guards"]]
+        for row in one["reclaimable"]
+        if row["target"] == "high-watermark" and row["partition"]
+    ]
+    assert len(unread) == 15
+    assert all(names.count("no-committed-offset") == 2 for names in unread), "g, and once"
+    assert not any(row["slow"] for row in one["slow_followers"])
     assert every(lab, copied(lab.cluster, "other", [8])) == one
 
 

@@ -44,10 +44,16 @@ def slow_followers(
     replicas: pa.Table,
     drawn: ReplicaCurves,
     read: Mapping[str, pa.Table],
+    *,
     taken_at: int,
+    reading: float,
 ) -> pa.Table:
-    """The `slow_followers` table with causes; `read`: SHORT tables of the snapshot."""
-    found = followers.slow_followers(trends, replicas, drawn, read["brokers"], taken_at)
+    """The `slow_followers` table with causes; `read`: SHORT tables of the snapshot; times as for
+    `followers.lags`.
+    """
+    found = followers.slow_followers(
+        trends, replicas, drawn, read["brokers"], taken_at=taken_at, reading=reading
+    )
     return followers.with_causes(found, causes.units(found), causes.asked(read))
 
 
@@ -56,7 +62,10 @@ def followers_of(cluster: ClusterStore, snapshot: Manifest, topics: pa.Table) ->
     told, carried = points.told(cluster, snapshot.id), Carried(cluster, None)
     drawn = curves.fold(cluster, snapshot, None, told, topics, each=carried.add)
     read = {name: cluster.read("snapshots", snapshot.id, name) for name in SHORT}
-    return slow_followers(carried.trends, told, drawn, read, microseconds(snapshot))
+    return slow_followers(
+        carried.trends, told, drawn, read, taken_at=microseconds(snapshot),
+        reading=carried.reading(snapshot.id),
+    )  # fmt: skip
 
 
 def quality(read: Mapping[str, pa.Table], incomplete: Sequence[str]) -> pa.Table:
