@@ -39,8 +39,10 @@ def open_session(settings: Settings, jvm_options: tuple[str, ...] | None = None)
 
     Raises SettingsError when Java is missing or too old, AnalysisError when Spark cannot start.
     """
-    # Workers of a user's own session would otherwise take the first python3 of the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Tasks run in Python: on this machine in this one, whatever is set for other work; on others in
+    # the one that is named for them, else where ours is. The first python3 of a PATH has nothing.
+    python = None if is_local(settings) else os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = python or sys.executable
     builder = SparkSession.builder.appName("lowwater")
     if settings.spark_remote is not None:
         builder = builder.remote(settings.spark_remote)
