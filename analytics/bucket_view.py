@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from analytics.earlier import Kept
 from dashboard.buckets import LONG, Buckets
-from dashboard.snapshot_files import Kind, Manifest, Part, Writer
+from dashboard.snapshot_files import Kind, Manifest, Part
+from dashboard.snapshot_writer import Writer
 from dashboard.snapshots import Store
 
 

@@ -37,7 +37,8 @@ from analytics.bucket_view import BucketView
 from analytics.earlier import since
 from analytics.read_times import read_times
 from analytics.trend_tables import microseconds
-from dashboard.curve_tables import to_table
+from analytics.trends import Trends
+from dashboard.curve_tables import ReplicaCurves, to_table
 from dashboard.safety.arrow import column
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import Standing, by_offset
@@ -107,56 +108,95 @@ def remembered(view: BucketView, work: Work) -> Told:
 
 def told(view: BucketView, work: Work, judged: Judged) -> Told:
     """Curves and trends, what a purge would free, and how far followers are behind."""
-    snapshot = work.snapshot
-    read = {n: view.read("snapshots", snapshot.id, n, c) for n, c in _COLUMNS.items()}
-    replicas = points.told(view, snapshot.id)
+    read = {n: view.read("snapshots", work.snapshot.id, n, c) for n, c in _COLUMNS.items()}
+    drawn = _drawn(view, work, judged)
+    purge = _purged(view, work, judged, read, drawn)
+    slow = _followers(work, drawn)
+    at = microseconds(work.snapshot)
+    sums = {
+        "disks": disks.sums(read["replicas"], purge.free),
+        "stock": disk_stock.sums(read["segments"], judged.orphans),
+        "quality": quality.counts(read),
+        "blockers": blockers.sums(view.made("holds"), purge.partitions),
+        "growth": growth.sums(drawn.trends, at),
+        "units": causes.units(slow),
+        "slow": pa.table({"bucket": [view.bucket], "slow": [pc.sum(slow["slow"]).as_py() or 0]}),
+    }
+    if view.bucket == 0:
+        sums["log_dirs"] = growth.of_disks(drawn.trends, work.read["log_dirs"], at)
+    tables = {
+        "reclaimable": pa.concat_tables(purge.by_target),
+        "curves": to_table(drawn.curves),
+        "trends": trend_tables.to_table(drawn.trends),
+        "slow_followers": slow,
+    }
+    return Told(tables, sums)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """`points.told` of the snapshot, the curves and trends of its replicas, and how many seconds
+    lie between the first and the last log end that it read.
+    """
+
+    replicas: pa.Table
+    curves: ReplicaCurves
+    trends: Trends
+    reading: float
+
+
+def _drawn(view: BucketView, work: Work, judged: Judged) -> _Drawn:
+    replicas = points.told(view, work.snapshot.id)
     moved = trend_tables.Carried(
         view, work.base, with_disks=view.bucket == 0, reading=judged.reading
     )
-    drawn = curves.fold(view, snapshot, work.base, replicas, work.topics, each=moved.add)
+    drawn = curves.fold(view, work.snapshot, work.base, replicas, work.topics, each=moved.add)
+    return _Drawn(replicas, drawn, moved.trends, moved.reading(work.snapshot.id))
+
+
+@dataclass(frozen=True)
+class _Purged:
+    """`reclaimable.described` partitions, the `reclaimable` rows by target (the committed one
+    first), and the replicas of partitions that every known group has read that far.
+    """
+
+    partitions: pa.Table
+    by_target: tuple[pa.Table, ...]
+    free: pa.Table
+
+
+def _purged(
+    view: BucketView, work: Work, judged: Judged, read: Mapping[str, pa.Table], drawn: _Drawn
+) -> _Purged:
     rows = partitions.of_topics(read["partitions"], work.topics)
     standing = _standing(view, work, judged, rows)
+    starts = windows.window_starts(view, work.snapshot, work.topics)
     found = partitions.partitions(
-        rows,
-        read["replicas"],
-        topics=work.topics,
-        groups=standing,
-        windows=windows.window_starts(view, snapshot, work.topics),
+        rows, read["replicas"], topics=work.topics, groups=standing, windows=starts
     )
-    found, measured = freed.with_bytes(found, points.measured(replicas), drawn)
+    found, measured = freed.with_bytes(found, points.measured(drawn.replicas), drawn.curves)
     known = reclaimable.described(found, work.topics, work.read["reassignments"])
-    errors = groups.offset_errors(view, snapshot, read["group_offsets"]["error"], rows)
-    by_target = [
+    errors = groups.offset_errors(view, work.snapshot, read["group_offsets"]["error"], rows)
+    by_target = tuple(
         reclaimable.reclaimable(
             known, target, prefix, groups=standing, incomplete=judged.incomplete,
             offset_errors=errors,
         )
         for target, prefix in (("committed", "committed"), ("high-watermark", "end"))
-    ]  # fmt: skip
-    at = microseconds(snapshot)
-    slow = followers.slow_followers(
-        moved.trends, replicas, drawn, work.read["brokers"], taken_at=at,
-        reading=moved.reading(snapshot.id),
     )  # fmt: skip
     free = measured.filter(disks.free(by_target[0]).take(column(measured, "at")))
-    sums = {
-        "disks": disks.sums(read["replicas"], free),
-        "stock": disk_stock.sums(read["segments"], judged.orphans),
-        "quality": quality.counts(read),
-        "blockers": blockers.sums(view.made("holds"), known),
-        "growth": growth.sums(moved.trends, at),
-        "units": causes.units(slow),
-        "slow": pa.table({"bucket": [view.bucket], "slow": [pc.sum(slow["slow"]).as_py() or 0]}),
-    }
-    if view.bucket == 0:
-        sums["log_dirs"] = growth.of_disks(moved.trends, work.read["log_dirs"], at)
-    tables = {
-        "reclaimable": pa.concat_tables(by_target),
-        "curves": to_table(drawn),
-        "trends": trend_tables.to_table(moved.trends),
-        "slow_followers": slow,
-    }
-    return Told(tables, sums)
+    return _Purged(known, by_target, free)
+
+
+def _followers(work: Work, drawn: _Drawn) -> pa.Table:
+    return followers.slow_followers(
+        drawn.trends,
+        drawn.replicas,
+        drawn.curves,
+        work.read["brokers"],
+        taken_at=microseconds(work.snapshot),
+        reading=drawn.reading,
+    )
 
 
 def caused(view: BucketView, units: pa.Table, read: Mapping[str, pa.Table]) -> Told:

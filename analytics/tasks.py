@@ -20,7 +20,8 @@ from analytics.bucket_view import BucketView, Place
 from analytics.kernels import Told
 from analytics.tables import stamped
 from dashboard.errors import LowwaterError, StoreError
-from dashboard.snapshot_files import Manifest, Part, part_name, spec_of, write_part
+from dashboard.snapshot_files import Manifest, Part, spec_of
+from dashboard.snapshot_writer import part_name, write_part
 
 Kernel = Callable[[BucketView], Told]
 _ROW = pa.schema(
@@ -87,7 +88,7 @@ def answer(
     try:
         view = BucketView(place, bucket)
         found = kernel(view)
-        rows = [_written(view, name, rows, snapshot) for name, rows in found.tables.items()]
+        rows = [_written(view, name, table, snapshot) for name, table in found.tables.items()]
         rows += [_summed(bucket, name, sums) for name, sums in found.sums.items()]
     except LowwaterError as error:
         body = {"message": error.message, "next_step": error.next_step, "code": error.code,

@@ -23,7 +23,6 @@ from dashboard.snapshot_files import (
     Kind,
     Manifest,
     Part,
-    Writer,
     new_id,
     not_kept,
     parse_manifest,
@@ -31,6 +30,7 @@ from dashboard.snapshot_files import (
     unreadable,
     write_atomically,
 )
+from dashboard.snapshot_writer import Writer
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa

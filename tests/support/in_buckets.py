@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-from dashboard.snapshot_files import Writer
+from dashboard.snapshot_writer import Writer
 from dashboard.snapshots import ClusterStore
 
 

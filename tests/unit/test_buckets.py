@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from dashboard.buckets import REPLICAS, Buckets, count_for, numbers
 from dashboard.errors import StoreError
-from dashboard.snapshot_files import Manifest, part_name, write_part
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshot_writer import part_name, write_part
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import SNAPSHOT_TABLES, build
 
