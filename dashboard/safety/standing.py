@@ -188,12 +188,15 @@ class _Judged:
         found = pc.index_in(at, value_set=self.where)
         self.here = np.asarray(found.is_valid().to_numpy(zero_copy_only=False), bool)
         self.row = np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
-        ends = self.ends.take(pa.array(self.row, mask=~self.here))
-        told = _telling(commits, ends, topics).to_numpy(zero_copy_only=False)
-        self.tells = np.asarray(told, bool)
+        self.tells = self._tells(topics)
         self.offset = _numbers(column(commits, "committed_offset"))
         remembered = pc.fill_null(column(commits, "remembered"), False)
         self.remembered = remembered.to_numpy(zero_copy_only=False)
+
+    def _tells(self, topics: pa.Table) -> npt.NDArray[np.bool_]:
+        ends = self.ends.take(pa.array(self.row, mask=~self.here))
+        found = _telling(self.commits, ends, topics)
+        return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
     def standing(self) -> Standing:
         lists, first_group, first_offset, second_offset = self._positions()
