@@ -26,7 +26,7 @@ def since(base: Manifest | None) -> Mapping[str, str]:
 def carried(
     held: pa.Table, present: pa.Table, base: Manifest | None, snapshot: Manifest
 ) -> dict[str, str]:
-    """Topics of the offsets `held` that the snapshot has not, and since when, by name."""
+    """Topics of which offsets are `held` that the snapshot has not, and since when, by name."""
     known, now = since(base), format_time(snapshot.taken_at)
     names = pc.unique(column(held, "topic"))
     missing = names.filter(_absent(names, present))

@@ -67,8 +67,16 @@ class Brokers:
         return max(of_folders, size_bytes / max(all_bytes, size_bytes, 1))
 
 
-def brokers(read: Mapping[str, pa.Table], segments: pa.Table) -> Brokers:
-    """From the snapshot's small tables by name, and SEGMENTS of its inventories."""
+def holdings(replicas: pa.Table, segments: pa.Table) -> pa.Table:
+    """broker_id, scanned, folders and bytes of some of a snapshot's `replicas` (broker_id,
+    size_bytes), as DescribeLogDirs told them, and of SEGMENTS of its inventories (scanned). Sums of
+    parts may be summed again, where no folder lies in two.
+    """
+    return pa.concat_tables([_listed(replicas), _on_disk(segments)])
+
+
+def brokers(read: Mapping[str, pa.Table], holdings: pa.Table) -> Brokers:
+    """From the snapshot's small tables by name, and `holdings`."""
     told = read["log_dirs"].filter(read["log_dirs"]["error"].is_null())
     silent = read["brokers"].filter(read["brokers"]["error"].is_valid())
     configs = read["configs"]
@@ -84,31 +92,38 @@ def brokers(read: Mapping[str, pa.Table], segments: pa.Table) -> Brokers:
             for row in mine.select(["name", "key", "value"]).to_pylist()
             if row["name"].isdigit()
         },
-        held=_listed(read["replicas"]) | _on_disk(segments),
+        held=_held(holdings),
     )
 
 
-def _listed(replicas: pa.Table) -> dict[int, tuple[int, int]]:
-    """What DescribeLogDirs told: the best there is without an inventory."""
-    told = replicas.filter(replicas["size_bytes"].is_valid())
-    sums = told.group_by("broker_id").aggregate([("size_bytes", "count"), ("size_bytes", "sum")])
+def _held(holdings: pa.Table) -> dict[int, tuple[int, int]]:
+    """What an inventory found; where there is none, what DescribeLogDirs told is the best."""
+    sums = [("folders", "sum"), ("bytes", "sum")]
+    rows = holdings.group_by(["scanned", "broker_id"]).aggregate(sums).to_pylist()
     return {
-        row["broker_id"]: (row["size_bytes_count"], row["size_bytes_sum"])
-        for row in sums.to_pylist()
+        row["broker_id"]: (row["folders_sum"], row["bytes_sum"] or 0)
+        for row in sorted(rows, key=lambda row: bool(row["scanned"]))
     }
 
 
-def _on_disk(segments: pa.Table) -> dict[int, tuple[int, int]]:
+def _listed(replicas: pa.Table) -> pa.Table:
+    told = replicas.filter(replicas["size_bytes"].is_valid())
+    sums = told.group_by("broker_id").aggregate([("size_bytes", "count"), ("size_bytes", "sum")])
+    return _holdings(sums.rename_columns(["broker_id", "folders", "bytes"]), scanned=False)
+
+
+def _on_disk(segments: pa.Table) -> pa.Table:
     first = pa.array(folder_starts(segments).astype(np.int64))
     sums = (
         segments.append_column("folders", first)
         .group_by("broker_id")
         .aggregate([("folders", "sum"), ("log_bytes", "sum")])
     )
-    return {
-        row["broker_id"]: (row["folders_sum"], row["log_bytes_sum"] or 0)
-        for row in sums.to_pylist()
-    }
+    return _holdings(sums.rename_columns(["broker_id", "folders", "bytes"]), scanned=True)
+
+
+def _holdings(sums: pa.Table, *, scanned: bool) -> pa.Table:
+    return sums.append_column("scanned", pa.repeat(scanned, sums.num_rows))
 
 
 def folder_starts(segments: pa.Table) -> np.ndarray:

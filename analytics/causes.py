@@ -30,23 +30,40 @@ Told = tuple[str, str]  # cause and reason
 
 
 def causes(
-    followers: pa.Table, read: Mapping[str, pa.Table], numbers: Mapping[int, str]
+    followers: pa.Table, units: pa.Table, read: Mapping[str, pa.Table], numbers: Mapping[int, str]
 ) -> pa.Table:
     """`followers` with cause and reason, both null where a follower is not slow.
 
-    In this order: broker down, throttle, reassignment, rack, broker, log dir, partition. `read`:
-    configs and reassignments of the snapshot; `numbers`: topic by topic_no.
+    In this order: broker down, throttle, reassignment, rack, broker, log dir, partition. `units`
+    are those of all followers of the cluster; `read` is what was `asked` for; `numbers`: topic by
+    topic_no.
     """
     asked = _Asked(read, numbers)
-    units = _Units(followers)
+    known = _Units(units)
     slow = followers.filter(followers["slow"]).select(_COLUMNS).to_pylist()
-    told = iter([_told(row, asked, units) for row in slow])
+    told = iter([_told(row, asked, known) for row in slow])
     found = [next(told) if is_slow else (None, None) for is_slow in followers["slow"].to_pylist()]
     for at, name in enumerate(("cause", "reason")):
         followers = followers.append_column(name, pa.array([f[at] for f in found], pa.string()))
     return followers
 
 
+def asked(read: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """What throttles and reassignments are told from: the short tables, without other settings."""
+    configs = read["configs"]
+    throttles = pc.fill_null(pc.match_substring(configs["key"], ".replication.throttled."), False)
+    short = {name: read[name] for name in ("topics", "reassignments")}
+    return short | {"configs": configs.filter(throttles)}
+
+
+def units(followers: pa.Table) -> pa.Table:
+    """rack, broker_id, log_dir, leader_id, slow, and how many of these `followers` are alike."""
+    alive = followers.filter(followers["alive"])
+    found = alive.group_by(_UNIT).aggregate([([], "count_all")])
+    return found.rename_columns([*_UNIT, "followers"])
+
+
+_UNIT = ["rack", "broker_id", "log_dir", "leader_id", "slow"]
 _COLUMNS = ["topic", "partition", "broker_id", "log_dir", "rack", "leader_id", "alive"]
 
 
@@ -65,11 +82,9 @@ class _Asked:
     """Throttles and reassignments of a snapshot."""
 
     def __init__(self, read: Mapping[str, pa.Table], numbers: Mapping[int, str]) -> None:
-        configs = read["configs"]
-        named = pc.match_substring(configs["key"], ".replication.throttled.")
         self._values = {
             (row["scope"], row["name"], row["key"]): row["value"]
-            for row in configs.filter(pc.fill_null(named, False)).to_pylist()
+            for row in read["configs"].to_pylist()
             if row["value"]
         }
         self._moves = {
@@ -123,10 +138,8 @@ class _Unit:
 class _Units:
     """Racks, brokers, log dirs and leaders, and which of them stand out among their peers."""
 
-    def __init__(self, followers: pa.Table) -> None:
-        alive = followers.filter(followers["alive"])
-        units = alive.group_by(["rack", "broker_id", "log_dir", "leader_id", "slow"])
-        rows = units.aggregate([([], "count_all")]).to_pylist()
+    def __init__(self, units: pa.Table) -> None:
+        rows = units.to_pylist()
         self._dirs = _counted(rows, lambda r: (r["broker_id"], r["log_dir"]))
         self._brokers = _counted(rows, lambda r: r["broker_id"])
         self._leaders = _counted(rows, lambda r: r["leader_id"])
@@ -177,8 +190,8 @@ def _counted(rows: Iterable[Row], unit: Callable[[Row], Any]) -> dict[Any, _Unit
     every: Counter[Any] = Counter()
     slow: Counter[Any] = Counter()
     for row in rows:
-        every[unit(row)] += row["count_all"]
-        slow[unit(row)] += row["count_all"] * row["slow"]
+        every[unit(row)] += row["followers"]
+        slow[unit(row)] += row["followers"] * row["slow"]
     return {name: _Unit(count, slow[name]) for name, count in every.items()}
 
 

@@ -2,7 +2,7 @@
 
 Each snapshot's replicas go on from the curves of the snapshot before, so the newest analysis'
 `curves` are all that is needed of the past; folding every kept snapshot again gives the same.
-Done on the driver, all replicas at once: a step costs no more than reading the snapshot.
+All replicas of a bucket at once: a step costs no more than reading the snapshot.
 """
 
 from __future__ import annotations

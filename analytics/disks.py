@@ -15,7 +15,7 @@ from dashboard.tables import FINDING_TABLES
 
 _LOG_DIR = ["broker_id", "log_dir"]
 _Key = tuple[int, str]
-_Sums = Mapping[_Key, Mapping[str, Any]]
+_SUMS = ("size_bytes", "future_bytes", "committed_at_once", "held_bytes")
 # These bytes are consumed by every known group; whether others read them is shown beside it.
 _ONLY_UNDECLARED = pa.array(["readers-undeclared"])
 
@@ -30,16 +30,31 @@ def free(committed: pa.Table) -> pa.Array:
     return pc.invert(pc.is_in(pa.array(np.arange(committed.num_rows)), blocked))
 
 
+def sums(replicas: pa.Table, free: pa.Table) -> pa.Table:
+    """broker_id, log_dir and bytes there: size_bytes of all `replicas` of a snapshot, future_bytes
+    of those that are future copies; committed_at_once and held_bytes of the replicas of `free`
+    partitions, as `freed.with_bytes` has them. Sums of parts may be summed again.
+    """
+    future = pc.if_else(pc.fill_null(replicas["is_future"], False), replicas["size_bytes"], None)
+    everything = replicas.select([*_LOG_DIR, "size_bytes"]).append_column("future_bytes", future)
+    measured = free.select([*_LOG_DIR, "committed_at_once", "held_bytes"])
+    return summed(pa.concat_tables([everything, measured], promote_options="default"))
+
+
+def summed(rows: pa.Table) -> pa.Table:
+    """One row per log dir; a sum is null where nothing is known of it."""
+    found = rows.group_by(_LOG_DIR).aggregate([(name, "sum") for name in _SUMS])
+    return found.rename_columns([*_LOG_DIR, *_SUMS])
+
+
 def disks(
     log_dirs: pa.Table,
-    replicas: pa.Table,
-    measured: pa.Table,
+    found: pa.Table,
     stock: Mapping[_Key, Mapping[str, int]],
     scans: Mapping[_Key, datetime],
 ) -> pa.Table:
-    """The `disks` table: one row per log dir. `measured` are the replicas of `free` partitions, as
-    `freed.with_bytes` has them; `stock` is `disk_stock.stock`, `scans` says when a log dir was
-    taken stock of.
+    """The `disks` table: one row per log dir. `found` are `sums`, `stock` is `disk_stock.stock`,
+    `scans` says when a log dir was taken stock of.
 
     reclaimable_bytes: whole segments below their committed target; held_bytes: above it;
     live_bytes: every other replica byte, needed or unknown. The parts of `stock` are null without
@@ -48,29 +63,19 @@ def disks(
     show. It is `inferred`; where it is negative (read at different moments) it is 0, `measured`
     is false and `error` says by how much; without DescribeLogDirs v4 it is null.
     """
-    everything = _sums(replicas, "size_bytes")
-    future = _sums(replicas.filter(replicas["is_future"]), "size_bytes")
-    of_free = _sums(measured, "committed_at_once", "held_bytes")
+    by_dir = {(row["broker_id"], row["log_dir"]): row for row in summed(found).to_pylist()}
     rows = []
     for log_dir in log_dirs.to_pylist():
         key = (log_dir["broker_id"], log_dir["log_dir"])
         parts = _inventoried(stock.get(key, {}), scans.get(key))
-        if log_dir["error"] is None or key in everything:
-            parts |= _of_replicas(
-                everything.get(key, {}), future.get(key, {}), of_free.get(key, {}),
-                stock.get(key, {}),
-            )  # fmt: skip
+        if log_dir["error"] is None or key in by_dir:
+            parts |= _of_replicas(by_dir.get(key, {}), stock.get(key, {}))
         rows.append(_row(log_dir, parts))
     return pa.Table.from_pylist(rows, schema=FINDING_TABLES["disks"].schema).drop_columns(_STAMP)
 
 
 _STAMP = ["snapshot_id", "taken_at"]
 _INVENTORIED = ("stray_bytes", "orphan_bytes", "delete_bytes", "index_bytes")
-
-
-def _sums(rows: pa.Table, *names: str) -> _Sums:
-    found = rows.group_by(_LOG_DIR).aggregate([(name, "sum") for name in names])
-    return {(row["broker_id"], row["log_dir"]): row for row in found.to_pylist()}
 
 
 def _inventoried(here: Mapping[str, int], scanned_at: datetime | None) -> dict[str, Any]:
@@ -80,20 +85,13 @@ def _inventoried(here: Mapping[str, int], scanned_at: datetime | None) -> dict[s
     return {"orphan_bytes": here["orphan_bytes"]} if here.get("orphan_bytes") else {}
 
 
-def _of_replicas(
-    everything: Mapping[str, Any],
-    future: Mapping[str, Any],
-    of_free: Mapping[str, Any],
-    here: Mapping[str, int],
-) -> dict[str, int]:
+def _of_replicas(found: Mapping[str, Any], here: Mapping[str, int]) -> dict[str, int]:
     """A log dir that answered and lists no replica holds 0 bytes of them; one that did not answer
     holds an unknown amount. Orphans that DescribeLogDirs lists do not count as live.
     """
-    copies = (future.get("size_bytes_sum") or 0) - here.get("listed_future_bytes", 0)
-    size = (everything.get("size_bytes_sum") or 0) - here.get("listed_bytes", 0)
-    reclaimable, held = (
-        of_free.get(f"{name}_sum") or 0 for name in ("committed_at_once", "held_bytes")
-    )
+    size, copies, reclaimable, held = (found.get(name) or 0 for name in _SUMS)
+    copies -= here.get("listed_future_bytes", 0)
+    size -= here.get("listed_bytes", 0)
     live = size - copies - reclaimable - held
     return {"reclaimable_bytes": reclaimable, "held_bytes": held, "future_bytes": copies,
             "live_bytes": live}  # fmt: skip

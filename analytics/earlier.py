@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
+from dashboard.buckets import LONG
 from dashboard.errors import StoreError
 from dashboard.holes import holes_of
 from dashboard.snapshot_files import Kind, Manifest, time_of
-from dashboard.snapshots import ClusterStore
+from dashboard.snapshots import ClusterStore, Store
 from dashboard.streams_groups import DETAIL
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
 
@@ -23,21 +24,40 @@ from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
 class Kept(ClusterStore):
     """A cluster's store as one analysis sees it: one listing of snapshots, without some folders."""
 
-    def __init__(self, cluster: ClusterStore, without: Collection[str] = ()) -> None:
-        super().__init__(cluster.store, cluster.cluster_id)
-        self._without = frozenset(without)
-        self._snapshots = [i for i in cluster.ids("snapshots") if i not in self._without]
+    def __init__(
+        self, store: Store, cluster_id: str, snapshots: Sequence[str], without: Collection[str] = ()
+    ) -> None:
+        super().__init__(store, cluster_id)
+        self.without = frozenset(without)
+        self._snapshots = [i for i in snapshots if i not in self.without]
 
     def ids(self, kind: Kind) -> list[str]:
         """As the store has them; snapshots as they were when the analysis began."""
         if kind == "snapshots":
             return list(self._snapshots)
-        return [i for i in super().ids(kind) if i not in self._without]
+        return [i for i in super().ids(kind) if i not in self.without]
 
     def latest(self, kind: Kind) -> str | None:
         """As the store has it; None for a folder that is left out."""
         found = super().latest(kind)
-        return None if found in self._without else found
+        return None if found in self.without else found
+
+
+class OnDriver(Kept):
+    """The store for what an analysis does in the driver, where there is no room for long tables."""
+
+    def read(
+        self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
+    ) -> pa.Table:
+        """A short table; raises AssertionError for a long one, which Spark's tasks read."""
+        assert table not in LONG[kind], f"the long table {table} is read in the driver"
+        return super().read(kind, item_id, table, columns)
+
+
+def since(cluster: ClusterStore, base: Manifest | None, snapshot: Manifest) -> list[str]:
+    """The snapshots after the one of an analysis (None: all kept ones), up to and with this one."""
+    known_to = str(base.details["snapshot_id"]) if base else ""
+    return [i for i in cluster.ids("snapshots") if known_to < i < snapshot.id] + [snapshot.id]
 
 
 def newest_base(
@@ -112,8 +132,7 @@ def unreadable(
     """
     # An analysis of an earlier version keeps no applications: all kept snapshots tell them once.
     anew = full or base is None or DETAIL not in base.details
-    known_to = "" if anew or base is None else str(base.details["snapshot_id"])
-    ids = [*(i for i in cluster.ids("snapshots") if known_to < i < snapshot.id), snapshot.id]
+    ids = since(cluster, None if anew else base, snapshot)
     gone = _wrong(cluster, "snapshots", dict.fromkeys(ids, ()))
     if gone:
         return gone
@@ -128,9 +147,10 @@ def _wrong(
     found = {}
     for item_id, names in tables.items():
         try:
-            cluster.manifest(kind, item_id)
+            manifest = cluster.manifest(kind, item_id)
             for name in names:
-                cluster.read(kind, item_id, name)
+                for part in manifest.files(name):  # one by one: they are only looked at
+                    cluster.read_files(kind, manifest, name, [part])
         except StoreError as error:
             found[item_id] = error
     return found

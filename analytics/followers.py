@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from analytics import causes, panes
 from analytics.panes import SECOND, Floats
 from analytics.points import matched
-from analytics.trends import FETCH_SECONDS, LAG, Trends, leaders, reading
+from analytics.trends import FETCH_SECONDS, LAG, Trends, leaders
 from dashboard.curve_tables import ReplicaCurves, integers
 from dashboard.curves import Flags, Ints
 from dashboard.safety.arrow import column, looked_up
@@ -57,12 +57,13 @@ class Lags:
     slow: Flags
 
 
-def lags(trends: Trends, replicas: pa.Table, taken_at: int) -> Lags:
-    """Lags of `points.told` by the trends that its snapshot was added to (time: microseconds)."""
+def lags(trends: Trends, replicas: pa.Table, taken_at: int, reading: float) -> Lags:
+    """Lags of `points.told` by the trends that its snapshot was added to (time: microseconds);
+    `reading`: seconds between the first and the last log end that it read.
+    """
     now, last = trends.lag.now, trends.last
     told = replicas["log_end_offset"].is_valid().to_numpy()
     end = integers(replicas["log_end_offset"], 0)
-    at = integers(replicas["observed_at"].cast(pa.int64()), taken_at)
     leader, led = leaders(replicas, told)
     answers, known = told & led, led & (now["n"] > 0)
     # A replica that does not answer is measured from its last answer to the leader's present end.
@@ -74,7 +75,7 @@ def lags(trends: Trends, replicas: pa.Table, taken_at: int) -> Lags:
     pace = np.where(led, recent[leader], np.nan)
     before = now["last_at"] - last["before_at"]
     falls = np.where(answers, _recent(now["lag_last"] - last["lag_before"], before, last), pace)
-    noise = np.nan_to_num(pace) * (FETCH_SECONDS + reading(at, told))
+    noise = np.nan_to_num(pace) * (FETCH_SECONDS + reading)
     stands = answers & (last["before_at"] > 0) & (now["end_last"] == last["end_before"])
     in_sync = pc.fill_null(replicas["in_sync"], True).to_numpy()
     # One snapshot may fall between two fetches: what differs from the next one is no trend.
@@ -121,22 +122,29 @@ def slow_followers(
     trends: Trends,
     replicas: pa.Table,
     curves: ReplicaCurves,
-    read: Mapping[str, pa.Table],
+    brokers: pa.Table,
+    *,
     taken_at: int,
+    reading: float,
 ) -> pa.Table:
-    """The `slow_followers` table: every replica that does not lead, slow or not.
+    """The `slow_followers` table, but for causes: every replica that does not lead, slow or not.
 
-    `replicas`: `points.told` of the snapshot that `trends` were added to last; `read`: its brokers,
-    topics, configs and reassignments; `taken_at` in microseconds.
+    `replicas`: `points.told` of the snapshot that `trends` were added to last; `brokers`: its
+    table; `taken_at` and `reading` as for `lags`.
     """
-    found = lags(trends, replicas, taken_at)
-    columns = _described(found, trends, replicas, read["brokers"])
+    found = lags(trends, replicas, taken_at, reading)
+    columns = _described(found, trends, replicas, brokers)
     columns |= _numbers(found, replicas, curves)
-    followers = pa.table(columns).filter(pa.array(~found.leads))
+    return pa.table(columns).filter(pa.array(~found.leads))
+
+
+def with_causes(followers: pa.Table, units: pa.Table, read: Mapping[str, pa.Table]) -> pa.Table:
+    """`slow_followers` with causes; `units`: `causes.units` of all of the cluster, `read`:
+    `causes.asked` of the snapshot.
+    """
     topics = read["topics"]
     names = dict(zip(topics["topic_no"].to_pylist(), topics["topic"].to_pylist(), strict=True))
-    whole = causes.causes(followers, read, names)
-    return whole.select(_COLUMNS).cast(_SCHEMA)
+    return causes.causes(followers, units, read, names).select(_COLUMNS).cast(_SCHEMA)
 
 
 def _numbers(found: Lags, replicas: pa.Table, curves: ReplicaCurves) -> dict[str, pa.Array]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,39 +19,59 @@ _OFFSETS = ["topic_no", "partition", "group_id", "committed_offset", "error"]
 
 
 def who_reads(
-    cluster: ClusterStore,
-    snapshot: Manifest,
-    read: Mapping[str, pa.Table],
+    groups: pa.Table,
     topics: pa.Table,
     *,
+    offsets: pa.Table,
     streams: Collection[str],
-    commits: pa.Table,
+    held: pa.Table,
 ) -> Readers:
-    """Who may read which topic, by the snapshot's groups and their offsets.
+    """Who may read which topic, by the snapshot's `groups` and their offsets.
 
-    `streams` are groups that were Kafka Streams applications, `commits` what they hold.
+    `offsets`: topic_no and group_id of `of_telling`; `streams` are groups that were Kafka Streams
+    applications, `held` (topic, group_id) where offsets are held.
     """
-    groups = read["groups"].select(GROUPS.names)
-    told = _telling(cluster, snapshot, groups)
-    return readers(groups, told, topics, streams=streams, commits=commits)
+    number = looked_up(column(held, "topic"), column(topics, "topic"), column(topics, "topic_no"))
+    commits = pa.table({"topic_no": number, "group_id": held["group_id"]})
+    return readers(
+        groups.select(GROUPS.names),
+        offsets,
+        topics,
+        streams=streams,
+        commits=commits.filter(number.is_valid()),
+    )
 
 
-def _telling(cluster: ClusterStore, snapshot: Manifest, groups: pa.Table) -> pa.Table:
-    """Offsets of the groups whose reach they tell: of share groups, Kafka Streams applications,
-    and those whose members are unknown. The long table is read only where there are such groups.
+@dataclass(frozen=True)
+class Telling:
+    """Groups whose offsets tell what they may read: share groups, Kafka Streams applications, and
+    those whose members are unknown; and which of them are share groups.
     """
+
+    names: pa.Array
+    share: pa.Array
+
+
+def telling(groups: pa.Table) -> Telling:
+    """Those among the snapshot's groups."""
     facts = groups.select(["type", "state", "members", "is_streams"]).to_pylist()
-    telling = [
-        is_telling(g["type"], g["state"], g["members"], bool(g["is_streams"])) for g in facts
-    ]
-    names = groups["group_id"].filter(pa.array(telling, pa.bool_()))
-    if not len(names):
+    tells = [is_telling(g["type"], g["state"], g["members"], bool(g["is_streams"])) for g in facts]
+    names = column(groups, "group_id")
+    share = names.filter(pc.fill_null(pc.equal(column(groups, "type"), "share"), False))
+    return Telling(names.filter(pa.array(tells, pa.bool_())), share)
+
+
+def of_telling(cluster: ClusterStore, snapshot: Manifest, groups: Telling) -> pa.Table:
+    """topic_no and group_id, once each, where such groups have offsets: start offsets of share
+    groups also where they have not begun. The long table is read only where there is a group.
+    """
+    if not len(groups.names):
         return _NO_OFFSETS.empty_table()
-    share = groups["group_id"].filter(pc.fill_null(pc.equal(groups["type"], "share"), False))
     rows = cluster.read("snapshots", snapshot.id, "group_offsets", _OFFSETS)
-    begins = pc.is_in(rows["group_id"], value_set=share)
+    begins = pc.is_in(rows["group_id"], value_set=groups.share)
     there = pc.or_(begins, rows["committed_offset"].is_valid())
-    return rows.filter(pc.and_(there, pc.is_in(rows["group_id"], value_set=names)))
+    rows = rows.filter(pc.and_(there, pc.is_in(rows["group_id"], value_set=groups.names)))
+    return rows.group_by(_NO_OFFSETS.names).aggregate([])
 
 
 _NO_OFFSETS = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string())])
@@ -74,10 +95,12 @@ def commits(holds: pa.Table, topics: pa.Table, snapshot: Manifest) -> pa.Table:
 
 
 def offset_errors(
-    cluster: ClusterStore, snapshot: Manifest, read: Mapping[str, pa.Table], partitions: pa.Table
+    cluster: ClusterStore, snapshot: Manifest, errors: pa.ChunkedArray, partitions: pa.Table
 ) -> pa.Table | None:
-    """row, why: partitions where some group's offset could not be read; None: all were."""
-    errors = read["group_offsets"]["error"]
+    """row, why: partitions where some group's offset could not be read; None: all were.
+
+    `errors` are those of the snapshot's group_offsets.
+    """
     if errors.null_count == len(errors):
         return None
     rows = cluster.read("snapshots", snapshot.id, "group_offsets", _OFFSETS)

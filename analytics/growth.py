@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from analytics import panes, slopes
 from analytics.panes import SECOND, Floats, Panes
 from analytics.trends import DISK, SIZE, Trends
+from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
 from dashboard.safety.arrow import column
 from dashboard.tables import FINDING_TABLES
@@ -34,45 +36,90 @@ class _Rates:
     enough: Flags
 
 
-def growth(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
-    """The `growth` table: a row per topic, over its replicas, one per log dir, one per both.
+def sums(trends: Trends, taken_at: int) -> pa.Table:
+    """What some replicas add to each topic (broker_id and log_dir null), to each log dir (topic
+    null), and to both: came and left (whole bytes per hour and the rest), replicas, seconds and
+    samples, the most.
+    Sums of parts may be summed again. What no log dir lists adds to its topic alone.
+    """
+    rates = _rates(trends.size, taken_at)
+    columns = {name: column(trends.places, name) for name in _PLACE} | {
+        **_exactly("came", np.where(rates.enough, rates.came, 0.0)),
+        **_exactly("left", np.where(rates.enough, rates.left, 0.0)),
+        "replicas": pa.array(rates.enough.astype(np.int64)),
+        "seconds": pa.array(rates.seconds),
+        "samples": pa.array(rates.n),
+    }
+    rows = pa.table(columns)
+    listed = rows.filter(rows["log_dir"].is_valid())
+    levels = ((rows, ["topic"]), (listed, _PLACE[1:]), (listed, _PLACE))
+    return pa.concat_tables([_summed(of, by) for of, by in levels], promote_options="default")
+
+
+def _exactly(name: str, values: Floats) -> dict[str, pa.Array]:
+    """Whole bytes, and the rest: their sums do not depend on the order, or on the buckets."""
+    whole = np.floor(values)
+    return {name: pa.array(whole.astype(np.int64)), f"{name}_rest": pa.array(values - whole)}
+
+
+def _rounded(found: pa.Table, name: str) -> Ints:
+    """Whole bytes with their rest, to the nearest, halves to the even one."""
+    whole, rest = integers(found[name], 0), pc.fill_null(found[f"{name}_rest"], 0.0).to_numpy()
+    odd = whole % 2
+    return np.asarray(whole - odd + np.rint(rest + odd).astype(np.int64), dtype=np.int64)
+
+
+def _summed(rows: pa.Table, by: Sequence[str]) -> pa.Table:
+    found = rows.group_by(list(by)).aggregate(list(_SUMS.items()))
+    return found.rename_columns([*by, *_SUMS])
+
+
+_PLACE = ("topic", "broker_id", "log_dir")
+_SUMS = {
+    "came": "sum", "came_rest": "sum", "left": "sum", "left_rest": "sum", "replicas": "sum",
+    "seconds": "max", "samples": "max",
+}  # fmt: skip
+
+
+def growth(found: pa.Table, disks: pa.Table) -> pa.Table:
+    """The `growth` table: a row per topic, over its replicas, one per log dir, one per both, from
+    `sums` and `disks`, which is `of_disks`.
 
     Rates are those of the running 12 h pane and the one before it, so of 12 to 24 hours once there
     is as much history: all bytes that came or left in the window, divided by its time. A replica
-    counts with at least LEAST_SAMPLES snapshots over LEAST_SECONDS, and if this snapshot
-    (`taken_at`, microseconds) saw it; `replicas` counts them. growth_per_hour is in minus out.
+    counts with at least LEAST_SAMPLES snapshots over LEAST_SECONDS, and if the snapshot
+    saw it; `replicas` counts them. growth_per_hour is in minus out.
     days_to_full is usable bytes over the slope of used bytes (total - usable, all that is on the
     disk, by least squares): null where that does not grow. Rates are null without enough history.
     used_bytes_per_hour_low and _high hold the true slope in 9 cases of 10 (`slopes`), and so do
     days_to_full_low and _high: the first is null where even the steepest slope does not fill the
     disk, the second where it is not sure that it grows; all are null where the error is not known.
     """
-    rates = _rates(trends.size, taken_at)
-    places = trends.places
-    topics = column(places, "topic").dictionary_encode()
-    names = ["broker_id", "log_dir"]
-    by_topic = _summed(topics.indices, len(topics.dictionary), rates)
-    where = pc.index_in(_dirs(places), value_set=_dirs(trends.dirs))
-    by_dir = _summed(where, trends.dirs.num_rows, rates)
-    disks = {name: trends.dirs[name] for name in names} | by_dir | _full(trends, log_dirs, taken_at)
-    both = _of_both(places, topics, rates)
-    return pa.concat_tables([_table({"topic": topics.dictionary} | by_topic), _table(disks), both])
+    whole = _summed(found, _PLACE)
+    of_disk = whole["topic"].is_null()
+    of_topics, there = whole.filter(pc.invert(of_disk)), whole.filter(of_disk)
+    known = {name: of_topics[name] for name in _PLACE} | _per_hour_each(of_topics)
+    at = pc.index_in(_dirs(disks), value_set=_dirs(there))
+    own = _per_hour_each(there.take(at)) | {name: disks[name] for name in disks.column_names}
+    return pa.concat_tables([_table(known), _table(own)])
 
 
-def _of_both(places: pa.Table, topics: pa.DictionaryArray, rates: _Rates) -> pa.Table:
-    """A row per topic and log dir, over its replicas there; what no log dir lists is in none."""
-    dirs = _dirs(places).dictionary_encode()
-    if isinstance(dirs, pa.ChunkedArray):
-        dirs = dirs.combine_chunks()
-    key = pc.add(pc.multiply(topics.indices.cast(pa.int64()), len(dirs.dictionary)), dirs.indices)
-    found = key.dictionary_encode()
-    codes = np.asarray(pc.fill_null(found.indices, -1).to_numpy(zero_copy_only=False))
-    known = np.flatnonzero(codes >= 0)[::-1]
-    first = np.zeros(len(found.dictionary), dtype=np.int64)
-    first[codes[known]] = known
-    heads = places.select(["topic", "broker_id", "log_dir"]).take(pa.array(first))
-    of = {name: column(heads, name) for name in heads.column_names}
-    return _table(of | _summed(found.indices, len(first), rates))
+def _per_hour_each(found: pa.Table) -> dict[str, pa.Array]:
+    """The rates of each row of sums; a row of nulls is one of no replicas."""
+    replicas, seconds, samples = (
+        integers(pc.fill_null(found[name], 0).cast(pa.int64(), safe=False), 0)
+        for name in ("replicas", "seconds", "samples")
+    )
+    came, left = (_rounded(found, name) for name in ("came", "left"))
+    none = replicas == 0
+    return {
+        "bytes_in_per_hour": pa.array(came, mask=none),
+        "bytes_out_per_hour": pa.array(left, mask=none),
+        "growth_per_hour": pa.array(came - left, mask=none),
+        "window_seconds": pa.array(seconds),
+        "samples": pa.array(samples),
+        "replicas": pa.array(replicas),
+    }
 
 
 def _rates(size: Panes, taken_at: int) -> _Rates:
@@ -93,34 +140,11 @@ def _enough(n: Ints, seconds: Floats, last_at: Ints, taken_at: int) -> Flags:
     return np.asarray(long & (n >= LEAST_SAMPLES) & (last_at == taken_at), dtype=bool)
 
 
-def _summed(group: pa.Array, groups: int, rates: _Rates) -> dict[str, pa.Array]:
-    """Sums over the replicas of each group that have enough history; its longest window."""
-    at = np.asarray(pc.fill_null(group, groups).to_numpy(zero_copy_only=False), dtype=np.int64)
-    some = rates.enough
+def of_disks(trends: Trends, log_dirs: pa.Table, taken_at: int) -> pa.Table:
+    """Per log dir of `trends` what its disk says: its own window, not that of its replicas.
 
-    def sums(values: Floats | None) -> Floats:
-        weights = np.ones(len(at)) if values is None else values
-        found = np.bincount(at[some], weights=weights[some], minlength=groups + 1)
-        return found[:groups].astype(np.float64)
-
-    replicas = sums(None)
-    came, left = (np.rint(sums(values)).astype(np.int64) for values in (rates.came, rates.left))
-    longest, most = np.zeros(groups + 1), np.zeros(groups + 1, dtype=np.int64)
-    np.maximum.at(longest, at, rates.seconds)
-    np.maximum.at(most, at, rates.n)
-    none = replicas == 0
-    return {
-        "bytes_in_per_hour": pa.array(came, mask=none),
-        "bytes_out_per_hour": pa.array(left, mask=none),
-        "growth_per_hour": pa.array(came - left, mask=none),
-        "window_seconds": pa.array(longest[:groups].astype(np.int64)),
-        "samples": pa.array(most[:groups]),
-        "replicas": pa.array(replicas.astype(np.int64)),
-    }
-
-
-def _full(trends: Trends, log_dirs: pa.Table, taken_at: int) -> dict[str, pa.Array]:
-    """What the disk of each log dir says: its own window, not that of its replicas."""
+    `log_dirs` are those of the snapshot that was taken at `taken_at` (microseconds).
+    """
     seen = panes.window(trends.disk, DISK)
     enough = _enough(seen.n, seen.seconds, trends.disk.now["last_at"], taken_at)
     slope = seen.slope["size"]
@@ -132,12 +156,12 @@ def _full(trends: Trends, log_dirs: pa.Table, taken_at: int) -> dict[str, pa.Arr
     wide = np.where(sure, off, 0.0)
     rates = {"": (slope, enough), "_low": (slope - wide, sure), "_high": (slope + wide, sure)}
     days = {"": rates[""], "_low": rates["_high"], "_high": rates["_low"]}  # the faster, the sooner
-    return {
-        **{f"used_bytes_per_hour{end}": _per_hour(*rate) for end, rate in rates.items()},
-        **{f"days_to_full{end}": _days(left, told, *rate) for end, rate in days.items()},
-        "window_seconds": pa.array(seen.seconds.astype(np.int64)),
-        "samples": pa.array(seen.n),
-    }
+    return pa.table(
+        {name: trends.dirs[name] for name in _PLACE[1:]}
+        | {f"used_bytes_per_hour{end}": _per_hour(*rate) for end, rate in rates.items()}
+        | {f"days_to_full{end}": _days(left, told, *rate) for end, rate in days.items()}
+        | {"window_seconds": pa.array(seen.seconds.astype(np.int64)), "samples": pa.array(seen.n)}
+    )
 
 
 def _per_hour(slope: Floats, known: Flags) -> pa.Array:
@@ -155,7 +179,7 @@ def _dirs(table: pa.Table) -> pa.Array:
     return pc.binary_join_element_wise(brokers, column(table, "log_dir"), " ")
 
 
-def _table(columns: dict[str, pa.Array]) -> pa.Table:
+def _table(columns: Mapping[str, pa.Array]) -> pa.Table:
     rows = len(next(iter(columns.values())))
     return pa.table(
         [

@@ -5,6 +5,7 @@ A group that is gone today still counts at its last known offset: somebody may s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.absent import hidden
-from analytics.earlier import commit_order
+from analytics.earlier import commit_order, since
 from analytics.memory import oldest_kept, remembered, with_memory
 from analytics.offset_fold import folded
-from analytics.tables import Tables
 from dashboard.safety import epochs
 from dashboard.safety.arrow import column, in_order, looked_up
 from dashboard.safety.epochs import EPOCH_ENDS
@@ -23,73 +23,13 @@ from dashboard.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
-# Topics travel as numbers (`name_no`), and so do their ids (`named`, a row of _Names): aggregates
-# of numbers are hashed, those of texts would be sorted. Failed look-ups and partitions never
-# committed are no observations.
-_REMEMBERED = """
-    select name_no, named, is_told, partition, group_id, committed_offset, leader_epoch,
-        last_seen_at as seen_at, last_commit_at as moved_at, last_seen_at as ordered_at
-    from {remembered} as remembered join {names} as names on names.snapshot_id is null
-        and remembered.topic = names.topic and coalesce(remembered.topic_id, '') = names.topic_id
-    where is_present or last_seen_at >= :oldest_kept
-"""
-_SEEN = """
-    select name_no, named, is_told, partition, group_id, committed_offset, leader_epoch,
-        taken_at as seen_at, cast(null as timestamp) as moved_at, ordered_at
-    from {offsets} join {names} using (snapshot_id, topic_no)
-    where committed_offset >= 0
-"""
-# One snapshot more: a group has at most two offsets, so the largest of one is that one. Its topics
-# are found by one number.
-_NEXT = f"""
-with both as (
-    select *, committed_offset as old, named as old_named, leader_epoch as old_epoch,
-        cast(null as bigint) as new, cast(null as int) as new_named,
-        cast(null as int) as new_told, cast(null as int) as new_epoch
-    from ({_REMEMBERED})
-    union all
-    select *, cast(null as bigint), cast(null as int), cast(null as int),
-        committed_offset, named, if(is_told, named, null), leader_epoch
-    from ({_SEEN.replace("snapshot_id, ", "")})
-)
-select name_no, partition, group_id,
-    coalesce(max(new_told), max(old_named), max(new_named)) as named,
-    coalesce(max(new), max(old)) as committed_offset,
-    if(max(new) is null, max(old_epoch), max(new_epoch)) as leader_epoch,
-    max_by(seen_at, ordered_at) as last_seen_at,
-    if(max(new) <> max(old), max_by(seen_at, ordered_at), max(moved_at)) as last_commit_at
-from both
-group by name_no, partition, group_id
-"""
-# Several: each offset beside the one before it. The hash goes first, because one number decides
-# most comparisons of a sort.
-_SEVERAL = f"""
-with history as ({_REMEMBERED} union all {_SEEN}),
-counting as (
-    select *, lag(committed_offset) over (
-        partition by hashed, name_no, partition, group_id order by ordered_at) as before
-    from (select *, xxhash64(name_no, partition, group_id) as hashed from history)
-)
-select name_no, partition, group_id,
-    coalesce(max_by(named, if(is_told, ordered_at, null)), max_by(named, ordered_at)) as named,
-    max_by(committed_offset, ordered_at) as committed_offset,
-    max_by(leader_epoch, ordered_at) as leader_epoch,
-    max_by(seen_at, ordered_at) as last_seen_at,
-    max_by(
-        if(before <> committed_offset, seen_at, moved_at),
-        if(before <> committed_offset or moved_at is not null, ordered_at, null)) as last_commit_at
-from counting
-group by hashed, name_no, partition, group_id
-"""
-
 
 def fold(
-    tables: Tables,
+    cluster: ClusterStore,
     snapshot: Manifest,
     present: pa.Table,
     base: Manifest | None,
-    *,
-    one_machine: bool = False,
+    before: Sequence[Manifest] = (),
 ) -> pa.Table:
     """The last known committed offset per topic, partition and group, as `holds` has it, sorted.
 
@@ -107,36 +47,22 @@ def fold(
     that is absent keeps its holds until it has been for as long: it may only be hidden from us.
     Brokers before 2.8 know no topic ids: then the name has to do.
 
-    Snapshots count in the order of their commits. Without `base`, what the newest analysis saw
-    later than any kept snapshot stays. Several new snapshots are folded by Spark, on `one_machine`
-    by arrays: there a sort of all their offsets takes some ten times as long.
+    Snapshots count in the order of their commits. Without `base`, what the analyses `before`
+    (`memory.witnesses`) saw later than any kept snapshot stays.
     """
-    cluster = tables.cluster
-    kept = cluster.ids("snapshots")
-    known_to = str(base.details["snapshot_id"]) if base else ""
-    new = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
+    new = since(cluster, base, snapshot)
     oldest = oldest_kept(cluster, snapshot)
     names = _Names.of(cluster, new, present, base, oldest)
-    if one_machine and len(new) > 1:
-        found = folded(cluster, new, names.numbered, base, oldest)
-    else:
-        found = tables.sql(
-            _NEXT if len(new) == 1 else _SEVERAL,
-            args={"oldest_kept": oldest.as_py()},
-            remembered=tables.read("findings", "holds", [base.id] if base else [])
-            .drop("epoch_end")  # of that snapshot's logs
-            .unionByName(tables.read("findings", "former_readers", [base.id] if base else [])),
-            offsets=tables.read("snapshots", "group_offsets", new),
-            names=tables.from_arrow(names.numbered),
-        ).toArrow()
+    found = folded(cluster, new, names.numbered, base, oldest)
     held = in_order(names.spelt(found), ["topic", "partition", "group_id"])
-    held = held if base else with_memory(held, cluster, snapshot, present)
-    return _with_ends(held, cluster, snapshot, present)
+    held = held if base else with_memory(held, before, cluster, snapshot, present)
+    return with_ends(held, cluster, snapshot, present)
 
 
-def _with_ends(
+def with_ends(
     held: pa.Table, cluster: ClusterStore, snapshot: Manifest, present: pa.Table
 ) -> pa.Table:
+    """`held` with epoch_end."""
     known = cluster.read("snapshots", snapshot.id, "epoch_ends", EPOCH_ENDS.names)
     number = looked_up(column(held, "topic"), column(present, "topic"), column(present, "topic_no"))
     partition, epoch = column(held, "partition"), column(held, "leader_epoch")
@@ -197,7 +123,7 @@ class _Names:
         )
 
     def spelt(self, found: pa.Table) -> pa.Table:
-        """What Spark found, with names instead of numbers."""
+        """What the fold found, with names instead of numbers."""
         names = self.rows.select(["topic", "topic_id"]).take(found["named"])
         return pa.table(
             {"topic": names["topic"], "partition": found["partition"],

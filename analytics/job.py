@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,39 +14,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analytics import (
-    absent,
-    blockers,
-    curves,
-    disks,
-    earlier,
-    followers,
-    freed,
-    groups,
-    growth,
-    holds,
-    orphans,
-    partitions,
-    points,
-    quality,
-    reclaimable,
-    streams,
-    topics,
-    trend_tables,
-    windows,
-)
-from analytics.session import is_local
-from analytics.tables import Tables, stamped, write_all
-from analytics.trend_tables import microseconds
+from analytics import absent, earlier
+from analytics.findings import Findings, compute
 from dashboard import known_since
-from dashboard.curve_tables import to_table
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
-from dashboard.holes import holes_of, reasons
+from dashboard.holes import holes_of
 from dashboard.pruning import prune_findings
-from dashboard.safety.arrow import column
-from dashboard.safety.standing import standing as stand
 from dashboard.settings import Settings
 from dashboard.snapshot_files import Manifest
+from dashboard.snapshot_writer import Writer
 from dashboard.snapshots import ClusterStore
 from dashboard.streams_groups import DETAIL
 
@@ -75,19 +50,6 @@ class Analyzed:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """Tables by name; the Kafka Streams applications that are known, as `streams` has them, the
-    topics that are missed, as `absent` has them, and the snapshot that what is remembered of groups
-    began with.
-    """
-
-    tables: dict[str, pa.Table]
-    streams: dict[str, str]
-    absent: dict[str, str]
-    known_since: str | None
-
-
 def analyze(
     spark: SparkSession,
     cluster: ClusterStore,
@@ -99,26 +61,38 @@ def analyze(
 ) -> Analyzed:
     """Analyze one snapshot (the newest by default) and commit its findings.
 
-    `full` folds holds, curves and trends over all kept snapshots; else they go on from the last.
+    They lie in as many buckets as the snapshot. `full` folds holds, curves and trends over all kept
+    snapshots; else they go on from the last.
     LATEST moves only forward: an older snapshot's analysis does not replace a newer one's.
     Earlier snapshots and analyses that cannot be read are left out and named. Raises StoreError
     (no snapshot, unreadable, newer schema, disk full) and AnalysisError.
     """
     began = time.monotonic()
     snapshot = cluster.manifest("snapshots", snapshot_id or cluster.latest_snapshot())
-    found, base, left_out, missed = _computed(spark, cluster, snapshot, settings, full=full)
-    writer = cluster.begin("findings", now())
+    writer = cluster.begin("findings", now(), snapshot.buckets)
     try:
-        rows = write_all(writer, found.tables.items())
+        found, base, left_out, missed = _computed(
+            spark, cluster, snapshot, settings, writer, full=full
+        )
+        _write(writer, found)
         writer.commit(time.monotonic() - began, _details(snapshot, base, missed, found))
     except BaseException:
-        writer.abandon()
+        with suppress(OSError):  # a task that nobody waits for may still write: pruning takes it
+            writer.abandon()
         raise
     _publish(cluster, writer.id, snapshot)
     with suppress(OSError, LowwaterError):  # the analysis stands: pruning can wait
         prune_findings(cluster, settings.snapshots, now())
     seconds = time.monotonic() - began
-    return Analyzed(writer.id, snapshot.id, rows, seconds, tuple(sorted(left_out)))
+    return Analyzed(writer.id, snapshot.id, dict(writer.rows), seconds, tuple(sorted(left_out)))
+
+
+def _write(writer: Writer, found: Findings) -> None:
+    for table, rows in found.tables.items():
+        writer.write(table, rows)
+    for table, parts in found.parts.items():
+        writer.adopt(table, parts)
+    writer.sweep()
 
 
 def _computed(
@@ -126,6 +100,7 @@ def _computed(
     cluster: ClusterStore,
     snapshot: Manifest,
     settings: Settings,
+    writer: Writer,
     *,
     full: bool,
 ) -> tuple[Findings, Manifest | None, dict[str, StoreError], dict[str, str]]:
@@ -135,12 +110,13 @@ def _computed(
     left_out = earlier.torn(cluster)
     known = _known_holes(cluster, snapshot, full=full)
     while True:
-        kept = earlier.Kept(cluster, left_out)
+        listed = cluster.ids("snapshots")
+        kept = earlier.OnDriver(cluster.store, cluster.cluster_id, listed, left_out)
         newest = earlier.newest_base(kept, snapshot, _CARRIED)
         base = None if full else newest
         try:
             missed = known | _damaged(left_out)
-            found = compute(Tables(spark, kept), snapshot, settings, base, missed)
+            found = compute(spark, kept, writer, snapshot, settings, base=base, left_out=missed)
             return found, base, left_out, missed
         except (StoreError, PySparkException, Py4JError, pa.ArrowException) as error:
             wrong = earlier.unreadable(kept, newest, snapshot, full=full)
@@ -176,139 +152,6 @@ def _failed(snapshot: Manifest, error: Exception) -> LowwaterError:
         f"Spark failed on snapshot {snapshot.id}: {_first_line(error)}",
         "Collect and analyze again; if it stays, lowwater doctor shows Java and Spark.",
     )
-
-
-def compute(
-    tables: Tables,
-    snapshot: Manifest,
-    settings: Settings,
-    base: Manifest | None,
-    left_out: Mapping[str, str] | None = None,
-) -> Findings:
-    """All findings of one snapshot, in memory. `base`: the analysis to go on from.
-
-    `left_out` are earlier snapshots and analyses that could not be read, and why: what they alone
-    knew of groups is missing.
-    """
-    made = _findings(tables, snapshot, settings, base, reasons(left_out or {}))
-    found = made.tables
-    found["quality"] = quality.with_left_out(found["quality"], left_out or {})
-    found["quality"] = quality.with_metrics(found["quality"], snapshot.details.get("metrics", ()))
-    written = {table: stamped(table, data, snapshot) for table, data in found.items()}
-    return replace(made, tables=written)
-
-
-def _findings(
-    tables: Tables,
-    snapshot: Manifest,
-    settings: Settings,
-    base: Manifest | None,
-    unknown: Sequence[str],
-) -> Findings:
-    """The findings, their tables without stamps. Spark folds and joins the long tables;
-    what is small, and every text, is made from its results on the driver.
-    """
-    cluster = tables.cluster
-    read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
-    declarations = topics.all_declarations(settings, cluster.declarations())
-    named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
-    named = topics.with_new(named, cluster, snapshot, settings.purge.pattern_refresh)
-    with ThreadPoolExecutor(1) as beside:  # what needs no Spark is done while Spark works
-        in_spark = beside.submit(
-            _in_spark, tables, snapshot, named, base, one_machine=is_local(settings)
-        )
-        told = points.told(cluster, snapshot.id)
-        moved = trend_tables.Carried(cluster, base)
-        drawn = curves.fold(cluster, snapshot, base, told, named, each=moved.add)
-        offsets, sizes = in_spark.result()
-    held, former = holds.split(offsets, named)
-    before = base or earlier.newest_base(cluster, snapshot, ["holds"])
-    missed = absent.carried(offsets, named, before, snapshot)
-    rows = partitions.of_topics(read["partitions"], named)
-    applications = streams.remembered(cluster, snapshot, base, before, offsets)
-    commits = groups.commits(offsets, named, snapshot)
-    who = groups.who_reads(cluster, snapshot, read, named, streams=applications, commits=commits)
-    standing = stand(rows, commits, named, who)
-    found = partitions.partitions(
-        rows,
-        read["replicas"],
-        sizes,
-        topics=named,
-        groups=standing,
-        windows=windows.window_starts(cluster, snapshot, named),
-    )
-    found, replicas = freed.with_bytes(found, points.measured(told), drawn)
-    known = reclaimable.described(found, named, read["reassignments"])
-    alone = orphans.find(tables, snapshot, base, read, settings)
-    errors = groups.offset_errors(cluster, snapshot, read, rows)
-    incomplete = [*snapshot.details.get("groups_incomplete", ()), *unknown]
-    told_of = [
-        reclaimable.reclaimable(
-            known, target, sums, groups=standing, incomplete=incomplete, offset_errors=errors
-        )
-        for target, sums in (("committed", "committed"), ("high-watermark", "end"))
-    ]
-    told_too = _told(known, told_of, held, read, incomplete, replicas=replicas, alone=alone)
-    every = told_too | {
-        "curves": to_table(drawn),
-        "former_readers": former,
-        "trends": trend_tables.to_table(moved.trends),
-        "slow_followers": followers.slow_followers(
-            moved.trends, told, drawn, read, microseconds(snapshot)
-        ),
-        "growth": growth.growth(moved.trends, read["log_dirs"], microseconds(snapshot)),
-    }
-    since = known_since.of_analysis(cluster, before, anew=base is None)
-    return Findings(every, applications, missed, since)
-
-
-def _in_spark(
-    tables: Tables,
-    snapshot: Manifest,
-    topics: pa.Table,
-    base: Manifest | None,
-    *,
-    one_machine: bool,
-) -> tuple[pa.Table, pa.Table]:
-    held = holds.fold(tables, snapshot, topics, base, one_machine=one_machine)
-    return held, partitions.sums(tables, snapshot)
-
-
-def _told(
-    known: pa.Table,
-    by_target: Sequence[pa.Table],
-    held: pa.Table,
-    read: Mapping[str, pa.Table],
-    incomplete: Sequence[str],
-    *,
-    replicas: pa.Table,
-    alone: orphans.Found,
-) -> dict[str, pa.Table]:
-    """Findings from described partitions, holds, replicas, orphans and the small tables."""
-    free = replicas.filter(disks.free(by_target[0]).take(column(replicas, "at")))
-    return {
-        "reclaimable": pa.concat_tables(by_target),
-        "holds": held,
-        "blockers": blockers.blockers(held, read["groups"], known),
-        "disks": disks.disks(read["log_dirs"], read["replicas"], free, alone.stock, alone.scans),
-        "orphans": alone.orphans,
-        "sightings": alone.sightings,
-        "quality": quality.quality(read, incomplete),
-    }
-
-
-# What the driver reads itself; of the long tables only what is counted or summed.
-_COLUMNS: dict[str, list[str] | None] = {
-    "topics": None,
-    "configs": ["scope", "name", "key", "value"],
-    "reassignments": None,
-    "brokers": ["broker_id", "rack", "reachable", "error"],
-    "log_dirs": None,
-    "groups": None,
-    "partitions": [*partitions.COLUMNS, "error"],
-    "replicas": [*partitions.MOVES, "size_bytes", "log_end_offset", "error"],
-    "group_offsets": ["error"],
-}
 
 
 _CARRIED = {"holds", "curves", "trends", "sightings"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,27 +28,36 @@ def remembered(cluster: ClusterStore, base: Manifest, columns: list[str]) -> pa.
     return pa.concat_tables(found)
 
 
-def with_memory(
-    held: pa.Table, cluster: ClusterStore, snapshot: Manifest, present: pa.Table
-) -> pa.Table:
-    """`held`, the `holds` of a fold that began anew, and what earlier analyses saw later.
+def witnesses(cluster: ClusterStore, snapshot: Manifest) -> list[Manifest]:
+    """The analyses whose memory a fold that begins anew must not lose: those that the newest one
+    could not read and that were put back since, then the newest; none before the first.
+    """
+    newest = newest_base(cluster, snapshot, ["holds"])
+    return [] if newest is None else [*put_back(cluster, snapshot), newest]
 
-    They are the newest one, and those that it could not read and that were put back since.
+
+def with_memory(
+    held: pa.Table,
+    before: Sequence[Manifest],
+    cluster: ClusterStore,
+    snapshot: Manifest,
+    present: pa.Table,
+) -> pa.Table:
+    """`held`, the `holds` of a fold that began anew, and what the analyses `before` saw later.
 
     `present` are the topics of the snapshot: commits on a topic that was recreated since count as
     long as a kept snapshot knew them, those on one that is not there until it has been away as
     long. Of a time that is still to come nobody knows whether it is the later one: then the lower
     offset counts.
     """
-    newest = newest_base(cluster, snapshot, ["holds"])
-    if newest is None:
+    if not before:
         return held
     oldest = oldest_kept(cluster, snapshot)
     seen = []
-    for base in (*put_back(cluster, snapshot), newest):
-        before = remembered(cluster, base, held.column_names)
-        before = before.filter(_counts(before, present, base, oldest))
-        seen.append(_plausible(before, held, snapshot))
+    for base in before:
+        remembers = remembered(cluster, base, held.column_names)
+        remembers = remembers.filter(_counts(remembers, present, base, oldest))
+        seen.append(_plausible(remembers, held, snapshot))
     ranked = [_ranked(rows, rank) for rank, rows in enumerate((*seen, held))]
     both = pa.concat_tables(ranked)
     both = both.sort_by([(name, "ascending") for name in (*_KEY, "last_seen_at", "rank")])

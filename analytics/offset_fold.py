@@ -1,7 +1,6 @@
-"""The fold of committed offsets over many snapshots on one machine: arrays, a snapshot at a time.
+"""The fold of committed offsets over snapshots: arrays, a snapshot at a time.
 
-What `holds` says in SQL for clusters, where a sort of every offset is spread over machines. Here
-each snapshot's offsets are put into the rows of the groups known before it, so nothing is sorted.
+Each snapshot's offsets are put into the rows of the groups known before it, so nothing is sorted.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ folder must outlive the broker's delay, an entry its rewriting. docs/orphans.md 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,10 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from analytics import orphan_evidence, sightings
-from analytics.broker_facts import SEGMENTS, Brokers, brokers
-from analytics.disk_stock import Stock, stock
+from analytics.broker_facts import Brokers
 from analytics.orphan_verdicts import Facts, verdict
-from analytics.suspects import scans
 from analytics.tables import Tables
 from dashboard.orphans.words import CHECKPOINT_ENTRY, LATE_DELETE, LEAST_SNAPSHOTS
 from dashboard.settings import Settings
@@ -33,37 +31,37 @@ _SLACK = timedelta(seconds=60)
 
 @dataclass(frozen=True)
 class Found:
-    """What one analysis says of orphans: the two tables, and what they put on each log dir."""
+    """What one analysis says of orphans: the two tables, and the rows of `judged`."""
 
     orphans: pa.Table
     sightings: pa.Table
-    stock: Stock
-    scans: Mapping[tuple[int, str], datetime]
+    rows: Sequence[Row]
 
 
 def find(
     tables: Tables,
     snapshot: Manifest,
     base: Manifest | None,
-    read: Mapping[str, pa.Table],
+    known: Brokers,
+    *,
     settings: Settings,
+    unassigned: Collection[str],
 ) -> Found:
     """The orphans of a snapshot, going on from the sightings of `base`.
 
-    `read` are the snapshot's tables that the driver reads, by name.
+    `known` is what the brokers said, `unassigned` as `sightings.fold` has it.
     """
-    seen, now = sightings.fold(tables, snapshot, base)
-    segments = tables.cluster.read("snapshots", snapshot.id, "segments", SEGMENTS)
+    seen, now = sightings.fold(tables, snapshot, base, unassigned)
     rows = judged(
         seen,
         now,
-        brokers(read, segments),
+        known,
         snapshot.taken_at,
         delay=settings.orphan_delay,
         most_share=settings.orphan_most_share,
         clock=may_be_ahead(snapshot),
     )
-    return Found(to_table(rows), sightings.to_table(seen), stock(segments, rows), scans(snapshot))
+    return Found(to_table(rows), sightings.to_table(seen), rows)
 
 
 def judged(

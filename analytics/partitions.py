@@ -6,37 +6,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.tables import Tables
 from dashboard.guard_texts import NO_SNAPSHOT
 from dashboard.safety import targets
 from dashboard.safety.arrow import column, looked_up, places, without
 from dashboard.safety.standing import Standing
 from dashboard.safety.targets import Bounds
-from dashboard.snapshot_files import Manifest
-
-# Whose is_future is not known counts as a replica.
-_SUMS = """
-select topic_no, partition,
-    sum(if(is_future, null, size_bytes)) as size_bytes,
-    cast(count(if(is_future, null, size_bytes)) as int) as replicas
-from {replicas} group by topic_no, partition
-"""
 
 
-def sums(tables: Tables, snapshot: Manifest) -> pa.Table:
+def sums(replicas: pa.Table) -> pa.Table:
     """topic_no, partition, size_bytes over its measured replicas, and how many these are.
 
-    The longest table of a snapshot, so Spark sums it by two numbers; what hangs on a partition
-    is put to the sums on the driver.
+    Whose is_future is not known counts as a replica.
     """
-    replicas = tables.read("snapshots", "replicas", [snapshot.id])
-    return tables.sql(_SUMS, replicas=replicas).toArrow()
+    whole = replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False)))
+    found = whole.group_by(["topic_no", "partition"]).aggregate(
+        [("size_bytes", "sum"), ("size_bytes", "count")]
+    )
+    return found.rename_columns(["topic_no", "partition", "size_bytes", "replicas"])
 
 
 def partitions(
     rows: pa.Table,
     replicas: pa.Table,
-    sizes: pa.Table,
     *,
     topics: pa.Table,
     groups: Standing,
@@ -44,8 +35,8 @@ def partitions(
 ) -> pa.Table:
     """Every partition of the snapshot with its facts, targets and size over its replicas.
 
-    `rows`: COLUMNS of the snapshot's table (`of_topics`), `replicas` MOVES of its own, `sizes`:
-    `sums`; `topics`: `topics.known`; `groups` stand on `rows`; `windows`: topic_no, partition,
+    `rows`: COLUMNS of the snapshot's table (`of_topics`), `replicas` MOVES and size_bytes of its
+    own; `topics`: `topics.known`; `groups` stand on `rows`; `windows`: topic_no, partition,
     window_offset, the log end at a time at least the replay window ago (later records lie inside
     the window).
 
@@ -59,8 +50,9 @@ def partitions(
     end_problem say why one is unknown. size_bytes is summed over the `replicas` that were measured.
     """
     where = places(column(rows, "topic_no"), column(rows, "partition"))
+    sizes = sums(replicas)
     there = places(column(sizes, "topic_no"), column(sizes, "partition"))
-    answered = looked_up(where, there, column(sizes, "replicas"))
+    answered = looked_up(where, there, column(sizes, "replicas").cast(pa.int32()))
     found = {name: rows[name] for name in _FACTS} | {
         "assigned": pc.fill_null(pc.list_value_length(rows["replicas"]), 0),
         "behind_brokers": _behind(column(rows, "replicas"), column(rows, "isr")),

@@ -17,22 +17,83 @@ _Row = dict[str, Any]
 _BEANS = 3
 
 
-def quality(read: Mapping[str, pa.Table], incomplete: Sequence[str]) -> pa.Table:
-    """The `quality` table from the snapshot's tables by name.
+def counts(read: Mapping[str, pa.Table]) -> pa.Table:
+    """table, broker_id, rows, expected and error of the long tables: how many values are known of
+    how many, and one error. `read`: partitions, replicas and group_offsets of a snapshot.
 
-    Per broker: tables `replicas` (sizes, from DescribeLogDirs) and `replica_offsets` (ListOffsets
-    with replica id -2; both lie in the snapshot's `replicas`) of those assigned to it, and
+    Tables `replicas` (sizes, from DescribeLogDirs) and `replica_offsets` (ListOffsets with replica
+    id -2; both lie in the snapshot's `replicas`) are counted per broker: rows of those there,
+    expected of those assigned to it. Counts of parts may be summed again.
+    """
+    partitions, replicas = read["partitions"], read["replicas"]
+    found = replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False)))
+    assigned = pc.value_counts(pc.list_flatten(partitions["replicas"]))
+    parts = [_all(name, read[name]) for name in ("partitions", "group_offsets")]
+    for table, name in _OF_REPLICAS:
+        present = found.group_by("broker_id").aggregate([(name, "count"), ("error", "min")])
+        parts.append(_counts(table, present["broker_id"], rows=present[f"{name}_count"],
+                             error=present["error_min"]))  # fmt: skip
+        brokers, expected = (assigned.field(part) for part in ("values", "counts"))
+        parts.append(_counts(table, brokers, expected=expected))
+    return summed(pa.concat_tables(parts))
+
+
+_OF_REPLICAS = (("replicas", "size_bytes"), ("replica_offsets", "log_end_offset"))
+_COUNTS = pa.schema(
+    [
+        ("table", pa.string()),
+        ("broker_id", pa.int32()),
+        ("rows", pa.int64()),
+        ("expected", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+
+
+def _all(table: str, rows: pa.Table) -> pa.Table:
+    errors = rows["error"]
+    row = {"table": table, "rows": errors.null_count, "expected": len(errors),
+           "error": pc.min(errors).as_py()}  # fmt: skip
+    return pa.Table.from_pylist([row], schema=_COUNTS)
+
+
+def _counts(table: str, broker_id: pa.ChunkedArray, **columns: pa.ChunkedArray) -> pa.Table:
+    known = {"table": pa.repeat(table, len(broker_id)), "broker_id": broker_id, **columns}
+    return pa.table(
+        [
+            known[field.name].cast(field.type)
+            if field.name in known
+            else pa.nulls(len(broker_id), field.type)
+            for field in _COUNTS
+        ],
+        schema=_COUNTS,
+    )
+
+
+def summed(found: pa.Table) -> pa.Table:
+    """One row per table and broker."""
+    keys = ["table", "broker_id"]
+    sums = found.group_by(keys).aggregate([("rows", "sum"), ("expected", "sum"), ("error", "min")])
+    return sums.rename_columns(_COUNTS.names)
+
+
+def quality(found: pa.Table, read: Mapping[str, pa.Table], incomplete: Sequence[str]) -> pa.Table:
+    """The `quality` table from `counts` and the snapshot's brokers, log_dirs and groups.
+
+    Per broker: `replicas` and `replica_offsets` of those assigned to it, and
     `log_dirs` that answered of those it listed. For the cluster as a whole (broker_id null): rows
     without an error of all; groups are complete only if nothing in `incomplete` casts doubt on
     the list.
     """
     brokers = {row["broker_id"]: row["error"] for row in read["brokers"].to_pylist()}
+    told = {(row["table"], row["broker_id"]): row for row in summed(found).to_pylist()}
+    groups = summed(_all("groups", read["groups"])).to_pylist()[0]
     rows = [
-        *_of_replicas(read["partitions"], read["replicas"], brokers),
+        *_of_replicas(told, brokers),
         *_of_log_dirs(read["log_dirs"], brokers),
-        _whole("partitions", read["partitions"]),
-        _whole("group_offsets", read["group_offsets"]),
-        _whole("groups", read["groups"], "; ".join(incomplete) or None),
+        _whole("partitions", told["partitions", None]),
+        _whole("group_offsets", told["group_offsets", None]),
+        _whole("groups", groups, "; ".join(incomplete) or None),
     ]
     spec = FINDING_TABLES["quality"]
     return pa.Table.from_pylist(rows, schema=spec.schema).drop_columns(["snapshot_id", "taken_at"])
@@ -48,21 +109,17 @@ def with_left_out(found: pa.Table, left_out: Mapping[str, str]) -> pa.Table:
 
 
 def _of_replicas(
-    partitions: pa.Table, replicas: pa.Table, brokers: Mapping[int, str | None]
+    told: Mapping[tuple[str, int | None], _Row], brokers: Mapping[int, str | None]
 ) -> Iterator[_Row]:
-    counts = pc.value_counts(pc.list_flatten(partitions["replicas"])).to_pylist()
-    assigned = {count["values"]: count["counts"] for count in counts}
-    present = _by_broker(
-        replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False))),
-        "size_bytes",
-        "log_end_offset",
-    )
+    # A broker that nothing assigns to, and that does not say who it is, is none of the cluster's.
+    assigned = {broker for (table, broker), row in told.items() if broker is not None
+                and table == "replicas" and row["expected"]}  # fmt: skip
     for broker_id in sorted({*brokers, *assigned}):
-        found = present.get(broker_id, {})
-        for table, column in (("replicas", "size_bytes"), ("replica_offsets", "log_end_offset")):
-            why = brokers.get(broker_id) or found.get("error_min")
-            rows = found.get(f"{column}_count", 0)
-            yield _row(table, broker_id, rows, assigned.get(broker_id, 0), why)
+        for table, _ in _OF_REPLICAS:
+            found = told.get((table, broker_id), {})
+            why = brokers.get(broker_id) or found.get("error")
+            rows, expected = found.get("rows") or 0, found.get("expected") or 0
+            yield _row(table, broker_id, rows, expected, why)
 
 
 def _of_log_dirs(log_dirs: pa.Table, brokers: Mapping[int, str | None]) -> Iterator[_Row]:
@@ -111,13 +168,13 @@ def _row(table: str, broker_id: int | None, rows: int, expected: int, why: str |
     }
 
 
-def _whole(table: str, rows: pa.Table, doubt: str | None = None) -> _Row:
-    errors = rows["error"]
+def _whole(table: str, found: Mapping[str, Any], doubt: str | None = None) -> _Row:
+    complete = found["rows"] == found["expected"]
     return {
         "table": table,
         "broker_id": None,
-        "rows": errors.null_count,
-        "expected_rows": rows.num_rows,
-        "complete": errors.null_count == rows.num_rows and doubt is None,
-        "reason": doubt or pc.min(errors).as_py(),
+        "rows": found["rows"],
+        "expected_rows": found["expected"],
+        "complete": complete and doubt is None,
+        "reason": doubt or found["error"],
     }

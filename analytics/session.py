@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from analytics.elsewhere import check_answers, first_line, give_up_sooner, place
+from analytics.package import packed
 from dashboard.errors import AnalysisError
 from dashboard.java import Java, find_java
 from dashboard.settings import Settings
@@ -38,8 +39,10 @@ def open_session(settings: Settings, jvm_options: tuple[str, ...] | None = None)
 
     Raises SettingsError when Java is missing or too old, AnalysisError when Spark cannot start.
     """
-    # Workers of a user's own session would otherwise take the first python3 of the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Tasks run in Python: on this machine in this one, whatever is set for other work; on others in
+    # the one that is named for them, else where ours is. The first python3 of a PATH has nothing.
+    python = None if is_local(settings) else os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = python or sys.executable
     builder = SparkSession.builder.appName("lowwater")
     if settings.spark_remote is not None:
         builder = builder.remote(settings.spark_remote)
@@ -56,6 +59,8 @@ def open_session(settings: Settings, jvm_options: tuple[str, ...] | None = None)
         spark = builder.getOrCreate()
         if settings.spark_remote is not None:
             give_up_sooner(spark)
+        if not is_local(settings):
+            spark.addArtifacts(str(packed(settings.cache_dir / "python")), pyfile=True)
         return spark
     except (PySparkException, Py4JError, OSError) as error:
         raise AnalysisError(
@@ -107,4 +112,5 @@ def _local(settings: Settings, java: Java, jvm_options: tuple[str, ...] | None) 
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
+        "spark.python.daemon.module": "analytics.daemon",
     }

@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from analytics import suspects
+from analytics.earlier import since
 from analytics.memory import oldest_kept
 from analytics.tables import Tables
 from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
 
 Row = dict[str, Any]
 Seen = dict[tuple[Any, ...], Row]
 
 
-def fold(tables: Tables, snapshot: Manifest, base: Manifest | None) -> tuple[list[Row], list[Row]]:
+def fold(
+    tables: Tables, snapshot: Manifest, base: Manifest | None, unassigned: Collection[str]
+) -> tuple[list[Row], list[Row]]:
     """The rows of `sightings`, and the suspects of `snapshot` itself.
 
-    Goes on from the sightings of `base`, an earlier analysis, with every snapshot since then.
+    Goes on from the sightings of `base`, an earlier analysis, with every snapshot since then;
+    `unassigned` are those in which DescribeLogDirs listed what no assignment names.
     """
     cluster = tables.cluster
-    if base and "sightings" not in base.tables:  # written by an older minor
-        base = None
-    kept = cluster.ids("snapshots")
-    known_to = str(base.details["snapshot_id"]) if base else ""
-    ids = [i for i in kept if known_to < i < snapshot.id] + [snapshot.id]
+    ids = since(cluster, base, snapshot)
     new = [snapshot if i == snapshot.id else cluster.manifest("snapshots", i) for i in ids]
     oldest = oldest_kept(cluster, snapshot).as_py()
     seen: Seen = {}
     if base:
         remembered = cluster.read("findings", base.id, "sightings").to_pylist()
         seen = {key_of(row): _kept(row) for row in remembered}
-    found = _suspects(tables, new)
+    found = _suspects(tables, new, unassigned)
     for manifest, rows in zip(new, found, strict=True):
         seen = step(seen, rows, manifest.taken_at, suspects.scans(manifest), oldest)
     return list(seen.values()), found[-1]
+
+
+def unassigned(cluster: ClusterStore, ids: Sequence[str]) -> pa.Table:
+    """snapshot_id: which of these snapshots list replicas that no assignment names."""
+    found = []
+    for snapshot_id in ids:
+        errors = cluster.read("snapshots", snapshot_id, "replicas", ["error"])["error"]
+        if suspects.UNASSIGNED in errors.unique().to_pylist():
+            found.append(snapshot_id)
+    return pa.table({"snapshot_id": pa.array(found, pa.string())})
 
 
 def to_table(rows: Sequence[Row]) -> pa.Table:
@@ -117,18 +128,17 @@ _OBSERVED = (
 _COUNTED = ("first_seen_at", "last_seen_at", "snapshots_seen", "looked_at")
 
 
-def _suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[Row]]:
+def _suspects(
+    tables: Tables, snapshots: Sequence[Manifest], unassigned: Collection[str]
+) -> list[list[Row]]:
     """Spark is asked only where there is something to find."""
-    asked = [s for s in snapshots if _worth_a_look(tables, s)]
+    asked = [
+        s
+        for s in snapshots
+        if s.tables.get("segments") or s.tables.get("checkpoints") or s.id in unassigned
+    ]
     found: dict[str, list[Row]] = {}
     for start in range(0, len(asked), _AT_ONCE):
         some = asked[start : start + _AT_ONCE]
         found |= zip((s.id for s in some), suspects.suspects(tables, some), strict=True)
     return [found.get(snapshot.id, []) for snapshot in snapshots]
-
-
-def _worth_a_look(tables: Tables, snapshot: Manifest) -> bool:
-    if snapshot.tables.get("segments") or snapshot.tables.get("checkpoints"):
-        return True
-    errors = tables.cluster.read("snapshots", snapshot.id, "replicas", ["error"])["error"]
-    return suspects.UNASSIGNED in errors.unique().to_pylist()

@@ -17,9 +17,10 @@ def remembered(
     snapshot: Manifest,
     base: Manifest | None,
     before: Manifest | None,
-    offsets: pa.Table,
+    holding: pa.Table,
 ) -> dict[str, str]:
-    """Each application and the last snapshot that told so, by name; `offsets` is what is held.
+    """Each application and the last snapshot that told so, by name; `holding` (group_id) are the
+    groups that hold an offset.
 
     Goes on from `base`, without it from all kept snapshots and what `before` knew, the newest
     analysis, and those that it missed and that were put back. One is let go when neither an offset
@@ -29,13 +30,13 @@ def remembered(
     found = dict(pair for analysis in back for pair in told(analysis).items())
     found |= {**told(before), **known(cluster, base, snapshot.id)}
     oldest = next(iter(cluster.ids("snapshots")), snapshot.id)
-    holding = _holding(offsets, [name for name, last in found.items() if last < oldest])
+    holding = _holding(holding, [name for name, last in found.items() if last < oldest])
     return {n: last for n, last in sorted(found.items()) if last >= oldest or n in holding}
 
 
-def _holding(offsets: pa.Table, names: list[str]) -> set[str]:
+def _holding(holding: pa.Table, names: list[str]) -> set[str]:
     if not names:
         return set()
-    of = column(offsets, "group_id")
+    of = column(holding, "group_id")
     own = of.filter(pc.is_in(of, value_set=pa.array(names, pa.string())))
     return set(pc.unique(own).to_pylist())

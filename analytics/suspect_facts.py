@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from analytics.tables import Tables
 from dashboard.orphans.words import (
     ABANDONED_FUTURE,
     CHECKPOINT_ENTRY,
@@ -18,44 +18,66 @@ from dashboard.orphans.words import (
     STRAY,
     TWO_LOG_DIRS,
 )
-from dashboard.safety.arrow import column, places
 from dashboard.snapshots import ClusterStore
 
 Row = dict[str, Any]
-_TOLD = ["broker_id", "log_dir", "topic_no", "partition", "is_future", "size_bytes"]
-_PLACED = ["topic_no", "partition", "leader_id", "replicas", "isr"]
+_WANTED = pa.schema(
+    [("snapshot_id", pa.string()), ("topic_no", pa.int32()), ("partition", pa.int32())]
+)
+# Of the partitions that bear suspects' names, what the long tables say: a few of their rows.
+_OF_WANTED = "select {columns} from {{rows}} left semi join {{wanted}} using ({key})"
+_READ = {
+    "replicas": ("broker_id", "log_dir", "is_future", "size_bytes"),
+    "partitions": ("leader_id", "replicas", "isr"),
+    "reassignments": ("adding", "removing"),
+}
 
 
-def told_of(cluster: ClusterStore, snapshot_id: str, rows: Sequence[Row]) -> list[Row]:
-    """The rows that stay suspects, with listed, told_bytes, answered, kind, and of the partition
-    of the same name: leader_id, replicas, isr, adding, removing.
-
-    Suspects are few: the long tables are cut to them before they become rows.
+def told_of(tables: Tables, suspects: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """By snapshot the rows that stay suspects, with listed, told_bytes, answered, kind, and of the
+    partition of the same name: leader_id, replicas, isr, adding, removing.
     """
-    if not rows:
-        return []
-    wanted = pa.table({
-        "topic_no": pa.array([r["name_no"] for r in rows], pa.int32()),
-        "partition": pa.array([r["partition"] for r in rows], pa.int32()),
-    }).drop_null()  # fmt: skip
-    at = places(column(wanted, "topic_no"), column(wanted, "partition"))
+    wanted = [
+        {"snapshot_id": i, "topic_no": row["name_no"], "partition": row["partition"]}
+        for i, rows in suspects.items()
+        for row in rows
+        if row["name_no"] is not None and row["partition"] is not None
+    ]
+    facts = _facts(tables, pa.Table.from_pylist(wanted, schema=_WANTED))
+    found = {}
+    for snapshot_id, rows in suspects.items():
+        answered = _answered(tables.cluster, snapshot_id) if rows else set()
+        own = {name: facts[name].get(snapshot_id, []) for name in _READ}
+        told = {
+            (r["broker_id"], r["log_dir"], *_partition(r), bool(r["is_future"])): r["size_bytes"]
+            for r in own["replicas"]
+            if r["size_bytes"] is not None
+        }
+        placed, moving = (
+            {_partition(r): r for r in own[name]} for name in ("partitions", "reassignments")
+        )
+        described = [_described(row, told, placed, moving, answered=answered) for row in rows]
+        found[snapshot_id] = [row for row in described if is_suspect(row)]
+    return found
 
-    def read(table: str, names: list[str]) -> list[Row]:
-        found = cluster.read("snapshots", snapshot_id, table, names)
-        here = places(column(found, "topic_no"), column(found, "partition"))
-        return list(found.filter(pc.is_in(here, value_set=at)).to_pylist())
 
-    told = {
-        (r["broker_id"], r["log_dir"], r["topic_no"], r["partition"], bool(r["is_future"])):
-            r["size_bytes"]
-        for r in read("replicas", _TOLD) if r["size_bytes"] is not None
-    }  # fmt: skip
-    placed = {(r["topic_no"], r["partition"]): r for r in read("partitions", _PLACED)}
-    moves = read("reassignments", ["topic_no", "partition", "adding", "removing"])
-    moving = {(r["topic_no"], r["partition"]): r for r in moves}
-    answered = _answered(cluster, snapshot_id)
-    described = [_described(row, told, placed, moving, answered=answered) for row in rows]
-    return [row for row in described if is_suspect(row)]
+def _partition(row: Row) -> tuple[int, int]:
+    return row["topic_no"], row["partition"]
+
+
+def _facts(tables: Tables, wanted: pa.Table) -> dict[str, dict[str, list[Row]]]:
+    """By table and snapshot the rows of the wanted partitions."""
+    found: dict[str, dict[str, list[Row]]] = {name: {} for name in _READ}
+    ids = wanted["snapshot_id"].unique().to_pylist()
+    for name, columns in _READ.items() if ids else ():
+        key = ", ".join(_WANTED.names)
+        statement = _OF_WANTED.format(columns=", ".join([key, *columns]), key=key)
+        rows = tables.read("snapshots", name, ids)
+        for row in (
+            tables.sql(statement, rows=rows, wanted=tables.from_arrow(wanted)).toArrow().to_pylist()
+        ):
+            found[name].setdefault(row["snapshot_id"], []).append(row)
+    return found
 
 
 def _answered(cluster: ClusterStore, snapshot_id: str) -> set[tuple[int, str]]:

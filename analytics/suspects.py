@@ -125,10 +125,11 @@ def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[dict[st
     per_snapshot: list[list[dict[str, Any]]] = [[] for _ in ids]
     for row in found.sort_by([(name, "ascending") for name in _ORDER]).to_pylist():
         per_snapshot[row.pop("snap")].append(row)
-    return [
-        told_of(tables.cluster, snapshot.id, _without_gaps(_once(rows), snapshot))
+    told = told_of(tables, {
+        snapshot.id: _without_gaps(_once(rows), snapshot)
         for rows, snapshot in zip(per_snapshot, snapshots, strict=True)
-    ]
+    })  # fmt: skip
+    return [told[snapshot_id] for snapshot_id in ids]
 
 
 # Only where a broker has several log dirs: the window sorts every folder.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dashboard.safety.arrow import in_order
-from dashboard.snapshot_files import Kind, Manifest, Writer, spec_of
+from dashboard.snapshot_files import Kind, Manifest, Part, spec_of
 from dashboard.snapshots import ClusterStore
 from dashboard.table_files import WrongTable, check
 from dashboard.tables import FINDING_TABLES
@@ -31,14 +31,14 @@ class Tables:
         missing or newer, or when a file is gone, cut or another table than its manifest says.
         """
         manifests = [self.cluster.manifest(kind, item_id) for item_id in ids]
-        paths = [self._checked(kind, table, m) for m in manifests if table in m.tables]
+        paths = [self._checked(kind, table, m, part) for m in manifests for part in m.files(table)]
         declared = spec_of(kind, table).schema
         if not paths:
             return self.from_arrow(declared.empty_table())
         return self.spark.read.schema(from_arrow_schema(declared)).parquet(*paths)
 
     def from_arrow(self, table: pa.Table) -> DataFrame:
-        """A table made on the driver as a DataFrame; no Python worker has a part in it."""
+        """A short table made on the driver as a DataFrame."""
         # A filter that keeps nothing leaves columns without a chunk, which pyspark cannot take,
         # and Spark Connect does not look at the schema of an empty table.
         rows = table if table.num_rows else table.schema.empty_table()
@@ -50,12 +50,13 @@ class Tables:
         """A statement over `{name}`d frames and `:name`d values."""
         return self.spark.sql(statement, args=dict(args) if args else None, **frames)
 
-    def _checked(self, kind: Kind, table: str, manifest: Manifest) -> str:
-        """Spark's address of a table whose footer was read: a cut file fails here, by name."""
-        path = f"{self.cluster.path}/{kind}/{manifest.id}/{table}.parquet"
+    def _checked(self, kind: Kind, table: str, manifest: Manifest, part: Part) -> str:
+        """Spark's address of a file whose footer was read: a cut one fails here, by name."""
+        file, rows = part
+        path = f"{self.cluster.path}/{kind}/{manifest.id}/{file}"
         try:
-            with self.cluster.fs.open(path, "rb") as file, pq.ParquetFile(file) as parquet:
-                check(parquet, spec_of(kind, table), manifest.tables[table])
+            with self.cluster.fs.open(path, "rb") as opened, pq.ParquetFile(opened) as parquet:
+                check(parquet, spec_of(kind, table), rows)
         except (OSError, pa.ArrowException, WrongTable) as error:
             raise self.cluster.lost(kind, manifest.id, path, error) from error
         address = str(self.cluster.fs.unstrip_protocol(path))
@@ -63,10 +64,7 @@ class Tables:
 
 
 def stamped(table: str, data: pa.Table, snapshot: Manifest) -> pa.Table:
-    """Findings with the snapshot's id and time in every row, sorted by the table's key.
-
-    Done on the driver: as literals in a query they would be compiled anew for every snapshot.
-    """
+    """Findings with the snapshot's id and time in every row, sorted by the table's key."""
     rows = data.num_rows
     spec = FINDING_TABLES[table]
     taken_at = pa.scalar(snapshot.taken_at, pa.timestamp("us", tz="UTC"))
@@ -75,10 +73,3 @@ def stamped(table: str, data: pa.Table, snapshot: Manifest) -> pa.Table:
     ).append_column("taken_at", pa.repeat(taken_at, rows))
     # The long ones are made in their order: to look at them again would only take time.
     return found if table in {"curves", "trends"} else in_order(found, spec.key)
-
-
-def write_all(writer: Writer, findings: Iterable[tuple[str, pa.Table]]) -> dict[str, int]:
-    """Write every findings table; rows by table. Raises StoreError when the disk is full."""
-    for table, data in findings:
-        writer.write(table, data)
-    return dict(writer.rows)

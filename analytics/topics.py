@@ -1,6 +1,6 @@
 """What the analysis knows of each topic: its declaration, its settings, its readers.
 
-A few thousand rows at most, so they are put together on the driver and joined as one small table.
+A row per topic, so they are put together on the driver and sent to every task.
 """
 
 from __future__ import annotations

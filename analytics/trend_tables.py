@@ -6,12 +6,15 @@ running one, in one order in both halves: to read them back is to cut the table 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.history import Step
 from analytics.panes import Kind, Pane, Panes
+from analytics.read_times import read_times, seconds
 from analytics.trends import BEFORE, DISK, LAG, SIZE, Trends, nothing, stepped
 from dashboard import clock
 from dashboard.curve_tables import PLACE, integers
@@ -26,12 +29,25 @@ _PREFIXED = ("from", "n", "first_at", "last_at", "since", "x", "xx")
 
 
 class Carried:
-    """The trends of an earlier analysis, or none, as snapshot after snapshot is added to them."""
+    """The trends of an earlier analysis, or none, as snapshot after snapshot is added to them.
 
-    def __init__(self, cluster: ClusterStore, base: Manifest | None) -> None:
+    `with_disks`: those of log dirs as well, which belong to no partition; `reading`:
+    `read_times.seconds` of the snapshots, where the store shows a part of each.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterStore,
+        base: Manifest | None,
+        *,
+        with_disks: bool = True,
+        reading: Mapping[str, float] | None = None,
+    ) -> None:
         read = cluster.read("findings", base.id, "trends", _READ) if base else _SCHEMA.empty_table()
         self._cluster = cluster
         self._counted = base.details["snapshot_id"] if base else None
+        self._with_disks = with_disks
+        self._reading = dict(reading or {})
         self.trends = from_table(read)
 
     def add(self, snapshot: Manifest, replicas: pa.Table, step: Step) -> None:
@@ -42,8 +58,21 @@ class Carried:
         if snapshot.id == self._counted:
             return
         log_dirs = self._cluster.read("snapshots", snapshot.id, "log_dirs")
-        at = microseconds(snapshot)
-        self.trends = stepped(self.trends, replicas, step, log_dirs, at)
+        log_dirs = log_dirs if self._with_disks else log_dirs.slice(0, 0)
+        self.trends = stepped(
+            self.trends,
+            replicas,
+            step,
+            log_dirs,
+            taken_at=microseconds(snapshot),
+            reading=self.reading(snapshot.id),
+        )
+
+    def reading(self, snapshot_id: str) -> float:
+        """Seconds between the first and the last log end that a snapshot read."""
+        if snapshot_id not in self._reading:
+            self._reading |= seconds(read_times(self._cluster, [snapshot_id]))
+        return self._reading[snapshot_id]
 
 
 def microseconds(snapshot: Manifest) -> int:

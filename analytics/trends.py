@@ -68,17 +68,24 @@ def nothing() -> Trends:
 
 
 def stepped(
-    before: Trends, replicas: pa.Table, step: Step, log_dirs: pa.Table, taken_at: int
+    before: Trends,
+    replicas: pa.Table,
+    step: Step,
+    log_dirs: pa.Table,
+    *,
+    taken_at: int,
+    reading: float,
 ) -> Trends:
     """One snapshot more: its `points.told`, the step that `history.extended` made of those with a
-    size and records, its table of log dirs, and its time in microseconds.
+    size and records, its table of log dirs, its time in microseconds, and how many seconds lie
+    between the first and the last log end that it read.
     """
     row = _rows(before.places, replicas)
     where, other = _whose(before.places, replicas, row)
     size, lag = before.size.take(row), before.lag.take(row)
     sizes = _sizes(replicas, size, step, taken_at)
     old = panes.taken(before.last, row)
-    ends, anew, judged, far = _ends(replicas, lag, other, taken_at)
+    ends, anew, judged, far = _ends(replicas, lag, other, taken_at, reading)
     disk, dirs = _disks(before, log_dirs, taken_at)
     return Trends(
         where,
@@ -129,7 +136,7 @@ def _sizes(replicas: pa.Table, size: Panes, step: Step, taken_at: int) -> Sample
 
 
 def _ends(
-    replicas: pa.Table, lag: Panes, other: Flags, taken_at: int
+    replicas: pa.Table, lag: Panes, other: Flags, taken_at: int, reading: float
 ) -> tuple[Samples, Flags, Flags, Flags]:
     """Log ends and lags; where they begin anew; where a lag is known, be it from the last answer;
     and where that is more than two fetches explain.
@@ -150,14 +157,9 @@ def _ends(
     silent = ~told & led & (now["n"] > 0) & ~other
     lacks = np.where(silent, end[leader] - now["end_last"], values["lag"])
     judged = silent | (told & led)
-    explained = rate[leader] * (FETCH_SECONDS + reading(at, told))
+    explained = rate[leader] * (FETCH_SECONDS + reading)
     far = judged & moving[leader] & (lacks > explained)
     return Samples(told & led, LAG.start(taken_at), at, values), anew, judged, far
-
-
-def reading(at: Ints, told: Flags) -> float:
-    """Seconds between the first and the last log end that a snapshot read."""
-    return float(np.ptp(at[told])) / SECOND if told.any() else 0.0
 
 
 def _last(old: Pane, lag: Panes, ends: Samples, anew: Flags, *, judged: Flags, far: Flags) -> Pane:

@@ -1,4 +1,4 @@
-"""A first analysis that nobody waits for: Spark loads its classes and compiles its statements."""
+"""A first analysis that nobody waits for: Spark loads its classes, and Python workers begin."""
 
 from __future__ import annotations
 

@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard import attempts
+from dashboard.buckets import count_for
 from dashboard.clock import format_time
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.cluster.live import LiveCluster
 from dashboard.collect_absent import doubtful_topics
 from dashboard.collect_ends import later_ends
 from dashboard.collect_epochs import Asked, epoch_ends
-from dashboard.collect_tables import Answers, build_tables, to_arrow
+from dashboard.collect_tables import Answers, build_tables, rows_of, to_arrow
 from dashboard.columns import Names, Sizes, place
 from dashboard.epoch_ends import ASKED_OF
 from dashboard.errors import ClusterError, LowwaterError, StoreError
@@ -147,12 +148,13 @@ def _collect(
         "durations": {part: round(took, 3) for part, took in sorted(reading.durations.items())},
     }
     progress("writing the snapshot")
-    writer = cluster.begin("snapshots", taken_at)
+    tables = build_tables(answers)
+    buckets = count_for(rows_of(tables["replicas"]))
+    writer = cluster.begin("snapshots", taken_at, buckets)
     try:
-        for name, table in build_tables(answers).items():
-            writer.write(name, to_arrow(name, table, writer.id, taken_at))
-        for name, rows in tables_of(inventories, writer.id, taken_at).items():
-            writer.write(name, rows)
+        found = {n: to_arrow(n, table, writer.id, taken_at) for n, table in tables.items()}
+        for name, rows in (found | tables_of(inventories, writer.id, taken_at)).items():
+            writer.split(name, rows, found["topics"])
         _refuse_overtaken(cluster, writer.id)
         manifest = writer.commit(time.monotonic() - begun, details)
     except BaseException:  # Ctrl-C too: nothing half-written is left to look at

@@ -106,7 +106,7 @@ def to_arrow(
 ) -> pa.Table:
     """One table in its declared schema, sorted by its key, with the two columns of every row."""
     spec = SNAPSHOT_TABLES[name]
-    rows = table.num_rows if isinstance(table, pa.Table) else len(next(iter(table.values())))
+    rows = rows_of(table)
     stamp = {
         column: pa.repeat(pa.scalar(value, spec.schema.field(column).type), rows)
         for column, value in (("snapshot_id", snapshot_id), ("taken_at", taken_at))
@@ -116,6 +116,11 @@ def to_arrow(
     for column, values in stamp.items():
         table = table.append_column(column, values)
     return conform(spec, table)
+
+
+def rows_of(table: Mapping[str, Any] | pa.Table) -> int:
+    """How many rows a table has, be it columns still."""
+    return table.num_rows if isinstance(table, pa.Table) else len(next(iter(table.values())))
 
 
 def columns(records: Iterable[Any], *names: str) -> dict[str, list[Any]]:

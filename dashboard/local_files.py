@@ -44,6 +44,10 @@ class LocalFiles:
         else:
             Path(path).unlink()
 
+    def mv(self, path: str, to: str) -> None:
+        """Give a file another name, at once."""
+        Path(path).replace(to)
+
     def unstrip_protocol(self, path: str) -> str:
         """The path as a URL."""
         return f"file://{path}"

@@ -1,9 +1,9 @@
-"""Committed folders of the store: write tables, commit by the manifest, read it back."""
+"""Committed folders of the store: their ids, their manifests, and what goes wrong with them."""
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,22 +12,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dashboard.canonical import parse_json
-from dashboard.clock import format_time, parse_time
+from dashboard.clock import parse_time
 from dashboard.errors import StoreError, UsageError
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
-    import pyarrow as pa
-
     from dashboard.tables import TableSpec
 
 # Minor: columns were added (readers fill nulls). Major: readers must refuse.
 SCHEMA_VERSION = (1, 6)
+# Of a folder in several buckets: who looks for one file a table would find none. A folder with one
+# bucket is written as before, so that older releases go on with the store of a smaller cluster.
+IN_BUCKETS = (2, 0)
 Kind = Literal["snapshots", "findings"]
+Part = tuple[str, int]  # a file of a table, and its rows
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a committed folder holds. `details` is the writer's own: brokers, errors, reasons."""
+    """What a committed folder holds. `details` is the writer's own: brokers, errors, reasons.
+
+    `parts`: the files of each table that lies in `buckets` (more than one), in their order.
+    """
 
     id: str
     taken_at: datetime
@@ -35,6 +40,14 @@ class Manifest:
     seconds: float
     details: Mapping[str, Any] = field(default_factory=dict)
     schema_version: tuple[int, int] = SCHEMA_VERSION
+    buckets: int = 1
+    parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+
+    def files(self, table: str) -> tuple[Part, ...]:
+        """Where the rows of a table lie; () of one that was not written."""
+        if table in self.parts:
+            return self.parts[table]
+        return ((f"{table}.parquet", self.tables[table]),) if table in self.tables else ()
 
 
 def new_id(now: datetime, after: str | None = None) -> str:
@@ -55,78 +68,6 @@ def time_of(item_id: str) -> datetime | None:
         return second + timedelta(milliseconds=int(item_id[15:18] or 0))
     except ValueError:
         return None
-
-
-class Writer:
-    """One snapshot or analysis being written; `abandon` leaves nothing behind."""
-
-    def __init__(self, fs: Any, folder: str, kind: Kind, item_id: str, taken_at: datetime) -> None:
-        self.fs = fs
-        self.kind: Kind = kind
-        self.id = item_id
-        self.taken_at = taken_at
-        self.path = f"{folder}/{kind}/{item_id}"
-        self.rows: dict[str, int] = {}
-
-    def write(self, table: str, data: pa.Table) -> None:
-        """Write one table in its declared schema (zstd). Raises StoreError when it cannot."""
-        import pyarrow.parquet as pq
-
-        from dashboard.tables import conform
-
-        conformed = conform(spec_of(self.kind, table), data)
-        # Findings' long tables are sums and offsets, which rarely repeat: a dictionary of those
-        # takes longer than all the rest.
-        texts = [f.name for f in conformed.schema if f.type == "string"]
-        repeated = texts if self.kind == "findings" else True
-        try:
-            self.fs.makedirs(self.path, exist_ok=True)
-            with self.fs.open(f"{self.path}/{table}.parquet", "wb") as file:
-                # A bit that flips on a disk would else be read as another number.
-                pq.write_table(
-                    conformed,
-                    file,
-                    compression="zstd",
-                    use_dictionary=repeated,
-                    write_page_checksum=True,
-                )
-        except OSError as error:
-            raise unwritable(self.path, error) from error
-        self.rows[table] = conformed.num_rows
-
-    def commit(self, seconds: float, details: Mapping[str, Any]) -> Manifest:
-        """Write the manifest, which makes the folder visible to readers. Raises StoreError."""
-        self._settle()
-        manifest = Manifest(self.id, self.taken_at, dict(self.rows), seconds, details)
-        body = {
-            "schema_version": list(manifest.schema_version),
-            "id": self.id,
-            "taken_at": format_time(self.taken_at),
-            "tables": self.rows,
-            "seconds": round(seconds, 3),
-            "details": details,
-        }
-        text = json.dumps(body, sort_keys=True, allow_nan=False, indent=1)
-        write_atomically(self.fs, f"{self.path}/manifest.json", text.encode())
-        return manifest
-
-    def _settle(self) -> None:
-        """See every table on the disk: a power cut, or another's pruning, must not leave a part."""
-        for table in self.rows:
-            path = f"{self.path}/{table}.parquet"
-            try:
-                if "file" not in self.fs.protocol:  # an object store has it, or has not
-                    self.fs.info(path)
-                    continue
-                with Path(path).open("rb") as file:
-                    os.fsync(file.fileno())
-            except OSError as error:
-                raise unwritable(path, error) from error
-
-    def abandon(self) -> None:
-        """Remove what was written so far; safe to call after a failed or interrupted write."""
-        if self.fs.exists(self.path):
-            self.fs.rm(self.path, recursive=True)
 
 
 def spec_of(kind: Kind, table: str) -> TableSpec:
@@ -169,8 +110,9 @@ def parse_manifest(raw: bytes, path: str) -> Manifest:
         body = parse_json(raw)
         major, minor = body["schema_version"]
         # Checked before the rest: a newer major may have moved every other key.
-        if major > SCHEMA_VERSION[0]:
+        if major > IN_BUCKETS[0]:
             raise _too_new(path, f"{major}.{minor}")
+        buckets, parts = _parts(body) if major == IN_BUCKETS[0] else (1, {})
         return Manifest(
             id=body["id"],
             taken_at=parse_time(str(body["taken_at"])),
@@ -178,6 +120,8 @@ def parse_manifest(raw: bytes, path: str) -> Manifest:
             seconds=float(body["seconds"]),
             details=dict(body["details"]),
             schema_version=(major, minor),
+            buckets=buckets,
+            parts=parts,
         )
     except (ValueError, KeyError, TypeError, ArithmeticError, UsageError) as error:
         raise unreadable(path, error) from error
@@ -189,9 +133,27 @@ def _count(value: Any) -> int:
     return value
 
 
+def _parts(body: Mapping[str, Any]) -> tuple[int, dict[str, tuple[Part, ...]]]:
+    """How many buckets there are, and the files of each long table, one for each of them."""
+    buckets, parts = body["buckets"], {}
+    if not isinstance(buckets, int) or buckets < 2 or buckets & (buckets - 1):
+        raise ValueError(f"{buckets!r} is no number of buckets")
+    for table, files in dict(body["parts"]).items():
+        found = tuple((str(file), _count(rows)) for file, rows in files)
+        if len(found) != buckets or not all(_FILE.fullmatch(file) for file, _ in found):
+            raise ValueError(f"{table} has not a file for each of {buckets} buckets")
+        if sum(rows for _, rows in found) != body["tables"][table]:
+            raise ValueError(f"the parts of {table} are not its rows")
+        parts[str(table)] = found
+    return buckets, parts
+
+
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.parquet")  # never a path
+
+
 def _too_new(path: str, version: str) -> StoreError:
     return StoreError(
-        f"{path} has schema version {version}; this release reads {SCHEMA_VERSION[0]}.x",
+        f"{path} has schema version {version}; this release reads {IN_BUCKETS[0]}.x",
         "Upgrade lowwater to the release that wrote it.",
         code="SCHEMA_TOO_NEW",
     )

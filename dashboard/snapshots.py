@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from dashboard.local_files import open_files
 from dashboard.snapshot_files import (
     Kind,
     Manifest,
-    Writer,
+    Part,
     new_id,
     not_kept,
     parse_manifest,
@@ -29,9 +30,12 @@ from dashboard.snapshot_files import (
     unreadable,
     write_atomically,
 )
+from dashboard.snapshot_writer import Writer
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa
+
+    from dashboard.buckets import Buckets
 
 
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")  # the name of a folder, never a path
@@ -157,7 +161,7 @@ class ClusterStore:
         body = json.dumps(value, sort_keys=True, allow_nan=False)
         self._replace("attempt.json", body.encode())
 
-    def begin(self, kind: Kind, taken_at: datetime) -> Writer:
+    def begin(self, kind: Kind, taken_at: datetime, buckets: int = 1) -> Writer:
         """Start a new snapshot or analysis; nothing is visible before `commit`.
 
         Its id sorts behind every committed one's, even where the clock has stepped back since.
@@ -165,7 +169,8 @@ class ClusterStore:
         newest = None
         with suppress(StoreError):  # whoever cannot list cannot write either, and is told so then
             newest = self._newest(kind)
-        return Writer(self.fs, self.path, kind, new_id(taken_at, after=newest), taken_at)
+        item_id = new_id(taken_at, after=newest)
+        return Writer(self.fs, self.path, kind, item_id, taken_at, buckets=buckets)
 
     def ids(self, kind: Kind) -> list[str]:
         """Ids of all committed folders, oldest first."""
@@ -230,29 +235,57 @@ class ClusterStore:
         Raises StoreError: STORE_UNREADABLE where a file is damaged, SNAPSHOT_NOT_FOUND where the
         folder was pruned meanwhile. Never a part of a table.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        from dashboard.table_files import WrongTable, check
-        from dashboard.tables import conform
-
         manifest = self.manifest(kind, item_id)
+        return self.read_files(kind, manifest, table, manifest.files(table), columns)
+
+    def read_files(
+        self,
+        kind: Kind,
+        manifest: Manifest,
+        table: str,
+        files: Sequence[Part],
+        columns: list[str] | None = None,
+    ) -> pa.Table:
+        """Some of the files of a table, in the order of its key; raises as `read` does."""
+        import pyarrow as pa
+
+        from dashboard.table_files import WrongTable, joined, read_part, with_key
+
         spec = spec_of(kind, table)
-        chosen = spec.only(columns)
-        if table not in manifest.tables:  # written by an older minor, or not collected
-            return chosen.schema.empty_table()
-        path = f"{self.path}/{kind}/{item_id}/{table}.parquet"
-        try:
-            with (
-                self.fs.open(path, "rb") as file,
-                pq.ParquetFile(file, page_checksum_verification=True) as parquet,
-            ):
-                check(parquet, spec, manifest.tables[table])
-                there = set(parquet.schema_arrow.names)
-                found = parquet.read([name for name in chosen.schema.names if name in there])
-            return conform(chosen, found)
-        except (OSError, UnicodeDecodeError, pa.ArrowException, WrongTable) as error:
-            raise self.lost(kind, item_id, path, error) from error
+        if not files:  # written by an older minor, or not collected
+            return spec.only(columns).schema.empty_table()
+        chosen, parts = with_key(spec, columns, files), []
+        for file, rows in files:
+            path = f"{self.path}/{kind}/{manifest.id}/{file}"
+            try:
+                parts.append(read_part(self.fs, path, spec, chosen, rows))
+            except (OSError, UnicodeDecodeError, pa.ArrowException, WrongTable) as error:
+                raise self.lost(kind, manifest.id, path, error) from error
+        return joined(spec, parts).select(spec.only(columns).schema.names)
+
+    def read_bucket(
+        self,
+        kind: Kind,
+        manifest: Manifest,
+        table: str,
+        columns: list[str] | None = None,
+        *,
+        buckets: Buckets,
+        bucket: int,
+    ) -> pa.Table:
+        """One bucket of a long table, in however many it is kept; raises as `read` does."""
+        files = manifest.files(table)
+        some = [files[at] for at in buckets.parts(len(files), bucket)] if files else []
+        if len(files) >= buckets.count or not files:
+            return self.read_files(kind, manifest, table, some, columns)
+        names = spec_of(kind, table).schema.names
+        by = [name for name in ("topic", "topic_no", "partition") if name in names]
+        wanted = None if columns is None else list(dict.fromkeys([*columns, *by]))
+        rows = self.read_files(kind, manifest, table, some, wanted)
+        numbered = "topic" not in by
+        topics = self.read(kind, manifest.id, "topics", ["topic_no", "topic"]) if numbered else None
+        own = rows.filter(buckets.of(rows, topics) == bucket)
+        return own if columns is None else own.select(columns)
 
     def lost(self, kind: Kind, item_id: str, path: str, error: Exception) -> StoreError:
         """Why a file of a committed folder cannot be read: it is damaged, or pruned by now."""

@@ -1,11 +1,16 @@
-"""One table's Parquet file: whether it is what its manifest and the declared schema say."""
+"""The Parquet files of a table: whether they are what its manifest and the declared schema say."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dashboard.tables import TableSpec
+from dashboard.safety.arrow import in_order
+from dashboard.snapshot_files import Part
+from dashboard.tables import TableSpec, conform
 
 
 class WrongTable(ValueError):
@@ -28,3 +33,30 @@ def check(parquet: pq.ParquetFile, spec: TableSpec, rows: int) -> None:
         # Nested types are left out: writers name their parts as they like.
         if at >= 0 and not pa.types.is_nested(field.type) and there.field(at).type != field.type:
             raise WrongTable(f"column '{field.name}' is {there.field(at).type}, not {field.type}")
+
+
+def read_part(fs: Any, path: str, spec: TableSpec, chosen: TableSpec, rows: int) -> pa.Table:
+    """The `chosen` columns of one file of so many rows, each page's checksum looked at.
+
+    Raises OSError, ArrowException or WrongTable; never a part of a table.
+    """
+    with (
+        fs.open(path, "rb") as file,
+        pq.ParquetFile(file, page_checksum_verification=True) as parquet,
+    ):
+        check(parquet, spec, rows)
+        there = set(parquet.schema_arrow.names)
+        found = parquet.read([name for name in chosen.schema.names if name in there])
+    return conform(chosen, found)
+
+
+def joined(spec: TableSpec, parts: Sequence[pa.Table]) -> pa.Table:
+    """Parts of a table as one, in the order of its key."""
+    return parts[0] if len(parts) == 1 else in_order(pa.concat_tables(parts), spec.key)
+
+
+def with_key(spec: TableSpec, columns: list[str] | None, parts: Sequence[Part]) -> TableSpec:
+    """What has to be read of `parts` for these columns (None: all): to join several, their key."""
+    if columns is None or len(parts) == 1:
+        return spec.only(columns)
+    return spec.only(list(dict.fromkeys([*columns, *spec.key])))

@@ -75,6 +75,11 @@ class UrlFiles:
         except StoreError as error:
             raise OSError(error.message) from error
 
+    def mv(self, path: str, to: str) -> None:
+        """Give a file another name; an object store copies it."""
+        with self._named(writes=True):
+            self._files.mv(path, to)
+
     def unstrip_protocol(self, path: str) -> str:
         """The path as a URL."""
         return str(self._files.unstrip_protocol(path))

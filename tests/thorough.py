@@ -36,8 +36,8 @@ BESIDE: dict[str, tuple[str, ...]] = {
         f"{_MEMORY}_newest_analysis_with_a_torn_manifest_is_missed_and_what_it_missed_too[True]",
         f"{_MEMORY}_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgotten[True]",
         f"{_MEMORY}_topic_that_one_snapshot_did_not_see_keeps_its_groups[True]",
-        "tests/spark/test_offset_fold.py::"
-        "test_arrays_and_the_statement_fold_many_snapshots_alike[False]",
+        "tests/spark/test_in_buckets.py::"
+        "test_findings_are_equal_in_any_number_of_buckets[buckets0]",
     ),
     "the simulation plays it": (
         "tests/brokers/test_group_patterns.py::"

@@ -29,6 +29,7 @@ COMMITS = pa.schema(
         ("epoch_end", pa.int64()),
     ]
 )
+BY_OFFSET = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string()), ("reads", pa.bool_())])
 # Why a group's place is unknown: what `Standing.unplaced` tells, in the order of its guards.
 ASSIGNED, SKIPPED, GONE, PAST_END, PATTERN, OTHER_LOG, ANYWHERE, NEWCOMER = range(8)
 _UNPLACED = pa.schema(
@@ -97,14 +98,53 @@ def standing(
     topics: pa.Table,
     who: Readers,
     waived: Collection[str] = (),
+    *,
+    elsewhere: pa.Table | None = None,
 ) -> Standing:
     """Who stands where. `partitions`: topic_no, partition, high_watermark; `commits`: COMMITS,
-    one row per group and partition, of these topics; `topics`: topic_no, topic_id.
+    one row per group and partition, of these topics; `topics`: topic_no, topic_id; `elsewhere`:
+    `by_offset` of their other partitions, where these are not all.
 
     A remembered offset counts as a live one does; that of a group with members that may have
     started over is still its lowest bound, and its place is unknown besides.
     """
-    return _Judged(partitions, commits, topics, who, waived).standing()
+    return _Judged(partitions, commits, topics, who, waived, elsewhere=elsewhere).standing()
+
+
+def by_offset(partitions: pa.Table, commits: pa.Table, topics: pa.Table) -> pa.Table:
+    """BY_OFFSET: each topic and group with a commit, and whether any shows that it reads the topic
+    as it is now. Arguments as for `standing`; of parts of the partitions it may be `summed`.
+
+    A live offset past the end belongs to a group that reads the topic; a remembered one may be of
+    records that are gone.
+    """
+    where = places(column(partitions, "topic_no"), column(partitions, "partition"))
+    at = places(column(commits, "topic_no"), column(commits, "partition"))
+    row = pc.index_in(at, value_set=where)
+    ends = column(partitions, "high_watermark").take(row)
+    live = pc.invert(pc.fill_null(column(commits, "remembered"), False))
+    reads = pc.or_(_telling(commits, ends, topics), live)
+    found = [column(commits, "topic_no"), column(commits, "group_id"), reads]
+    return summed(pa.table(found, schema=BY_OFFSET))
+
+
+def summed(found: pa.Table) -> pa.Table:
+    """One row per topic and group."""
+    sums = found.group_by(BY_OFFSET.names[:2]).aggregate([("reads", "max")])
+    return sums.rename_columns(BY_OFFSET.names)
+
+
+def _telling(commits: pa.Table, ends: pa.Array, topics: pa.Table) -> pa.Array:
+    """Whether each offset `tells`; `ends` are the high watermarks of its partition."""
+    now = looked_up(
+        column(commits, "topic_no"), column(topics, "topic_no"), column(topics, "topic_id")
+    )
+    return tells(
+        column(commits, "committed_offset"),
+        pc.equal(column(commits, "topic_id"), now),
+        ends,
+        column(commits, "epoch_end"),
+    )
 
 
 class _Judged:
@@ -117,10 +157,16 @@ class _Judged:
         topics: pa.Table,
         who: Readers,
         waived: Collection[str],
+        *,
+        elsewhere: pa.Table | None,
     ) -> None:
+        elsewhere = BY_OFFSET.empty_table() if elsewhere is None else elsewhere
         if waived:
             names = pa.array(sorted(waived), pa.string())
-            commits = commits.filter(pc.invert(pc.is_in(commits["group_id"], value_set=names)))
+            commits, elsewhere = (
+                table.filter(pc.invert(pc.is_in(table["group_id"], value_set=names)))
+                for table in (commits, elsewhere)
+            )
         self.who, self.count = who, partitions.num_rows
         self.where = places(column(partitions, "topic_no"), column(partitions, "partition"))
         self.topic = column(partitions, "topic_no")
@@ -130,10 +176,13 @@ class _Judged:
             column(who.patterns, "group_id"), column(who.assigned, "group_id"),
             column(who.restless, "group_id"), column(who.share, "group_id"), who.anywhere,
             column(who.streams, "group_id"), column(who.newcomers, "group_id"),
+            column(elsewhere, "group_id"),
         )  # fmt: skip
         (self.group, self.member, self.pattern, self.assigned, self.restless, self.share,
-         self.anywhere, self.streams, self.newcomer) = ranks  # fmt: skip
+         self.anywhere, self.streams, self.newcomer, others) = ranks  # fmt: skip
         self.width = max(len(self.names), 1)
+        self.elsewhere = _numbers(column(elsewhere, "topic_no")) * self.width + others
+        self.reads_elsewhere = elsewhere["reads"].to_numpy().astype(bool)
         self.commits = commits
         at = places(column(commits, "topic_no"), column(commits, "partition"))
         found = pc.index_in(at, value_set=self.where)
@@ -145,17 +194,8 @@ class _Judged:
         self.remembered = remembered.to_numpy(zero_copy_only=False)
 
     def _tells(self, topics: pa.Table) -> npt.NDArray[np.bool_]:
-        commits = self.commits
-        now = looked_up(
-            column(commits, "topic_no"), column(topics, "topic_no"), column(topics, "topic_id")
-        )
-        end = self.ends.take(pa.array(self.row, mask=~self.here))
-        found = tells(
-            column(commits, "committed_offset"),
-            pc.equal(column(commits, "topic_id"), now),
-            end,
-            column(commits, "epoch_end"),
-        )
+        ends = self.ends.take(pa.array(self.row, mask=~self.here))
+        found = _telling(self.commits, ends, topics)
         return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
     def standing(self) -> Standing:
@@ -188,15 +228,11 @@ class _Judged:
         return lists, of_first, offsets.take(first), offsets.take(second)
 
     def _of_topics(self) -> tuple[Ints, Ints]:
-        """Pairs of topic and group: known to read it; and known by offsets of another log alone.
-
-        A live offset past the end belongs to a group that reads the topic; a remembered one may
-        be of records that are gone.
-        """
-        number = _numbers(column(self.commits, "topic_no")) * self.width + self.group
+        """Pairs of topic and group: known to read it; and known by offsets of another log alone."""
+        number = np.concatenate([self._committed(), self.elsewhere])
         here = np.concatenate(
             [
-                number[self.tells | ~self.remembered],
+                self._reading(),
                 _numbers(column(self.who.members, "topic_no")) * self.width + self.member,
                 _numbers(column(self.who.patterns, "topic_no")) * self.width + self.pattern,
                 self._share_pairs(),
@@ -204,6 +240,17 @@ class _Judged:
         )
         here = np.unique(here)
         return here, without(number, here)
+
+    def _committed(self) -> Ints:
+        """The pair of topic and group of each commit."""
+        return _numbers(column(self.commits, "topic_no")) * self.width + self.group
+
+    def _reading(self) -> Ints:
+        """Pairs of which some offset shows that the group reads the topic as it is now; the rule of
+        `by_offset`.
+        """
+        own = self._committed()[self.tells | ~self.remembered]
+        return np.concatenate([own, self.elsewhere[self.reads_elsewhere]])
 
     def _share_pairs(self) -> Ints:
         known = pc.and_(self.who.share["known"], self.who.share["topic_no"].is_valid())
@@ -275,16 +322,14 @@ class _Judged:
         return np.asarray(row * self.width + np.repeat(of_topics % self.width, length), np.int64)
 
     def _only_by_pattern(self) -> Ints:
-        number = _numbers(column(self.commits, "topic_no")) * self.width + self.group
         pairs = _numbers(column(self.who.patterns, "topic_no")) * self.width + self.pattern
-        return without(pairs, number[self.tells | ~self.remembered])
+        return without(pairs, self._reading())
 
     def _may_start_over(self) -> npt.NDArray[np.bool_]:
         """Commits whose group has members that may read the topic from where no offset shows."""
         topic = _numbers(column(self.who.restless, "topic_no"))
         nowhere = topic < 0
-        number = _numbers(column(self.commits, "topic_no")) * self.width + self.group
-        there = _among(number, (topic * self.width + self.restless)[~nowhere])
+        there = _among(self._committed(), (topic * self.width + self.restless)[~nowhere])
         return there | _among(self.group, self.restless[nowhere])
 
     def _offsetless(self) -> npt.NDArray[np.bool_]:

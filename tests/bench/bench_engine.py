@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from analytics import holds, job, partitions
+from analytics import job
 from analytics.session import open_session
 from dashboard.clock import utc_now
 from dashboard.settings import Settings, load
@@ -44,13 +44,9 @@ _PEERS = {"DuckDB": peers.by_duckdb, "Polars": peers.by_polars}
 
 
 class Clock:
-    """Seconds in `holds` and sizes, beside which the driver draws curves, and processor seconds of
-    both processes.
-    """
+    """Processor seconds of all processes: this one, Java, and the tasks' Python."""
 
     def __init__(self) -> None:
-        self.spark = 0.0
-        self.java: int | None = None
         self.processor: dict[str, list[float]] = {}
 
     def timed(self, name: str, work: Callable[[], Any]) -> float:
@@ -60,24 +56,28 @@ class Clock:
         return seconds
 
     def _processor(self) -> float:
-        if self.java is None:
-            return time.process_time()
-        fields = Path(f"/proc/{self.java}/stat").read_text().rsplit(")", 1)[1].split()
-        ticks = int(fields[11]) + int(fields[12])
-        return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+        ticks = 0
+        for process in processes():
+            with suppress(OSError):  # it ended meanwhile, and counts among its parent's children
+                ticks += sum(map(int, _stat(process)[11:15]))
+        return ticks / os.sysconf("SC_CLK_TCK")
 
-    def watch(self, module: Any, name: str) -> None:
-        """Count the calls of one function."""
-        work = getattr(module, name)
 
-        def timed(*arguments: Any, **options: Any) -> Any:
-            began = time.monotonic()
-            try:
-                return work(*arguments, **options)
-            finally:
-                self.spark += time.monotonic() - began
+def processes() -> list[int]:
+    """This process and all that came of it."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            parents[int(folder.name)] = int(_stat(int(folder.name))[1])
+    found = [os.getpid()]
+    for process in found:
+        found += [child for child, parent in parents.items() if parent == process]
+    return found
 
-        setattr(module, name, timed)
+
+def _stat(process: int) -> list[str]:
+    """From the state on."""
+    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
 
 
 class Lab:
@@ -89,7 +89,7 @@ class Lab:
         self.cluster = ClusterStore(Store(folder), "bench")
         self.began = utc_now().replace(microsecond=0) - EVERY * (shape.snapshots + 2 * RUNS + 3)
         self.step = 0
-        self.python_peak = 0  # bytes, before any peer ran in this process
+        self.peak: dict[str, int] = {}  # bytes, before any peer ran in this process
 
     def grow(self, snapshots: int) -> None:
         """The next snapshots of the history."""
@@ -116,18 +116,14 @@ def main() -> int:
     """Measure and print; 1 when a goal was missed or a table differs."""
     options = _parser().parse_args()
     clock = Clock()
-    clock.watch(holds, "fold")
-    clock.watch(partitions, "sums")
     missed = [] if options.large_only else _first(min(5000, options.partitions))
     spark = open_session(load())
-    java: Any = spark.sparkContext._gateway
-    clock.java = java.proc.pid
     with tempfile.TemporaryDirectory(prefix="lowwater-bench-") as folder:
         shape = Shape(options.partitions, GROUPS, options.snapshots)
         if not options.large_only:
             lab = Lab(spark, folder, shape)
             missed += _history(lab, clock, options)
-            missed += _memory(java.proc.pid, lab.python_peak)
+            missed += _memory(lab.peak)
         if options.large or options.large_only:
             shutil.rmtree(folder)
             missed += _one_snapshot(Lab(spark, folder, Shape(1_000_000, 10_000, 1)))
@@ -140,12 +136,9 @@ def main() -> int:
 def _history(lab: Lab, clock: Clock, options: argparse.Namespace) -> list[str]:
     """Full recomputation, then fresh findings in turn with the peers, then a longer history."""
     lab.grow(options.snapshots)
-    seconds: dict[str, list[float]] = {
-        name: [] for name in ("fresh", "holds, sizes of it", *_PEERS)
-    }
+    seconds: dict[str, list[float]] = {name: [] for name in ("fresh", *_PEERS)}
     seconds["full"] = [clock.timed("full", lambda: lab.analyze(full=True))]
-    seconds["holds, sizes of full"] = [clock.spark]
-    lab.python_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    lab.peak = peaks()
     wrong = _compared(lab)
     for _ in range(RUNS):
         _fresh(lab, clock, seconds, "fresh")
@@ -166,19 +159,16 @@ def _history(lab: Lab, clock: Clock, options: argparse.Namespace) -> list[str]:
 
 def _fresh(lab: Lab, clock: Clock, seconds: dict[str, list[float]], name: str) -> None:
     lab.grow(1)
-    clock.spark = 0.0
     seconds[name].append(clock.timed(name, lab.analyze))
-    seconds["holds, sizes of it"].append(clock.spark)
 
 
 def _missed(seconds: dict[str, float], longer: str) -> list[str]:
-    duck, fresh, full = seconds["DuckDB"], seconds["fresh"], seconds["holds, sizes of full"]
-    against = full / min(duck, seconds["Polars"])
+    duck, fresh = seconds["DuckDB"], seconds["fresh"]
+    against = seconds["full"] / min(duck, seconds["Polars"])
     print(
         f"fresh / DuckDB {fresh / duck:.2f}; of {LONGER} more / fresh {seconds[longer] / fresh:.2f}"
     )
-    print(f"full, holds and sizes / the faster peer {against:.1f}")
-    print(f"full, everything / the faster peer {seconds['full'] * against / full:.1f}")
+    print(f"full, everything / the faster peer {against:.1f}")
     goals = {
         "fresh findings as fast as DuckDB": fresh <= duck,
         "a longer history costs 1.2 x": seconds[longer] <= MOST_LONGER * fresh,
@@ -210,12 +200,24 @@ def _one_snapshot(lab: Lab) -> list[str]:
     return wrong + (["1,000,000 within 10 x"] if again > MOST_LARGE * min(duck, polars) else [])
 
 
-def _memory(java: int, python: int) -> list[str]:
-    """Peak resident memory of the driver's two processes."""
-    status = Path(f"/proc/{java}/status").read_text()
-    peak = int(status.split("VmHWM:")[1].split()[0]) << 10
-    print(f"peak memory: JVM {peak / 2**30:.2f} GiB, Python {python / 2**30:.2f} GiB")
-    return ["2 GiB of memory"] if peak + python > MOST_MEMORY else []
+def peaks() -> dict[str, int]:
+    """Peak resident memory by what a process is, of workers that of the largest; bytes."""
+    found: dict[str, int] = {}
+    for process in processes():
+        with suppress(OSError, IndexError):  # it ended meanwhile
+            status = Path(f"/proc/{process}/status").read_text()
+            name = "driver" if process == os.getpid() else status.split()[1]
+            peak = int(status.split("VmHWM:")[1].split()[0]) << 10
+            found[name] = max(found.get(name, 0), peak)
+    return found
+
+
+def _memory(peak: dict[str, int]) -> list[str]:
+    """A driver's, Java's and a worker's: two workers run at once."""
+    print("peak memory: " + ", ".join(f"{n} {size / 2**30:.2f} GiB" for n, size in peak.items()))
+    workers = peak.get("python", peak.get("python3", 0))
+    whole = sum(peak.values()) + workers
+    return ["2 GiB of memory"] if whole > MOST_MEMORY else []
 
 
 def _first(size: int) -> list[str]:

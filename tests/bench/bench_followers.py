@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics import curves, followers, points, topics, trend_tables
+from analytics import curves, points, topics, trend_tables
 from analytics.tables import stamped
 from analytics.trend_tables import microseconds
 from dashboard.clock import utc_now
@@ -27,6 +27,7 @@ from dashboard.snapshots import ClusterStore, Store
 from tests.bench import followers_peer
 from tests.bench.followers_history import write
 from tests.bench.large_history import BROKERS, EVERY, Shape
+from tests.support.one_bucket import slow_followers
 
 SNAPSHOTS = 48
 RUNS = 3
@@ -72,7 +73,9 @@ def fresh(cluster: ClusterStore, snapshot_id: str, base: Manifest | None) -> tup
     at = microseconds(snapshot)
     tables = {
         "trends": trend_tables.to_table(moved.trends),
-        "slow_followers": followers.slow_followers(moved.trends, told, drawn, read, at),
+        "slow_followers": slow_followers(
+            moved.trends, told, drawn, read, taken_at=at, reading=moved.reading(snapshot_id)
+        ),
     }
     writer = cluster.begin("findings", utc_now())
     for name, table in tables.items():

@@ -7,6 +7,7 @@ them: no peer has those without our own code.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -88,7 +89,8 @@ def paths(folder: str, ids: Sequence[str]) -> dict[str, Any]:
     """Every snapshot's Parquet by table name in the plural, the newest one's in the singular."""
 
     def of(table: str, some: Sequence[str]) -> list[str]:
-        return [f"{folder}/snapshots/{snapshot}/{table}.parquet" for snapshot in some]
+        found = (sorted(Path(folder, "snapshots", i).glob(f"{table}.*parquet")) for i in some)
+        return [str(file) for files in found for file in files]
 
     return {
         "offsets": of("group_offsets", ids),

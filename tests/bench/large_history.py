@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dashboard.buckets import count_for
 from dashboard.clock import format_time
 from dashboard.snapshot_files import new_id
 from dashboard.snapshots import ClusterStore
@@ -60,15 +61,20 @@ def lengthen(cluster: ClusterStore, snapshots: int) -> None:
         body |= {"id": new_id(taken_at), "taken_at": format_time(taken_at)}
         earlier = folder / body["id"]
         earlier.mkdir()
-        for table in oldest.tables:
-            os.link(folder / oldest.id / f"{table}.parquet", earlier / f"{table}.parquet")
+        for file in (file for table in oldest.tables for file, _ in oldest.files(table)):
+            os.link(folder / oldest.id / file, earlier / file)
         (earlier / "manifest.json").write_text(json.dumps(body))
 
 
 def _write(cluster: ClusterStore, began: datetime, shape: Shape, step: int) -> str:
-    writer = cluster.begin("snapshots", began + EVERY * step)
-    for name, columns in tables_of(shape, step).items():
-        writer.write(name, stamped(SNAPSHOT_TABLES[name], columns, writer.id, writer.taken_at))
+    buckets = count_for(shape.partitions * BROKERS)
+    writer = cluster.begin("snapshots", began + EVERY * step, buckets)
+    tables = {
+        name: stamped(SNAPSHOT_TABLES[name], columns, writer.id, writer.taken_at)
+        for name, columns in tables_of(shape, step).items()
+    }
+    for name, rows in tables.items():
+        writer.split(name, rows, tables["topics"])
     brokers = [{"broker_id": b, "reachable": True, "error": None} for b in range(BROKERS)]
     writer.commit(1.0, {"brokers": brokers, "groups_incomplete": [], "errors": []})
     return writer.id

@@ -14,11 +14,8 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from analytics import curves, points
-from analytics.followers import slow_followers
 from analytics.job import analyze
 from analytics.session import open_session
-from analytics.trend_tables import Carried, microseconds
 from dashboard.cli.main import main
 from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
@@ -30,9 +27,9 @@ from dashboard.snapshots import ClusterStore, Store
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import resumed, until
 from tests.brokers.test_forecast import left_behind, throttled
+from tests.support.one_bucket import followers_of
 from tests.unit.analytics.test_trends import TOPICS
 
-_READ = ("brokers", "topics", "configs", "reassignments")
 Row = dict[str, Any]
 
 
@@ -94,7 +91,7 @@ def follower(bench: Bench, topic: str, broker_id: int) -> Row:
 
 
 def test_followers_of_a_busy_topic_are_not_slow(bench: Bench, tmp_path: Path) -> None:
-    """Without Spark: these findings are made on the driver.
+    """Without Spark: these findings are made here.
 
     A machine that stalls makes followers slow, and they are rightly told: then it is seen again.
     """
@@ -116,13 +113,7 @@ def test_followers_of_a_busy_topic_are_not_slow(bench: Bench, tmp_path: Path) ->
 def found_in(store: ClusterStore) -> list[Row]:
     """What the snapshots of a store tell of followers."""
     newest = store.manifest("snapshots", store.latest_snapshot())
-    told, carried = points.told(store, newest.id), Carried(store, None)
-    drawn = curves.fold(store, newest, None, told, TOPICS, each=carried.add)
-    read = {name: store.read("snapshots", newest.id, name) for name in _READ}
-    rows: list[Row] = slow_followers(
-        carried.trends, told, drawn, read, microseconds(newest)
-    ).to_pylist()
-    return rows
+    return list(followers_of(store, newest, TOPICS).to_pylist())
 
 
 @pytest.mark.spark

@@ -6,13 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from analytics import orphans
 from analytics.tables import Tables
 from dashboard.clock import format_time
 from tests.spark.conftest import START, Lab, Snapshot
 from tests.spark.orphan_truth import BROKERS, LOG_DIRS, truth
+from tests.support.one_bucket import find_orphans
 
-READ = ("brokers", "log_dirs", "replicas", "configs")
 pytestmark = pytest.mark.spark
 
 
@@ -41,13 +40,9 @@ def test_of_50_orphans_among_15_000_folders_each_is_told_and_nothing_else(lab: L
     lab.minutes += 5
     planted = look(lab, 1)
     assert len(planted) == 50
-    snapshot_id = lab.cluster.latest_snapshot()
-    read = {name: lab.cluster.read("snapshots", snapshot_id, name) for name in READ}
+    snapshot = lab.cluster.manifest("snapshots", lab.cluster.latest_snapshot())
 
-    found = orphans.find(
-        Tables(lab.spark, lab.cluster), lab.cluster.manifest("snapshots", snapshot_id), None, read,
-        lab.settings,
-    )  # fmt: skip
+    found = find_orphans(Tables(lab.spark, lab.cluster), snapshot, None, lab.settings)
 
     rows = found.orphans.to_pylist()
     names = [r["directory"] or f"{r['topic']}-{r['partition']}" for r in rows]

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from analytics import orphans as finding
 from analytics.earlier import newest_base
 from analytics.tables import Tables, stamped
 from dashboard.clock import format_time
 from tests.spark.conftest import START, Lab, Snapshot
+from tests.support.one_bucket import find_orphans
 
 pytestmark = pytest.mark.spark
 BROKERS = (1, 2)
-READ = ("brokers", "log_dirs", "replicas", "configs")
 
 
 class Disks:
@@ -61,8 +60,7 @@ def find(lab: Lab) -> None:
     """The part of an analysis that is about orphans, going on from the one before."""
     snapshot = lab.cluster.manifest("snapshots", lab.cluster.latest_snapshot())
     base = newest_base(lab.cluster, snapshot, ["sightings"])
-    read = {name: lab.cluster.read("snapshots", snapshot.id, name) for name in READ}
-    found = finding.find(Tables(lab.spark, lab.cluster), snapshot, base, read, lab.settings)
+    found = find_orphans(Tables(lab.spark, lab.cluster), snapshot, base, lab.settings)
     writer = lab.cluster.begin("findings", snapshot.taken_at)
     for name, table in (("orphans", found.orphans), ("sightings", found.sightings)):
         writer.write(name, stamped(name, table, snapshot))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from analytics import __main__ as service
+from analytics import tasks
 from dashboard.pruning import prune
 from tests.spark import looks
 from tests.spark.conftest import START, Lab, Snapshot
@@ -62,20 +63,11 @@ def test_snapshots_pruned_while_they_are_folded_cost_resolution_only(
         lab.write(Snapshot().topic("t", end=end, size=end * 100, groups={"g": end // 2}))
         for end in (100, 120, 140, 160, 180)
     ]
-    opened = lab.cluster.fs.open
-    doomed = [ids[1], ids[2]]
-
-    def pruned_first(path: str, mode: str = "rb") -> Any:
-        # The first when Spark's files are looked at, the second in the middle of the curves.
-        for name, table in zip(doomed, ("group_offsets", "replicas"), strict=True):
-            if f"{name}/{table}" in path:
-                prune(lab.cluster, "snapshots", lambda kept, n=name: set(kept) - {n}, START)
-        return opened(path, mode)
-
-    monkeypatch.setattr(lab.cluster.fs, "open", pruned_first)
+    # The first before offsets are folded, which begin again; the second before curves are drawn.
+    _pruned_before_tasks(lab, monkeypatch, ids[1], None, ids[2])
     done = lab.analyze()
     assert lab.cluster.ids("snapshots") == [ids[0], ids[3], ids[4]]
-    assert set(done.left_out) <= set(doomed)
+    assert done.left_out == (ids[1],)
     assert looks.held(lab) == {("t", "g"): 90}
     assert [offset for offset, _ in looks.curve(lab)] == [0, 100, 160, 180]
 
@@ -85,15 +77,20 @@ def test_the_analyzed_snapshot_itself_pruned_meanwhile_has_its_own_name(
 ) -> None:
     lab.write(Snapshot().topic("t"))
     doomed = lab.write(Snapshot().topic("t"))
-    opened = lab.cluster.fs.open
-
-    def pruned_first(path: str, mode: str = "rb") -> Any:
-        if f"{doomed}/replicas" in path:
-            prune(lab.cluster, "snapshots", lambda kept: kept[:1], START)
-        return opened(path, mode)
-
-    monkeypatch.setattr(lab.cluster.fs, "open", pruned_first)
+    _pruned_before_tasks(lab, monkeypatch, doomed)
     assert looks.refused(lab).code == "SNAPSHOT_NOT_FOUND"
+
+
+def _pruned_before_tasks(lab: Lab, monkeypatch: pytest.MonkeyPatch, *doomed: str | None) -> None:
+    """Before each run of tasks one snapshot goes, or none."""
+    left, run = iter(doomed), tasks.run
+
+    def pruned_first(*arguments: Any, **options: Any) -> tasks.Done:
+        gone = next(left, None)
+        prune(lab.cluster, "snapshots", lambda kept: set(kept) - {gone}, START)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(tasks, "run", pruned_first)
 
 
 def test_the_loop_answers_a_bad_snapshot_with_its_reason_and_goes_on(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.spark.conftest import Lab
+from tests.support.in_buckets import copied
 from tests.support.spark_history import analytics, declared, findings, history
-from tests.support.standalone_spark import OPTIONS, Standalone, standalone
+from tests.support.standalone_spark import OPTIONS, Standalone, bare_python, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -21,12 +24,21 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalo
 
 
 @pytest.fixture
-def on_cluster(spark_cluster: Standalone, monkeypatch: pytest.MonkeyPatch) -> Standalone:
-    """The one setting; and a Python for workers that is not there, so that none can be used."""
+def on_cluster(
+    spark_cluster: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Standalone:
+    """The one setting; and a Python for workers that lacks our package."""
+    python = bare_python(tmp_path.with_name(f"{tmp_path.name}-python"))
+    assert [_imports(python, name) for name in ("pyarrow", "dashboard", "analytics")] == [1, 0, 0]
     monkeypatch.setenv("LOWWATER_SPARK_MASTER", spark_cluster.url)
     monkeypatch.setenv("LOWWATER_SPARK_CONF", json.dumps(OPTIONS))
-    monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
     return spark_cluster
+
+
+def _imports(python: Path, module: str) -> bool:
+    command = [str(python), "-c", f"import {module}"]
+    return subprocess.run(command, cwd="/", capture_output=True, check=False).returncode == 0
 
 
 def test_a_cluster_gives_the_tables_of_one_machine(lab: Lab, on_cluster: Standalone) -> None:
@@ -34,10 +46,11 @@ def test_a_cluster_gives_the_tables_of_one_machine(lab: Lab, on_cluster: Standal
     history(store)
     local = findings(store.cluster, store.analyze(full=True).analysis_id)
     assert all(local[table] for table in ("holds", "curves", "reclaimable", "blockers"))
+    other = copied(store.cluster, "other", [8])
 
-    answer = analytics(store, "--full")
+    answer = analytics(store, "--cluster", "other", "--full")
 
     assert "error" not in answer, answer
-    assert findings(store.cluster, answer["analysis_id"]) == local
+    assert findings(other, answer["analysis_id"]) == local
     assert [app["name"] for app in on_cluster.state()["completedapps"]] == ["lowwater"]
     assert all(on_cluster.finished_tasks(worker) for worker in (0, 1)), "both did the work"

@@ -22,11 +22,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from analytics import points, trends
-from analytics.followers import slow_followers
 from analytics.history import Step
+from analytics.panes import SECOND
+from analytics.read_times import between
 from dashboard.curve_tables import from_table
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from tests.support.one_bucket import slow_followers
 
 SLOW_AGE, LEVEL_AGE = 2.0, 1.0  # seconds; a replica between them is not judged
 _KEPT = [
@@ -81,11 +83,15 @@ class Recorded:
         topics = sorted(set(self.replicas["topic"].to_pylist()))
         carried, told = trends.nothing(), None
         log_dirs = SNAPSHOT_TABLES["log_dirs"].schema.empty_table()
-        at = 0
+        at, reading = 0, 0.0
         for taken_at in pc.unique(self.replicas["taken_at"]).sort():
             told = points.told(cast(ClusterStore, _Snapshot(self, topics, taken_at)), "")
             at = taken_at.cast(pa.int64()).as_py()
-            carried = trends.stepped(carried, told, _NO_STEP, log_dirs, at)
+            first, last = between(told, at)
+            reading = ((last or 0) - (first or 0)) / SECOND
+            carried = trends.stepped(
+                carried, told, _NO_STEP, log_dirs, taken_at=at, reading=reading
+            )
         assert told is not None
         read = {
             name: pa.Table.from_pylist(rows, schema=_schema(name))
@@ -97,7 +103,8 @@ class Recorded:
         read["reassignments"] = pa.Table.from_pylist(moves, schema=schema)
         read["topics"] = _topics(topics)
         curves = from_table(FINDING_TABLES["curves"].schema.empty_table())
-        return list(slow_followers(carried, told, curves, read, at).to_pylist())
+        found = slow_followers(carried, told, curves, read, taken_at=at, reading=reading)
+        return list(found.to_pylist())
 
 
 def _slow(intended: bool | None, behind: float | None) -> bool | None:

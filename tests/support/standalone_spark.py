@@ -6,8 +6,10 @@ import json
 import os
 import re
 import subprocess
+import sysconfig
 import time
 import urllib.request
+import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -84,6 +86,14 @@ class Standalone:
         """How many tasks the executors of a worker have told as finished."""
         logs = (self.folder / f"work-{worker}").glob("app-*/*/stderr")
         return sum(log.read_text(errors="replace").count("Finished task ") for log in logs)
+
+
+def bare_python(folder: Path) -> Path:
+    """A Python with the libraries of this one, and no package of ours: a machine of a cluster."""
+    venv.create(folder)
+    (own,) = folder.glob("lib/python*/site-packages")
+    own.joinpath("libraries.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "bin" / "python"
 
 
 def daemon(folder: Path, name: str, *words: str, memory: str = "256m") -> Daemon:

@@ -19,7 +19,7 @@ from dashboard.errors import ClusterError, StoreError
 from dashboard.metrics.sources import Sources
 from dashboard.metrics.topic_bytes import BYTES_OUT
 from dashboard.model import TopicState
-from dashboard.snapshot_files import Writer
+from dashboard.snapshot_writer import Writer
 from dashboard.snapshots import ClusterStore, Store
 from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable
 

@@ -92,7 +92,7 @@ def test_a_newer_major_is_refused_and_a_newer_minor_is_read(cluster: ClusterStor
     body = json.loads(path.read_text())
     path.write_text(json.dumps({**body, "schema_version": [1, 9], "later": True}))
     assert cluster.manifest("snapshots", written.id).schema_version == (1, 9)
-    path.write_text(json.dumps({"schema_version": [2, 0]}))
+    path.write_text(json.dumps({"schema_version": [3, 0]}))
     with pytest.raises(StoreError) as caught:
         cluster.read("snapshots", written.id, "brokers")
     assert caught.value.code == "SCHEMA_TOO_NEW"

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.broker_facts import Brokers, brokers
+from analytics.broker_facts import Brokers
 from dashboard.tables import SNAPSHOT_TABLES, build
+from tests.support.one_bucket import brokers
 
 
 def table(name: str, *rows: dict[str, Any]) -> pa.Table:

@@ -11,17 +11,15 @@ from typing import Any
 
 import pytest
 
-from analytics import curves, followers, points
-from analytics.followers import slow_followers
-from analytics.trend_tables import Carried, microseconds
+from analytics import followers
 from dashboard.snapshots import ClusterStore, Store
 from tests.spark.conftest import START, Snapshot
+from tests.support.one_bucket import followers_of
 from tests.unit.analytics.test_trends import TOPICS, Lab
 
 Row = dict[str, Any]
 EVERY = 60  # seconds between snapshots
 RATE = 1000  # records per second of each leader
-_READ = ("brokers", "topics", "configs", "reassignments")
 
 
 @dataclass
@@ -86,11 +84,7 @@ class Cluster:
 
     def rows(self) -> dict[tuple[int, int], Row]:
         """The table by broker and partition."""
-        newest = self.lab.seen[-1]
-        told, carried = points.told(self.lab.cluster, newest.id), Carried(self.lab.cluster, None)
-        drawn = curves.fold(self.lab.cluster, newest, None, told, TOPICS, each=carried.add)
-        read = {name: self.lab.cluster.read("snapshots", newest.id, name) for name in _READ}
-        table = slow_followers(carried.trends, told, drawn, read, microseconds(newest))
+        table = followers_of(self.lab.cluster, self.lab.seen[-1], TOPICS)
         return {(row["broker_id"], row["partition"]): row for row in table.to_pylist()}
 
 

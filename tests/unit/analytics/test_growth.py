@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analytics.growth import growth
 from analytics.panes import SPREAD
 from analytics.trend_tables import from_table, microseconds, to_table
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, conform
 from tests.spark.conftest import Snapshot
+from tests.support.one_bucket import growth
 from tests.unit.analytics.test_trends import Lab, silent
 
 Row = dict[str, Any]

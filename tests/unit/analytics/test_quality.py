@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from analytics.quality import quality, with_metrics
+from analytics.quality import with_metrics
 from dashboard.tables import SNAPSHOT_TABLES, build
+from tests.support.one_bucket import quality
 
 
 def told(incomplete: tuple[str, ...] = (), **tables: dict[str, Any]) -> dict[Any, dict[str, Any]]:

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from analytics import curves, points, trend_tables
-from analytics.growth import growth
 from analytics.tables import stamped
 from analytics.trend_tables import Carried, microseconds
 from dashboard.curve_tables import to_table
@@ -19,6 +18,7 @@ from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.spark.conftest import START, Snapshot
+from tests.support.one_bucket import growth
 from tests.support.sample_partitions import table_of
 
 TOPICS = pa.table(

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from analytics import groups, holds, partitions, streams, topics, windows
 from analytics.reclaimable import described
-from analytics.tables import Tables
 from dashboard.curve_tables import from_table
 from dashboard.model import Group, GroupOffset, TopicPartition
 from dashboard.policies.past import earlier, moments
@@ -40,6 +39,7 @@ from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, conform
 from dashboard.ui.what_if import waive
 from tests.support.examples import examples
+from tests.support.one_bucket import who_reads
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakePartition
 from tests.unit.safety.drawn import DAY, Drawn, clusters, pasts, taken, times
@@ -77,7 +77,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 class Analysis:
-    """What the analysis says of a case, without the bytes, which need Spark's sums of replicas."""
+    """What the analysis says of a case, without the bytes, for which curves are needed."""
 
     def __init__(self, store: ClusterStore, case: Case) -> None:
         snapshot = store.manifest("snapshots", store.latest_snapshot())
@@ -89,19 +89,15 @@ class Analysis:
         declared = [case.declaration] if case.declaration else []
         named = topics.with_settings(topics.describe(read["topics"], declared), read["configs"])
         named = topics.with_new(named, store, snapshot, REFRESH)
-        tables = Tables(None, store)  # type: ignore[arg-type]  # several snapshots: no Spark
-        offsets = holds.fold(tables, snapshot, named, None, one_machine=True)
+        offsets = holds.fold(store, snapshot, named, None)
         self.held, _ = holds.split(offsets, named)
         of = partitions.of_topics(read["partitions"], named)
         commits = groups.commits(offsets, named, snapshot)
-        who = groups.who_reads(
-            store, snapshot, read, named, commits=commits,
-            streams=streams.remembered(store, snapshot, None, None, offsets),
-        )  # fmt: skip
+        applications = streams.remembered(store, snapshot, None, None, offsets)
+        who = who_reads(store, snapshot, named, streams=applications, held=offsets)
         self.groups: Standing = standing(of, commits, named, who)
-        none = pa.table({name: pa.array([], pa.int64()) for name in _SIZES})
         found = partitions.partitions(
-            of, read["replicas"], none, topics=named, groups=self.groups,
+            of, read["replicas"], topics=named, groups=self.groups,
             windows=windows.window_starts(store, snapshot, named),
         )  # fmt: skip
         self.rows = described(found, named, read["reassignments"])
@@ -133,7 +129,6 @@ class Analysis:
 
 
 REFRESH = timedelta(minutes=5)
-_SIZES = ("topic_no", "partition", "size_bytes", "replicas")
 _BYTES = ("bytes_low", "bytes_likely", "bytes_high", "bytes_at_once", "bytes_at_once_low",
           "bytes_at_once_high")  # fmt: skip
 

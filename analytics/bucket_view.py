@@ -1,0 +1,76 @@
+"""One bucket of a cluster's store, read with Arrow where a task runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from analytics.earlier import Kept
+from dashboard.buckets import LONG, Buckets
+from dashboard.snapshot_files import Kind, Manifest, Part
+from dashboard.snapshot_writer import Writer
+from dashboard.snapshots import Store
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where tasks read and write: a store, the snapshots that the analysis sees, the folder that it
+    writes, and the parts in it that earlier tasks of it wrote, a file for each bucket.
+    """
+
+    root: str
+    cluster_id: str
+    snapshots: tuple[str, ...]
+    without: frozenset[str]
+    written: Manifest
+    made: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kept: Kept, writer: Writer) -> Place:
+        """The place of an analysis; a local folder by its whole path, as workers have their own."""
+        root = kept.store.root if "://" in kept.store.root else kept.store.path
+        listed = tuple(kept.ids("snapshots"))
+        written = Manifest(writer.id, writer.taken_at, {}, 0.0, buckets=writer.buckets)
+        return cls(root, kept.cluster_id, listed, kept.without, written)
+
+    def with_made(self, made: Mapping[str, tuple[Part, ...]]) -> Place:
+        """The same, where earlier tasks wrote these."""
+        return replace(self, made=made)
+
+
+class BucketView(Kept):
+    """A cluster's store as the task of one bucket sees it: of long tables its own rows alone.
+
+    What reads a whole store reads one bucket of it by this, with the same functions.
+    """
+
+    def __init__(self, place: Place, bucket: int) -> None:
+        super().__init__(Store(place.root), place.cluster_id, place.snapshots, place.without)
+        self.place = place
+        self.buckets = Buckets(place.written.buckets)
+        self.bucket = bucket
+        self._manifests: dict[tuple[Kind, str], Manifest] = {}
+
+    def manifest(self, kind: Kind, item_id: str) -> Manifest:
+        """As the store has it, read once: a committed folder does not change."""
+        if (kind, item_id) not in self._manifests:
+            self._manifests[kind, item_id] = super().manifest(kind, item_id)
+        return self._manifests[kind, item_id]
+
+    def read(
+        self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
+    ) -> pa.Table:
+        """As the store's; of a long table the rows of this bucket."""
+        if table not in LONG[kind]:
+            return super().read(kind, item_id, table, columns)
+        manifest = self.manifest(kind, item_id)
+        return self.read_bucket(
+            kind, manifest, table, columns, buckets=self.buckets, bucket=self.bucket
+        )
+
+    def made(self, table: str) -> pa.Table:
+        """What an earlier task of this analysis wrote of this bucket."""
+        files = [self.place.made[table][self.bucket]]
+        return self.read_files("findings", self.place.written, table, files)

@@ -1,0 +1,204 @@
+"""All findings of one snapshot: three steps of tasks, and what the driver makes of their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from analytics import (
+    absent,
+    blockers,
+    broker_facts,
+    causes,
+    disk_stock,
+    disks,
+    earlier,
+    groups,
+    growth,
+    kernels,
+    memory,
+    orphans,
+    quality,
+    streams,
+    tasks,
+    topics,
+)
+from analytics.bucket_view import Place
+from analytics.kernels import Judged, Work
+from analytics.read_times import seconds
+from analytics.suspects import scans
+from analytics.tables import Tables, stamped
+from dashboard import known_since
+from dashboard.holes import reasons
+from dashboard.safety.readers import Readers
+from dashboard.safety.standing import summed
+from dashboard.settings import Settings
+from dashboard.snapshot_files import Manifest, Part
+from dashboard.snapshot_writer import Writer
+from dashboard.snapshots import ClusterStore
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Short tables by name; the files of the long ones, a file for each bucket; the Kafka Streams
+    applications that are known, as `streams` has them, the topics that are missed, as `absent` has
+    them, and the snapshot that what is remembered of groups began with.
+    """
+
+    tables: dict[str, pa.Table]
+    parts: Mapping[str, Sequence[Part]]
+    streams: dict[str, str]
+    absent: dict[str, str]
+    known_since: str | None
+
+
+def compute(
+    spark: SparkSession,
+    cluster: earlier.OnDriver,
+    writer: Writer,
+    snapshot: Manifest,
+    settings: Settings,
+    *,
+    base: Manifest | None,
+    left_out: Mapping[str, str],
+) -> Findings:
+    """All findings of one snapshot; the long ones as files in the writer's folder.
+
+    `base`: the analysis to go on from. `left_out` are earlier snapshots and analyses that could not
+    be read, and why: what they alone knew of groups is missing.
+    """
+    read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
+    work = _work(cluster, snapshot, settings, base, read)
+    place = Place.of(cluster, writer)
+    done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
+    alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
+    before = base or earlier.newest_base(cluster, snapshot, ["holds"])
+    applications = streams.remembered(cluster, snapshot, base, before, done.sums["held"])
+    incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
+    who = _who_reads(work, read, done.sums, applications)
+    judged = Judged(
+        who,
+        summed(done.sums["by_offset"]),
+        incomplete,
+        disk_stock.places(alone.rows),
+        seconds(done.sums["read_times"]),
+    )
+    place = place.with_made(done.files())
+    kernel = partial(kernels.told, work=work, judged=judged)
+    done = done.then(tasks.run(spark, kernel, place, snapshot))
+    short = _short(snapshot, read, done.sums, alone)
+    short["quality"] = _quality(snapshot, read, done.sums, incomplete, left_out)
+    return Findings(
+        {table: stamped(table, rows, snapshot) for table, rows in short.items()},
+        _caused(spark, read, snapshot, place, done).files(),
+        applications,
+        absent.carried(done.sums["held"], work.topics, before, snapshot),
+        known_since.of_analysis(cluster, before, anew=base is None),
+    )
+
+
+def _orphans(
+    tables: Tables,
+    work: Work,
+    read: Mapping[str, pa.Table],
+    sums: Mapping[str, pa.Table],
+    settings: Settings,
+) -> orphans.Found:
+    return orphans.find(
+        tables,
+        work.snapshot,
+        work.base,
+        broker_facts.brokers(read, sums["holdings"]),
+        settings=settings,
+        unassigned=sums["unassigned"]["snapshot_id"].unique().to_pylist(),
+    )
+
+
+def _who_reads(
+    work: Work,
+    read: Mapping[str, pa.Table],
+    sums: Mapping[str, pa.Table],
+    applications: Mapping[str, str],
+) -> Readers:
+    return groups.who_reads(
+        read["groups"],
+        work.topics,
+        offsets=sums["telling"],
+        streams=applications,
+        held=sums["held"],
+    )
+
+
+def _work(
+    cluster: ClusterStore,
+    snapshot: Manifest,
+    settings: Settings,
+    base: Manifest | None,
+    read: Mapping[str, pa.Table],
+) -> Work:
+    declarations = topics.all_declarations(settings, cluster.declarations())
+    named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
+    named = topics.with_new(named, cluster, snapshot, settings.purge.pattern_refresh)
+    before = () if base else tuple(memory.witnesses(cluster, snapshot))
+    short = {name: read[name] for name in ("brokers", "log_dirs", "reassignments")}
+    return Work(snapshot, base, before, named, short, groups.telling(read["groups"]))
+
+
+def _caused(
+    spark: SparkSession,
+    read: Mapping[str, pa.Table],
+    snapshot: Manifest,
+    place: Place,
+    done: tasks.Done,
+) -> tasks.Done:
+    """With causes of slow followers: the buckets that have any are written again."""
+    buckets = [row["bucket"] for row in done.sums["slow"].to_pylist() if row["slow"]]
+    if not buckets:
+        return done
+    asked = causes.asked(read)
+    kernel = partial(kernels.caused, units=done.sums["units"], read=asked)
+    found = tasks.run(spark, kernel, place.with_made(done.files()), snapshot, buckets)
+    return done.then(found)
+
+
+def _short(
+    snapshot: Manifest,
+    read: Mapping[str, pa.Table],
+    sums: Mapping[str, pa.Table],
+    alone: orphans.Found,
+) -> dict[str, pa.Table]:
+    """The findings that are made from sums, and those of orphans."""
+    stock = disk_stock.stock(sums["stock"], alone.rows)
+    return {
+        "blockers": blockers.blockers(sums["blockers"], read["groups"]),
+        "disks": disks.disks(read["log_dirs"], sums["disks"], stock, scans(snapshot)),
+        "growth": growth.growth(sums["growth"], sums["log_dirs"]),
+        "orphans": alone.orphans,
+        "sightings": alone.sightings,
+    }
+
+
+def _quality(
+    snapshot: Manifest,
+    read: Mapping[str, pa.Table],
+    sums: Mapping[str, pa.Table],
+    incomplete: Sequence[str],
+    left_out: Mapping[str, str],
+) -> pa.Table:
+    found = quality.quality(sums["quality"], read, incomplete)
+    found = quality.with_left_out(found, left_out)
+    return quality.with_metrics(found, snapshot.details.get("metrics", ()))
+
+
+_COLUMNS: dict[str, list[str] | None] = {
+    "topics": None,
+    "configs": ["scope", "name", "key", "value"],
+    "reassignments": None,
+    "brokers": ["broker_id", "rack", "reachable", "error"],
+    "log_dirs": None,
+    "groups": None,
+}

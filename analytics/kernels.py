@@ -1,0 +1,224 @@
+"""What a task does with one bucket: Arrow tables in, findings of its partitions and sums out.
+
+Three steps, as each needs what all buckets told in the one before: who holds offsets anywhere
+(`remembered`), then everything that hangs on a partition (`told`), and why followers are slow
+(`caused`). Pure but for what they read of their bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics import (
+    blockers,
+    broker_facts,
+    causes,
+    curves,
+    disk_stock,
+    disks,
+    followers,
+    freed,
+    groups,
+    growth,
+    holds,
+    partitions,
+    points,
+    quality,
+    reclaimable,
+    sightings,
+    trend_tables,
+    windows,
+)
+from analytics.bucket_view import BucketView
+from analytics.earlier import since
+from analytics.read_times import read_times
+from analytics.trend_tables import microseconds
+from analytics.trends import Trends
+from dashboard.curve_tables import ReplicaCurves, to_table
+from dashboard.safety.arrow import column
+from dashboard.safety.readers import Readers
+from dashboard.safety.standing import Standing, by_offset
+from dashboard.safety.standing import standing as stand
+from dashboard.snapshot_files import Manifest
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every bucket needs of one analysis: short tables, sent to each task.
+
+    `base`: the analysis to go on from; `before`: without one, `memory.witnesses`. `topics`:
+    `topics.known`; `read`: the snapshot's short tables by name; `telling`: groups whose offsets
+    tell what they may read.
+    """
+
+    snapshot: Manifest
+    base: Manifest | None
+    before: tuple[Manifest, ...]
+    topics: pa.Table
+    read: Mapping[str, pa.Table]
+    telling: groups.Telling
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What `told` needs of all buckets: who reads what, by members and by offsets (`by_offset`),
+    reasons why a group may be missing, the folders of orphans, and how many seconds lie between
+    the first and the last log end that each snapshot read.
+    """
+
+    who: Readers
+    by_offset: pa.Table
+    incomplete: tuple[str, ...]
+    orphans: frozenset[disk_stock.Place]
+    reading: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one bucket gives: its rows of long findings, and sums, few rows each, for the driver."""
+
+    tables: Mapping[str, pa.Table]
+    sums: Mapping[str, pa.Table]
+
+
+def remembered(view: BucketView, work: Work) -> Told:
+    """Where every group got to, and which groups and topics these are; how much brokers hold."""
+    snapshot = work.snapshot
+    offsets = holds.fold(view, snapshot, work.topics, work.base, work.before)
+    held, former = holds.split(offsets, work.topics)
+    sizes = view.read("snapshots", snapshot.id, "replicas", ["broker_id", "size_bytes"])
+    segments = view.read("snapshots", snapshot.id, "segments", broker_facts.SEGMENTS)
+    ends = view.read("snapshots", snapshot.id, "partitions", _ENDS)
+    commits = groups.commits(offsets, work.topics, snapshot)
+    new = since(view, work.base, snapshot)
+    sums = {
+        "held": offsets.group_by(["topic", "group_id"]).aggregate([]),
+        "telling": groups.of_telling(view, snapshot, work.telling),
+        "holdings": broker_facts.holdings(sizes, segments),
+        "by_offset": by_offset(ends, commits, work.topics),
+        "read_times": read_times(view, new),
+        "unassigned": sightings.unassigned(view, new),
+    }
+    return Told({"holds": held, "former_readers": former}, sums)
+
+
+def told(view: BucketView, work: Work, judged: Judged) -> Told:
+    """Curves and trends, what a purge would free, and how far followers are behind."""
+    read = {n: view.read("snapshots", work.snapshot.id, n, c) for n, c in _COLUMNS.items()}
+    drawn = _drawn(view, work, judged)
+    purge = _purged(view, work, judged, read, drawn)
+    slow = _followers(work, drawn)
+    at = microseconds(work.snapshot)
+    sums = {
+        "disks": disks.sums(read["replicas"], purge.free),
+        "stock": disk_stock.sums(read["segments"], judged.orphans),
+        "quality": quality.counts(read),
+        "blockers": blockers.sums(view.made("holds"), purge.partitions),
+        "growth": growth.sums(drawn.trends, at),
+        "units": causes.units(slow),
+        "slow": pa.table({"bucket": [view.bucket], "slow": [pc.sum(slow["slow"]).as_py() or 0]}),
+    }
+    if view.bucket == 0:
+        sums["log_dirs"] = growth.of_disks(drawn.trends, work.read["log_dirs"], at)
+    tables = {
+        "reclaimable": pa.concat_tables(purge.by_target),
+        "curves": to_table(drawn.curves),
+        "trends": trend_tables.to_table(drawn.trends),
+        "slow_followers": slow,
+    }
+    return Told(tables, sums)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """`points.told` of the snapshot, the curves and trends of its replicas, and how many seconds
+    lie between the first and the last log end that it read.
+    """
+
+    replicas: pa.Table
+    curves: ReplicaCurves
+    trends: Trends
+    reading: float
+
+
+def _drawn(view: BucketView, work: Work, judged: Judged) -> _Drawn:
+    replicas = points.told(view, work.snapshot.id)
+    moved = trend_tables.Carried(
+        view, work.base, with_disks=view.bucket == 0, reading=judged.reading
+    )
+    drawn = curves.fold(view, work.snapshot, work.base, replicas, work.topics, each=moved.add)
+    return _Drawn(replicas, drawn, moved.trends, moved.reading(work.snapshot.id))
+
+
+@dataclass(frozen=True)
+class _Purged:
+    """`reclaimable.described` partitions, the `reclaimable` rows by target (the committed one
+    first), and the replicas of partitions that every known group has read that far.
+    """
+
+    partitions: pa.Table
+    by_target: tuple[pa.Table, ...]
+    free: pa.Table
+
+
+def _purged(
+    view: BucketView, work: Work, judged: Judged, read: Mapping[str, pa.Table], drawn: _Drawn
+) -> _Purged:
+    rows = partitions.of_topics(read["partitions"], work.topics)
+    standing = _standing(view, work, judged, rows)
+    starts = windows.window_starts(view, work.snapshot, work.topics)
+    found = partitions.partitions(
+        rows, read["replicas"], topics=work.topics, groups=standing, windows=starts
+    )
+    found, measured = freed.with_bytes(found, points.measured(drawn.replicas), drawn.curves)
+    known = reclaimable.described(found, work.topics, work.read["reassignments"])
+    errors = groups.offset_errors(view, work.snapshot, read["group_offsets"]["error"], rows)
+    by_target = tuple(
+        reclaimable.reclaimable(
+            known, target, prefix, groups=standing, incomplete=judged.incomplete,
+            offset_errors=errors,
+        )
+        for target, prefix in (("committed", "committed"), ("high-watermark", "end"))
+    )  # fmt: skip
+    free = measured.filter(disks.free(by_target[0]).take(column(measured, "at")))
+    return _Purged(known, by_target, free)
+
+
+def _followers(work: Work, drawn: _Drawn) -> pa.Table:
+    return followers.slow_followers(
+        drawn.trends,
+        drawn.replicas,
+        drawn.curves,
+        work.read["brokers"],
+        taken_at=microseconds(work.snapshot),
+        reading=drawn.reading,
+    )
+
+
+def caused(view: BucketView, units: pa.Table, read: Mapping[str, pa.Table]) -> Told:
+    """Slow followers with their causes, by what stands out among the `units` of the cluster, and
+    what was `causes.asked` for.
+    """
+    slow = view.made("slow_followers").drop_columns(["cause", "reason"])
+    return Told({"slow_followers": followers.with_causes(slow, units, read)}, {})
+
+
+def _standing(view: BucketView, work: Work, judged: Judged, rows: pa.Table) -> Standing:
+    former = holds.with_ends(view.made("former_readers"), view, work.snapshot, work.topics)
+    offsets = pa.concat_tables([view.made("holds").select(former.column_names), former])
+    commits = groups.commits(offsets, work.topics, work.snapshot)
+    return stand(rows, commits, work.topics, judged.who, elsewhere=judged.by_offset)
+
+
+_ENDS = ["topic_no", "partition", "high_watermark"]
+# Of the long tables what is summed, counted or joined beside curves and trends.
+_COLUMNS = {
+    "partitions": [*partitions.COLUMNS, "error"],
+    "replicas": [*partitions.MOVES, "size_bytes", "log_end_offset", "error"],
+    "group_offsets": ["error"],
+    "segments": broker_facts.SEGMENTS,
+}
