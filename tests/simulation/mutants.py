@@ -135,6 +135,16 @@ def who_is_silent_coordinates_nothing() -> Planted:
     return _patched(mock.patch.object(group_lists, "_doubt_silence", lambda *_: None))
 
 
+def who_is_gone_coordinates_nothing() -> Planted:
+    """It left the metadata, "so it cannot be elected": since KIP-966 it can."""
+    real = group_lists._doubt_silence
+
+    def doubt(connection: Any, silent: Any, _: Any, *given: Any) -> None:
+        real(connection, silent, set(), *given)
+
+    return _patched(mock.patch.object(group_lists, "_doubt_silence", doubt))
+
+
 def any_broker_knows_the_coordinators() -> Planted:
     """One broker's metadata tells which coordinators must have answered, and who is gone is."""
     real = group_lists._leaders
@@ -470,6 +480,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
         who_lists_a_group_last_coordinates_it,
         any_broker_knows_the_coordinators,
         who_is_silent_coordinates_nothing,
+        who_is_gone_coordinates_nothing,
         whoever_leads_has_loaded,
         all_brokers_are_looked_at_at_once,
         every_broker_has_the_same_acls,
@@ -535,6 +546,7 @@ CAUGHT_BY = {
     "what_was_accepted_starts_anywhere": 5,
     "who_began_may_go_on_for_ever": 9,
     "who_has_another_topic_does_not_lead": 16,
+    "who_is_gone_coordinates_nothing": 49,
     "who_is_silent_coordinates_nothing": 118,
     "who_is_silent_does_not_lead": 16,
     "who_lists_a_group_last_coordinates_it": 7,

@@ -1,7 +1,7 @@
 """Situations that chance alone would hardly bring about: one in some seeds, each from its own dice.
 
 Each is a way in which what is read of a cluster, or of the own host, is not what is true. Where one
-holds records back before anything is sent, faults have nothing to strike: one in thirty has none.
+holds records back before anything is sent, faults have nothing to strike: one in 200 has none.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ SHARES = {
     "tail lost": 0.02,
     "taken over": 0.02,
     "made anew elsewhere": 0.04,
+    "taken over by one gone": 0.035,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
 # A broker that is gone for long leaves its partitions under-replicated, and guards see that: here
 # some partitions have no replica on it.
 APART = ("old coordinator", "old metadata")
+FOUR = ("taken over", "taken over by one gone")
 LONE = (*APART, "log start forgotten")  # a partition with one replica
 TOLD_OF_OLD = ("topic made anew", "old leader")
 ASKING = ("pattern", "asked by name", "application starts")
@@ -104,6 +106,8 @@ class Situation:
             return (40.0,)
         if self.kind in LONE or self.kind in ("old leader", "taken over"):
             return (25.0,)
+        if self.kind == "taken over by one gone":
+            return (35.0,)
         if self.kind == "bytes kept":
             return (45.0,)
         if self.kind == "tail lost":  # the new log has grown past what groups read of the old one
@@ -344,6 +348,13 @@ class Situation:
         world.later(2.0, partial(world.split_off, max(world.brokers), 90.0))
         world.later(15.0, partial(self._starts_over, self._group))
 
+    def _return_elsewhere(self) -> None:
+        """The same, of one that was gone before the others were cut off: nobody calls it alive."""
+        world, away = self.world, max(self.world.brokers)
+        world.later(0.5, partial(world.crash, away, 20.0))
+        world.later(13.0, partial(world.split_off, away, 90.0))
+        world.later(24.0, partial(self._starts_over, self._group))
+
     def _starts_over(self, group: str) -> None:
         world = self.world
         for key in sorted(world.groups.get(group, ())):
@@ -405,4 +416,5 @@ AFTER_PLAN: dict[str, Callable[[Situation, TopicPartition, Host], None]] = {
     **dict.fromkeys(ASKING, lambda s, key, _: s._come_upon_late(key)),
     "bytes kept": lambda s, _, __: s._elect_others(),
     "taken over": lambda s, _, __: s._split_off(),
+    "taken over by one gone": lambda s, _, __: s._return_elsewhere(),
 }
