@@ -48,7 +48,8 @@ DESCRIBE_TOPIC = Right(
     "Describe", "Topic", "*", DASHBOARD,
     "topics, partitions, offsets of leaders and replicas, leader epochs; of `__consumer_offsets` "
     "whether every coordinator listed its groups",
-    "a topic without it shows by its bytes at most; its records and folders are never touched; "
+    "a topic without it shows by its bytes at most; it has no findings, its folders are never "
+    "touched, and an operator who may describe it plans behind stale-history; "
     "a group of the consumer or Streams protocol (KIP-848, KIP-1071) that reads it hides its "
     "members, so every purge is refused, and without it on `__consumer_offsets` too",
 )  # fmt: skip

@@ -57,23 +57,22 @@ def unremembered(
 
 
 def _known(store: ClusterStore, manifest: Manifest, topics: Collection[str]) -> set[str]:
-    """Those that a snapshot shows, or that were on no disk then: their groups came since."""
+    """Those whose id a snapshot tells: what disks or groups alone named has none there.
+
+    One that it does not show may have been hidden: its replicas' brokers may have been down.
+    """
     try:
-        rows = store.read("snapshots", manifest.id, "topics", ["topic"])
+        rows = store.read("snapshots", manifest.id, "topics", ["topic", "topic_id"])
     except StoreError:  # damaged, or pruned meanwhile
         return set()
-    shown = set(rows["topic"].to_pylist())
-    hidden = manifest.details.get("doubtful_topics")
-    errors = manifest.details.get("errors", ())
-    if hidden is None or any(error["part"] == "log_dirs" for error in errors):
-        return shown & set(topics)
-    return set(topics) - (set(hidden) - shown)
+    shown = {row["topic"] for row in rows.to_pylist() if row["topic_id"] is not None}
+    return shown & set(topics)
 
 
 def _hides(manifest: Manifest) -> str:
     return (
-        f"The snapshot of {format_time(manifest.taken_at)} does not show this topic, which its "
-        "collector may not describe: what groups committed here it could not see either"
+        f"The snapshot of {format_time(manifest.taken_at)} does not show this topic: it "
+        "is younger, or its collector may not describe it nor see what groups committed here"
     )
 
 

@@ -128,6 +128,7 @@ class Bench:
             new = NewTopic(topic, len(counts), replica_assignment=placed, config=values)
         self._create(new)
         self._topics.add(topic)
+        collected(self.store, utc_now(), topic)  # as a collector that goes on would
         for partition, count in enumerate(counts):
             self.produce(topic, partition, count)
         return topic

@@ -98,7 +98,7 @@ def test_the_newest_hours_stay(bench: Bench) -> None:
     assert guards(bench.plan(topic, to="keep:2h")) == ["target-unresolved"], "no snapshot is so old"
     shutil.rmtree(f"{bench.store.path}/snapshots")  # the bench's own is of now
     seen(bench, hours_ago=3)
-    collected(bench.store, utc_now())
+    collected(bench.store, utc_now(), topic)
     more(bench, topic, {5: 5, 1: 20})  # five that bear old times were written just now
     plan = bench.plan(topic, to="keep:2h")
     assert (plan.target, plan.partitions[0].target_offset) == ("keep:2h", 30)

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import SNAPSHOT_TABLES, build
 from tests.simulation.world import BEGAN, World
 
 _FORGOTTEN_AFTER = 7 * 24  # hours: offsets.retention.minutes of Kafka's own
@@ -16,10 +17,10 @@ def snapshots_in(folder: Path, rng: Random, world: World) -> ClusterStore:
     """The data folder of a host whose collector was dead for a while, or saw no complete list."""
     store = ClusterStore(Store(str(folder / "data")), "cluster-1")
     hours_ago = rng.choice((1, 200, 400))
-    _taken(store, hours_ago)
+    _taken(store, world, hours_ago)
     if rng.random() < 0.7:
         for since in (3, 2, 1):
-            _taken(store, min(since, hours_ago) / 2, "no DESCRIBE on the cluster")
+            _taken(store, world, min(since, hours_ago) / 2, "no DESCRIBE on the cluster")
     world.say(f"the newest snapshot that lists all groups is {hours_ago} h old")
     if hours_ago > _FORGOTTEN_AFTER:
         for key, part in sorted(world.parts.items()):
@@ -28,6 +29,9 @@ def snapshots_in(folder: Path, rng: Random, world: World) -> ClusterStore:
     return store
 
 
-def _taken(store: ClusterStore, hours_ago: float, *incomplete: str) -> None:
+def _taken(store: ClusterStore, world: World, hours_ago: float, *incomplete: str) -> None:
     writer = store.begin("snapshots", BEGAN - timedelta(hours=hours_ago))
+    ids = {key.topic: part.topic_id for key, part in world.parts.items()}
+    columns = {"topic_no": [*range(len(ids))], "topic": [*ids], "topic_id": [*ids.values()]}
+    writer.write("topics", build(SNAPSHOT_TABLES["topics"], columns))
     writer.commit(0.0, {"groups_incomplete": incomplete, "doubtful_topics": []})

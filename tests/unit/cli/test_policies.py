@@ -48,7 +48,7 @@ class Live(Streams):
 def live(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
     (alone / "lowwater.toml").write_text(SETTINGS)
     monkeypatch.delenv("LOWWATER_STATE_DIR")
-    store = collected(ClusterStore(Store("data"), "cluster-1"), utc_now())
+    store = collected(ClusterStore(Store("data"), "cluster-1"), utc_now(), TOPIC)
     store.write_connection("here:9092", None, "prod")
     made = Live()
     made.topic(TOPIC)

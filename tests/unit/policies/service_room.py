@@ -51,8 +51,10 @@ class Streams(FakeCluster):
         self.unreadable: set[str] = set()  # topics whose configs are refused
         self.starts: list[tuple[datetime, TopicPartition]] = []
         self.now: datetime | None = None
+        self.collect: Callable[[str], object] = lambda _: None  # has a snapshot show a new topic
 
     def topic(self, name: str, partitions: int = 1) -> None:
+        self.collect(name)
         for n in range(partitions):
             self.parts[TopicPartition(name, n)] = FakePartition(
                 {1: 0, 2: 0, 3: 0}, high_watermark=0, last_stable_offset=0
@@ -163,6 +165,7 @@ class ServiceRoom:
         an_hour_ago = self.clock() - timedelta(hours=1)  # also where a test sets the clock back
         data = Store(str(folder / "data"))
         self.store = collected(ClusterStore(data, self.live.id), an_hour_ago)
+        self.live.collect = lambda topic: collected(self.store, an_hour_ago, topic)
         self.store.write_connection("here:9092", None, "prod")
         self.settings = Settings(
             data=str(folder / "data"),

@@ -54,7 +54,7 @@ def test_a_folder_that_knows_nothing_of_the_cluster_is_a_guard_of_its_own(tmp_pa
     assert (guard.name, str(tmp_path) in guard.reason) == ("no-history", True)
     lift = Lift("no-history", "a new cluster")
     assert "no-history" not in {g.name for g in read(tmp_path, 1).plan([lift]).partitions[0].guards}
-    collected(ClusterStore(Store(str(tmp_path)), "cluster-1"), NOW)
+    collected(ClusterStore(Store(str(tmp_path)), "cluster-1"), NOW, TOPIC)
     assert "no-history" not in {g.name for g in read(tmp_path, 1).plan([]).partitions[0].guards}
 
 
@@ -64,7 +64,7 @@ def test_a_folder_that_goes_away_before_sending_blocks_unless_that_was_accepted(
 ) -> None:
     store = ClusterStore(Store(str(tmp_path / "data")), "cluster-1")
     if not planned_without:
-        collected(store, NOW)
+        collected(store, NOW, TOPIC)
     lifts = [Lift(name, "why") for name in ("no-history", "readers-undeclared")]
     live = FakeCluster()
     request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")

@@ -26,7 +26,7 @@ from dashboard.purge.targets import parse_target
 from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, build
-from tests.support.collected import NOTHING_HIDDEN
+from tests.support.collected import taken
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Clock
@@ -40,9 +40,7 @@ def store_of(folder: Path, name: str = "right") -> ClusterStore:
 
 
 def snapshot(store: ClusterStore, at: datetime) -> str:
-    writer = store.begin("snapshots", at)
-    writer.commit(0.0, NOTHING_HIDDEN)
-    return writer.id
+    return taken(store, at, TOPIC)
 
 
 def analyzed(store: ClusterStore, at: datetime, *, earlier: bool = False) -> str:

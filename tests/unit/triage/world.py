@@ -164,7 +164,9 @@ class World(FakeCluster):
 
 def findings(folder: Path, world: World, **tables: list[dict[str, Any]]) -> ClusterStore:
     """An analysis that measured every replica to the segment; `tables` replace or add rows."""
-    store = collected(ClusterStore(Store(str(folder / "data")), world.id), NOW)
+    store = collected(
+        ClusterStore(Store(str(folder / "data")), world.id), NOW, *{k.topic for k in world.parts}
+    )
     store.write_connection("127.0.0.1:9", None, "prod")
     writer = store.begin("findings", NOW - timedelta(seconds=40))
     rows: dict[str, list[dict[str, Any]]] = {
