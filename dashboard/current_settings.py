@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dashboard.errors import SettingsError
-from dashboard.people_settings import gone
+from dashboard.people_settings import gone, same_sign_in
 from dashboard.settings import Settings, load
 
 # A journal and a store are open by then: elsewhere lie other switches, runs and memories.
@@ -67,6 +67,7 @@ class CurrentSettings:
                 )
         if self._first.people is not None and found.people is None:
             raise gone(source)  # without the section everybody may do everything
+        same_sign_in(source, self._first.people, found.people)
         return self._here(found)
 
     def _here(self, found: Settings) -> Settings:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from dashboard.clock import utc_now
 from dashboard.errors import RefusedError
-from dashboard.people_settings import EVERYBODY, PeopleSettings, read_again
+from dashboard.people_settings import EVERYBODY, PeopleSettings, read_again, same_sign_in
 from dashboard.settings import Settings
 
 Role = Literal["viewer", "operator", "approver"]
@@ -101,7 +101,9 @@ def second_person(settings: Settings) -> bool:
 def current(settings: Settings) -> PeopleSettings:
     """[people] as the settings file has it now. Raises SettingsError."""
     if settings.source is not None and settings.people is not None:
-        return read_again(settings.source)
+        found = read_again(settings.source)
+        same_sign_in(settings.source, settings.people, found)
+        return found
     return settings.people or PeopleSettings()
 
 

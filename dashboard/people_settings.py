@@ -94,6 +94,20 @@ def gone(source: Path) -> SettingsError:
     )
 
 
+def same_sign_in(source: Path, began: PeopleSettings | None, found: PeopleSettings | None) -> None:
+    """Raise SETTINGS_MOVED where people would sign in by other means than a process began with.
+
+    The server reads `oidc_secrets` as it starts: without them whoever connects would be taken for
+    the person at this host from one moment to the next. Where there was no section, none counts.
+    """
+    if began is not None and found is not None and began.oidc_secrets != found.oidc_secrets:
+        raise SettingsError(
+            f"oidc_secrets of {source} is not what it was when this process began",
+            "Restart it; or take the change back. Until then nobody is let through.",
+            code="SETTINGS_MOVED",
+        )
+
+
 def _check(found: PeopleSettings, place: str) -> None:
     for key in ("operators", "approvers", "operator_values", "approver_values"):
         if EVERYBODY in getattr(found, key):

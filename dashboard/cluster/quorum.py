@@ -16,7 +16,7 @@ from dashboard.cluster.wire import Wire
 from dashboard.errors import ClusterError
 
 _METADATA = "__cluster_metadata"
-# A voter that has fetched votes for nobody else for so long (controller.quorum.fetch.timeout.ms).
+# A voter that has just fetched begins no election for so long (controller.quorum.fetch.timeout.ms).
 _STILL_LED_MS = 2_000
 # A broker that keeps up fetches a record within milliseconds of its being written.
 _TRIES, _REST_SECONDS = 4, 0.05
@@ -81,10 +81,10 @@ def _is_led(partition: Any) -> bool:
 
     It tells its own clock as the time of its own fetch (KIP-836); version 0 tells none.
     """
-    fetched = [voter.last_fetch_timestamp for voter in partition.current_voters]
-    newest = max(fetched, default=-1)
-    lately = [at for at in fetched if newest - at <= _STILL_LED_MS]
-    return newest > 0 and 2 * len(lately) > len(fetched)
+    fetched = {voter.replica_id: voter.last_fetch_timestamp for voter in partition.current_voters}
+    now = fetched.get(partition.leader_id, -1)  # a leader that removes itself is no voter any more
+    lately = [at for at in fetched.values() if 0 <= now - at <= _STILL_LED_MS]
+    return now > 0 and 2 * len(lately) > len(fetched)
 
 
 def _end_of(answer: Any, broker_id: int) -> int | None:

@@ -322,7 +322,9 @@ def _quorum(wire: ModelWire, _: Any) -> Any:
     read = 1 if wire.world.brokers[wire.broker_id].learns_at is None else 0
     now = int(wire.world.now().timestamp() * 1000)
     rows = [Answer(replica_id=wire.broker_id, log_end_offset=read, last_fetch_timestamp=now)]
-    partition = Answer(error_code=0, high_watermark=1, current_voters=rows, observers=[])
+    partition = Answer(
+        error_code=0, high_watermark=1, leader_id=wire.broker_id, current_voters=rows, observers=[]
+    )  # fmt: skip
     return Answer(error_code=0, topics=[Answer(partitions=[partition])])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from analytics import __main__ as analysis
+from dashboard import people
 from dashboard.current_settings import CurrentSettings
 from dashboard.errors import SettingsError
 from dashboard.settings import Settings, load
@@ -119,3 +120,21 @@ def test_a_section_of_people_that_is_gone_is_no_leave_for_everybody(tmp_path: Pa
     with pytest.raises(SettingsError) as refused:
         current.get()
     assert refused.value.code == "PEOPLE_GONE"
+
+
+@pytest.mark.parametrize(
+    ("began", "found"), [('oidc_secrets = "/a.toml"', ""), ("", 'oidc_secrets = "/a.toml"')]
+)
+def test_who_signs_in_how_is_decided_at_the_start(tmp_path: Path, began: str, found: str) -> None:
+    """Else whoever connects would be the person at this host as soon as the line is gone."""
+    file = tmp_path / "lowwater.toml"
+    file.write_text(f'[people]\nviewers = ["*"]\n{began}\n')
+    started = load(str(file), {})
+    current = CurrentSettings(started, {})
+    assert current.get().people is not None
+    file.write_text(f'[people]\nviewers = ["*"]\n{found}\n')
+    for read in (current.get, lambda: people.current(started)):
+        with pytest.raises(SettingsError) as refused:
+            read()
+        assert refused.value.code == "SETTINGS_MOVED"
+        assert "oidc_secrets" in refused.value.message

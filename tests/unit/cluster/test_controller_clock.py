@@ -37,8 +37,8 @@ def quorum(
         for voter, ago in enumerate((0, *silent_ms), replica)
     ]  # fmt: skip
     partition = part(
-        partition_index=0, error_code=of_partition, leader_id=1, leader_epoch=3, high_watermark=5,
-        current_voters=voters, observers=[], version=version,
+        partition_index=0, error_code=of_partition, leader_id=replica, leader_epoch=3,
+        high_watermark=5, current_voters=voters, observers=[], version=version,
     )  # fmt: skip
     topic = data(topic_name="__cluster_metadata", partitions=[partition], version=version)
     return DescribeQuorumResponse(version=version, error_code=error, topics=[topic])
@@ -106,12 +106,14 @@ def test_a_broker_that_has_read_all_that_the_controllers_decided_is_caught_up(
 @pytest.mark.parametrize(
     ("silent_ms", "led"),
     [((500, 600_000), True), ((600_000, 600_000), False), ((500, 400, 3000, 3000), True),
-     ((500, 2001, 2001), False), ((500, 2000, 2001), True)],
+     ((500, 2001, 2001), False), ((500, 2000, 2001), True), ((-60_000, -60_000), False)],
 )  # fmt: skip
 def test_a_controller_counts_while_most_voters_fetch_from_it(
     monkeypatch: pytest.MonkeyPatch, silent_ms: tuple[int, ...], led: bool
 ) -> None:
-    """One that lost them may have been replaced on the other side, and answers all the same."""
+    """One that lost them may have been replaced on the other side, and answers all the same, also
+    when its clock was set back since.
+    """
     at = 1_700_000_000_000
     told = caught_up(monkeypatch, lambda _, v: quorum(v, at_ms=at, silent_ms=silent_ms))
     assert told == {1: led}
