@@ -24,6 +24,7 @@ from dashboard.purge.standards import standards
 from tests.brokers import principals
 from tests.brokers.purge_bench import Bench
 from tests.brokers.secured import SecuredCluster
+from tests.support.collected import collected
 
 DEAD = "rights-dead"
 WORKS = ""
@@ -41,6 +42,7 @@ class Probes:
         self.bench = Bench(
             local.bootstrap, local.cluster_id, folder, as_user=self.client, replicas=1
         )
+        collected(self.bench.store, utc_now(), topic)  # by somebody who may see all
         self.broker_id, self.log_dir = 1, str(local.log_dir(1))
         self.cluster_id = local.cluster_id
 
