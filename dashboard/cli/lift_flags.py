@@ -65,7 +65,7 @@ def _parted(text: str, known: Known) -> tuple[str, str]:
     """Group and reason; an empty reason where there is no such pair."""
     if text.lstrip().startswith('"'):
         return _quoted(text.lstrip())
-    pairs = list(_pairs(text))
+    pairs = [*_pairs(text), *_spaced(text, known)]
     if len(pairs) > 1:
         there = known()
         pairs = [pair for pair in pairs if pair[0] in there] or pairs
@@ -78,6 +78,14 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
     for found in re.finditer("=", text):
         group_id, reason = text[: found.start()].strip(), text[found.end() :].strip()
         if group_id and reason:
+            yield group_id, reason
+
+
+def _spaced(text: str, known: Known) -> Iterator[tuple[str, str]]:
+    """Groups whose name ends with the space before a `=`, where there are such."""
+    for found in re.finditer(r"\s=", text):
+        group_id, reason = text[: found.end() - 1], text[found.end() :].strip()
+        if reason and group_id in known():
             yield group_id, reason
 
 

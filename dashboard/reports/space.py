@@ -66,7 +66,7 @@ class Space:
                 "How many bytes can be given back is unknown: no replica's size could be read.",
                 f"Every known group has passed {formats.number(self.records)} records at most.",
             )
-        if not self.consumed:
+        if self.numbers.nothing:
             return text(_nothing(len(self.numbers.uncommitted_topics)))
         said = [
             size(self.consumed, RECLAIMABLE),
@@ -85,7 +85,7 @@ class Space:
 
     def note(self) -> str:
         """How sure it is, and when the bytes leave."""
-        if not self.consumed:
+        if self.consumed is None or self.numbers.nothing:
             return ""
         said = (
             f"Between {formats.size(self.low)} and {formats.size(self.high)}, all replicas "

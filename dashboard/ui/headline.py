@@ -32,7 +32,8 @@ class Headline:
 
     @property
     def nothing(self) -> bool:
-        return self.consumed_bytes == 0
+        """Whether nothing can be given back: what could not be measured may be anything."""
+        return self.consumed_bytes == 0 and not self.unmeasured
 
 
 def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:

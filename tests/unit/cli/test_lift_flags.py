@@ -23,7 +23,7 @@ def unasked() -> frozenset[str]:
     ("text", "group_id", "reason"),
     [
         ("old=gone since May", "old", "gone since May"),
-        (" old = gone ", "old", "gone"),
+        (" old= gone ", "old", "gone"),
         ('"a=b"=why', "a=b", "why"),
         ('"a=b" = x=y', "a=b", "x=y"),
         (r'"say \"hi\"\n=x"=why', 'say "hi"\n=x', "why"),
@@ -46,6 +46,21 @@ def test_of_several_places_the_known_group_decides(
     known: set[str], group_id: str, reason: str
 ) -> None:
     assert parse_waive("a=b=why=not", lambda: known) == Waive(group_id, reason)
+
+
+@pytest.mark.parametrize(
+    ("known", "group_id"), [(set(), "etl"), ({"etl"}, "etl"), ({"etl "}, "etl "), ({"b"}, "etl")]
+)
+def test_a_space_before_the_sign_belongs_to_a_group_whose_name_ends_with_one(
+    known: set[str], group_id: str
+) -> None:
+    assert parse_waive("etl =dead", lambda: known) == Waive(group_id, "dead")
+
+
+def test_groups_that_differ_by_a_space_at_the_end_are_told_apart() -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_waive("etl =dead", lambda: {"etl", "etl "})
+    assert refused.value.code == "GROUP_AMBIGUOUS"
 
 
 @pytest.mark.parametrize("known", [{"a", "a=b"}, set(), {"b"}])

@@ -149,6 +149,20 @@ def test_a_plan_is_told_with_what_blocks_it_and_who_would_lose(cluster: ClusterS
     assert cells(found)[0][5] == "under-replicated"
 
 
+@pytest.mark.parametrize("unmeasured", [False, True])
+def test_nothing_to_give_back_is_said_of_what_was_measured_alone(unmeasured: bool) -> None:
+    sizes = ("size_bytes", "bytes_low", "bytes_likely", "bytes_high", "bytes_at_once")
+    row = {"topic": "orders", "target": "committed", "records": 10, "target_offset": 10,
+           "held_bytes": 0, "method": "history", "replicas": 3, "guards": []}  # fmt: skip
+    known = row | {"partition": 0, "readers_declared": True} | dict.fromkeys(sizes, 0)
+    unknown = row | {"partition": 1, "readers_declared": True, "method": "none"}
+    rows = [known, unknown | dict.fromkeys(sizes)] if unmeasured else [known]
+
+    report = storage_report(of_rows(reclaimable=rows))
+
+    assert ("Nothing can be given back" in told(report.headline)) is not unmeasured
+
+
 def test_a_cluster_without_topics_gets_a_short_honest_report() -> None:
     report = storage_report(of_rows())
 
