@@ -32,6 +32,7 @@ from dashboard.purge.targets import parse_target
 from dashboard.snapshots import ClusterStore, Store
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import ANSWERS_WITHIN, until
+from tests.support.collected import collected
 
 RATE = "leader.replication.throttled.rate"
 
@@ -182,6 +183,7 @@ def test_more_partitions_than_settings_allow(bench: Bench, monkeypatch: pytest.M
 def test_a_partition_that_moves_between_brokers(bench: Bench, cluster: LocalCluster) -> None:
     alone = Bench(cluster.bootstrap, cluster.cluster_id, bench.settings.state_dir, replicas=1)
     topic = alone.topic(8000)  # a megabyte every ten seconds or so: it does not arrive in this test
+    collected(bench.store, utc_now(), topic)
     bench.commit("guards-g", topic, {0: 12})
     (home,) = bench_replicas(bench, topic)
     other = next(b for b in cluster.broker_ids if b != home)
