@@ -15,6 +15,7 @@ import pyarrow as pa
 from dashboard.clock import parse_time
 from dashboard.errors import StoreError
 from dashboard.safety.arrow import column, looked_up
+from dashboard.seen_topics import ids_of
 from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -56,9 +57,8 @@ def new_topics(
     """
     for snapshot_id in taken_before(cluster, before):
         with suppress(StoreError):  # damaged, or pruned meanwhile
-            rows = cluster.read("snapshots", snapshot_id, "topics", ["topic", "topic_id"])
-            known = {(row["topic"], row["topic_id"]) for row in rows.to_pylist()}
-            return frozenset(name for name, its in topic_ids.items() if (name, its) not in known)
+            known = ids_of(cluster, snapshot_id, topic_ids).items()
+            return frozenset(name for name, _ in topic_ids.items() - known)
     return frozenset(topic_ids) if unknown else frozenset()
 
 

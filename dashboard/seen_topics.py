@@ -6,6 +6,7 @@ topic made anew under the name is another one, of which the group has read nothi
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # slow to import; who reads no tables stays quick
@@ -30,3 +31,17 @@ def seen_topics(cluster: ClusterStore, snapshot_id: str, columns: list[str]) -> 
         return found
     at = found.column_names.index("topic_id")
     return found.set_column(at, found.field(at), pc.fill_null(ids, UNKNOWN_ID))
+
+
+def ids_of(
+    cluster: ClusterStore, snapshot_id: str, topics: Collection[str]
+) -> dict[str, str | None]:
+    """The id of each of these topics that a snapshot names; None where nobody told it: disks or
+    groups alone named the topic, or brokers have no ids. Raises StoreError.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows = cluster.read("snapshots", snapshot_id, "topics", ["topic", "topic_id"])
+    found = rows.filter(pc.field("topic").isin(pa.array(sorted(topics), pa.string()))).to_pylist()
+    return {row["topic"]: row["topic_id"] for row in found}

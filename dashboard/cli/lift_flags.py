@@ -65,7 +65,7 @@ def _parted(text: str, known: Known) -> tuple[str, str]:
     """Group and reason; an empty reason where there is no such pair."""
     if text.lstrip().startswith('"'):
         return _quoted(text.lstrip())
-    pairs = [*_pairs(text), *_spaced(text, known)]
+    pairs = list(_pairs(text, known))
     if len(pairs) > 1:
         there = known()
         pairs = [pair for pair in pairs if pair[0] in there] or pairs
@@ -74,19 +74,14 @@ def _parted(text: str, known: Known) -> tuple[str, str]:
     return pairs[0] if pairs else (text.partition("=")[0].strip(), "")
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
+def _pairs(text: str, known: Known) -> Iterator[tuple[str, str]]:
+    """Space before a `=` is part of the name where there is such a group."""
     for found in re.finditer("=", text):
-        group_id, reason = text[: found.start()].strip(), text[found.end() :].strip()
-        if group_id and reason:
-            yield group_id, reason
-
-
-def _spaced(text: str, known: Known) -> Iterator[tuple[str, str]]:
-    """Groups whose name ends with the space before a `=`, where there are such."""
-    for found in re.finditer(r"\s=", text):
-        group_id, reason = text[: found.end() - 1], text[found.end() :].strip()
-        if reason and group_id in known():
-            yield group_id, reason
+        before, reason = text[: found.start()], text[found.end() :].strip()
+        if reason and before.strip():
+            yield before.strip(), reason
+        if reason and before[-1:].isspace() and before in known():
+            yield before, reason
 
 
 def _quoted(text: str) -> tuple[str, str]:

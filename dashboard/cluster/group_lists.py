@@ -287,11 +287,11 @@ def _doubt_silence(
     if not leaders or not (silent | gone) - led:
         return
     known = read_caught_up(connection, set(connection.broker_ids()) - silent)
-    speaks = any(told is not None for told in known.values())
-    elsewhere = ((silent | gone) if speaks else silent) - led
+    speak = any(is_known is not None for is_known in known.values())
+    elsewhere = (silent | gone if speak else silent) - led
     if not elsewhere:
         return
-    reached = [b for b, told in known.items() if told]
+    reached = [b for b, is_known in known.items() if is_known]
     views = connection.ask_each(dict.fromkeys(reached, ask_for_topics([OFFSETS_TOPIC])))
     told = [view for view in views.values() if not isinstance(view, ClusterError)]
     if any(_leaders([view[OFFSETS_TOPIC]]) == leaders for view in told):

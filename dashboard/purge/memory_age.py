@@ -15,6 +15,7 @@ from dashboard.clock import CLOCKS_AGREE, format_time
 from dashboard.errors import StoreError
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.words import duration
+from dashboard.seen_topics import ids_of
 from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -46,7 +47,7 @@ def unremembered(
         if doubt is None and manifest is not None:
             if late := _too_old(manifest, now, most, doubtful):
                 return dict.fromkeys(left, hides or late)
-            left -= _known(store, manifest, left)
+            left -= _shown(store, manifest, left)
             if not left:
                 return {}
             hides = hides or _hides(manifest)
@@ -56,17 +57,16 @@ def unremembered(
     return dict.fromkeys(left, hides or nothing) if hides or nothing else {}
 
 
-def _known(store: ClusterStore, manifest: Manifest, topics: Collection[str]) -> set[str]:
+def _shown(store: ClusterStore, manifest: Manifest, topics: Collection[str]) -> set[str]:
     """Those whose id a snapshot tells: what disks or groups alone named has none there.
 
     One that it does not show may have been hidden: its replicas' brokers may have been down.
     """
     try:
-        rows = store.read("snapshots", manifest.id, "topics", ["topic", "topic_id"])
+        ids = ids_of(store, manifest.id, topics)
     except StoreError:  # damaged, or pruned meanwhile
         return set()
-    shown = {row["topic"] for row in rows.to_pylist() if row["topic_id"] is not None}
-    return shown & set(topics)
+    return {topic for topic, topic_id in ids.items() if topic_id is not None}
 
 
 def _hides(manifest: Manifest) -> str:

@@ -34,4 +34,4 @@ def _taken(store: ClusterStore, world: World, hours_ago: float, *incomplete: str
     ids = {key.topic: part.topic_id for key, part in world.parts.items()}
     columns = {"topic_no": [*range(len(ids))], "topic": [*ids], "topic_id": [*ids.values()]}
     writer.write("topics", build(SNAPSHOT_TABLES["topics"], columns))
-    writer.commit(0.0, {"groups_incomplete": incomplete, "doubtful_topics": []})
+    writer.commit(0.0, {"groups_incomplete": incomplete})

@@ -62,6 +62,15 @@ SOON = (
     "waived group lives", "accepted group moves back", "offsets set by hand", "cancelled for good",
     "made anew elsewhere", *OUT_OF_SIGHT, *ASKING,
 )  # fmt: skip
+# Seconds until a worker takes the run, where what happens in between takes its time.
+WAITS = {
+    **dict.fromkeys(SOON, 5.0),
+    **dict.fromkeys((*LONE, "old leader", "taken over"), 25.0),
+    "taken over by one gone": 35.0,
+    "topic made anew": 40.0,
+    "bytes kept": 45.0,
+    "tail lost": 70.0,  # the new log has grown past what groups read of the old one
+}
 _HOUR = 3600.0
 
 
@@ -102,18 +111,9 @@ class Situation:
     @property
     def waits(self) -> tuple[float, ...]:
         """Until a worker takes the run: long enough for what happens in between."""
-        if self.kind == "topic made anew":
-            return (40.0,)
-        if self.kind in LONE or self.kind in ("old leader", "taken over"):
-            return (25.0,)
-        if self.kind == "taken over by one gone":
-            return (35.0,)
-        if self.kind == "bytes kept":
-            return (45.0,)
-        if self.kind == "tail lost":  # the new log has grown past what groups read of the old one
-            return (70.0,)
-        soon = self.kind in SOON or (self.restores and self.early)
-        return (5.0,) if soon else ()
+        if self.restores and self.early:
+            return (5.0,)
+        return (WAITS[self.kind],) if self.kind in WAITS else ()
 
     @property
     def waives(self) -> bool:

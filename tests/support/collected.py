@@ -10,7 +10,6 @@ from dashboard.tables import SNAPSHOT_TABLES, build
 # What a snapshot tells that hides nothing, of brokers that forget no group.
 NOTHING_HIDDEN = {
     "groups_incomplete": [],
-    "doubtful_topics": [],
     "offsets_retention_minutes": timedelta(days=20 * 365) // timedelta(minutes=1),
 }
 

@@ -102,7 +102,7 @@ def snapshot(
     writer = cluster.begin("snapshots", at)
     for name, rows in tables.items():
         writer.write(name, table_of(SNAPSHOT_TABLES[name], rows, writer.id, at))
-    writer.commit(0.1, {"groups_incomplete": list(incomplete), "doubtful_topics": []})
+    writer.commit(0.1, {"groups_incomplete": list(incomplete)})
     return writer.id
 
 

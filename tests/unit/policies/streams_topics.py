@@ -115,7 +115,7 @@ def snapshot(
     writer = store.begin("snapshots", at)
     for name, rows in tables.items():
         writer.write(name, table_of(SNAPSHOT_TABLES[name], rows, writer.id, at))
-    writer.commit(0.1, {"groups_incomplete": list(incomplete), "doubtful_topics": []})
+    writer.commit(0.1, {"groups_incomplete": list(incomplete)})
 
 
 def analysis(

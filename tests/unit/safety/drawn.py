@@ -190,7 +190,7 @@ def taken(store: ClusterStore, live: Drawn, at: datetime) -> str:
     writer = store.begin("snapshots", at)
     for name, table in build_tables(answers).items():
         writer.write(name, to_arrow(name, table, writer.id, at))
-    writer.commit(0.1, {"groups_incomplete": list(listing.incomplete), "doubtful_topics": []})
+    writer.commit(0.1, {"groups_incomplete": list(listing.incomplete)})
     return writer.id
 
 
