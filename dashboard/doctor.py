@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -103,10 +104,31 @@ def state_folder(settings: Settings) -> Check:
     if kind is not None and not settings.state_dir_on_network:
         said = f"{settings.state_dir} is on a network file system ({kind})"
         return Check(name, False, said, costs, "Choose a state_dir on a local disk.")
-    found = folder(name, settings.state_dir, costs)
+    found = _journal(folder(name, settings.state_dir, costs), settings.state_dir, costs)
     if kind is None:
         return found
     return replace(found, detail=f"{found.detail}; {kind}, as state_dir_on_network allows")
+
+
+def _journal(found: Check, state_dir: Path, costs: str) -> Check:
+    """That the journal and its head can be written where they are there already.
+
+    A head that stays behind is no error of a purge: but a journal that is rolled back then is not
+    told any more.
+    """
+    if not found.ok:
+        return found
+    journal = state_dir / "journal.sqlite"
+    head = journal.with_suffix(".head")
+    untold = "a journal that is rolled back is not noticed: its newest entry is kept there"
+    for path, cost in ((journal, costs), (head, untold)):
+        try:
+            with suppress(FileNotFoundError):
+                os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+        except OSError as error:
+            said = f"{path} cannot be written: {error.strerror or error}"
+            return replace(found, ok=False, detail=said, costs=cost, next="Correct its rights.")
+    return found
 
 
 def data_folder(data: str) -> Check:

@@ -64,18 +64,26 @@ def figures(source: Source) -> tuple[Figure, ...]:
         return (Figure("Fullest disk", Words(formats.UNKNOWN), "no broker tells sizes"),)
     share = used_share(known[0]) or 0.0
     fullest = Figure("Fullest disk", Words(f"{share:.0%}"), _where(known[0]))
-    rates = list(days_to_full.of_disks(source.rows("growth")).values())
-    filling = [row for row in rates if row["days_to_full"] is not None]
+    rates = days_to_full.of_disks(source.rows("growth"))
+    untold = _untold(disks, rates)
+    filling = [row for row in rates.values() if row["days_to_full"] is not None]
     if not filling:
-        measured = any(row["used_bytes_per_hour"] is not None for row in rates)
-        said = "not filling up" if measured else formats.UNKNOWN
-        note = "at today's pace" if measured else "not enough history yet"
+        said, note = (formats.UNKNOWN, untold) if untold else ("not filling up", "at today's pace")
         return fullest, Figure("First disk full", Words(said), note)
     first = min(filling, key=lambda row: row["days_to_full"])
     in_days = Words(f"in {days_to_full.length(first['days_to_full'])}")
     sure = days_to_full.between(first["days_to_full_low"], first["days_to_full_high"])
-    note = f"{_where(first)}, {sure}" if sure else _where(first)
+    note = ", ".join(filter(None, (_where(first), sure, untold)))
     return fullest, Figure("First disk full", in_days, note)
+
+
+def _untold(disks: Sequence[Row], rates: Mapping[tuple[int, str], Row]) -> str:
+    """How many log dirs' pace is not known, in words; empty: none's."""
+    known = sum(row["used_bytes_per_hour"] is not None for row in rates.values())
+    if known == 0:
+        return "not enough history yet"
+    without = len(disks) - known
+    return f"{formats.plural(without, 'log dir')} of unknown pace" if without > 0 else ""
 
 
 def section(source: Source) -> Section:
@@ -101,10 +109,12 @@ def _said(disks: Sequence[Row], rates: Mapping[tuple[int, str], Row]) -> tuple[W
     soon = [r for r in rates.values() if (days := r["days_to_full"]) is not None and days <= _WEEK]
     unmeasured = sum(used_share(row) is None for row in disks)
     said = []
+    untold = _untold(disks, rates)
     if any(row["used_bytes_per_hour"] is not None for row in rates.values()):
+        more = f" ({untold})" if untold else ""
         said.append(
             f"{len(soon)} of {formats.plural(len(disks), 'log dir')} will be full within a week "
-            "at today's pace."
+            f"at today's pace{more}."
         )
     else:
         said.append(f"Growth is not known yet: it takes {_LEAST_GROWTH_WINDOW}.")

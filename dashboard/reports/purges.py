@@ -58,7 +58,8 @@ def section(source: Source) -> Section:
     freed, _ = known_sum(_bytes(run, "freed_bytes") for run in source.runs)
     says = text(
         f"{formats.plural(len(source.runs), 'purge')} ({counted}), {formats.size(freed)} freed. "
-        "A receipt is final when every replica has arrived and its segments are gone."
+        "A receipt is final once every replica has arrived and its segments are gone, or nobody "
+        "waits any longer for what its gap names."
     )
     shown, rest = source.runs[:MOST_ROWS], len(source.runs) - MOST_ROWS
     more = f"and {formats.number(rest)} more: see lowwater runs --export FILE.csv"

@@ -82,6 +82,21 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     _failed(doctor.folder("state-dir", tmp_path / "file" / "state", "no purge"), "file/state")
 
 
+@pytest.mark.parametrize(
+    ("name", "costs"), [("journal.sqlite", "none can run"), ("journal.head", "rolled back")]
+)
+def test_a_journal_whose_file_cannot_be_written_is_named(
+    tmp_path: Path, name: str, costs: str
+) -> None:
+    assert doctor.state_folder(Settings(state_dir=tmp_path)).ok
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+
+    check = doctor.state_folder(Settings(state_dir=tmp_path))
+
+    _failed(check, name)
+    assert costs in check.costs
+
+
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: _Usage(10, 5, 5 * 1024**2))
     _failed(doctor.free_space("disk-space", str(tmp_path)), "0.0 GiB")

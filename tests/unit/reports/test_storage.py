@@ -222,3 +222,31 @@ def test_the_snapshot_may_be_pruned_since(cluster: ClusterStore) -> None:
     assert source.snapshot is None
     assert "not kept any more" in storage_report(source).brokers
     assert storage_report(of_store(cluster)).taken_at == NOW - timedelta(seconds=38)
+
+
+def _log_dir(broker: int, pace: float | None, days: float | None = None) -> tuple[dict, dict]:  # type: ignore[type-arg]
+    place = {"broker_id": broker, "log_dir": "/data"}
+    growth = {"used_bytes_per_hour": pace, "days_to_full": days, "samples": 9, "replicas": 1}
+    return {**place, "measured": True, "total_bytes": GIB, "usable_bytes": GIB // 2}, place | growth
+
+
+@pytest.mark.parametrize(
+    ("paces", "first", "note"),
+    [
+        ([(1.0, None), (None, None)], "unknown", "1 log dir of unknown pace"),
+        ([(1.0, None), (0.0, None)], "not filling up", "at today's pace"),
+        ([(1.0, 5.0), (None, None)], "in 5 d", "broker 1 /data, 1 log dir of unknown pace"),
+        ([(None, None)], "unknown", "not enough history yet"),
+    ],
+)
+def test_a_log_dir_of_unknown_pace_is_never_one_that_does_not_fill(
+    paces: list[tuple[float | None, float | None]], first: str, note: str
+) -> None:
+    disks, growth = zip(*(_log_dir(at, *pace) for at, pace in enumerate(paces, 1)), strict=True)
+
+    report = storage_report(of_rows(disks=disks, growth=growth))
+
+    figure = next(figure for figure in report.figures if figure.label == "First disk full")
+    assert (figure.value.text, figure.note) == (first, note)
+    unsaid = "of unknown pace" in note
+    assert ("(1 log dir of unknown pace)" in says(section(report, "disks"))) == unsaid
