@@ -13,10 +13,8 @@ from dashboard.known_since import carried_since, known_since
 from dashboard.pruning import prune, prune_snapshots
 from dashboard.purge import memory
 from dashboard.snapshot_settings import SnapshotSettings
-from tests.spark import looks
-from tests.spark.conftest import START, Lab, Snapshot
-
-pytestmark = pytest.mark.spark
+from tests.support import looks
+from tests.support.lab import START, Lab, Snapshot
 
 
 def _remembered(lab: Lab) -> dict[str, tuple[int | None, str | None]]:
