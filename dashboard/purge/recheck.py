@@ -29,6 +29,7 @@ from dashboard.purge.facts import (
     offset_topics,
     partition_facts,
     reassignments,
+    seen_of,
     with_epoch_ends,
     with_later_ends,
 )
@@ -211,6 +212,7 @@ def _facts(
         configs=read.configs,
         groups={g.group_id: g for g in listing.groups},
         claims=claims_of(listing, kept, partitions),
+        seen=seen_of(kept),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         offset_topics=offset_topics(listing),
@@ -254,7 +256,13 @@ def _remembered(plan: Plan) -> list[RememberedOffset]:
     # A group of the plan that is gone by now still counts where the plan saw it.
     return [
         RememberedOffset(
-            c.group_id, p.topic, p.partition, c.committed_offset, p.topic_id, c.leader_epoch
+            c.group_id,
+            p.topic,
+            p.partition,
+            c.committed_offset,
+            p.topic_id,
+            c.leader_epoch,
+            None if c.remembered else plan.created_at,
         )
         for p in plan.partitions
         for c in p.groups
