@@ -126,8 +126,8 @@ class PlanFacts:
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
     unknown_to: str | None = None  # the data folder, where it has no snapshot of the cluster
-    younger: Guard | None = None  # the folder knows less than purges rested on
-    known_since: str | None = None  # the snapshot that the newest analysis' memory began with
+    elsewhere: Guard | None = None  # the folder does not go on from what purges rested on
+    known_since: str | None = None  # what the newest analysis' memory began with
     # Topics for which no group that came and went is known for too long, and since when.
     unremembered: Mapping[str, str] = field(default_factory=dict)
 
