@@ -48,6 +48,7 @@ _REQUEST_STATES = """SELECT request_id, plan_sha256, requester, mode, state, dec
 _READ_ONLY = "SELECT value, who FROM switches WHERE name='read_only'"
 # One that was refused proves nothing of the folder that it came from. What the worker saw of its
 # own store stands in the intent; a plan's text is asked of versions whose intents do not tell.
+# A plus keeps SQLite from an index, and so from reading more runs than the newest ones.
 _TOLD_BY_PLAN = """CASE WHEN json_extract(plain(plan), '$.analysis_id') IS NULL THEN NULL
   ELSE coalesce(json_extract(plain(plan), '$.known_since'), '') END"""
 _RESTED_ON = f"""SELECT run_id, queued_at, since FROM (
@@ -55,7 +56,7 @@ _RESTED_ON = f"""SELECT run_id, queued_at, since FROM (
     (SELECT CASE WHEN json_type(plain(body), '$.known_since') IS NULL THEN {_TOLD_BY_PLAN}
       ELSE json_extract(plain(body), '$.known_since') END FROM entries
       WHERE entries.run_id=runs.run_id AND kind='intent' ORDER BY seq DESC LIMIT 1) AS since
-  FROM runs WHERE cluster_id=? AND run_id IS NOT ?)
+  FROM runs WHERE +cluster_id=? AND run_id IS NOT ?)
   WHERE since IS NOT NULL ORDER BY number DESC LIMIT 1"""
 _FOLDED_AT_ONCE = 500
 _AT_ONCE = 100
