@@ -48,8 +48,8 @@ from dashboard.snapshots import ClusterStore
 class Findings:
     """Short tables by name; the files of the long ones, a file for each bucket; the Kafka Streams
     applications that are known, as `streams` has them, groups that were met without their offsets,
-    as `met` has them, the topics that are missed, as `absent` has them, and the snapshot that what
-    is remembered of groups began with.
+    as `met` has them, the topics that are missed, as `absent` has them, and what the memory of
+    groups began with.
     """
 
     tables: dict[str, pa.Table]

@@ -129,8 +129,8 @@ class PlanFacts:
     # When kept snapshots met groups on a topic, as `met_readers` has them.
     met: Mapping[tuple[str, str], int] = field(default_factory=dict)
     unknown_to: str | None = None  # the data folder, where it has no snapshot of the cluster
-    younger: Guard | None = None  # the folder knows less than purges rested on
-    known_since: str | None = None  # the snapshot that the newest analysis' memory began with
+    elsewhere: Guard | None = None  # the folder does not go on from what purges rested on
+    known_since: str | None = None  # what the newest analysis' memory began with
     # When the offset of a group was seen last, where it is remembered.
     seen: Mapping[tuple[TopicPartition, str], datetime | None] = field(default_factory=dict)
     # Topics for which no group that came and went is known for too long, and since when.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dashboard.guard_texts import guard
@@ -65,12 +65,14 @@ class Rechecked:
 
     `allowed` may be sent, to the leader seen; `arrived` starts at or past its target already, so
     there is nothing to send; `refused` is never sent; `unreadable` may be asked again.
+    `known_since`: what the memory of groups began with by which they were judged.
     """
 
     allowed: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
     arrived: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
     refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
     unreadable: dict[TopicPartition, Refusal] = field(default_factory=dict)
+    known_since: str | None = None
 
 
 def recheck(
@@ -124,7 +126,7 @@ def recheck(
         _place(judged, plan, facts, standards, result)
     _refuse_reused_offsets(live, planned, plan, result)
     _doubt_identity(live, plan, result)
-    return result
+    return replace(result, known_since=facts.known_since)
 
 
 def _places(facts: PlanFacts) -> Mapping[TopicPartition, Mapping[str, int | None]]:
