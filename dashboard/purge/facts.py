@@ -130,6 +130,7 @@ class PlanFacts:
     known_since: str | None = None  # the snapshot that the newest analysis' memory began with
     # Topics for which no group that came and went is known for too long, and since when.
     unremembered: Mapping[str, str] = field(default_factory=dict)
+    wrong_clock: str | None = None  # why nobody knows how old anything is (`clocks.problem`)
 
 
 def read_facts(
