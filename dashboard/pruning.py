@@ -35,8 +35,8 @@ class Pruned:
 
 
 def prune_snapshots(cluster: ClusterStore, keep: SnapshotSettings, now: datetime) -> Pruned:
-    """Thin out snapshots as settings say, by a clock that was proved; what only one of them saw of a group stays, and one that
-    cannot be read: nobody knows what it saw.
+    """Thin out snapshots as settings say, by a proved clock. What only one of them saw of a
+    group stays, and one that cannot be read: nobody knows what it saw.
     """
 
     def chosen(ids: Sequence[str]) -> set[str]:
