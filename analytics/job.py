@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analytics import absent, earlier
+from analytics import absent, earlier, sightings
 from analytics.findings import Findings, compute
 from dashboard import known_since, met_readers
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
@@ -82,7 +82,7 @@ def analyze(
         raise
     _publish(cluster, writer.id, snapshot)
     with suppress(OSError, LowwaterError):  # the analysis stands: pruning can wait
-        prune_findings(cluster, settings.snapshots, now())
+        prune_findings(cluster, settings.snapshots, snapshot)
     seconds = time.monotonic() - began
     return Analyzed(writer.id, snapshot.id, dict(writer.rows), seconds, tuple(sorted(left_out)))
 
@@ -179,6 +179,7 @@ def _details(
         DETAIL: found.streams,
         met_readers.DETAIL: met_readers.kept(found.met),
         absent.DETAIL: found.absent,
+        sightings.PROVED: True,
         known_since.DETAIL: found.known_since,
     }
 

@@ -58,7 +58,7 @@ def verdict(
 
     `now` is the snapshot's time, `delay` how long every snapshot must have shown the orphan, and
     `most_share` how much of a broker may be orphans before that smells of lost metadata. `clock`:
-    by what clock the snapshot was taken, where it may have been ahead (`snapshot_clocks`).
+    by what clock the snapshot was taken, where that was wrong (`snapshot_clocks`).
     """
     return (
         _never(facts, most_share)
@@ -95,7 +95,7 @@ def _never(facts: Facts, most_share: float) -> Verdict | None:
 
 
 def _untimed(facts: Facts, delay: timedelta, clock: str) -> Verdict | None:
-    """Ages are counted to the snapshot's time: by a clock that ran ahead what is young is old."""
+    """Ages are counted to the snapshot's time: a wrong clock ends no interval."""
     if not clock:
         return None
     why = f"its snapshot was taken {clock}: nobody knows how old its records are"
@@ -120,7 +120,8 @@ def _scheduled(facts: Facts, now: datetime, delay: timedelta) -> Verdict | None:
     if facts.retention is None:
         return Verdict(SCHEDULED, "the broker's default retention is not known", again)
     old_at = later(facts.newest_at, facts.retention)
-    sure_at = later(facts.first_seen_at, delay)
+    proved_since = facts.first_seen_at if facts.snapshots_seen else now
+    sure_at = later(proved_since, delay)
     due = max(sure_at, old_at, now)
     if facts.snapshots_seen < LEAST_SNAPSHOTS or seen_for < delay:
         times = f"{facts.snapshots_seen} snapshot{'s' * (facts.snapshots_seen != 1)}"

@@ -20,7 +20,7 @@ from analytics.orphan_verdicts import Facts, verdict
 from analytics.tables import Tables
 from dashboard.orphans.words import CHECKPOINT_ENTRY, LATE_DELETE, LEAST_SNAPSHOTS
 from dashboard.settings import Settings
-from dashboard.snapshot_clocks import may_be_ahead
+from dashboard.snapshot_clocks import wrong_clock
 from dashboard.snapshot_files import Manifest
 from dashboard.tables import FINDING_TABLES
 
@@ -59,7 +59,7 @@ def find(
         snapshot.taken_at,
         delay=settings.orphan_delay,
         most_share=settings.orphan_most_share,
-        clock=may_be_ahead(snapshot),
+        clock=wrong_clock(snapshot),
     )
     return Found(to_table(rows), sightings.to_table(seen), rows)
 

@@ -12,6 +12,7 @@ from analytics import suspects
 from analytics.earlier import since
 from analytics.memory import oldest_kept
 from analytics.tables import Tables
+from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
@@ -26,7 +27,8 @@ def fold(
     """The rows of `sightings`, and the suspects of `snapshot` itself.
 
     Goes on from the sightings of `base`, an earlier analysis, with every snapshot since then;
-    `unassigned` are those in which DescribeLogDirs listed what no assignment names.
+    `unassigned` are those in which DescribeLogDirs listed what no assignment names. Analyses of
+    earlier versions counted from times that no clock proved: from those it begins anew.
     """
     cluster = tables.cluster
     ids = since(cluster, base, snapshot)
@@ -35,10 +37,14 @@ def fold(
     seen: Seen = {}
     if base:
         remembered = cluster.read("findings", base.id, "sightings").to_pylist()
-        seen = {key_of(row): _kept(row) for row in remembered}
+        proved = bool(base.details.get(PROVED))
+        seen = {key_of(row): carried(row, proved) for row in remembered}
     found = _suspects(tables, new, unassigned)
     for manifest, rows in zip(new, found, strict=True):
-        seen = step(seen, rows, manifest.taken_at, suspects.scans(manifest), oldest)
+        seen = step(
+            seen, rows, manifest.taken_at, suspects.scans(manifest), oldest,
+            proved=clock_was_right(manifest),
+        )  # fmt: skip
     return list(seen.values()), found[-1]
 
 
@@ -65,6 +71,8 @@ def step(
     taken_at: datetime,
     scans: Mapping[tuple[int, str], datetime],
     oldest: datetime,
+    *,
+    proved: bool,
 ) -> Seen:
     """What is known after one more snapshot.
 
@@ -72,9 +80,10 @@ def step(
     was made after the snapshot that showed the suspect before: a folder that was only about to go,
     or a topic younger than its folder's scan, does not outlive that. A suspect that was looked for
     and is none any more is forgotten; one that nobody could look for is kept while a kept snapshot
-    (`oldest`) may know it.
+    (`oldest`) may know it. Without `proved`, by a clock that was wrong or could not be compared, it
+    shows what there is and adds no age: `snapshots_seen` counts from the first that is proved.
     """
-    after = {key_of(row): _seen(row, before.get(key_of(row)), taken_at) for row in rows}
+    after = {key_of(row): _seen(row, before.get(key_of(row)), taken_at, proved) for row in rows}
     for key, row in before.items():
         looked_for = (row["broker_id"], row["log_dir"]) in scans
         by_scan = row["scanned_at"] is not None
@@ -90,22 +99,26 @@ def key_of(row: Row) -> tuple[Any, ...]:
     return (*place, row["topic"], row["partition"], entry)
 
 
-def _seen(row: Row, before: Row | None, taken_at: datetime) -> Row:
+def _seen(row: Row, before: Row | None, taken_at: datetime, proved: bool) -> Row:
     times = [taken_at] if row["listed"] or row["scanned_at"] is None else [row["scanned_at"]]
     seen_at: datetime = max(times)
     found = {name: row[name] for name in _OBSERVED}
     if before is not None and _same(row, before):
         if row["scanned_at"] is None:  # only listed now: what a scan told stays the best there is
             found |= {name: before[name] for name in _OF_A_SCAN}
-        counts = seen_at > before["looked_at"]
-        return found | {
-            "first_seen_at": before["first_seen_at"],
-            "last_seen_at": max(seen_at, before["last_seen_at"]),
-            "snapshots_seen": before["snapshots_seen"] + counts,
-            "looked_at": taken_at,
-        }
-    return found | {"first_seen_at": seen_at, "last_seen_at": seen_at, "snapshots_seen": 1,
-                    "looked_at": taken_at}  # fmt: skip
+        if not proved:
+            return found | {name: before[name] for name in _COUNTED}
+        if before["snapshots_seen"]:
+            counts = seen_at > before["looked_at"]
+            return found | {
+                "first_seen_at": before["first_seen_at"],
+                "last_seen_at": max(seen_at, before["last_seen_at"]),
+                "snapshots_seen": before["snapshots_seen"] + counts,
+                "looked_at": taken_at,
+            }
+    # Not from its scan on, which the clock of another host tells: from when this snapshot knew it.
+    return found | {"first_seen_at": taken_at, "last_seen_at": taken_at,
+                    "snapshots_seen": int(proved), "looked_at": taken_at}  # fmt: skip
 
 
 def _same(row: Row, before: Row) -> bool:
@@ -113,10 +126,13 @@ def _same(row: Row, before: Row) -> bool:
     return len(ids) < 2
 
 
-def _kept(row: Row) -> Row:
-    return {name: row[name] for name in (*_OBSERVED, *_COUNTED)}
+def carried(row: Row, proved: bool) -> Row:
+    """A row of an earlier analysis; `proved`: it counted by proved clocks alone."""
+    kept = {name: row[name] for name in (*_OBSERVED, *_COUNTED)}
+    return kept if proved else kept | {"snapshots_seen": 0}
 
 
+PROVED = "sightings_proved"  # the detail of an analysis that counted by proved clocks alone
 _AT_ONCE = 16  # snapshots in one statement: their folders are shuffled together
 _STAMP = ("snapshot_id", "taken_at")
 _OF_A_SCAN = (

@@ -50,6 +50,12 @@ class Stopwatch:
         return max(self.now() - mark.at, timedelta(seconds=self.steady() - mark.steady))
 
 
+def going_on(moment: datetime) -> Callable[[], datetime]:
+    """That moment, which is now, and what has passed since by a clock that is never set."""
+    began = time.monotonic()
+    return lambda: moment + timedelta(seconds=time.monotonic() - began)
+
+
 def utc_now() -> datetime:
     """The wall clock, made once at the edge and passed in from there."""
     return datetime.now(UTC)

@@ -27,6 +27,8 @@ from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, ta
 from dashboard.metrics.sources import Sources
 from dashboard.model import Broker, GroupListing
 from dashboard.pruning import Pruned, prune_snapshots
+from dashboard.snapshot_clocks import wrong_clock
+from dashboard.snapshot_files import Manifest
 from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import ClusterStore
 
@@ -161,7 +163,7 @@ def _collect(
         with suppress(OSError):
             writer.abandon()
         raise
-    pruned = _prune(cluster, keep, now(), progress)
+    pruned = _prune(cluster, keep, manifest, now(), progress)
     return Collected(
         manifest.id,
         taken_at,
@@ -389,9 +391,16 @@ def _metrics_json(answers: Answers) -> tuple[dict[str, Any], ...]:
 
 
 def _prune(
-    cluster: ClusterStore, keep: SnapshotSettings, now: datetime, progress: Callable[[str], None]
+    cluster: ClusterStore,
+    keep: SnapshotSettings,
+    snapshot: Manifest,
+    now: datetime,
+    progress: Callable[[str], None],
 ) -> Pruned:
+    """By a clock that this very snapshot knows to be wrong nothing is old: all stays."""
     try:
+        if clock := wrong_clock(snapshot):
+            raise StoreError(f"the newest was taken {clock}", "Set the clock right.")
         return prune_snapshots(cluster, keep, now)
     except (OSError, LowwaterError) as error:  # the new snapshot stands: thinning can wait
         progress(f"old snapshots could not be thinned out: {error}")

@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 
 from dashboard.errors import StoreError
 from dashboard.holes import holes
-from dashboard.snapshot_files import Kind, time_of
+from dashboard.snapshot_clocks import clock_was_right
+from dashboard.snapshot_files import Kind, Manifest, time_of
 from dashboard.snapshot_retention import analyses_to_keep, snapshots_to_keep
 from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshot_times import times
@@ -34,8 +35,8 @@ class Pruned:
 
 
 def prune_snapshots(cluster: ClusterStore, keep: SnapshotSettings, now: datetime) -> Pruned:
-    """Thin out snapshots as settings say; what only one of them saw of a group stays, and one that
-    cannot be read: nobody knows what it saw.
+    """Thin out snapshots as settings say, by a proved clock. What only one of them saw of a
+    group stays, and one that cannot be read: nobody knows what it saw.
     """
 
     def chosen(ids: Sequence[str]) -> set[str]:
@@ -45,8 +46,15 @@ def prune_snapshots(cluster: ClusterStore, keep: SnapshotSettings, now: datetime
     return prune(cluster, "snapshots", chosen, now)
 
 
-def prune_findings(cluster: ClusterStore, keep: SnapshotSettings, now: datetime) -> Pruned:
-    """Thin out analyses as settings say; the one that LATEST names stays."""
+def prune_findings(cluster: ClusterStore, keep: SnapshotSettings, snapshot: Manifest) -> Pruned:
+    """Thin out analyses as settings say; the one that LATEST names stays.
+
+    Their age is counted to the time of `snapshot`, the newest one, if its clock was right: that of
+    the host which analyzes it nobody has compared with the cluster's. Else all stay.
+    """
+    now = snapshot.taken_at
+    if not clock_was_right(snapshot) or snapshot.id < str(cluster.latest("snapshots") or ""):
+        return Pruned()
 
     def chosen(ids: Sequence[str]) -> set[str]:
         kept = analyses_to_keep(ids, now, keep) | _damaged(cluster)

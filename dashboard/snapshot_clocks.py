@@ -12,20 +12,20 @@ def clock_was_right(snapshot: Manifest) -> bool:
     Snapshots of controllers that tell no time, and of earlier versions, are believed; one that
     could not read it is not.
     """
-    ahead = snapshot.details.get("clock_ahead_seconds")
-    behind = ahead is not None and float(ahead) < -CLOCKS_AGREE.total_seconds()
-    return not behind and not may_be_ahead(snapshot)
+    return not wrong_clock(snapshot)
 
 
-def may_be_ahead(snapshot: Manifest) -> str:
-    """By what clock it was taken, where it may have been earlier than it says; "": it was not.
+def wrong_clock(snapshot: Manifest) -> str:
+    """By what clock it was taken, where it may have been at another time than it says; "": it was
+    not.
 
-    What it shows is younger then than it looks. A clock behind makes it look older, as nothing does
-    harm.
+    By one that ran ahead, what it shows looks older than it is when it is seen last; by one behind,
+    when it is seen first.
     """
     if (error := snapshot.details.get("clock_error")) is not None:
         return f"by a clock that could not be compared with the cluster's controller ({error})"
     ahead = float(snapshot.details.get("clock_ahead_seconds") or 0)
-    if ahead <= CLOCKS_AGREE.total_seconds():
+    if abs(ahead) <= CLOCKS_AGREE.total_seconds():
         return ""
-    return f"by a clock that was {ahead:.0f} s ahead of the cluster's controller"
+    where = "ahead of" if ahead > 0 else "behind"
+    return f"by a clock that was {abs(ahead):.0f} s {where} the cluster's controller"

@@ -111,7 +111,7 @@ class _Sweep:
                 raise over
             if self._verdicts is None or self._site.now() >= self._verdicts.expires_at:
                 raise Refusal("expired", "the verdicts have expired meanwhile")
-            self._site.live.tells_the_time(self._site.now())
+            proved = self._site.live.tells_the_time(self._site.now())
             with checked(row, log_dir, self._site.live) as found:
                 reason = HELD if found.held_by_broker else None
                 allocated = found.found.allocated_bytes
@@ -120,7 +120,9 @@ class _Sweep:
                 not_stopped(self._stopped)
                 begun = self._begun(row, found)
                 quarantine = self._site.quarantine(place)
-                item = quarantine.move(log_dir, begun, found.found, found.still_so)
+                item = quarantine.move(
+                    log_dir, begun, found.found, found.still_so, clock_proved=proved
+                )
                 return _outcome(row, "moved", str(item.path(place)), allocated, reason)
         except Refusal as refusal:
             size = row.size_bytes if row.allocated_bytes is None else row.allocated_bytes

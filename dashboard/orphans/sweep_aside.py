@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from dashboard.clock import format_time
@@ -65,17 +65,37 @@ def delete_if_due(
     site: Site, place: Path, item: Item, keep: timedelta, stopped: Stopped
 ) -> Outcome:
     """Delete a folder whose time in quarantine is up; tell the others'. Dry runs only tell."""
-    until = (item.moved_at or site.now()) + keep
-    if item.state != "deleting" and site.now() < until:
-        return _outcome(place, item, "none", "quarantined", f"until {format_time(until)}")
+    if item.state == "deleting":
+        return delete(site, place, item, stopped)
+    try:
+        since = _lies_since(site, place, item)
+    except Refusal:  # so its deletion is refused as well, once its time is up
+        since = item.moved_at or site.now()
+    if site.now() < since + keep:
+        return _outcome(place, item, "none", "quarantined", f"until {format_time(since + keep)}")
     return delete(site, place, item, stopped)
+
+
+def _lies_since(site: Site, place: Path, item: Item) -> datetime:
+    """Since when it lies there: by proved clocks alone, where the cluster tells its time.
+
+    A clock that was a day behind when the folder was moved would end a day in a minute. What moved
+    by a clock that nobody had proved, as in logs of earlier releases, counts from the first sweep
+    whose clock is. Raises Refusal as `tells_the_time` does.
+    """
+    now = site.now()
+    if not site.live.tells_the_time(now):
+        return item.moved_at or now
+    if item.proved_at is None and site.apply:
+        item = site.quarantine(place).seen(item)
+    return item.proved_at or now
 
 
 def delete(site: Site, place: Path, item: Item, stopped: Stopped) -> Outcome:
     """Delete one folder in quarantine, or say why not.
 
-    Not by a clock that is ahead of the cluster's: a day would be over in an hour, and what is young
-    may have been judged to be old.
+    Not by a clock that disagrees with the cluster's: a day would be over in an hour, and what is
+    young may have been judged to be old.
     """
     try:
         site.live.tells_the_time(site.now())

@@ -15,12 +15,14 @@ from dashboard.errors import UsageError
 from dashboard.inventory.names import folder_of
 from dashboard.orphans.sweep_log import Entry
 
+PROVED = "clock_proved"  # of an entry: its time is one on which this host and the cluster agreed
 DELETING = ".deleting"  # appended to a folder's name when its deletion begins
 
 # The entry's kind -> the state it leaves the folder in.
 _STATES = {
     "moving": "moving",
     "moved": "quarantined",
+    "seen": "quarantined",  # by a clock that was proved
     "not-moved": "not moved",
     "put-back": "put back",
     "restoring": "restoring",
@@ -56,6 +58,7 @@ class Item:
     topic_lived: bool | None = None  # whether the cluster had its topic then; null likewise
     state: str = "moving"
     moved_at: datetime | None = None
+    proved_at: datetime | None = None  # since when by proved clocks
     changed: bool = False  # its contents were not those judged when it was seen last
 
     def path(self, quarantine: Path) -> Path:
@@ -67,7 +70,8 @@ class Item:
         return {name: getattr(self, name) for name in _BEGUN}
 
 
-_BEGUN = tuple(f.name for f in fields(Item) if f.name not in ("state", "moved_at", "changed"))
+_SINCE = ("state", "moved_at", "proved_at", "changed")
+_BEGUN = tuple(f.name for f in fields(Item) if f.name not in _SINCE)
 _LATER = ("directory_id", "topic_lived")  # entries of earlier releases lack them
 
 
@@ -103,7 +107,10 @@ def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
     """The item once an entry of this kind stands in the log."""
     changed = bool(body.get("changed", item.changed))
     moved_at = at if kind == "moved" else item.moved_at
-    return replace(item, state=_STATES[kind], moved_at=moved_at, changed=changed)
+    proved_at = at if body.get(PROVED) is True else item.proved_at
+    return replace(
+        item, state=_STATES[kind], moved_at=moved_at, proved_at=proved_at, changed=changed
+    )
 
 
 def unsettled(found: Mapping[str, Item], folder: int) -> Iterator[tuple[Item, str, dict[str, Any]]]:

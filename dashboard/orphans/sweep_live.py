@@ -114,22 +114,22 @@ class LiveCheck:
             raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
         return lives
 
-    def tells_the_time(self, now: datetime) -> None:
-        """That this host's clock is not ahead of the controller's, where anybody tells that.
+    def tells_the_time(self, now: datetime) -> bool:
+        """Whether this host's clock is proved to agree with the controller's; False: nobody tells.
 
-        Raises Refusal `clock`, or `unknown` where it cannot be read.
+        Raises Refusal `clock` where it is ahead or behind, `unknown` where that cannot be read.
         """
         try:
             by = clocks.ahead(self._live, now)
         except ClusterError as error:
             raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
-        if by is not None:
+        if by:
             raise Refusal(
                 "clock",
-                f"this host's clock is {by.total_seconds():.0f} s ahead of the cluster's "
-                "controller: how old it is, and how long it has lain here, is not known; set the "
-                "clock right",
+                f"{clocks.in_words(by, now)}: how old it is, and how long it has lain here, is not "
+                "known; set the clock right",
             )
+        return by is not None
 
     def partition_is_well(self, topic: str, partition: int) -> None:
         """No partition of this name lacks a replica or a leader: this may be its last copy.

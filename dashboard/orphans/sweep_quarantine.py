@@ -19,7 +19,7 @@ from typing import Any
 from dashboard.errors import JournalError, RefusedError
 from dashboard.orphans import sweep_log
 from dashboard.orphans.sweep_folder import FOLDER, Measured, opened
-from dashboard.orphans.sweep_items import DELETING, Item, after, items, unsettled
+from dashboard.orphans.sweep_items import DELETING, PROVED, Item, after, items, unsettled
 from dashboard.orphans.sweep_places import LogDir, Place
 from dashboard.orphans.sweep_refusal import Refusal
 
@@ -46,9 +46,16 @@ class Quarantine:
                 self._drop_empty(item)
 
     def move(
-        self, log_dir: LogDir, begun: Item, found: Measured, still_so: Callable[[], None]
+        self,
+        log_dir: LogDir,
+        begun: Item,
+        found: Measured,
+        still_so: Callable[[], None],
+        *,
+        clock_proved: bool,
     ) -> Item:
         """Set a folder aside. What `still_so` refuses afterwards goes back where it was.
+        `clock_proved`: this host's clock agreed with the cluster's, so its time here counts.
 
         Raises Refusal `failed` or that of `still_so`; JournalError when the log cannot be written.
         """
@@ -73,7 +80,11 @@ class Quarantine:
                     raise
             finally:
                 os.close(aside)
-            return self._record(begun, "moved", {"item": begun.item})
+            return self._record(begun, "moved", {"item": begun.item, PROVED: clock_proved})
+
+    def seen(self, item: Item) -> Item:
+        """Note that it lies here, by a clock that agrees with the cluster's: its time begins."""
+        return self._record(item, "seen", {"item": item.item, PROVED: True})
 
     def restore(self, item: Item, log_dir: LogDir) -> Item:
         """Put a folder back under its old name, replacing nothing. Raises Refusal."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from dashboard.clock import going_on
 from dashboard.errors import RefusedError
 from dashboard.model import TopicPartition, TopicState
 from dashboard.policies import budget, matching, schedule
@@ -114,6 +115,7 @@ def prepare(
         runs = sorted({busy[key.topic] for key in application.due})
         text = f"its topics are being purged by {_list('run', runs)}"
         return Prepared(None, Outcome("busy", text, owner))
+    clock = going_on(now)
     try:
         read = read_live(live, settings, store, _request(policy, owner, due), now=now)
         return _planned(policy, owner, read, due, use)
@@ -121,7 +123,7 @@ def prepare(
         rest = _readable(live, due) if error.code in _ONE_TOPIC else due
         if not rest or len(rest) == len(due):
             raise
-        read = read_live(live, settings, store, _request(policy, owner, rest), now=now)
+        read = read_live(live, settings, store, _request(policy, owner, rest), now=clock())
         found = _planned(policy, owner, read, rest, use)
         told = replace(found.outcome, reason=f"{found.outcome.reason}; {error}", code=error.code)
         return replace(found, outcome=told)

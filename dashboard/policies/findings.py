@@ -10,7 +10,7 @@ from typing import Any
 
 from dashboard.clock import CLOCKS_AGREE, format_time
 from dashboard.errors import StoreError
-from dashboard.snapshot_clocks import may_be_ahead
+from dashboard.snapshot_clocks import wrong_clock
 from dashboard.snapshots import ClusterStore
 
 Rows = list[dict[str, Any]]
@@ -77,7 +77,7 @@ def unusable(
 def _clock(store: ClusterStore, analysis: str) -> str:
     snapshot = store.manifest("findings", analysis).details.get("snapshot_id")
     with suppress(StoreError):  # it was pruned: the analysis outlives it
-        return may_be_ahead(store.manifest("snapshots", str(snapshot)))
+        return wrong_clock(store.manifest("snapshots", str(snapshot)))
     return ""
 
 

@@ -56,12 +56,11 @@ def prepared(
     site: Site, live: Cluster, policy: Policy, application: Application, settings: Settings
 ) -> cycle.Prepared:
     """What a purge of the application would be by these settings. Raises as `cycle.prepare`."""
-    now = site.now()
     return cycle.prepare(
         live, settings, site.store, policy, application,
         busy=site.journal.busy_topics(site.cluster_id),
-        use=site.journal.policy_use(site.cluster_id, policy.name, now - _BUDGET_OF),
-        now=now,
+        use=site.journal.policy_use(site.cluster_id, policy.name, site.now() - _BUDGET_OF),
+        now=site.now(),
     )  # fmt: skip
 
 

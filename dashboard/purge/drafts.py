@@ -13,7 +13,7 @@ from dashboard.connections import client_for
 from dashboard.errors import JournalError, RefusedError, UsageError
 from dashboard.guard_texts import guard
 from dashboard.model import TopicPartition
-from dashboard.purge import memory, memory_age, sampled
+from dashboard.purge import clocks, memory, memory_age, sampled
 from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PlanFacts, read_facts
@@ -150,7 +150,11 @@ def read_live(
     *,
     now: datetime,
 ) -> Read:
-    """Everything that a plan for `request` is built from. Raises as `draft` does."""
+    """Everything that a plan for `request` is built from, by the clock of this very moment.
+
+    Raises as `draft` does.
+    """
+    wrong = clocks.problem(live, now)  # first: all that follows takes its time
     _overrides(settings, request.override, request.by, now)  # what is wrong there is said first
     waivers = [asked.waiver(request.by, now, move=request.move_waived) for asked in request.waive]
     topics = _topics(request)
@@ -166,7 +170,12 @@ def read_live(
         now=now,
         readings=readings(store, topics, now),
     )
-    facts = replace(facts, streams=memory.streams(store), met=memory.met(store, topics))
+    facts = replace(
+        facts,
+        streams=memory.streams(store),
+        met=memory.met(store, topics),
+        wrong_clock=wrong.why if wrong else None,
+    )
     facts = memory.with_holes(store, facts, _rested(settings, store))
     facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
     facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)

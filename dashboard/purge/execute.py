@@ -263,13 +263,17 @@ class Execution:
     ) -> tuple[Rechecked, _Baseline | None]:
         """The recheck and, until they are kept, all replicas' sizes: read side by side."""
         if self.journal.baseline(self.run.run_id) is not None:
-            return recheck(self.live, self.plan, pending, at, self.standards()), None
+            return self._recheck(pending), None
         keys = [row.key for row in self._rows()]
         with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
             sizes = pool.submit(receipt.measure, self.live, keys, at)
             polls = pool.submit(long_polls, self.live)
-            found = recheck(self.live, self.plan, pending, at, self.standards())
+            found = self._recheck(pending)
             return found, _Baseline(sizes.result(), polls.result())
+
+    def _recheck(self, pending: Sequence[PartitionRow]) -> Rechecked:
+        standards = self.standards()  # reads the store: the moment of the look comes after it
+        return recheck(self.live, self.plan, pending, self.now(), standards)
 
     def _foresee(
         self, allowed: Mapping[TopicPartition, PartitionFacts], baseline: _Baseline

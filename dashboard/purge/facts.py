@@ -135,6 +135,7 @@ class PlanFacts:
     seen: Mapping[tuple[TopicPartition, str], datetime | None] = field(default_factory=dict)
     # Topics for which no group that came and went is known for too long, and since when.
     unremembered: Mapping[str, str] = field(default_factory=dict)
+    wrong_clock: str | None = None  # why nobody knows how old anything is (`clocks.problem`)
 
 
 def read_facts(

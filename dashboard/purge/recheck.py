@@ -16,6 +16,7 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
+from dashboard.purge import clocks
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import (
     GroupClaim,
@@ -82,7 +83,8 @@ def recheck(
     now: datetime,
     standards: Standards,
 ) -> Rechecked:
-    """Judge pending rows on live reads. Raises ClusterError when nothing could be read.
+    """Judge pending rows on live reads by the clock of this very moment, `now`: nothing may be sent
+    by one that is wrong. Raises ClusterError when nothing could be read.
 
     Cluster id, topic ids, every guard that planning asks, by the declarations, limits and replay
     windows of `standards`: every group's offset (a group born after the plan counts), log start,
@@ -101,6 +103,7 @@ def recheck(
         reason = guard("cluster-mismatch", planned=plan.cluster_id, found=answering).reason
         result.refused.update({k: Refusal("cluster-mismatch", reason) for k in pending})
         return result
+    wrong = clocks.problem(live, now)
     names = sorted({key.topic for key in pending})
     states = live.topics(names)
     same = _same_topics(states, planned, result)
@@ -124,9 +127,18 @@ def recheck(
             planned[key], seen, found[key], windows.get(key), key in sent, places.get(key, {})
         )
         _place(judged, plan, facts, standards, result)
+    if wrong is not None:
+        _refuse_by_clock(wrong, result)
     _refuse_reused_offsets(live, planned, plan, result)
     _doubt_identity(live, plan, result)
     return replace(result, known_since=facts.known_since)
+
+
+def _refuse_by_clock(wrong: clocks.Wrong, result: Rechecked) -> None:
+    why = Refusal("target-unresolved", guard("target-unresolved", why=wrong.why).reason)
+    into = result.unreadable if wrong.passes else result.refused
+    into.update(dict.fromkeys(result.allowed, why))
+    result.allowed.clear()
 
 
 def _places(facts: PlanFacts) -> Mapping[TopicPartition, Mapping[str, int | None]]:

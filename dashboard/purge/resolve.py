@@ -17,7 +17,6 @@ from dashboard.guard_texts import (
     UNTOLD,
 )
 from dashboard.model import OffsetAtTime, TopicPartition
-from dashboard.purge import clocks
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts, PlanFacts
 from dashboard.purge.retained import Kept, kept
@@ -96,14 +95,16 @@ def resolve(
 
     `chosen_groups` empty means all groups but the waived ones. `declarations` maps a topic to
     its declaration; each replay window caps the target at the first offset that may lie inside
-    it. Raises PlanError PARTITION_NOT_FOUND for an offsets file that names one the cluster has
-    not.
+    it. By a clock that is wrong there is none. Raises PlanError PARTITION_NOT_FOUND for an offsets
+    file that names one the cluster has not.
     """
     # Loads tables, which a purge's processes can do without until they plan or judge.
     from dashboard.purge import standing
 
     known = history or History()
     keys = _keys(facts, target)
+    if facts.wrong_clock is not None:
+        return dict.fromkeys(keys, ResolvedTarget(None, problem=facts.wrong_clock))
     if target.kind == "committed":
         lowest = standing.lowest(facts, keys, chosen_groups, waived)
         wanted = {key: ResolvedTarget(offset) for key, offset in lowest.items()}
@@ -139,9 +140,6 @@ def _asked(
     """What was asked for by offset, time or size, before any cap."""
     stays = kept(facts, keys, target, now)
     since = {k: s.since for k, s in stays.items() if s.since is not None}
-    wrong = clocks.problem(live, now) if since and target.kind in ("keep", "retention") else None
-    if wrong:
-        return dict.fromkeys(keys, ResolvedTarget(None, problem=wrong.why))
     at_time = _each_at(live, facts, since)
     # What is kept is kept by the time of its writing: records may bear much older times.
     kept_ends = target.kind == "keep" and bool(since)
@@ -286,9 +284,6 @@ def replay_windows(
     }
     if not since:
         return {}
-    wrong = clocks.problem(live, now)
-    if wrong:
-        return dict.fromkeys(since, Window(None, wrong.why, wrong.passes))
     found, ends = _each_at(live, facts, since), _left(live, facts, history.ends_before(since))
     return {key: _window(facts.partitions[key], found[key], ends.get(key)) for key in since}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dashboard.clock import utc_now
+from dashboard.clock import going_on, utc_now
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.connections import client_for
 from dashboard.errors import ClusterError
@@ -112,6 +112,7 @@ def triage_live(
     now: datetime,
 ) -> Triage:
     """The same over an open cluster."""
+    clock = going_on(now)
     found = known(store, question.broker_id)
     disk = look(
         live, question.broker_id, question.log_dir, known=found.log_dirs, growth=found.growth
@@ -143,7 +144,7 @@ def triage_live(
         override=question.override,
         by=question.by,
     )
-    read = read_live(live, settings, store, request, now=now)
+    read = read_live(live, settings, store, request, now=clock())
     answer = replace(answer, incomplete=read.facts.incomplete)
     offers.refuse_alive(read.facts.groups, read.waivers)
     answer, plain = _weighed(live, answer, read, here, dead)

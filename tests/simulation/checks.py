@@ -43,6 +43,8 @@ def _found(story: Story) -> Iterator[str]:
         yield "the journal was put back from an earlier copy, and calls itself whole"
     if not story.chain_ok:
         yield "the journal's chain does not verify"
+    if story.cluster.sent and story.world.host_ahead:
+        yield f"this host's clock is {story.world.host_ahead:g} s ahead, and something was sent"
     for sent in story.cluster.sent:
         yield from _sent(story, sent.key, sent.target)
     for applied in story.cluster.applied:

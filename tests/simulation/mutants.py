@@ -272,7 +272,7 @@ def any_snapshot_tells_of_all_groups() -> Planted:
 
 
 def this_hosts_clock_is_right() -> Planted:
-    """What is an hour old is counted by a clock that runs ahead of the brokers'."""
+    """What is an hour old is counted by a clock that is ahead of the brokers', or behind it."""
     return _patched(mock.patch.object(clocks, "problem", lambda *_: None))
 
 

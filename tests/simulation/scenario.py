@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -15,7 +15,7 @@ from unittest import mock
 
 from dashboard.cluster import groups
 from dashboard.errors import JournalError, LowwaterError, RefusedError
-from dashboard.purge import execute, facts, journal_head, readback, recheck, send
+from dashboard.purge import clocks, execute, facts, journal_head, readback, recheck, send
 from dashboard.purge.carrying import carry_out
 from dashboard.purge.facts import RememberedOffset, read_facts
 from dashboard.purge.journal import Journal
@@ -190,6 +190,7 @@ class Scenario:
         names = sorted({key.topic for key in self.world.parts})
         now = self.world.now()
         self.alive = False
+        wrong = clocks.problem(self.cluster, now)
         found = read_facts(
             self.cluster, names, cluster_name="sim", remembered=self.story.remembered, now=now
         )
@@ -197,6 +198,7 @@ class Scenario:
         self.story.plan_truth = self.cluster.listed.truth
         self.standards = OfModel.of(self.world, names, self.story.remembered, self.store)
         found = self.standards.applied(found, now)
+        found = replace(found, wrong_clock=wrong.why if wrong else None)
         waives = self.rng.random() < 0.3 or self.situation.waives
         waivers = [Waiver("b", "gone", "ann", now)] if waives else []
         typed = "high-watermark" if self.situation.accepts else "committed"

@@ -27,7 +27,7 @@ SHARES = {
     "accepted group moves back": 0.03,
     "pattern": 0.04,
     "asked by name": 0.03,
-    "clock ahead": 0.04,
+    "clocks apart": 0.04,
     "old record times": 0.03,
     "journal restored": 0.045,
     "cancelled for good": 0.03,
@@ -108,7 +108,7 @@ class Situation:
     @property
     def window(self) -> float:
         """The replay window of every topic in seconds; 0: none."""
-        return 2 * _HOUR if self.kind in ("clock ahead", "old record times") else 0.0
+        return 2 * _HOUR if self.kind in ("clocks apart", "old record times") else 0.0
 
     @property
     def waits(self) -> tuple[float, ...]:
@@ -175,8 +175,8 @@ class Situation:
 
     def _tell_times(self) -> None:
         world, rng = self.world, self.rng
-        if self.kind == "clock ahead":
-            world.host_ahead = rng.choice((0.5, 2.0, 24.0)) * _HOUR
+        if self.kind == "clocks apart":
+            world.host_ahead = rng.choice((0.5, 2.0, 24.0, -0.5, -24.0)) * _HOUR
             world.say(f"this host's clock is {world.host_ahead / _HOUR:g} h ahead")
         else:
             world.event_age = rng.choice((2.0, 24.0, 24.0 * 365)) * _HOUR

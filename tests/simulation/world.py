@@ -66,7 +66,7 @@ class World:
         self.traffic = True
         self.tick = TICK
         self.asked_first: int | None = None  # who answered this host last, if it still does
-        self.host_ahead = 0.0  # the clock of the host that plans, before the brokers'
+        self.host_ahead = 0.0  # the host's clock before the brokers'; negative: behind
         self.splits_when_sent = False  # as a leader has truncated what it was sent
         self.recreates_when_split = False  # and the topic is made anew where the controllers are
         self.read_at: list[float] = []  # when leaders were asked where their logs start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,13 @@ def live() -> Iterator[FakeLive]:
     yield FakeLive()
 
 
-def run(live: FakeLive, store: ClusterStore, now: datetime = NOW) -> Collected:
-    return collect(live, store, now=lambda: now, progress=lambda _: None)  # type: ignore[arg-type]
+def run(
+    live: FakeLive,
+    store: ClusterStore,
+    now: datetime = NOW,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Collected:
+    return collect(live, store, now=lambda: now, progress=progress)  # type: ignore[arg-type]
 
 
 def rows(store: ClusterStore, snapshot_id: str, table: str) -> list[dict[str, Any]]:
@@ -346,6 +351,31 @@ def test_old_snapshots_are_thinned_out(live: FakeLive, store: ClusterStore) -> N
     assert store.ids("snapshots") == [second.snapshot_id, third.snapshot_id]
     assert third.to_json()["removed"] == [first.snapshot_id]
     assert second.to_json()["removed"] == []
+
+
+@pytest.mark.parametrize("off", [timedelta(days=400), timedelta(days=-400), None])
+def test_by_a_clock_that_is_wrong_or_unproved_nothing_is_thinned_out(
+    live: FakeLive, store: ClusterStore, monkeypatch: pytest.MonkeyPatch, off: timedelta | None
+) -> None:
+    """400 days ahead, one collect took away all that anybody remembered."""
+    kept = [run(live, store, NOW + n * timedelta(minutes=5)).snapshot_id for n in range(3)]
+    now = NOW + timedelta(hours=3)
+
+    def told() -> datetime:
+        if off is None:
+            raise ClusterError("it cannot be read (X)", "", code="CLOCK_UNREAD")
+        return now
+
+    monkeypatch.setattr(live, "controller_time", told)
+    said: list[str] = []
+    wrong = run(live, store, now + (off or timedelta(0)), said.append)
+    assert wrong.removed == ()
+    assert store.ids("snapshots") == [*kept, wrong.snapshot_id]
+    (why,) = [line for line in said if "thinned out" in line]
+    assert "cluster's controller" in why
+    assert wrong.to_json()["errors"][-1]["part"] == "prune"
+    monkeypatch.setattr(live, "controller_time", lambda: now)
+    assert set(run(live, store, now).removed) >= set(kept[:2])
 
 
 def test_a_failed_thinning_does_not_cost_the_snapshot(

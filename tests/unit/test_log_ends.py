@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.clock import format_time
 from dashboard.log_ends import taken_before
-from dashboard.snapshot_clocks import may_be_ahead
+from dashboard.snapshot_clocks import wrong_clock
 from dashboard.snapshot_files import Manifest
 from tests.unit.policies.examples import NOON
 from tests.unit.policies.kept_history import store
@@ -48,14 +48,15 @@ def test_a_snapshot_is_as_old_as_the_ends_in_it_by_a_clock_that_was_right(
         ({}, ""),
         ({"clock_ahead_seconds": None, "clock_error": None}, ""),
         ({"clock_ahead_seconds": 10.0}, ""),
-        ({"clock_ahead_seconds": -3600.0}, ""),  # what it shows looks older than it is
+        ({"clock_ahead_seconds": -10.0}, ""),
+        ({"clock_ahead_seconds": -3600.0}, "by a clock that was 3600 s behind the cluster's"),
         ({"clock_ahead_seconds": 12.0}, "by a clock that was 12 s ahead of the cluster's"),
         ({"clock_error": "CLOCK_UNREAD"}, "not be compared with the cluster's controller (CLOCK"),
     ],
 )
-def test_what_a_snapshot_shows_may_be_younger_than_it_looks(
+def test_by_what_clock_a_snapshot_was_taken_that_is_of_another_time_than_it_says(
     details: dict[str, Any], said: str
 ) -> None:
-    told = may_be_ahead(Manifest("s", NOON, {}, 0.1, details))
+    told = wrong_clock(Manifest("s", NOON, {}, 0.1, details))
     assert said in told
     assert bool(told) is bool(said)

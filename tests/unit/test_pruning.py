@@ -97,11 +97,31 @@ def test_the_analysis_that_readers_are_sent_to_stays(cluster: ClusterStore) -> N
     shown = _analysis(cluster)
     cluster.set_latest(shown)
     others = [_analysis(cluster, NOW + timedelta(minutes=n)) for n in (1, 2, 3, 4)]
-    later = NOW + timedelta(minutes=9)
+    later = Manifest("s", NOW + timedelta(minutes=9), {}, 0.1, {})
     assert prune_findings(cluster, KEEP, later).removed == (others[0],)
     assert cluster.latest_analysis() == shown
     (Path(cluster.path) / "findings" / "LATEST").write_bytes(b"\xff")
     assert prune_findings(cluster, KEEP, later).removed == (shown,)
+
+
+@pytest.mark.parametrize(
+    "details",
+    [{"clock_ahead_seconds": 4e7}, {"clock_ahead_seconds": -60.0}, {"clock_error": "X"}],
+)
+def test_no_analysis_goes_by_a_clock_that_was_wrong(
+    cluster: ClusterStore, details: dict[str, Any]
+) -> None:
+    every = [_analysis(cluster, NOW + timedelta(minutes=n)) for n in range(5)]
+    wrong = Manifest("s", NOW + timedelta(days=400), {}, 0.1, details)
+    assert prune_findings(cluster, KEEP, wrong).removed == ()
+    assert cluster.ids("findings") == every
+
+
+def test_no_analysis_goes_by_the_time_of_an_older_snapshot(cluster: ClusterStore) -> None:
+    for n in range(5):
+        _analysis(cluster, NOW + timedelta(days=400, minutes=n))
+    old, _ = _snapshot(cluster, NOW), _snapshot(cluster, NOW + timedelta(days=400))
+    assert prune_findings(cluster, KEEP, old).removed == ()
 
 
 def test_several_pruners_at_once_remove_each_folder_and_complain_of_nothing(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from analytics.sightings import Seen, key_of, step
+import pytest
+
+from analytics.orphan_verdicts import Facts, verdict
+from analytics.sightings import Seen, carried, key_of, step
 
 START = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HERE = (1, "/d1")
@@ -22,12 +25,14 @@ def at(minutes: float) -> datetime:
     return START + timedelta(minutes=minutes)
 
 
-def look(before: Seen, minutes: float, *rows: dict[str, Any], scan: float | None) -> Seen:
+def look(
+    before: Seen, minutes: float, *rows: dict[str, Any], scan: float | None, proved: bool = True
+) -> Seen:
     """A snapshot at `minutes` with an inventory of `scan` minutes (None: none)."""
     made = [row if row["scanned_at"] is None else row | {"scanned_at": at(scan or 0)}
             for row in rows]  # fmt: skip
     scans = {} if scan is None else {HERE: at(scan)}
-    return step(before, made, at(minutes), scans, oldest=START)
+    return step(before, made, at(minutes), scans, START, proved=proved)
 
 
 def only(seen: Seen) -> dict[str, Any]:
@@ -41,7 +46,7 @@ def test_a_scan_counts_once_however_many_snapshots_carry_it() -> None:
     assert only(again)["snapshots_seen"] == 1
     later = look(again, 3, SUSPECT, scan=2.5)
     assert only(later)["snapshots_seen"] == 2
-    assert (only(later)["first_seen_at"], only(later)["last_seen_at"]) == (at(0.5), at(2.5))
+    assert (only(later)["first_seen_at"], only(later)["last_seen_at"]) == (at(1), at(2.5))
 
 
 def test_a_scan_older_than_the_snapshot_before_is_no_second_look() -> None:
@@ -57,8 +62,10 @@ def test_what_a_look_does_not_show_is_forgotten() -> None:
 def test_where_nobody_looked_nothing_changes_until_no_snapshot_knows_it() -> None:
     first = look({}, 1, SUSPECT, scan=0.5)
     assert look(first, 2, scan=None) == first
-    assert step(first, [], at(9), {}, oldest=at(8)) == {}
-    elsewhere = step(first, [], at(2), {(1, "/d2"): at(1.5), (2, "/d1"): at(1.5)}, oldest=START)
+    assert step(first, [], at(9), {}, oldest=at(8), proved=True) == {}
+    elsewhere = step(
+        first, [], at(2), {(1, "/d2"): at(1.5), (2, "/d1"): at(1.5)}, oldest=START, proved=True
+    )
     assert elsewhere == first
 
 
@@ -80,8 +87,54 @@ def test_what_a_scan_told_stays_known_when_only_the_broker_lists_it() -> None:
 def test_another_topic_id_in_the_same_folder_begins_anew() -> None:
     first = look({}, 1, SUSPECT, scan=0.5)
     second = only(look(first, 2, SUSPECT | {"topic_id": "other"}, scan=1.5))
-    assert (second["snapshots_seen"], second["first_seen_at"]) == (1, at(1.5))
+    assert (second["snapshots_seen"], second["first_seen_at"]) == (1, at(2))
 
 
 def test_a_checkpoint_entry_is_not_the_folder_of_the_same_name() -> None:
     assert key_of(SUSPECT) != key_of(SUSPECT | {"folder": "checkpoint"})
+
+
+DAY = 24 * 60.0
+
+
+def verdict_of(seen: Seen, minutes: float) -> str:
+    row = only(seen)
+    facts = Facts(
+        "stray", "t-0.x-stray", "id", False, True, True, None, 0.001, row["first_seen_at"],
+        row["last_seen_at"], row["snapshots_seen"], START - timedelta(days=30), timedelta(days=7),
+    )  # fmt: skip
+    return verdict(facts, now=at(minutes), delay=timedelta(hours=2), most_share=0.05).verdict
+
+
+@pytest.mark.parametrize("off", [-DAY, DAY])
+@pytest.mark.parametrize("row", [SUSPECT, LISTED])
+def test_an_interval_counts_between_proved_clocks_alone(row: dict[str, Any], off: float) -> None:
+    """A minute before a right snapshot one was taken by a clock a day off: that is no day."""
+    scan = None if row is LISTED else off - 0.5
+    seen = look({}, off, row, scan=scan, proved=False)
+    assert only(seen)["snapshots_seen"] == 0
+    scan = None if row is LISTED else 0.5
+    seen = look(seen, 1, row, scan=scan)
+    assert (only(seen)["snapshots_seen"], only(seen)["first_seen_at"]) == (1, at(1))
+    assert verdict_of(seen, 1) == "scheduled"
+    again = look(seen, off, row, scan=None if row is LISTED else off, proved=False)
+    counted = ("first_seen_at", "last_seen_at", "snapshots_seen", "looked_at")
+    assert [only(again)[name] for name in counted] == [only(seen)[name] for name in counted]
+    later = look(again, 119, row, scan=None if row is LISTED else 118.5)
+    assert (only(later)["snapshots_seen"], verdict_of(later, 119)) == (2, "scheduled")
+    ripe = look(later, 122, row, scan=None if row is LISTED else 121.5)
+    assert (only(ripe)["snapshots_seen"], verdict_of(ripe, 122)) == (3, "removable")
+
+
+def test_a_scan_of_a_host_whose_clock_is_behind_begins_with_the_snapshot_that_knew_it() -> None:
+    seen = look({}, 1, SUSPECT, scan=-DAY)
+    assert only(seen)["first_seen_at"] == at(1)
+    seen = look(seen, 2, SUSPECT, scan=1.5)
+    assert (only(seen)["snapshots_seen"], verdict_of(seen, 2)) == (2, "scheduled")
+
+
+def test_what_earlier_versions_counted_begins_anew() -> None:
+    (kept,) = look({}, 1, SUSPECT, scan=0.5).values()
+    assert carried(kept, True) == kept
+    seen = {key_of(kept): carried(kept, False)}
+    assert only(look(seen, 500, SUSPECT, scan=499))["first_seen_at"] == at(500)

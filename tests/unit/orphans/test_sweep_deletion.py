@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.clock import format_time
 from dashboard.errors import ClusterError, LowwaterError
 from dashboard.model import Reassignment, ReplicaSize, TopicState
 from dashboard.orphans import sweep_aside, sweep_log, words
@@ -86,8 +87,8 @@ def test_what_somebody_wants_again_is_not_deleted(
 @pytest.mark.parametrize("apply", [False, True])
 def test_a_clock_that_runs_ahead_of_the_cluster_ends_nobodys_time(host: Host, apply: bool) -> None:
     """A day ahead, the clock ended a quarantine of a day with its first sweep."""
+    host.live.controller_at = moved = host.now
     aside = Path(host.one().quarantined_as or "")
-    moved = host.now
     host.now += DAY
     host.live.controller_at = moved + timedelta(seconds=2)
     outcome = due(host, apply)
@@ -98,12 +99,40 @@ def test_a_clock_that_runs_ahead_of_the_cluster_ends_nobodys_time(host: Host, ap
     host.live.controller_at = ClusterError("nobody answers", "Start it.", code="CLOCK_UNREAD")
     assert due(host, apply).code == "unknown"
     assert whole(aside)
-    for told in (host.now - timedelta(seconds=10), host.now + DAY):  # as NTP keeps it; behind
-        host.live.controller_at = told
-        assert due(host, apply=False).state == "would_delete"
+    host.live.controller_at = host.now + DAY  # behind
+    assert due(host, apply).code == "clock"
+    host.live.controller_at = host.now - timedelta(seconds=10)  # as NTP keeps it
+    assert due(host, apply=False).state == "would_delete"
     host.live.controller_at = host.now
     assert due(host).state == "deleted"
     assert not aside.exists()
+
+
+def test_a_quarantine_begins_with_the_first_look_by_a_clock_that_was_proved(host: Host) -> None:
+    """A log of an earlier release: its host was two days behind, and NTP has set it right since."""
+    real = host.now
+    host.now -= 2 * DAY
+    aside = Path(host.one().quarantined_as or "")  # by a cluster that told no time then
+    host.now = host.live.controller_at = real + timedelta(minutes=1)
+    assert due(host, apply=False).state == "quarantined"
+    assert kinds(host) == ["moving", "moved"]
+    first = due(host)
+    assert (first.state, format_time(host.now + DAY) in str(first.reason)) == ("quarantined", True)
+    assert kinds(host) == ["moving", "moved", "seen"]
+    host.now = host.live.controller_at = host.now + DAY - timedelta(minutes=1)
+    assert due(host).state == "quarantined"
+    assert kinds(host) == ["moving", "moved", "seen"]
+    host.now = host.live.controller_at = host.now + timedelta(minutes=1)
+    assert due(host).state == "deleted"
+    assert not aside.exists()
+
+
+def test_what_moved_by_a_proved_clock_counts_from_its_move(host: Host) -> None:
+    host.live.controller_at = host.now
+    host.one()
+    host.now = host.live.controller_at = host.now + DAY
+    assert due(host).state == "deleted"
+    assert kinds(host) == ["moving", "moved", "deleting", "deleted"]
 
 
 @pytest.mark.parametrize(("change", "code"), WANTED)

@@ -35,9 +35,12 @@ def test_a_free_folder_goes(host: Host) -> None:
     assert not host.stray.exists()
 
 
-def test_a_clock_that_is_ahead_of_the_cluster(host: Host) -> None:
-    """By the same clock verdicts may have been made: what is young is old by both."""
-    host.live.controller_at = host.now - timedelta(seconds=11)
+@pytest.mark.parametrize("off", [timedelta(seconds=11), timedelta(seconds=-12), timedelta(days=-2)])
+def test_a_clock_that_disagrees_with_the_cluster(host: Host, off: timedelta) -> None:
+    """By one ahead verdicts may have been made: what is young is old by both. By one behind a
+    quarantine would begin days ago.
+    """
+    host.live.controller_at = host.now - off
     stays(host, "clock")
     host.live.controller_at = ClusterError("nobody answers", "Start it.", code="CLOCK_UNREAD")
     stays(host, "unknown")

@@ -380,10 +380,11 @@ def test_findings_of_a_moment_still_to_come_are_said_to_be_so(found: Alerts) -> 
     ("details", "said"),
     [
         ({"clock_ahead_seconds": 3600.0}, "3600 s ahead of the cluster's controller"),
+        ({"clock_ahead_seconds": -3600.0}, "3600 s behind the cluster's controller"),
         ({"clock_error": "CLOCK_UNREAD"}, "could not be compared with the cluster's controller"),
     ],
 )
-def test_findings_by_a_clock_that_may_have_been_ahead_are_said_to_be_so(
+def test_findings_by_a_clock_that_was_wrong_are_said_to_be_so(
     alerts: Alerts, settings: Settings, details: dict[str, object], said: str
 ) -> None:
     store = ClusterStore(Store(settings.data), CLUSTER)

@@ -22,7 +22,6 @@ from dashboard.purge.preview import preview
 from dashboard.purge.recheck import Rechecked, recheck
 from dashboard.purge.resolve import History, LogEnd, replay_windows
 from dashboard.purge.standards import Standards
-from dashboard.settings import LIFTABLE_GUARDS
 from tests.simulation.reads import epoch_end
 from tests.simulation.records import Replica
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared
@@ -301,15 +300,14 @@ def _windowed(live: Regrown, end: LogEnd) -> tuple[int | None, str | None]:
     return window.offset, window.problem
 
 
-def test_a_clock_that_cannot_be_read_blocks_a_window_until_it_can(room: Room) -> None:
+def test_while_the_clusters_clock_cannot_be_read_nothing_is_sent(room: Room) -> None:
     live = Regrown({5: 1000, 6: 1000})
     room.live = live
     plan = room.plan()
     live.unread = ClusterError("the controller's clock cannot be read (X)", "", code="CLOCK_UNREAD")
-    found, problem = _windowed(live, LogEnd(1500, 7))
-    assert found is None
-    assert "so nobody knows whether this host's is right" in str(problem)
-    windowed = Standards(WEEK, LIFTABLE_GUARDS, most_partitions=100)
-    again = looked(room, plan, windowed)
+    again = looked(room, plan)
     assert again.refused == {}
-    assert again.unreadable[KEY].name == "replay-window"
+    assert again.unreadable[KEY].name == "target-unresolved"
+    assert "so nobody knows whether this host's is right" in again.unreadable[KEY].reason
+    live.unread = None
+    assert [*looked(room, plan).allowed] == [KEY]

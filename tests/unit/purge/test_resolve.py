@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,17 +23,11 @@ CLAIMS = {0: {"fast": 80, "slow": 30}}
 
 
 class Times:
-    """Answers look-ups by time, and remembers what was asked; `ahead` the host's clock stands."""
+    """Answers look-ups by time, and remembers what was asked."""
 
-    def __init__(
-        self, offset: int | None = None, error: str | None = None, ahead: float = 0.0
-    ) -> None:
+    def __init__(self, offset: int | None = None, error: str | None = None) -> None:
         self.answer = OffsetAtTime(TOPIC, 0, offset, error)
         self.asked: list[datetime] = []
-        self.ahead = timedelta(seconds=ahead)
-
-    def controller_time(self) -> datetime:
-        return NOW - self.ahead
 
     def offsets_at(self, partitions: Any, at: datetime) -> dict[TopicPartition, OffsetAtTime]:
         self.asked.append(at)
@@ -109,14 +104,13 @@ def test_without_a_snapshot_as_old_as_the_window_its_start_is_not_known() -> Non
     assert one(facts(partition(7, 7, 7)), "committed", **WINDOW).offset == 7, "nothing to keep"
 
 
-@pytest.mark.parametrize(("ahead", "believed"), [(9, True), (11, False), (-3600, True)])
-def test_a_clock_that_runs_ahead_of_the_clusters_tells_no_age(ahead: float, believed: bool) -> None:
-    """It would take records for older than they are; one that stands behind only keeps more."""
-    for target, windows in (("committed", WINDOW), ("keep:6h", {}), ("retention", {})):
-        found = one(facts(claims=CLAIMS, configs=RETENTION), target, Times(20, ahead=ahead),
-                    end=20, keeping=Measured(10), **windows)  # fmt: skip
-        assert (found.offset == 20) is believed
-        assert believed or "11 s ahead of the cluster's controller" in found.problem
+def test_by_a_wrong_clock_there_is_no_target_of_any_kind() -> None:
+    known = facts(claims=CLAIMS, configs=RETENTION)
+    for target in ("committed", "keep:6h", "retention", "offset:20", "high-watermark"):
+        times = Times(20)
+        found = one(replace(known, wrong_clock="it is 11 s ahead"), target, times, end=20)
+        assert found == ResolvedTarget(None, problem="it is 11 s ahead")
+        assert times.asked == []
 
 
 def test_a_log_that_was_begun_anew_tells_nothing_of_its_window() -> None:
