@@ -19,6 +19,7 @@ from analytics import (
     earlier,
     groups,
     growth,
+    idle_topics,
     kernels,
     memory,
     orphans,
@@ -92,6 +93,14 @@ def compute(
     done = done.then(tasks.run(spark, kernel, place, snapshot))
     short = _short(snapshot, read, done.sums, alone)
     short["quality"] = _quality(snapshot, read, done.sums, incomplete, left_out)
+    short["idle_topics"] = idle_topics.idle_topics(
+        done.sums,
+        work.topics,
+        who,
+        incomplete=incomplete,
+        taken_at=snapshot.taken_at,
+        days=settings.idle.days,
+    )
     return Findings(
         {table: stamped(table, rows, snapshot) for table, rows in short.items()},
         _caused(spark, read, snapshot, place, done).files(),

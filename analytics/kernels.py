@@ -25,6 +25,7 @@ from analytics import (
     groups,
     growth,
     holds,
+    last_writes,
     partitions,
     points,
     quality,
@@ -112,8 +113,10 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     drawn = _drawn(view, work, judged)
     purge = _purged(view, work, judged, read, drawn)
     slow = _followers(work, drawn)
+    writes = last_writes.fold(view, work.snapshot, work.base, work.before)
     at = microseconds(work.snapshot)
     sums = {
+        "last_writes": last_writes.sums(writes, purge.partitions, at),
         "disks": disks.sums(read["replicas"], purge.free),
         "stock": disk_stock.sums(read["segments"], judged.orphans),
         "quality": quality.counts(read),
@@ -129,6 +132,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
         "curves": to_table(drawn.curves),
         "trends": trend_tables.to_table(drawn.trends),
         "slow_followers": slow,
+        "last_writes": writes,
     }
     return Told(tables, sums)
 

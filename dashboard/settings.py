@@ -17,6 +17,7 @@ from platformdirs import user_cache_path, user_config_path
 from dashboard import client_properties
 from dashboard.alert_settings import AlertSettings, alert_settings
 from dashboard.errors import SettingsError
+from dashboard.idle_settings import IdleSettings, idle_settings
 from dashboard.metrics import addresses
 from dashboard.metrics.addresses import PrometheusServer
 from dashboard.people_settings import PeopleSettings, people_settings
@@ -80,6 +81,7 @@ class Settings:
     topics: tuple[TopicDeclaration, ...] = ()
     purge: PurgeSettings = field(default_factory=PurgeSettings)
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
+    idle: IdleSettings = field(default_factory=IdleSettings)
     policies: tuple[Policy, ...] = ()
     alerts: AlertSettings = field(default_factory=AlertSettings)
     people: PeopleSettings | None = None  # None: one local operator, who may do everything
@@ -95,7 +97,7 @@ _TOP_KEYS = (
     "broker_timeout", "read_only",
     "spark_master", "spark_wait", "spark",
     "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
-    "orphan_delay", "orphan_most_share", "policies", "alerts", "people",
+    "idle", "orphan_delay", "orphan_most_share", "policies", "alerts", "people",
 )  # fmt: skip
 _METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
 
@@ -245,6 +247,7 @@ def _build(
         topics=topic_settings(values.get("topics", {}), where),
         purge=purge,
         snapshots=snapshot_settings(values.get("snapshots", {}), where),
+        idle=idle_settings(values.get("idle", {}), where),
         policies=policy_settings(values.get("policies", {}), where, purge.liftable_guards),
         alerts=alert_settings(values.get("alerts", {}), where),
         people=people_settings(values["people"], where) if "people" in values else None,

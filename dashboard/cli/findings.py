@@ -41,6 +41,10 @@ _COLUMNS = {
         "topic", "partition", "broker_id", "log_dir", "lag_records", "lag_bytes", "lag_seconds",
         "log_start_lag", "trend", "slow", "cause",
     ),
+    "idle_topics": (
+        "topic", "verdict", "kind", "quiet_since", "groups", "last_commit_at", "size_bytes",
+        "evidence", "reason",
+    ),
     "quality": ("table", "broker_id", "rows", "expected_rows", "complete", "reason"),
 }  # fmt: skip
 _NOT_YET = "growth_per_hour -: not enough history yet, it takes 3 snapshots over 10 minutes"
@@ -54,8 +58,8 @@ def add_parser(verbs: Verbs) -> None:
         "findings",
         "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
-        "disks, orphans, sightings, growth, trends, slow_followers or quality. Rows are sorted\n"
-        "by the table's key; bytes are summed over replicas.",
+        "disks, orphans, sightings, growth, trends, slow_followers, idle_topics, last_writes or\n"
+        "quality. Rows are sorted by the table's key; bytes are summed over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",
             "lowwater findings blockers --limit 5 --json",

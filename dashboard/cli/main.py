@@ -27,6 +27,7 @@ VERBS = (
     "analyze",
     "findings",
     "followers",
+    "idle",
     "plan",
     "preview",
     "apply",
