@@ -74,7 +74,7 @@ def _stepped(before: _Ends, cluster: ClusterStore, snapshot: Manifest) -> _Ends:
     at = microseconds(snapshot.taken_at)
     row = matched(places, before.places, _KEY)
     was = {name: np.append(values, _NEVER)[row] for name, values in before.times.items()}
-    anew = _other_topic(places, before.places, row) | (was["seen_at"] > at)
+    anew = other_topic(places, before.places, row) | (was["seen_at"] > at)
     known = (was["known_since"] != _NEVER) & ~anew
     told = told & clock_was_right(snapshot)
     old = np.append(before.end, _NEVER)[row]
@@ -100,7 +100,7 @@ def _read(cluster: ClusterStore, snapshot: Manifest) -> tuple[pa.Table, Ints, Fl
     return rows.select([*_KEY, "topic_id"]), integers(rows["high_watermark"], _NEVER), told
 
 
-def _other_topic(places: pa.Table, before: pa.Table, row: Ints) -> Flags:
+def other_topic(places: pa.Table, before: pa.Table, row: Ints) -> Flags:
     """Where both ids are known and differ: brokers before 2.8 tell none."""
     index = pa.array(row, mask=row < 0)
     was = column(before, "topic_id").take(index)
@@ -112,7 +112,7 @@ def _remembered(found: _Ends, known: _Ends) -> _Ends:
     """`found`, and of ends that an earlier analysis knew as they still are, since when it did."""
     row = matched(found.places, known.places, _KEY)
     same = (np.append(known.end, _NEVER)[row] == found.end) & (found.end != _NEVER)
-    same &= ~_other_topic(found.places, known.places, row)
+    same &= ~other_topic(found.places, known.places, row)
     earlier = {name: np.append(values, _NEVER)[row] for name, values in known.times.items()}
     longer = same & (earlier["known_since"] < found.times["known_since"])
     times = {

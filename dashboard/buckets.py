@@ -35,6 +35,7 @@ LONG: Mapping[str, frozenset[str]] = {
             "trends",
             "slow_followers",
             "last_writes",
+            "reader_lags",
         }
     ),
 }

@@ -9,10 +9,11 @@ from dashboard.cli import context, output
 from dashboard.cli.findings import check_limit
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import StoreError, UsageError
+from dashboard.idle import Idle, apart, delete_command, headline, idle, risks, sure
+from dashboard.idle_settings import MOST_DAYS
 from dashboard.visible import in_lines, in_paragraphs
 
 if TYPE_CHECKING:
-    from dashboard.idle import Idle
     from dashboard.snapshots import ClusterStore
 
 _DESCRIPTION = """\
@@ -44,8 +45,6 @@ def add_parser(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
-    from dashboard.idle import idle
-
     check_limit(args.limit)
     _check_days(args.days)
     settings, cluster = context.open_cluster(args)
@@ -72,8 +71,6 @@ def checked(cluster: ClusterStore, analysis_id: str, table: str) -> str:
 
 
 def _check_days(days: int | None) -> None:
-    from dashboard.idle_settings import MOST_DAYS
-
     if days is not None and not 1 <= days <= MOST_DAYS:
         raise UsageError(
             f"--days {days} is no number of days", f"Give 1 to {MOST_DAYS}, or leave it out."
@@ -83,8 +80,6 @@ def _check_days(days: int | None) -> None:
 def _value(
     cluster: ClusterStore, analysis_id: str, found: Idle, limit: int | None
 ) -> dict[str, Any]:
-    from dashboard.idle import apart, delete_command, risks
-
     servers = cluster.connection().get("bootstrap_servers")
     sizes = [row["size_bytes"] for row in found.deletable]
     rows = [
@@ -110,8 +105,6 @@ def _value(
 
 
 def _text(value: dict[str, Any], found: Idle) -> str:
-    from dashboard.idle import headline
-
     idle_rows = [row for row in value["rows"] if row["verdict"] == "idle"]
     parts: list[Any] = [headline(found)]
     if idle_rows:
@@ -129,8 +122,6 @@ def _text(value: dict[str, Any], found: Idle) -> str:
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:
-    from dashboard.idle import sure
-
     return {
         "topic": row["topic"],
         "kind": row["tool"] or row["kind"] or "unknown",

@@ -28,6 +28,7 @@ VERBS = (
     "findings",
     "followers",
     "idle",
+    "retention",
     "plan",
     "preview",
     "apply",

@@ -29,6 +29,7 @@ def storage_report(source: Source) -> Report:
             space.topics_section(found),
             space.blockers_section(source),
             *unused.idle_section(source),
+            *unused.retention_section(source),
             *purges.plan_section(source),
             disks.section(source),
             faults.orphans_section(source),

@@ -9,7 +9,13 @@ from dashboard import guard_texts
 from dashboard.model import Guard
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
-from tests.support import sample_followers, sample_idle, sample_rich, sample_trends
+from tests.support import (
+    sample_followers,
+    sample_idle,
+    sample_retention,
+    sample_rich,
+    sample_trends,
+)
 from tests.support.sample_partitions import (
     BROKERS,
     SILENT,
@@ -72,6 +78,8 @@ def write(
         "slow_followers": sample_followers.slow_followers(parts, answered, taken_at),
         "idle_topics": sample_idle.idle_topics(parts, answered, taken_at, missing),
         "last_writes": sample_idle.last_writes(parts, taken_at),
+        "retention_fit": sample_retention.retention_fit(parts, answered, taken_at),
+        "reader_lags": sample_retention.reader_lags(parts, taken_at),
     }  # fmt: skip
     _VARIANTS.get(variant, lambda *_: None)(tables, taken_at)
     for table, rows in tables.items():
@@ -97,13 +105,14 @@ def _calm(tables: dict[str, Rows], taken_at: datetime) -> None:
 
 
 def _older(tables: dict[str, Rows], taken_at: datetime) -> None:
-    for table in ("orphans", "sightings", "slow_followers", "trends", "idle_topics", "last_writes"):
+    newer = ("idle_topics", "last_writes", "retention_fit", "reader_lags")
+    for table in ("orphans", "sightings", "slow_followers", "trends", *newer):
         del tables[table]
 
 
 def _unmeasured(tables: dict[str, Rows], taken_at: datetime) -> None:
     """No broker answers DescribeLogDirs: records and offsets are known, bytes are not."""
-    for table in ("reclaimable", "blockers", "idle_topics"):
+    for table in ("reclaimable", "blockers", "idle_topics", "retention_fit"):
         for row in tables[table]:
             method = {"method": None} if "method" in row else {}
             row.update({name: None for name in row if "bytes" in name} | method)
