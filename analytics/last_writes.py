@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.earlier import since
+from analytics.earlier import folded
 from analytics.points import matched
 from dashboard.clock import microseconds
 from dashboard.curve_tables import integers
@@ -55,8 +55,7 @@ def fold(
     what the analyses `before` (`memory.witnesses`) knew of an end that still stands is kept.
     """
     found = _from_table(cluster.read("findings", base.id, "last_writes")) if base else _NOTHING
-    for snapshot_id in since(cluster, base, snapshot):
-        found = _stepped(found, cluster, cluster.manifest("snapshots", snapshot_id))
+    found = folded(cluster, base, snapshot, found, lambda was, now: _stepped(was, cluster, now))
     for analysis in () if base else before:
         if "last_writes" in analysis.tables:
             known = cluster.read("findings", analysis.id, "last_writes")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics import knots
-from analytics.earlier import since
+from analytics.earlier import folded
 from analytics.knots import NEVER, Knots
 from analytics.last_writes import other_topic
 from analytics.points import matched
@@ -85,9 +85,11 @@ def fold(
     if not len(topics):
         return _to_table(_NOTHING)
     found = _from_table(cluster.read("findings", base.id, "reader_lags")) if base else _NOTHING
-    for snapshot_id in since(cluster, base, snapshot):
-        manifest = cluster.manifest("snapshots", snapshot_id)
-        found = _stepped(found, _look(cluster, manifest, topics), microseconds(manifest.taken_at))
+
+    def step(was: _State, now: Manifest) -> _State:
+        return _stepped(was, _look(cluster, now, topics), microseconds(now.taken_at))
+
+    found = folded(cluster, base, snapshot, found, step)
     for analysis in () if base else before:
         if "reader_lags" in analysis.tables:
             known = cluster.read("findings", analysis.id, "reader_lags")

@@ -23,7 +23,7 @@ _LAGS: dict[str, tuple[int, int, int]] = {
 def retention_fit(parts: list[SamplePartition], answered: list[int], taken_at: datetime) -> Rows:
     rows = []
     for topic, (lag, days, retention) in _LAGS.items():
-        own = [p for p in parts if p.topic.topic == topic]
+        own = [p for p in parts if p.topic.topic == topic and p.committed]
         if own:
             size = sum(p.size_bytes for p in own) * len(answered)
             rows.append(_row(topic, own, size, (lag, days, retention), taken_at))
@@ -57,6 +57,6 @@ def reader_lags(parts: list[SamplePartition], taken_at: datetime) -> Rows:
          "knot_ends": [p.log_start, p.high_watermark], "pane_from": taken_at - timedelta(days=3),
          "lag_low_ms": lag * 9 // 10, "lag_high_ms": lag, "seen_at": taken_at,
          "since": taken_at - timedelta(days=days)}
-        for p in parts if p.topic.topic in _LAGS
+        for p in parts if p.topic.topic in _LAGS and p.committed
         for lag, days, _ in [_LAGS[p.topic.topic]]
     ]  # fmt: skip
