@@ -11,7 +11,7 @@ from typing import Any
 from dashboard.settings import load
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
-from tests.spark.conftest import Lab, Snapshot
+from tests.support.lab import Lab, Snapshot
 from tests.unit.analytics.logs import Log
 
 ROOT = Path(__file__).parents[2]

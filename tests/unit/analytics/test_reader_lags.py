@@ -16,7 +16,7 @@ from analytics.tables import stamped
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import SNAPSHOT_TABLES
-from tests.spark.conftest import START, Snapshot
+from tests.support.lab import START, Snapshot
 from tests.support.sample_partitions import table_of
 
 TOPICS = pa.array(["a", "b"])
