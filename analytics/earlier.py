@@ -6,9 +6,10 @@ that were pruned meanwhile, or are damaged, are left out and named, and the anal
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +20,8 @@ from dashboard.snapshot_files import Kind, Manifest, time_of
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.streams_groups import DETAIL
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+
+_T = TypeVar("_T")
 
 
 class Kept(ClusterStore):
@@ -58,6 +61,26 @@ def since(cluster: ClusterStore, base: Manifest | None, snapshot: Manifest) -> l
     """The snapshots after the one of an analysis (None: all kept ones), up to and with this one."""
     known_to = str(base.details["snapshot_id"]) if base else ""
     return [i for i in cluster.ids("snapshots") if known_to < i < snapshot.id] + [snapshot.id]
+
+
+def folded(
+    cluster: ClusterStore,
+    base: Manifest | None,
+    snapshot: Manifest,
+    begin: _T,
+    step: Callable[[_T, Manifest], _T],
+) -> _T:
+    """`step` by step over the snapshots `since` the base; one that was pruned meanwhile is one step
+    less. Raises StoreError where another cannot be read.
+    """
+    found = begin
+    for snapshot_id in since(cluster, base, snapshot):
+        try:
+            found = step(found, cluster.manifest("snapshots", snapshot_id))
+        except StoreError as error:
+            if snapshot_id == snapshot.id or error.code != "SNAPSHOT_NOT_FOUND":
+                raise
+    return found
 
 
 def newest_base(

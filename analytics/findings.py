@@ -19,11 +19,13 @@ from analytics import (
     earlier,
     groups,
     growth,
+    idle_topics,
     kernels,
     memory,
     met,
     orphans,
     quality,
+    retention_fit,
     streams,
     tasks,
     topics,
@@ -97,6 +99,7 @@ def compute(
     done = done.then(tasks.run(spark, kernel, place, snapshot))
     short = _short(snapshot, read, done.sums, alone)
     short["quality"] = _quality(snapshot, read, done.sums, incomplete, left_out)
+    short |= _used(work, done.sums, who, settings, incomplete=incomplete, rates=short["growth"])
     return Findings(
         {table: stamped(table, rows, snapshot) for table, rows in short.items()},
         _caused(spark, read, snapshot, place, done).files(),
@@ -187,6 +190,28 @@ def _short(
         "growth": growth.growth(sums["growth"], sums["log_dirs"]),
         "orphans": alone.orphans,
         "sightings": alone.sightings,
+    }
+
+
+def _used(
+    work: Work,
+    sums: Mapping[str, pa.Table],
+    who: Readers,
+    settings: Settings,
+    *,
+    incomplete: Sequence[str],
+    rates: pa.Table,
+) -> dict[str, pa.Table]:
+    """Which topics nobody uses, and which retention fits the others; `rates`: `growth`."""
+    at, known = work.snapshot.taken_at, work.topics
+    days, margin = settings.idle.days, settings.retention.margin
+    return {
+        "idle_topics": idle_topics.idle_topics(
+            sums, known, who, incomplete=incomplete, taken_at=at, days=days
+        ),
+        "retention_fit": retention_fit.retention_fit(
+            sums, known, rates, taken_at=at, margin=margin
+        ),
     }
 
 

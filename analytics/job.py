@@ -154,7 +154,7 @@ def _failed(snapshot: Manifest, error: Exception) -> LowwaterError:
     )
 
 
-_CARRIED = {"holds", "curves", "trends", "sightings"}
+_CARRIED = {"holds", "curves", "trends", "sightings", "last_writes", "reader_lags"}
 
 
 def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> None:

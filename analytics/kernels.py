@@ -25,9 +25,11 @@ from analytics import (
     groups,
     growth,
     holds,
+    last_writes,
     partitions,
     points,
     quality,
+    reader_lags,
     reclaimable,
     sightings,
     trend_tables,
@@ -107,7 +109,9 @@ def remembered(view: BucketView, work: Work) -> Told:
 
 
 def told(view: BucketView, work: Work, judged: Judged) -> Told:
-    """Curves and trends, what a purge would free, and how far followers are behind."""
+    """Curves and trends, what a purge would free, how far followers are behind, and what is carried
+    on of writes and readers.
+    """
     read = {n: view.read("snapshots", work.snapshot.id, n, c) for n, c in _COLUMNS.items()}
     drawn = _drawn(view, work, judged)
     purge = _purged(view, work, judged, read, drawn)
@@ -130,7 +134,21 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
         "trends": trend_tables.to_table(drawn.trends),
         "slow_followers": slow,
     }
-    return Told(tables, sums)
+    used = _used(view, work, purge)
+    return Told({**tables, **used.tables}, {**sums, **used.sums})
+
+
+def _used(view: BucketView, work: Work, purge: _Purged) -> Told:
+    """When partitions were written to, and how far their declared readers were behind."""
+    snapshot, at = work.snapshot, microseconds(work.snapshot)
+    writes = last_writes.fold(view, snapshot, work.base, work.before)
+    chosen = reader_lags.judged(work.topics)
+    lags = reader_lags.fold(view, snapshot, work.base, work.before, chosen)
+    sums = {
+        "last_writes": last_writes.sums(writes, purge.partitions, at),
+        "reader_lags": reader_lags.sums(lags, purge.by_target[1], at),
+    }
+    return Told({"last_writes": writes, "reader_lags": lags}, sums)
 
 
 @dataclass(frozen=True)

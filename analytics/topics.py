@@ -80,8 +80,8 @@ def _row(topic: Mapping[str, object], found: TopicDeclaration | None) -> dict[st
 def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
     """`topics` with the settings that decide about a purge, from the snapshot's `configs`.
 
-    Adds cleanup_policy (null: not readable), segment_bytes, segment_ms (null: not known),
-    remote_storage, unclean_election.
+    Adds cleanup_policy (null: not readable), segment_bytes, segment_ms and retention_ms (null: not
+    known; -1: for ever), remote_storage, unclean_election.
     """
     of_topics = configs.filter(pc.equal(configs["scope"], "topic"))
     names = column(topics, "topic")
@@ -98,6 +98,7 @@ def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
         topics.append_column("cleanup_policy", value("cleanup.policy"))
         .append_column("segment_bytes", segment_bytes)
         .append_column("segment_ms", value("segment.ms").cast(pa.int64()))
+        .append_column("retention_ms", value("retention.ms").cast(pa.int64()))
         .append_column("remote_storage", is_true("remote.storage.enable"))
         .append_column("unclean_election", is_true("unclean.leader.election.enable"))
     )

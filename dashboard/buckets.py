@@ -27,7 +27,16 @@ LONG: Mapping[str, frozenset[str]] = {
         {"partitions", "replicas", "group_offsets", "epoch_ends", "segments", "checkpoints"}
     ),
     "findings": frozenset(
-        {"reclaimable", "holds", "former_readers", "curves", "trends", "slow_followers"}
+        {
+            "reclaimable",
+            "holds",
+            "former_readers",
+            "curves",
+            "trends",
+            "slow_followers",
+            "last_writes",
+            "reader_lags",
+        }
     ),
 }
 REPLICAS = 32_000  # in a bucket: enough that a task's start does not count, few enough for a worker

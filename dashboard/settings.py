@@ -17,11 +17,13 @@ from platformdirs import user_cache_path, user_config_path
 from dashboard import client_properties
 from dashboard.alert_settings import AlertSettings, alert_settings
 from dashboard.errors import SettingsError
+from dashboard.idle_settings import IdleSettings, idle_settings
 from dashboard.metrics import addresses
 from dashboard.metrics.addresses import PrometheusServer
 from dashboard.people_settings import PeopleSettings, people_settings
 from dashboard.policy_settings import Policy, policy_settings
 from dashboard.purge_settings import LIFTABLE_GUARDS, PurgeSettings, purge_settings
+from dashboard.retention_settings import RetentionSettings, retention_settings
 from dashboard.setting_values import (
     check_keys,
     count,
@@ -80,6 +82,8 @@ class Settings:
     topics: tuple[TopicDeclaration, ...] = ()
     purge: PurgeSettings = field(default_factory=PurgeSettings)
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
+    idle: IdleSettings = field(default_factory=IdleSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     policies: tuple[Policy, ...] = ()
     alerts: AlertSettings = field(default_factory=AlertSettings)
     people: PeopleSettings | None = None  # None: one local operator, who may do everything
@@ -95,7 +99,7 @@ _TOP_KEYS = (
     "broker_timeout", "read_only",
     "spark_master", "spark_wait", "spark",
     "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
-    "orphan_delay", "orphan_most_share", "policies", "alerts", "people",
+    "idle", "retention", "orphan_delay", "orphan_most_share", "policies", "alerts", "people",
 )  # fmt: skip
 _METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
 
@@ -245,6 +249,8 @@ def _build(
         topics=topic_settings(values.get("topics", {}), where),
         purge=purge,
         snapshots=snapshot_settings(values.get("snapshots", {}), where),
+        idle=idle_settings(values.get("idle", {}), where),
+        retention=retention_settings(values.get("retention", {}), where),
         policies=policy_settings(values.get("policies", {}), where, purge.liftable_guards),
         alerts=alert_settings(values.get("alerts", {}), where),
         people=people_settings(values["people"], where) if "people" in values else None,

@@ -182,6 +182,40 @@ FINDING_TABLES: dict[str, TableSpec] = {
             **_sums("lag", "lag", "end"), lag_before=_I64, end_before=_I64, before_at=_TIME,
             behind_n=_I32, behind_since=_TIME,
         ),
+        # Per partition: its log end, since when that has not moved (null: not since known_since),
+        # and when it was last read; null where it never was, or only by a clock that was wrong.
+        _spec(
+            "last_writes", "topic partition", **_NAMED_PARTITION, topic_id=_TEXT,
+            log_end_offset=_I64, moved_at=_TIME, known_since=_TIME, seen_at=_TIME,
+        ),
+        # Per partition of topics whose readers are declared: when its log ended where, where the
+        # reader furthest behind stood, and the longest lags of two panes of 14 days; since: when
+        # all of them are known. Null: not known.
+        _spec(
+            "reader_lags", "topic partition", **_NAMED_PARTITION, topic_id=_TEXT,
+            knot_times=pa.list_(_TIME), knot_ends=pa.list_(_I64), position=_I64, pane_from=_TIME,
+            lag_low_ms=_I64, lag_high_ms=_I64, before_low_ms=_I64, before_high_ms=_I64,
+            since=_TIME, seen_at=_TIME,
+        ),
+        # Per topic whose readers are declared: the longest lag seen, its retention, a shorter one
+        # that fits, and what that would free on all replicas; null: not known.
+        _spec(
+            "retention_fit", "topic", topic=_TEXT, topic_id=_TEXT, owner=_TEXT, partitions=_I32,
+            unknown_partitions=_I32, lag_since=_TIME, lag_low_ms=_I64, lag_high_ms=_I64,
+            margin=pa.float64(), replay_window_ms=_I64, retention_ms=_I64, fits_ms=_I64,
+            size_bytes=_I64, freed_low_bytes=_I64, freed_likely_bytes=_I64,
+            freed_high_bytes=_I64, guards=pa.list_(_TEXT), verdict=_TEXT, reason=_TEXT,
+        ),
+        # Per topic without a known write in the last day: since when, who reads it, what it holds.
+        # A partition of it that was not read is in unread_partitions, and nothing is sure then.
+        _spec(
+            "idle_topics", "topic", topic=_TEXT, topic_id=_TEXT, kind=_TEXT, tool=_TEXT,
+            owner=_TEXT, partitions=_I32, unread_partitions=_I32, quiet_since=_TIME,
+            known_since=_TIME, last_moved_at=_TIME, groups=_I32, reading_groups=pa.list_(_TEXT),
+            last_commit_at=_TIME, bytes_out_per_hour=_I64, records=_I64, size_bytes=_I64,
+            evidence=pa.list_(_TEXT), readers_unknown=_TEXT, idle_days=_I32, verdict=_TEXT,
+            reason=_TEXT,
+        ),
         # Per topic over its replicas (broker_id and log_dir null), per log dir (topic null), and
         # per both; null: not enough history yet. Low to high holds in 9 cases of 10.
         _spec(

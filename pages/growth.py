@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.ui import context, growth_choice, growth_table, growth_topics, markup, states
+from dashboard.ui import (
+    context,
+    growth_choice,
+    growth_table,
+    growth_topics,
+    markup,
+    retention_table,
+    states,
+)
 from dashboard.ui.growth_loading import known_of
 from dashboard.ui.growth_scenario import Known, Scenario, effect_of
 from dashboard.ui.growth_what_if import Outcome, outcomes
@@ -35,6 +43,7 @@ def show() -> None:
     with main:
         show_disks(known, asked, found)
         growth_topics.show(screen, growth_table.soonest_first(found))
+    retention_table.show(screen)
 
 
 def show_disks(known: Known, asked: Scenario, found: list[Outcome]) -> None:

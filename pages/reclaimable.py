@@ -7,7 +7,17 @@ from collections.abc import Sequence
 import pyarrow as pa
 import streamlit as st
 
-from dashboard.ui import context, formats, markup, routes, states, strips, topic_table, waiving
+from dashboard.ui import (
+    context,
+    formats,
+    idle_table,
+    markup,
+    routes,
+    states,
+    strips,
+    topic_table,
+    waiving,
+)
 from dashboard.ui.colours import HELD, RECLAIMABLE
 from dashboard.ui.context import Screen
 from dashboard.ui.declare import declare_readers
@@ -47,6 +57,7 @@ def show() -> None:
             chosen = []
     if chosen:
         show_partitions(screen, facts, chosen, waived)
+    idle_table.show(screen)
 
 
 def show_totals(

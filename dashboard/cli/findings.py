@@ -41,6 +41,14 @@ _COLUMNS = {
         "topic", "partition", "broker_id", "log_dir", "lag_records", "lag_bytes", "lag_seconds",
         "log_start_lag", "trend", "slow", "cause",
     ),
+    "idle_topics": (
+        "topic", "verdict", "kind", "quiet_since", "groups", "last_commit_at", "size_bytes",
+        "evidence", "reason",
+    ),
+    "retention_fit": (
+        "topic", "verdict", "lag_low_ms", "lag_high_ms", "retention_ms", "fits_ms",
+        "freed_low_bytes", "freed_likely_bytes", "freed_high_bytes", "reason",
+    ),
     "quality": ("table", "broker_id", "rows", "expected_rows", "complete", "reason"),
 }  # fmt: skip
 _NOT_YET = "growth_per_hour -: not enough history yet, it takes 3 snapshots over 10 minutes"
@@ -54,8 +62,9 @@ def add_parser(verbs: Verbs) -> None:
         "findings",
         "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
-        "disks, orphans, sightings, growth, trends, slow_followers or quality. Rows are sorted\n"
-        "by the table's key; bytes are summed over replicas.",
+        "disks, orphans, sightings, growth, trends, slow_followers, idle_topics, last_writes,\n"
+        "retention_fit, reader_lags or quality. Rows are sorted by the table's key; bytes are\n"
+        "summed over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",
             "lowwater findings blockers --limit 5 --json",

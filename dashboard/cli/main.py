@@ -27,6 +27,8 @@ VERBS = (
     "analyze",
     "findings",
     "followers",
+    "idle",
+    "retention",
     "plan",
     "preview",
     "apply",

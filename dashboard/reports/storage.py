@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.reports import disks, faults, purges, space
+from dashboard.reports import disks, faults, purges, space, unused
 from dashboard.reports.next_steps import next_steps
 from dashboard.reports.parts import Report
 from dashboard.reports.source import Source
@@ -28,6 +28,8 @@ def storage_report(source: Source) -> Report:
         sections=(
             space.topics_section(found),
             space.blockers_section(source),
+            *unused.idle_section(source),
+            *unused.retention_section(source),
             *purges.plan_section(source),
             disks.section(source),
             faults.orphans_section(source),

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dashboard.curves import Flags, Floats, Freed
+from dashboard.expiring import kept
 from dashboard.ui.growth_facts import Parts
-
-# Before the window in which a topic's rate was seen, it may have been so many times more or less.
-SWING = 2.0
 
 
 @dataclass(frozen=True)
@@ -57,19 +55,11 @@ def nothing(parts: Parts) -> Effect:
 def retention(parts: Parts, chosen: Flags, hours: float, today: Floats, expired: Expired) -> Effect:
     """Records older than `hours` leave the `chosen` parts; `today` is their retention now, hours.
 
-    An inventory's segments say what leaves. Without them a log keeps what comes in that time: the
-    rate of the window for as long as that was seen, before it up to SWING times more or less.
-    Whole segments leave, so up to one per replica stays longer (LogSegments, retention.ms). A log
-    that has not reached its retention yet grows on until it has, then as much leaves as comes.
+    An inventory's segments say what leaves. Without them a log keeps what comes in that time, by
+    the rate of the window as `expiring.kept` has it. A log that has not reached its retention yet
+    grows on until it has, then as much leaves as comes.
     """
-    seen = np.minimum(parts.hours, hours)
-    before = hours - seen
-    come = np.maximum(parts.came, 0.0)
-    keeps = {
-        "soonest": come * (seen + before * SWING) + parts.segment,
-        "likely": come * hours + parts.segment / 2,
-        "latest": come * (seen + before / SWING),
-    }
+    keeps = kept(np.maximum(parts.came, 0.0), parts.hours, hours, parts.segment)
     told = {"soonest": expired.closed, "likely": expired.closed, "latest": expired.all}
     none = np.zeros(len(parts.size))
     unknown = {"soonest": none, "likely": none + np.nan, "latest": parts.size}

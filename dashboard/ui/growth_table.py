@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dashboard.expiring import SWING
 from dashboard.ui import days_to_full, formats, markup
-from dashboard.ui.growth_effects import SWING
 from dashboard.ui.growth_scenario import Known, Scenario
 from dashboard.ui.growth_what_if import Outcome, Range
 

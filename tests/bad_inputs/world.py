@@ -45,7 +45,7 @@ def build(path: Path) -> World:
     now = utc_now().replace(microsecond=0)
     cluster = sample_store.write(path / "data", "rich", now=now)
     cluster.write_connection("127.0.0.1:1", None, sample_store.NAME)
-    plan = sample_plan(now)
+    plan = replace(sample_plan(now), cluster_name=sample_store.NAME)
     found = verdicts.of_analysis(cluster, cluster.latest_analysis(), now=now)
     applied, running = replace(plan, created_by="erin"), replace(plan, created_by="frank")
     contents = {

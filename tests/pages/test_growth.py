@@ -85,3 +85,14 @@ def test_without_findings_it_says_what_is_missing(open_page: Open) -> None:
 def test_without_log_dirs_it_says_which_right_is_missing(open_page: Open) -> None:
     text = said(open_page("growth", "unmeasured"))
     assert "No log dir is known" in text and "DESCRIBE on the cluster" in text
+
+
+def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: Open) -> None:
+    app = open_page("growth")
+    assert "2 of 5 topics with declared readers may keep records for less" in said(app)
+    shown = app.dataframe[-1].value
+    assert list(shown["Would fit"])[:2] == ["2 d", "1 h"]
+    assert list(shown["Verdict"])[-1] == "? not known"
+    assert app.code[0].value.endswith("--add-config retention.ms=172800000")
+    app.selectbox(key="retention-form").select("terraform").run()
+    assert 'resource "kafka_topic" "orders"' in app.code[0].value

@@ -9,7 +9,13 @@ from dashboard import guard_texts
 from dashboard.model import Guard
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
-from tests.support import sample_followers, sample_rich, sample_trends
+from tests.support import (
+    sample_followers,
+    sample_idle,
+    sample_retention,
+    sample_rich,
+    sample_trends,
+)
 from tests.support.sample_partitions import (
     BROKERS,
     SILENT,
@@ -70,6 +76,10 @@ def write(
         "trends": sample_trends.trends(parts, answered, taken_at),
         "growth": sample_trends.growth(parts, answered),
         "slow_followers": sample_followers.slow_followers(parts, answered, taken_at),
+        "idle_topics": sample_idle.idle_topics(parts, answered, taken_at, missing),
+        "last_writes": sample_idle.last_writes(parts, taken_at),
+        "retention_fit": sample_retention.retention_fit(parts, answered, taken_at),
+        "reader_lags": sample_retention.reader_lags(parts, taken_at),
     }  # fmt: skip
     _VARIANTS.get(variant, lambda *_: None)(tables, taken_at)
     for table, rows in tables.items():
@@ -95,15 +105,17 @@ def _calm(tables: dict[str, Rows], taken_at: datetime) -> None:
 
 
 def _older(tables: dict[str, Rows], taken_at: datetime) -> None:
-    for table in ("orphans", "sightings", "slow_followers", "trends"):
+    newer = ("idle_topics", "last_writes", "retention_fit", "reader_lags")
+    for table in ("orphans", "sightings", "slow_followers", "trends", *newer):
         del tables[table]
 
 
 def _unmeasured(tables: dict[str, Rows], taken_at: datetime) -> None:
     """No broker answers DescribeLogDirs: records and offsets are known, bytes are not."""
-    for table in ("reclaimable", "blockers"):
+    for table in ("reclaimable", "blockers", "idle_topics", "retention_fit"):
         for row in tables[table]:
-            row.update({name: None for name in row if "bytes" in name} | {"method": None})
+            method = {"method": None} if "method" in row else {}
+            row.update({name: None for name in row if "bytes" in name} | method)
     tables["disks"] = [
         {"broker_id": broker, "measured": False, "error": "CLUSTER_AUTHORIZATION_FAILED"}
         for broker in BROKERS

@@ -20,6 +20,8 @@ EVERY = [
     ["collect", "--bootstrap-server", "127.0.0.1:9", "--client-config", "secret/client.properties"],
     ["findings", "reclaimable"],
     ["followers"],
+    ["idle"],
+    ["retention"],
     ["metrics", "--once"],
     ["metrics", "--exporter-rules"],
     ["orphans", "--out", "verdicts.json"],

@@ -250,3 +250,21 @@ def test_a_log_dir_of_unknown_pace_is_never_one_that_does_not_fill(
     assert (figure.value.text, figure.note) == (first, note)
     unsaid = "of unknown pace" in note
     assert ("(1 log dir of unknown pace)" in says(section(report, "disks"))) == unsaid
+
+
+def test_idle_topics_are_told_with_what_is_not_proposed(cluster: ClusterStore) -> None:
+    found = section(storage_report(of_store(cluster)), "idle")
+    assert says(found).startswith("3 topics idle for 7 days or more")
+    rows = {row[0]: row for row in cells(found)}
+    assert list(rows) == ["reports-old", "audit-log", "counts-app-store-repartition"]
+    assert rows["reports-old"][6:9] == ["offsets, commits", "team-bi", ""]
+    assert rows["counts-app-store-repartition"][1] == "Kafka Streams"
+    assert "its application makes and deletes it" in rows["counts-app-store-repartition"][8]
+
+
+def test_a_retention_that_fits_is_told_with_its_bounds(cluster: ClusterStore) -> None:
+    found = section(storage_report(of_store(cluster)), "retention")
+    assert says(found).startswith("2 of 5 topics with declared readers may keep records for less")
+    assert [row[:4] for row in cells(found)] == [
+        ["orders", "20 h", "7 d", "2 d"], ["payments", "15 min", "7 d", "1 h"],
+    ]  # fmt: skip

@@ -1,0 +1,143 @@
+"""Which topics nobody writes to and nobody reads, and by what evidence; a row per topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics import last_writes
+from analytics.blockers import summed as commits_of
+from dashboard.idle import COMMITS, METRICS, OFFSETS, judged
+from dashboard.safety.readers import Readers
+from dashboard.tables import FINDING_TABLES
+from dashboard.topic_kinds import kind_of, tool
+
+_QUIET = timedelta(days=1)  # what was written to since then is no row
+_SCHEMA = pa.schema(
+    [f for f in FINDING_TABLES["idle_topics"].schema if f.name not in ("snapshot_id", "taken_at")]
+)
+
+
+def idle_topics(
+    sums: Mapping[str, pa.Table],
+    topics: pa.Table,
+    who: Readers,
+    *,
+    incomplete: Sequence[str],
+    taken_at: datetime,
+    days: int,
+    bytes_out: pa.Table | None = None,
+) -> pa.Table:
+    """The `idle_topics` table, without snapshot_id and taken_at, judged for so many `days`.
+
+    `sums`: last_writes, blockers and held of all buckets; `topics`: `topics.known`; `incomplete`:
+    why the list of groups may lack one. `bytes_out`: topic and bytes_out_per_hour, what clients
+    (not followers) fetched, null where it was not measured; None: nobody measured it.
+    """
+    written = last_writes.summed(sums["last_writes"]).to_pylist()
+    ends = {row["topic"]: row for row in written if _is_quiet(row, taken_at)}
+    facts = _facts(sums, who, incomplete, bytes_out)
+    known = {row["topic"]: row for row in topics.to_pylist() if row["topic"] in ends}
+    rows = [_row(ends[name], topic, facts) for name, topic in sorted(known.items())]
+    for row in rows:
+        row.update(judged(row, days, taken_at))
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of topics beside their log ends: groups with an offset, their newest commit
+    and bytes per hour that clients fetch, by name; groups with members that read it, by number;
+    why nobody can tell whether a topic has readers (None: somebody can).
+    """
+
+    groups: Mapping[str, Sequence[str]]
+    commit: Mapping[str, datetime]
+    out: Mapping[str, int | None]
+    reading: Mapping[int, Sequence[str]]
+    unknown: str | None
+
+
+def _facts(
+    sums: Mapping[str, pa.Table],
+    who: Readers,
+    incomplete: Sequence[str],
+    bytes_out: pa.Table | None,
+) -> _Facts:
+    commits = commits_of(sums["blockers"])
+    newest = commits.filter(commits["last_commit_at"].is_valid())
+    newest = newest.group_by("topic").aggregate([("last_commit_at", "max")])
+    nowhere = who.share["topic_no"].is_null()
+    share = who.share.filter(pc.invert(nowhere))
+    alive = [t.select(["topic_no", "group_id"]) for t in (who.members, who.patterns, share)]
+    everywhere = who.share.filter(nowhere)["group_id"].to_pylist()
+    return _Facts(
+        groups=_lists(sums["held"].group_by(["topic", "group_id"]).aggregate([])),
+        commit=_pairs(newest),
+        out={} if bytes_out is None else _pairs(bytes_out.select(["topic", "bytes_out_per_hour"])),
+        reading=_lists(pa.concat_tables(alive)),
+        unknown=_unknown(incomplete, [*who.anywhere.to_pylist(), *everywhere]),
+    )
+
+
+def _is_quiet(row: Mapping[str, Any], taken_at: datetime) -> bool:
+    """Whether no log end is known to have moved in the last day; sums of a topic."""
+    return row["moved_at"] is None or row["moved_at"] <= taken_at - _QUIET
+
+
+def _row(ends: Mapping[str, Any], topic: Mapping[str, Any], facts: _Facts) -> dict[str, Any]:
+    name = topic["topic"]
+    kind = kind_of(name, is_system=topic["is_system"], cleanup_policy=topic["cleanup_policy"])
+    measured = not ends["unmeasured"]
+    out = facts.out.get(name)
+    evidence = [OFFSETS] if not ends["unread"] else []
+    evidence += [COMMITS] if facts.unknown is None else []
+    known = [at for at in (ends["moved_at"], ends["known_since"]) if at is not None]
+    return {
+        "topic": name,
+        "topic_id": topic["topic_id"],
+        "kind": kind,
+        "tool": tool(name, kind),
+        "owner": topic["owner"],
+        "partitions": ends["partitions"],
+        "unread_partitions": ends["unread"],
+        "quiet_since": None if ends["never_known"] else max(known, default=None),
+        "known_since": None if ends["never_known"] else ends["known_since"],
+        "last_moved_at": ends["moved_at"],
+        "groups": len(facts.groups.get(name, ())),
+        "reading_groups": sorted(set(facts.reading.get(topic["topic_no"], ()))),
+        "last_commit_at": facts.commit.get(name),
+        "bytes_out_per_hour": out,
+        "records": ends["records"] if measured else None,
+        "size_bytes": ends["size_bytes"] if measured else None,
+        "evidence": evidence + ([METRICS] if out is not None else []),
+        "readers_unknown": facts.unknown,
+    }
+
+
+def _pairs(table: pa.Table) -> dict[Any, Any]:
+    """The second column by the first."""
+    return dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _lists(table: pa.Table) -> dict[Any, list[Any]]:
+    """The values of the second column by the first."""
+    found: dict[Any, list[Any]] = {}
+    for key, value in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _unknown(incomplete: Sequence[str], anywhere: Iterable[str]) -> str | None:
+    """Why nobody can tell whether a topic has readers; None: somebody can."""
+    names = sorted(set(anywhere))
+    said = list(incomplete)
+    if names:
+        said.append(f"group {names[0]} may read any topic" if len(names) == 1 else
+                    f"{len(names)} groups may read any topic, {names[0]} among them")  # fmt: skip
+    return "; ".join(said) or None

@@ -1,0 +1,133 @@
+"""`lowwater idle`: topics that nobody writes to and nobody reads, and the line that deletes one."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, output
+from dashboard.cli.findings import check_limit
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.errors import StoreError, UsageError
+from dashboard.idle import Idle, apart, delete_command, headline, idle, risks, sure
+from dashboard.idle_settings import MOST_DAYS
+from dashboard.visible import in_lines, in_paragraphs
+
+if TYPE_CHECKING:
+    from dashboard.snapshots import ClusterStore
+
+_DESCRIPTION = """\
+Topics without a write for so many days, without members of a group and without a commit, by
+the newest analysis; by which evidence that is known; what deleting them would give back. What
+is not known for long enough, or not wholly, is never called idle. Dead-letter, retry,
+compacted topics, those of Kafka Streams and of tools are told apart and not proposed.
+Lowwater deletes no topic: it prints the line to copy."""
+_COLUMNS = ("topic", "kind", "quiet since", "groups", "last commit", "bytes", "sure by")
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "idle",
+        "topics that nobody writes to or reads",
+        description=_DESCRIPTION,
+        examples=("lowwater idle", "lowwater idle --days 30 --json"),
+    )
+    parser.add_argument(
+        "--days", type=int, metavar="N", help="quiet for so many days (days of [idle], or 7)"
+    )
+    parser.add_argument(
+        "--topic", action="append", metavar="T", help="only this topic (may be repeated)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N rows, idle ones first")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
+    check_limit(args.limit)
+    _check_days(args.days)
+    settings, cluster = context.open_cluster(args)
+    analysis_id = cluster.latest_analysis()
+    rows = cluster.read("findings", analysis_id, checked(cluster, analysis_id, "idle_topics"))
+    chosen = [r for r in rows.to_pylist() if not args.topic or r["topic"] in args.topic]
+    found = idle(chosen, args.days or settings.idle.days)
+    value = _value(cluster, analysis_id, found, args.limit)
+    output.emit(value, _text(value, found), as_json=args.json)
+    return 0
+
+
+def checked(cluster: ClusterStore, analysis_id: str, table: str) -> str:
+    """The table's name. Raises StoreError NO_ANALYSIS where an older release wrote the findings
+    without it: nothing in it would read as nothing found.
+    """
+    if table not in cluster.manifest("findings", analysis_id).tables:
+        raise StoreError(
+            f"the newest analysis {analysis_id} is of an older release, without {table}",
+            "Analyze again: lowwater analyze.",
+            code="NO_ANALYSIS",
+        )
+    return table
+
+
+def _check_days(days: int | None) -> None:
+    if days is not None and not 1 <= days <= MOST_DAYS:
+        raise UsageError(
+            f"--days {days} is no number of days", f"Give 1 to {MOST_DAYS}, or leave it out."
+        )
+
+
+def _value(
+    cluster: ClusterStore, analysis_id: str, found: Idle, limit: int | None
+) -> dict[str, Any]:
+    servers = cluster.connection().get("bootstrap_servers")
+    sizes = [row["size_bytes"] for row in found.deletable]
+    rows = [
+        {
+            **row,
+            "not_proposed": apart(row) if row["verdict"] == "idle" else None,
+            "delete_command": delete_command(row, servers),
+            "risks": risks(row) if delete_command(row, servers) else [],
+        }
+        for row in found.rows[:limit]
+    ]
+    return {
+        "analysis_id": analysis_id,
+        "cluster_id": cluster.cluster_id,
+        "days": found.days,
+        "idle": len(found.of("idle")),
+        "proposed": len(found.deletable),
+        "proposed_bytes": sum(size or 0 for size in sizes) if None not in sizes else None,
+        "unknown": len(found.of("unknown")),
+        "rows": rows,
+        "matching_rows": len(found.rows),
+    }
+
+
+def _text(value: dict[str, Any], found: Idle) -> str:
+    idle_rows = [row for row in value["rows"] if row["verdict"] == "idle"]
+    parts: list[Any] = [headline(found)]
+    if idle_rows:
+        parts.append(output.table([_line(row) for row in idle_rows], list(_COLUMNS)))
+    unknown = [row for row in value["rows"] if row["verdict"] == "unknown"]
+    if unknown:
+        parts.append(in_lines(f"{row['topic']}: {row['reason']}" for row in unknown))
+    offered = [row for row in idle_rows if row["delete_command"]]
+    if offered:
+        first = offered[0]
+        risks = (f"  {said}" for said in first["risks"])
+        parts.append(in_lines(["Lowwater deletes no topic. Before you do:", *risks]))
+        parts.append(in_lines(row["delete_command"] for row in offered))
+    return in_paragraphs(parts)
+
+
+def _line(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "topic": row["topic"],
+        "kind": row["tool"] or row["kind"] or "unknown",
+        "quiet since": row["quiet_since"],
+        "groups": row["groups"],
+        "last commit": row["last_commit_at"],
+        "bytes": output.size(row["size_bytes"]),
+        "sure by": sure(row),
+    }

@@ -1,0 +1,108 @@
+"""`lowwater idle`: idle topics first, unknown never among them, the line to copy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.cli.main import main
+from tests.support import sample_store
+
+_CONTRACT = {
+    "topic", "kind", "tool", "owner", "verdict", "reason", "quiet_since", "known_since", "groups",
+    "reading_groups", "last_commit_at", "bytes_out_per_hour", "records", "size_bytes", "evidence",
+    "not_proposed", "delete_command", "risks",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("store")
+    sample_store.write(folder)
+    return str(folder)
+
+
+def idle(data: str, capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
+    assert main(["idle", "--data", data, "--json", *flags]) == 0
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def test_json_has_idle_topics_first_with_the_line_that_deletes(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = idle(data, capsys)
+    assert all(row.keys() >= _CONTRACT for row in found["rows"])
+    assert [(row["topic"], row["verdict"]) for row in found["rows"]] == [
+        ("reports-old", "idle"), ("audit-log", "idle"), ("counts-app-store-repartition", "idle"),
+        ("tiny-events", "unknown"), ("metrics-raw", "read"),
+    ]  # fmt: skip
+    assert (found["idle"], found["proposed"], found["unknown"], found["days"]) == (3, 2, 1, 7)
+    assert found["proposed_bytes"] == sum(row["size_bytes"] for row in found["rows"][:2])
+    old, _, streams, new, _ = found["rows"]
+    assert old["delete_command"].endswith("--delete --topic reports-old") and old["risks"]
+    assert (streams["delete_command"], streams["tool"]) == (None, "Kafka Streams")
+    assert streams["not_proposed"] and new["delete_command"] is None
+    some = idle(data, capsys, "--days", "30", "--topic", "reports-old", "--topic", "audit-log")
+    assert [(row["topic"], row["verdict"]) for row in some["rows"]] == [
+        ("reports-old", "idle"), ("audit-log", "unknown"),
+    ]  # fmt: skip
+    assert len(idle(data, capsys, "--limit", "1")["rows"]) == 1
+
+
+def test_people_read_what_it_gives_back_why_not_and_what_may_break(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["idle", "--data", data]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("3 topics idle for 7 days or more; deleting the 2 ordinary ones would ")
+    assert "tiny-events: not known for long enough" in out
+    assert "Lowwater deletes no topic" in out and "A reader without a group" in out
+    assert out.count("kafka-topics.sh") == 2
+
+
+def test_a_broker_that_does_not_answer_leaves_its_topics_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(tmp_path, "broker-missing")
+    found = idle(str(tmp_path), capsys)
+    assert found["idle"] == 0 and found["unknown"] == 4
+    assert "log ends of 1 of 3 partitions" in found["rows"][0]["reason"]
+
+
+def test_unmeasured_bytes_are_unknown_never_zero(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(tmp_path, "unmeasured")
+    assert idle(str(tmp_path), capsys)["proposed_bytes"] is None
+    assert main(["idle", "--data", str(tmp_path)]) == 0
+    assert "of 2 the bytes are not known" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        (["--days", "0"], "USAGE", "--days 0"),
+        (["--days", "99999"], "USAGE", "--days 99999"),
+        (["--days", "week"], "USAGE", "--days"),
+        (["--limit", "0"], "USAGE", "--limit 0"),
+    ],
+)
+def test_bad_input_names_the_flag(
+    data: str, capsys: pytest.CaptureFixture[str], flags: list[str], code: str, said: str
+) -> None:
+    assert main(["idle", "--data", data, "--json", *flags]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == code and said in error["message"] and error["next"]
+
+
+def test_findings_of_an_older_release_are_no_empty_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(tmp_path, "older")
+    assert main(["idle", "--data", str(tmp_path), "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "NO_ANALYSIS" and "idle_topics" in error["message"]

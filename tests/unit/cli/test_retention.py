@@ -1,0 +1,83 @@
+"""`lowwater retention`: what may be shorter first, its bounds, the change for each tool."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.cli.main import main
+from tests.support import sample_store
+
+_CONTRACT = {
+    "topic", "owner", "verdict", "reason", "lag_low_ms", "lag_high_ms", "lag_since", "margin",
+    "replay_window_ms", "retention_ms", "fits_ms", "size_bytes", "freed_low_bytes",
+    "freed_likely_bytes", "freed_high_bytes", "guards", "changes",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("store")
+    sample_store.write(folder)
+    return str(folder)
+
+
+def retention(data: str, capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
+    assert main(["retention", "--data", data, "--json", *flags]) == 0
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return value
+
+
+def test_json_has_what_frees_most_first_and_each_change(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = retention(data, capsys)
+    assert all(row.keys() >= _CONTRACT for row in found["rows"])
+    assert [(row["topic"], row["verdict"]) for row in found["rows"]] == [
+        ("orders", "shorter"), ("payments", "shorter"), ("reports-old", "too-short"),
+        ("skewed", "keep"), ("tiny-events", "unknown"),
+    ]  # fmt: skip
+    orders, *_, tiny = found["rows"]
+    assert (orders["fits_ms"], found["shorter"], found["unknown"]) == (2 * 86_400_000, 2, 1)
+    assert set(orders["changes"]) == {"kafka-configs", "terraform", "strimzi"}
+    assert orders["changes"]["kafka-configs"].endswith("--add-config retention.ms=172800000")
+    assert set(tiny["changes"].values()) == {None} and tiny["fits_ms"] is None
+    assert orders["freed_low_bytes"] < orders["freed_likely_bytes"] < orders["freed_high_bytes"]
+    assert [r["topic"] for r in retention(data, capsys, "--limit", "1")["rows"]] == ["orders"]
+
+
+def test_people_read_lags_bounds_and_the_text_for_their_tool(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["retention", "--data", data, "--as", "strimzi", "--topic", "orders"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 of 1 topics with declared readers may keep records for less; that ")
+    assert "    retention.ms: 172800000\n" in out and "Lowwater changes no topic" in out
+    assert main(["retention", "--data", data]) == 0
+    out = capsys.readouterr().out
+    assert "tiny-events: not known for long enough" in out and out.count("kafka-configs.sh") == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"), [(["--as", "helm"], "--as"), (["--limit", "0"], "--limit 0")]
+)
+def test_bad_input_names_the_flag(
+    data: str, capsys: pytest.CaptureFixture[str], flags: list[str], said: str
+) -> None:
+    assert main(["retention", "--data", data, "--json", *flags]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "USAGE" and said in error["message"] and error["next"]
+
+
+def test_what_is_not_measured_or_older_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(tmp_path / "unmeasured", "unmeasured")
+    assert main(["retention", "--data", str(tmp_path / "unmeasured")]) == 0
+    assert "of 2 the bytes are not known" in capsys.readouterr().out
+    sample_store.write(tmp_path / "older", "older")
+    assert main(["retention", "--data", str(tmp_path / "older"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "NO_ANALYSIS"

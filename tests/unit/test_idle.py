@@ -1,0 +1,122 @@
+"""When a topic counts as idle, and what is offered then."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.idle import apart, delete_command, idle, judged, risks
+from dashboard.topic_kinds import kind_of, tool
+
+NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=30)
+QUIET: dict[str, Any] = {
+    "topic": "old.orders-2", "kind": "ordinary", "taken_at": NOW, "partitions": 3,
+    "unread_partitions": 0, "quiet_since": LONG_AGO, "last_moved_at": None, "groups": 0,
+    "reading_groups": [], "last_commit_at": None, "bytes_out_per_hour": None,
+    "readers_unknown": None, "evidence": ["offsets", "commits"], "size_bytes": 5,
+}  # fmt: skip
+
+
+def verdict(days: int = 7, **facts: Any) -> str:
+    return str(judged({**QUIET, **facts}, days, NOW)["verdict"])
+
+
+def reason(days: int = 7, **facts: Any) -> str:
+    return str(judged({**QUIET, **facts}, days, NOW)["reason"])
+
+
+def test_quiet_for_long_enough_and_read_by_nobody_is_idle() -> None:
+    assert verdict() == "idle"
+    assert reason().endswith("no group has an offset on it")
+    assert verdict(groups=2) == "idle"
+    assert "2 groups hold offsets on it, none was seen to move" in reason(groups=2)
+    assert verdict(days=31) == "unknown"
+    assert "31 days are asked for" in reason(days=31)
+
+
+def test_what_reads_or_writes_it_is_named() -> None:
+    assert verdict(reading_groups=["a", "b"]) == "read"
+    assert "group a and 1 more" in reason(reading_groups=["a", "b"])
+    assert verdict(bytes_out_per_hour=1) == "read"
+    assert verdict(bytes_out_per_hour=0) == "idle"
+    assert verdict(last_commit_at=NOW - timedelta(days=2)) == "read"
+    assert verdict(last_commit_at=LONG_AGO) == "idle"
+    recently = NOW - timedelta(days=2)
+    assert verdict(last_moved_at=recently, quiet_since=recently) == "written"
+    assert verdict(1, last_moved_at=recently, quiet_since=recently) == "idle"
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"unread_partitions": 1}, "log ends of 1 of 3 partitions"),
+        ({"quiet_since": None}, "were not read"),
+        ({"quiet_since": NOW - timedelta(days=6)}, "not known for long enough"),
+        ({"readers_unknown": "no DESCRIBE"}, "who reads it is not known: no DESCRIBE"),
+    ],
+)
+def test_unknown_is_never_idle(facts: dict[str, Any], said: str) -> None:
+    assert verdict(**facts) == "unknown"
+    assert said in reason(**facts)
+
+
+def test_rows_are_judged_for_the_days_that_are_asked_for_and_idle_ones_come_first() -> None:
+    rows = [
+        {**QUIET, "topic": "small", "size_bytes": 1},
+        {**QUIET, "topic": "alive", "reading_groups": ["g"]},
+        {**QUIET, "topic": "unmeasured", "size_bytes": None},
+        {**QUIET, "topic": "large", "size_bytes": 9},
+    ]
+    found = idle(rows, 7)
+    assert [row["topic"] for row in found.rows] == ["large", "small", "unmeasured", "alive"]
+    assert not idle(rows, 60).of("idle")
+
+
+def test_only_ordinary_idle_topics_get_a_line_and_it_names_no_other_topic() -> None:
+    row = {**QUIET, **judged(QUIET, 7, NOW)}
+    line = delete_command(row, "b1:9092,b2:9092")
+    assert line is not None
+    words = shlex.split(line)
+    assert words[:4] == ["kafka-topics.sh", "--bootstrap-server", "b1:9092,b2:9092", "--delete"]
+    assert re.fullmatch(words[-1], "old.orders-2")
+    assert not re.fullmatch(words[-1], "old-orders-2")
+    for kind in ("compacted", "dead-letter", "retry", "streams", "tool", None):
+        assert delete_command({**row, "kind": kind}, "b:1") is None
+        assert apart({**row, "kind": kind})
+    assert delete_command({**row, "verdict": "unknown"}, "b:1") is None
+
+
+def test_risks_tell_what_nobody_has_seen() -> None:
+    assert any("without a group" in said for said in risks(QUIET))
+    measured = {**QUIET, "evidence": ["offsets", "commits", "metrics"]}
+    assert not any("without a group" in said for said in risks(measured))
+    assert any("hold offsets" in said for said in risks({**QUIET, "groups": 1}))
+
+
+@pytest.mark.parametrize(
+    ("topic", "kind"),
+    [
+        ("orders", "ordinary"), ("orders.DLT", "dead-letter"), ("dlq-orders", "dead-letter"),
+        ("orders-dead-letter-queue", "dead-letter"), ("orders-errors", "dead-letter"),
+        ("orders-retry-1000", "retry"), ("retry.orders", "retry"), ("retryable", "retry"),
+        ("app-store-changelog", "streams"), ("app-KTABLE-0007-repartition", "streams"),
+        ("app-FK-subscription-registration-0006-topic", "streams"), ("errors-of-ann", "ordinary"),
+        ("saddler", "ordinary"), ("country-retryer", "ordinary"),
+    ],
+)  # fmt: skip
+def test_kinds_are_told_apart_by_name(topic: str, kind: str) -> None:
+    assert kind_of(topic, is_system=False, cleanup_policy="delete") == kind
+
+
+def test_tools_and_compacted_topics_are_told_apart() -> None:
+    assert kind_of("connect-offsets", is_system=True, cleanup_policy="compact") == "tool"
+    assert tool("connect-offsets", "tool") == "Kafka Connect"
+    assert tool("a-changelog", "streams") == "Kafka Streams"
+    assert tool("orders", "ordinary") is None
+    assert kind_of("prices", is_system=False, cleanup_policy="compact,delete") == "compacted"
+    assert kind_of("prices", is_system=False, cleanup_policy=None) is None

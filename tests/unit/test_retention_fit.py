@@ -1,0 +1,104 @@
+"""Which retention fits, when that is not known, and the change as text."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dashboard.errors import SettingsError
+from dashboard.retention_fit import change, fitting_ms, headline, in_order, judged, span
+from dashboard.retention_settings import retention_settings
+
+NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
+HOUR, DAY = 3_600_000, 86_400_000
+ROW: dict[str, Any] = {
+    "topic": "team.orders", "partitions": 3, "unknown_partitions": 0, "guards": [],
+    "lag_since": NOW - timedelta(days=20), "lag_low_ms": HOUR, "lag_high_ms": 2 * HOUR,
+    "margin": 2.0, "replay_window_ms": 0, "retention_ms": 7 * DAY, "freed_low_bytes": 1 << 20,
+    "freed_likely_bytes": 2 << 20, "freed_high_bytes": 3 << 20,
+}  # fmt: skip
+
+
+def found(**facts: Any) -> dict[str, Any]:
+    return {**ROW, **facts, **judged({**ROW, **facts}, NOW)}
+
+
+@pytest.mark.parametrize(
+    ("lag", "margin", "window", "fits"),
+    [
+        (0, 2.0, 0, HOUR), (2 * HOUR, 2.0, 0, 6 * HOUR), (2 * HOUR, 1.5, 0, 3 * HOUR),
+        (HOUR, 2.0, DAY, DAY), (40 * DAY + 1, 1.0, 0, 41 * DAY),
+    ],
+)  # fmt: skip
+def test_it_is_the_lag_with_its_margin_rounded_up(
+    lag: int, margin: float, window: int, fits: int
+) -> None:
+    assert fitting_ms(lag, margin, window) == fits
+
+
+def test_a_shorter_one_is_proposed_only_where_it_is_shorter() -> None:
+    assert (found()["verdict"], found()["fits_ms"]) == ("shorter", 6 * HOUR)
+    assert "at most 2 h behind" in found()["reason"]
+    assert found(retention_ms=-1)["verdict"] == "shorter"
+    assert found(retention_ms=6 * HOUR)["verdict"] == "keep"
+    late = found(retention_ms=HOUR)
+    assert late["verdict"] == "too-short" and "may go unread" in late["reason"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"guards": ["no-committed-offset"]}, "no-committed-offset"),
+        ({"unknown_partitions": 1}, "on 1 of 3 partitions"),
+        ({"lag_since": NOW - timedelta(days=6)}, "7 days are needed"),
+        ({"retention_ms": None}, "retention.ms could not be read"),
+    ],
+)
+def test_unknown_proposes_nothing(facts: dict[str, Any], said: str) -> None:
+    row = found(**facts)
+    assert (row["verdict"], row["fits_ms"]) == ("unknown", None) and said in row["reason"]
+    assert change(row, "kafka-configs", "b:1") is None
+
+
+def test_the_change_is_text_for_each_tool() -> None:
+    line = change(found(), "kafka-configs", "b1:9092")
+    assert line is not None and shlex.split(line)[1:] == [
+        "--bootstrap-server", "b1:9092", "--alter", "--entity-type", "topics", "--entity-name",
+        "team.orders", "--add-config", f"retention.ms={6 * HOUR}",
+    ]  # fmt: skip
+    terraform = change(found(), "terraform", None)
+    assert terraform is not None and '"kafka_topic" "team_orders"' in terraform
+    assert f'"retention.ms" = "{6 * HOUR}"' in terraform and 'name = "team.orders"' in terraform
+    strimzi = change(found(topic="Team_Orders"), "strimzi", None)
+    assert strimzi is not None and 'name: "team-orders"' in strimzi
+    assert json.dumps("Team_Orders") in strimzi and f"retention.ms: {6 * HOUR}" in strimzi
+
+
+def test_the_sum_has_its_bounds_and_leaves_out_what_is_not_known() -> None:
+    blank = dict.fromkeys(("freed_low_bytes", "freed_likely_bytes", "freed_high_bytes"))
+    rows = [found(guards=["share-group"], topic="a"), {**found(topic="b"), **blank}, found()]
+    assert [row["topic"] for row in in_order(rows)] == ["team.orders", "b", "a"]
+    assert headline(rows) == (
+        "2 of 3 topics with declared readers may keep records for less; that frees 2.0 MiB on all "
+        "replicas (1.0 MiB to 3.0 MiB); of 1 the bytes are not known; of 1 it is not known."
+    )
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [(None, "unknown"), (-1, "for ever"), (HOUR, "1 h"), (90 * 60_000, "90 min"),
+     (36 * HOUR, "36 h"), (7 * DAY, "7 d"), (12, "12 ms"), (2500, "2.5 s")],
+)  # fmt: skip
+def test_spans_are_short(length: int | None, said: str) -> None:
+    assert span(length) == said
+
+
+@pytest.mark.parametrize("margin", [0.5, "2", True, float("nan"), 10_000])
+def test_a_margin_is_a_number_from_one_on(margin: object) -> None:
+    with pytest.raises(SettingsError, match="margin"):
+        retention_settings({"margin": margin}, "here")
+    assert retention_settings({}, "here").margin == 2.0
