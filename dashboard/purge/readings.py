@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.errors import StoreError
-from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.metrics.names import BYTES_OUT, labels
 from dashboard.purge.unseen_readers import WINDOW, Measure, TopicReading, Verdict
 from dashboard.snapshot_files import time_of
 from dashboard.snapshots import ClusterStore
@@ -299,10 +298,10 @@ def _counters(store: ClusterStore, snapshot: str, topics: list[str]) -> dict[int
     counts = rows.filter(pc.field("name") == BYTES_OUT)
     # Its sum over all topics is always there: an exporter that tells no bytes out measures nothing.
     found: dict[int, dict[str, float]] = {b: {} for b in pc.unique(counts["broker_id"]).to_pylist()}
-    topic_of = {json.dumps({"topic": t}, separators=(",", ":")): t for t in topics}
+    topic_of = {labels(topic=t): t for t in topics}
     chosen = counts.filter(pc.field("labels").isin(list(topic_of)))
-    for broker_id, labels, value in zip(
+    for broker_id, label, value in zip(
         *(chosen[name].to_pylist() for name in ("broker_id", "labels", "value")), strict=True
     ):
-        found[broker_id][topic_of[labels]] = math.nan if value is None else value
+        found[broker_id][topic_of[label]] = math.nan if value is None else value
     return found

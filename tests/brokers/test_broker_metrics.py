@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from dashboard.cluster.live import connect
 from dashboard.demo.brokers import LocalCluster
-from dashboard.metrics.beans import CONSUMER_LAG, PURGATORY_SIZE, REQUEST_TIME
+from dashboard.metrics.names import CONSUMER_LAG, PURGATORY_SIZE, REQUEST_TIME
 from dashboard.metrics.sources import Sources, read
 from dashboard.model import TopicPartition
 from tests.brokers.purge_bench import Bench

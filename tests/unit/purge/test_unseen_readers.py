@@ -15,7 +15,7 @@ import pytest
 
 from dashboard.collect_tables import to_arrow
 from dashboard.errors import StoreError
-from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.metrics.names import BYTES_OUT
 from dashboard.purge.guards import findings
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.preview import preview
