@@ -39,7 +39,13 @@ _COLUMNS = {
     ),
     "slow_followers": (
         "topic", "partition", "broker_id", "log_dir", "lag_records", "lag_bytes", "lag_seconds",
-        "log_start_lag", "trend", "slow", "cause",
+        "fetcher_lag", "log_start_lag", "trend", "slow", "cause",
+    ),
+    "traffic": (
+        "topic", "broker_id", "bytes_in_per_hour", "bytes_out_per_hour", "bytes_out_per_day",
+        "messages_in_per_hour", "replication_bytes_in_per_hour", "replication_bytes_out_per_hour",
+        "fetch_requests_per_hour", "produce_requests_per_hour", "hour_samples", "hour_seconds",
+        "resets", "missed",
     ),
     "quality": ("table", "broker_id", "rows", "expected_rows", "complete", "reason"),
 }  # fmt: skip
@@ -54,8 +60,8 @@ def add_parser(verbs: Verbs) -> None:
         "findings",
         "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
-        "disks, orphans, sightings, growth, trends, slow_followers or quality. Rows are sorted\n"
-        "by the table's key; bytes are summed over replicas.",
+        "disks, orphans, sightings, growth, trends, slow_followers, traffic, counters or quality.\n"
+        "Rows are sorted by the table's key; bytes are summed over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",
             "lowwater findings blockers --limit 5 --json",

@@ -9,7 +9,7 @@ from dashboard import guard_texts
 from dashboard.model import Guard
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
-from tests.support import sample_followers, sample_rich, sample_trends
+from tests.support import sample_followers, sample_rich, sample_traffic, sample_trends
 from tests.support.sample_partitions import (
     BROKERS,
     SILENT,
@@ -70,6 +70,8 @@ def write(
         "trends": sample_trends.trends(parts, answered, taken_at),
         "growth": sample_trends.growth(parts, answered),
         "slow_followers": sample_followers.slow_followers(parts, answered, taken_at),
+        "traffic": sample_traffic.traffic(parts, answered, taken_at),
+        "counters": sample_traffic.counters(parts, answered, taken_at),
     }  # fmt: skip
     _VARIANTS.get(variant, lambda *_: None)(tables, taken_at)
     for table, rows in tables.items():
@@ -95,7 +97,7 @@ def _calm(tables: dict[str, Rows], taken_at: datetime) -> None:
 
 
 def _older(tables: dict[str, Rows], taken_at: datetime) -> None:
-    for table in ("orphans", "sightings", "slow_followers", "trends"):
+    for table in ("orphans", "sightings", "slow_followers", "trends", "traffic", "counters"):
         del tables[table]
 
 
