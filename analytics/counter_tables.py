@@ -54,8 +54,16 @@ def carried(
     return cluster.read("findings", counted.id, "counters", list(columns))
 
 
-def fold(view: BucketView, snapshot: Manifest, base: Manifest | None, scrapes: Scrapes) -> Counters:
-    """The counters of this bucket up to this snapshot, without one that was pruned meanwhile."""
+def fold(
+    view: BucketView,
+    snapshot: Manifest,
+    base: Manifest | None,
+    scrapes: Scrapes,
+    newest: pa.Table,
+) -> Counters:
+    """The counters of this bucket up to this snapshot, whose `metrics` are `newest`. One that was
+    pruned meanwhile is left out.
+    """
     found, brokers = from_table(carried(view, base)), scrapes.snapshots()
     for snapshot_id in new(view, base, snapshot):
         told = scrapes.told.get(snapshot_id, {})
@@ -73,7 +81,8 @@ def fold(view: BucketView, snapshot: Manifest, base: Manifest | None, scrapes: S
                 brokers,
                 whole=view.bucket == 0,
             )
-            found = counters.stepped(found, _counted(metrics(view, snapshot_id)), scrape)
+            rows = newest if snapshot_id == snapshot.id else metrics(view, snapshot_id)
+            found = counters.stepped(found, _counted(rows), scrape)
         except StoreError as error:
             if snapshot_id == snapshot.id or error.code != "SNAPSHOT_NOT_FOUND":
                 raise

@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from analytics import panes
 from analytics.panes import SECOND, Kind, Panes, Samples
-from analytics.points import matched
 from analytics.scrapes import TOLD, Brokers
 from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
@@ -90,11 +89,9 @@ def nothing() -> Counters:
 
 def stepped(before: Counters, rows: pa.Table, scrape: Scrape) -> Counters:
     """One snapshot more: SERIES and `value` of the counters in it."""
-    series = _series(before.series, rows, scrape)
-    row = matched(series, before.series, SERIES)
+    series, row, at = _series(before.series, rows, scrape)
     of_topic = column(series, "topic").is_valid().to_numpy(zero_copy_only=False)
     known = _begun(before.take(row), scrape.before.at(series), (row < 0) & of_topic)
-    at = matched(series, rows, SERIES)
     given = np.append(_floats(rows["value"]), np.nan)[at]
     told = _tells(series, scrape.told)
     absent = told & of_topic & (at < 0)
@@ -114,24 +111,33 @@ def stepped(before: Counters, rows: pa.Table, scrape: Scrape) -> Counters:
     return found.take(np.flatnonzero(~idle)) if idle.any() else found
 
 
-def _series(before: pa.Table, rows: pa.Table, scrape: Scrape) -> pa.Table:
-    """Those that were known and those that are new, of topics and brokers of the cluster."""
-    found = [before.cast(_SERIES), rows.select(SERIES).cast(_SERIES)]
+def _series(before: pa.Table, rows: pa.Table, scrape: Scrape) -> tuple[pa.Table, Ints, Ints]:
+    """Those that were known and those that are new, of topics and brokers of the cluster, with the
+    row of each in `before` and in `rows`; -1: none.
+    """
+    found = [_at(before, "old"), _at(rows, "new")]
     if scrape.whole:
-        brokers, kinds = sorted(scrape.asked), list(COUNTERS)
-        own = pa.table(
-            {
-                "topic": pa.nulls(len(brokers) * len(kinds), pa.string()),
-                "broker_id": np.repeat(np.array(brokers, dtype=np.int32), len(kinds)),
-                "counter": kinds * len(brokers),
-            }
-        )
-        found.append(own.cast(_SERIES))
-    every = pa.concat_tables(found).group_by(SERIES, use_threads=False).aggregate([])
-    there = pc.or_(every["topic"].is_null(), pc.is_in(every["topic"], value_set=scrape.topics))
-    return every.filter(
-        pc.and_(there, pc.is_in(every["broker_id"], value_set=scrape.brokers))
+        found.append(_own(scrape.asked))
+    every = pa.concat_tables(found, promote_options="default")
+    every = every.group_by(SERIES, use_threads=False).aggregate([("old", "max"), ("new", "max")])
+    of_topic = pc.or_(every["topic"].is_null(), pc.is_in(every["topic"], value_set=scrape.topics))
+    every = every.filter(
+        pc.and_(of_topic, pc.is_in(every["broker_id"], value_set=scrape.brokers))
     ).combine_chunks()
+    old, new = (integers(every[f"{name}_max"], -1) for name in ("old", "new"))
+    return every.select(SERIES), old, new
+
+
+def _at(rows: pa.Table, name: str) -> pa.Table:
+    """SERIES of these rows, and which row each is."""
+    return rows.select(SERIES).cast(_SERIES).append_column(name, pa.array(np.arange(len(rows))))
+
+
+def _own(brokers: Collection[int]) -> pa.Table:
+    """A series for each counter of these brokers: where none is told, that is known too."""
+    kinds, ids = list(COUNTERS), np.array(sorted(brokers), dtype=np.int32)
+    topics = pa.nulls(len(ids) * len(kinds), pa.string())
+    return pa.table([topics, np.repeat(ids, len(kinds)), kinds * len(ids)], schema=_SERIES)
 
 
 def _begun(known: Counters, told_at: Ints, fresh: Flags) -> Counters:

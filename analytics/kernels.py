@@ -121,7 +121,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     drawn = _drawn(view, work, judged)
     purge = _purged(view, work, judged, read, drawn)
     metrics = counter_tables.metrics(view, work.snapshot.id)
-    counted = counter_tables.fold(view, work.snapshot, work.base, judged.scrapes)
+    counted = counter_tables.fold(view, work.snapshot, work.base, judged.scrapes, metrics)
     slow = _followers(work, judged, drawn, metrics)
     at = microseconds(work.snapshot)
     sums = {

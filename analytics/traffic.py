@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from analytics.counters import DAY, HOUR, Counters
 from analytics.panes import SECOND, Kind, Panes
 from analytics.points import matched
+from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
 from dashboard.metrics.names import CONSUMER_LAG, COUNTERS, PURGATORY_SIZE, REQUEST_TIME, Floats
 from dashboard.safety.arrow import column, looked_up
@@ -45,15 +46,15 @@ def traffic(found: Counters, metrics: pa.Table, taken_at: int) -> pa.Table:
     row = matched(found.series, places, _PLACE)
     columns: dict[str, pa.Array | pa.ChunkedArray] = {n: places[n] for n in _PLACE}
     most = _Most(row, places.num_rows)
-    kinds = column(found.series, "counter").to_numpy(zero_copy_only=False)
+    kinds = integers(pc.index_in(found.series["counter"], value_set=pa.array(COUNTERS)), -1)
     seen = {
         "hour": _seen(found.hour, HOUR, taken_at),
         "day": _seen(found.day, DAY, taken_at),
     }
     for window, measured in seen.items():
         rate = measured.amount / np.maximum(measured.seconds, 1.0) * _SECONDS[window]
-        for counter in COUNTERS:
-            some = (kinds == counter) & measured.known
+        for kind, counter in enumerate(COUNTERS):
+            some = (kinds == kind) & measured.known
             columns[f"{counter}_per_{window}"] = most.of(np.where(some, np.rint(rate), -1), some)
         columns[f"{window}_samples"] = most.of(measured.n)
         columns[f"{window}_seconds"] = most.of(np.rint(measured.seconds))
