@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from analytics import counters, fetchers, scrapes, traffic
+from analytics import counter_tables, counters, fetchers, scrapes, traffic
 from analytics.counter_tables import from_table, to_table
 from analytics.counters import Counters, Scrape
 from analytics.panes import SECOND
@@ -22,6 +23,7 @@ from dashboard.metrics.names import (
     REQUEST_TIME,
     labels,
 )
+from dashboard.snapshot_files import Manifest
 
 EPOCH = 1_772_323_200  # a multiple of 12 hours
 MINUTE = 60 * SECOND
@@ -271,3 +273,31 @@ def test_no_counter_at_all_makes_an_empty_table(name: str) -> None:
     found = traffic.traffic(counters.nothing(), _METRICS.empty_table(), 0)
     assert found.num_rows == 0
     assert f"bytes_out_per_{name}" in found.column_names
+
+
+def manifest(number: int, *tables: str, snapshot: str = "") -> Manifest:
+    at = datetime(2026, 3, 1, 4, number, tzinfo=UTC)
+    return Manifest(f"s{number}", at, dict.fromkeys(tables, 0), 0.0, {"snapshot_id": snapshot})
+
+
+class Listed:
+    """A store that keeps three snapshots."""
+
+    def ids(self, _kind: str) -> list[str]:
+        return ["s1", "s2", "s3"]
+
+
+@pytest.mark.parametrize(
+    ("base", "new"),
+    [
+        (None, ["s1", "s2", "s3"]),
+        (manifest(9, "holds", snapshot="s2"), ["s1", "s2", "s3"]),  # of an earlier version
+        (manifest(9, "holds", "counters", snapshot="s2"), ["s3"]),
+        (manifest(9, "holds", "counters", snapshot="s3"), []),  # it is analyzed again
+    ],
+)
+def test_counters_go_on_from_an_analysis_that_counted(
+    base: Manifest | None, new: list[str]
+) -> None:
+    store: Any = Listed()
+    assert counter_tables.new(store, base, manifest(3)) == new
