@@ -4,7 +4,7 @@ over the snapshots since.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from analytics.bucket_view import BucketView
 from analytics.counters import DAY, HOUR, SERIES, Counters, Scrape
 from analytics.earlier import since
 from analytics.panes import Kind, Pane, Panes
-from analytics.scrapes import Scrapes
+from analytics.scrapes import Brokers, Scrapes
 from analytics.trend_tables import microseconds
 from dashboard.curve_tables import integers
 from dashboard.errors import StoreError
@@ -64,31 +64,36 @@ def fold(
     """The counters of this bucket up to this snapshot, whose `metrics` are `newest`. One that was
     pruned meanwhile is left out.
     """
-    found, brokers = from_table(carried(view, base)), scrapes.snapshots()
+    found, before = from_table(carried(view, base)), scrapes.snapshots()
     for snapshot_id in new(view, base, snapshot):
-        told = scrapes.told.get(snapshot_id, {})
         try:
-            manifest = view.manifest("snapshots", snapshot_id)
-            asked = {int(b["broker_id"]) for b in manifest.details.get("metrics", ())} | set(told)
-            if not asked:
+            scrape = _scrape(view, snapshot_id, scrapes.told.get(snapshot_id, {}), before)
+            if scrape is None:
                 continue
-            scrape = Scrape(
-                at := microseconds(manifest),
-                column(view.read("snapshots", snapshot_id, "topics", ["topic"]), "topic"),
-                column(view.read("snapshots", snapshot_id, "brokers", ["broker_id"]), "broker_id"),
-                asked,
-                told,
-                brokers,
-                whole=view.bucket == 0,
-            )
             rows = newest if snapshot_id == snapshot.id else metrics(view, snapshot_id)
-            found = counters.stepped(found, _counted(rows), scrape)
         except StoreError as error:
             if snapshot_id == snapshot.id or error.code != "SNAPSHOT_NOT_FOUND":
                 raise
             continue
-        brokers.add(told, at)
+        found = counters.stepped(found, _counted(rows), scrape)
+        before.add(scrape.told, scrape.at, scrape.brokers)
     return found
+
+
+def _scrape(
+    view: BucketView, snapshot_id: str, told: Mapping[int, int], before: Brokers
+) -> Scrape | None:
+    """What a snapshot says beside its counters; None where nobody was asked for any."""
+    manifest = view.manifest("snapshots", snapshot_id)
+    asked = told.keys() | {int(b["broker_id"]) for b in manifest.details.get("metrics", ())}
+    if not asked:
+        return None
+    topics, brokers = (
+        column(view.read("snapshots", snapshot_id, table, [name]), name)
+        for table, name in (("topics", "topic"), ("brokers", "broker_id"))
+    )
+    at, whole = microseconds(manifest), view.bucket == 0
+    return Scrape(at, topics, brokers, asked, told, before, whole=whole)
 
 
 def metrics(cluster: ClusterStore, snapshot_id: str) -> pa.Table:

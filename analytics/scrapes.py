@@ -115,8 +115,9 @@ class Brokers:
         kind = integers(pc.index_in(rows["counter"], value_set=pa.array(TOLD)), 0)
         return np.where(self.ids[row] == broker, self.last[row, kind], 0)
 
-    def add(self, told: Mapping[int, int], at: int) -> None:
-        """What brokers told in a snapshot taken then."""
+    def add(self, told: Mapping[int, int], at: int, named: pa.Array) -> None:
+        """What brokers told in a snapshot taken then, which names these; others are forgotten."""
+        self.last[~np.isin(self.ids, named.to_numpy())] = 0
         for row, broker in enumerate(self.ids.tolist()):
             bits = told.get(broker, 0)
             self.last[row, [bool(bits >> kind & 1) for kind in range(len(TOLD))]] = at

@@ -59,7 +59,7 @@ class Bench:
         )  # fmt: skip
         table = pa.Table.from_pylist(rows, schema=_ROWS)
         self.found = from_table(to_table(counters.stepped(self.found, table, scrape)))
-        known.add(bits, self.at)
+        known.add(bits, self.at, scrape.brokers)
         self.before = dict(zip(known.ids.tolist(), known.last.tolist(), strict=True))
 
     def rows(
@@ -252,8 +252,10 @@ def test_what_any_part_of_a_store_saw_of_a_broker_counts_in_all() -> None:
     known = found.snapshots()
     asked = pa.table({"broker_id": pa.array([1, 3, 9], pa.int32()), "counter": ["bytes_out"] * 3})
     assert known.at(asked).tolist() == [0, 77, 0]
-    known.add(found.told["a"], 99)
+    known.add(found.told["a"], 99, pa.array([1, 3]))
     assert known.at(asked).tolist() == [99, 77, 0]
+    known.add({}, 100, pa.array([1, 2]))
+    assert known.at(asked).tolist() == [99, 0, 0], "broker 3 is none of the cluster's any more"
 
 
 def _counters() -> pa.Table:
