@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from analytics.points import matched
 from dashboard.metrics.names import CONSUMER_LAG
+from dashboard.safety.arrow import column
 
 _REPLICA = ["topic", "partition", "broker_id"]
 
@@ -29,6 +30,5 @@ def fetcher_lags(followers: pa.Table, metrics: pa.Table, telling: frozenset[int]
     most = lags.group_by(_REPLICA).aggregate([("value", "max")])
     row = matched(followers, most, _REPLICA)
     value = np.append(most["value_max"].to_numpy(), 0.0)[row]
-    told = pc.is_in(followers["broker_id"], value_set=pa.array(sorted(telling), pa.int32()))
-    asked = told.to_numpy(zero_copy_only=False) if isinstance(told, pa.Array) else told.to_numpy()
-    return pa.array(np.rint(np.nan_to_num(value)).astype(np.int64), mask=~asked)
+    told = np.isin(column(followers, "broker_id").to_numpy(), sorted(telling))
+    return pa.array(np.rint(np.nan_to_num(value)).astype(np.int64), mask=~told)
