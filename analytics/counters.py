@@ -24,7 +24,7 @@ from analytics.panes import SECOND, Kind, Panes, Samples
 from analytics.scrapes import TOLD, Brokers
 from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
-from dashboard.metrics.names import COUNTERS, Floats, increase
+from dashboard.metrics.names import COUNTERS, Floats, increase, whole
 from dashboard.safety.arrow import column
 
 SERIES = ["topic", "broker_id", "counter"]
@@ -162,7 +162,7 @@ def _with_sample(now: panes.Pane, kind: Kind, begins: Flags, at: Ints) -> panes.
 def _added(known: Counters, seen: Flags, value: Floats, at: int) -> tuple[Panes, Panes]:
     grew = np.where(np.isnan(known.value), 0.0, increase(known.value, value))
     flows = {
-        "amount": np.rint(grew).astype(np.int64),
+        "amount": whole(np.maximum(grew, 0.0)),
         "resets": (value < known.value).astype(np.int64),
         "missed": known.missing,
     }

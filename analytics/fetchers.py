@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.points import matched
-from dashboard.metrics.names import CONSUMER_LAG
+from dashboard.metrics.names import CONSUMER_LAG, whole
 from dashboard.safety.arrow import column
 
 _REPLICA = ["topic", "partition", "broker_id"]
@@ -31,4 +31,4 @@ def fetcher_lags(followers: pa.Table, metrics: pa.Table, telling: frozenset[int]
     row = matched(followers, most, _REPLICA)
     value = np.append(most["value_max"].to_numpy(), 0.0)[row]
     told = np.isin(column(followers, "broker_id").to_numpy(), sorted(telling))
-    return pa.array(np.rint(np.nan_to_num(value)).astype(np.int64), mask=~told)
+    return pa.array(whole(np.nan_to_num(value)), mask=~told)

@@ -16,7 +16,14 @@ from analytics.panes import SECOND, Kind, Panes
 from analytics.points import matched
 from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
-from dashboard.metrics.names import CONSUMER_LAG, COUNTERS, PURGATORY_SIZE, REQUEST_TIME, Floats
+from dashboard.metrics.names import (
+    CONSUMER_LAG,
+    COUNTERS,
+    PURGATORY_SIZE,
+    REQUEST_TIME,
+    Floats,
+    whole,
+)
 from dashboard.safety.arrow import column, looked_up
 
 _PLACE = ["topic", "broker_id"]
@@ -52,12 +59,12 @@ def traffic(found: Counters, metrics: pa.Table, taken_at: int) -> pa.Table:
         "day": _seen(found.day, DAY, taken_at),
     }
     for window, measured in seen.items():
-        rate = measured.amount / np.maximum(measured.seconds, 1.0) * _SECONDS[window]
+        rate = whole(measured.amount / np.maximum(measured.seconds, 1.0) * _SECONDS[window])
         for kind, counter in enumerate(COUNTERS):
             some = (kinds == kind) & measured.known
-            columns[f"{counter}_per_{window}"] = most.of(np.where(some, np.rint(rate), -1), some)
+            columns[f"{counter}_per_{window}"] = most.of(rate, some)
         columns[f"{window}_samples"] = most.of(measured.n)
-        columns[f"{window}_seconds"] = most.of(np.rint(measured.seconds))
+        columns[f"{window}_seconds"] = most.of(whole(measured.seconds))
     day, last_at = seen["day"], found.day.now["last_at"]
     columns["resets"] = most.of(day.resets, day.n > 0)
     columns["missed"] = pc.negate(most.of(-(day.missed + found.missing)))
@@ -80,12 +87,12 @@ class _Seen:
 def _seen(panes: Panes, kind: Kind, taken_at: int) -> _Seen:
     now, before = panes.now, panes.before
     new = (now["n"] > 0) & (now["last_at"] > taken_at - 2 * kind.length)
-    whole = new & (before["n"] > 0) & (before["from"] == now["from"] - kind.length)
+    both = new & (before["n"] > 0) & (before["from"] == now["from"] - kind.length)
     sums = {
-        name: np.where(new, now[name], 0) + np.where(whole, before[name], 0)
+        name: np.where(new, now[name], 0) + np.where(both, before[name], 0)
         for name in ("amount", "resets", "missed", "n")
     }
-    since = np.where(whole, before["since"], now["since"])
+    since = np.where(both, before["since"], now["since"])
     seconds = np.where(new, np.maximum(now["last_at"] - since, 0), 0) / SECOND
     known = (seconds > 0) & (seconds * SECOND <= 4 * kind.length)
     return _Seen(**sums, seconds=seconds, known=known)
@@ -98,10 +105,10 @@ class _Most:
     row: Ints
     rows: int
 
-    def of(self, values: Ints | Floats, told: Flags | None = None) -> pa.Array:
+    def of(self, values: Ints, told: Flags | None = None) -> pa.Array:
         some = np.ones(len(self.row), dtype=bool) if told is None else told
         found = np.full(self.rows, np.iinfo(np.int64).min)
-        np.maximum.at(found, self.row[some], values[some].astype(np.int64))
+        np.maximum.at(found, self.row[some], values[some])
         return pa.array(found, mask=found == np.iinfo(np.int64).min)
 
 
@@ -115,5 +122,8 @@ def _gauges(places: pa.Table, metrics: pa.Table) -> dict[str, pa.Array]:
         rows = rows.filter(pc.equal(rows["labels"], "{}")) if kept == CONSUMER_LAG else rows
         known = rows.filter(rows["broker_id"].is_valid())
         value = looked_up(own, column(known, "broker_id"), column(known, "value"))
-        found[name] = pc.round(value).cast(pa.int64()) if name in _WHOLE else value
+        if name in _WHOLE:
+            told = whole(pc.fill_null(value, 0.0).to_numpy(zero_copy_only=False))
+            value = pa.array(told, mask=value.is_null().to_numpy(zero_copy_only=False))
+        found[name] = value
     return found

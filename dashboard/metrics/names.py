@@ -45,6 +45,14 @@ def increase(before: Floats, after: Floats) -> Floats:
     return np.where(after >= before, after - before, after)
 
 
+def whole(values: Floats) -> npt.NDArray[np.int64]:
+    """Rounded; an exporter may say anything, and above 2^53 a float counts nothing."""
+    return np.rint(np.clip(values, -_MOST, _MOST)).astype(np.int64)
+
+
+_MOST = 2.0**53
+
+
 def labels(**named: str) -> str:
     """Labels as canonical JSON, `{}` for none."""
     return json.dumps(named, separators=(",", ":"), sort_keys=True, ensure_ascii=False)

@@ -136,6 +136,17 @@ def test_unmeasured_is_null_and_never_0() -> None:
     assert bench.rows(later=60 * 25)["t", 1]["bytes_out_per_day"] is None
 
 
+@pytest.mark.parametrize("count", [1e300, -1e300])
+def test_what_no_counter_says_is_no_error(count: float) -> None:
+    bench = Bench()
+    for minute, told in ((0, 1.0), (0.01, count), (0.02, 2.0)):
+        bench.scrape(minute, {1: out(told)})
+    lag = {"broker_id": 1, "name": CONSUMER_LAG, "labels": "{}", "value": abs(count)}
+    row = bench.rows(pa.Table.from_pylist([lag], schema=_METRICS))["t", 1]
+    assert row["bytes_out_per_hour"] > 0
+    assert bench.rows(pa.Table.from_pylist([lag], schema=_METRICS))[None, 1]["fetcher_lag"] == 2**53
+
+
 def test_what_is_spread_over_many_hours_is_no_rate_of_an_hour() -> None:
     bench = Bench()
     for hours in (0, 6, 12):
