@@ -21,6 +21,7 @@ from analytics import (
     growth,
     kernels,
     memory,
+    met,
     orphans,
     quality,
     streams,
@@ -35,6 +36,7 @@ from analytics.suspects import scans
 from analytics.tables import Tables, stamped
 from dashboard import known_since
 from dashboard.holes import reasons
+from dashboard.met_readers import Met
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import summed
 from dashboard.settings import Settings
@@ -46,13 +48,15 @@ from dashboard.snapshots import ClusterStore
 @dataclass(frozen=True, slots=True)
 class Findings:
     """Short tables by name; the files of the long ones, a file for each bucket; the Kafka Streams
-    applications that are known, as `streams` has them, the topics that are missed, as `absent` has
-    them, and the snapshot that what is remembered of groups began with.
+    applications that are known, as `streams` has them, groups that were met without their offsets,
+    as `met` has them, the topics that are missed, as `absent` has them, and what the memory of
+    groups began with.
     """
 
     tables: dict[str, pa.Table]
     parts: Mapping[str, Sequence[Part]]
     streams: dict[str, str]
+    met: Met
     absent: dict[str, str]
     known_since: str | None
 
@@ -79,8 +83,9 @@ def compute(
     alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
     before = base or earlier.newest_base(cluster, snapshot, ["holds"])
     applications = streams.remembered(cluster, snapshot, base, before, done.sums["held"])
+    readers = met.remembered(cluster, snapshot, base, before)
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
-    who = _who_reads(work, read, done.sums, applications)
+    who = _who_reads(work, read, done.sums, applications, readers)
     judged = Judged(
         who,
         summed(done.sums["by_offset"]),
@@ -98,6 +103,7 @@ def compute(
         {table: stamped(table, rows, snapshot) for table, rows in short.items()},
         _caused(spark, read, snapshot, place, done).files(),
         applications,
+        met.without_offset(readers, done.sums["held"]),
         absent.carried(done.sums["held"], work.topics, before, snapshot),
         known_since.of_analysis(cluster, before, anew=base is None),
     )
@@ -125,6 +131,7 @@ def _who_reads(
     read: Mapping[str, pa.Table],
     sums: Mapping[str, pa.Table],
     applications: Mapping[str, str],
+    readers: Met,
 ) -> Readers:
     return groups.who_reads(
         read["groups"],
@@ -132,6 +139,7 @@ def _who_reads(
         offsets=sums["telling"],
         streams=applications,
         held=sums["held"],
+        met=readers,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.met_readers import Met
 from dashboard.model import is_telling
 from dashboard.safety.arrow import column, looked_up, places
 from dashboard.safety.readers import GROUPS, Readers, readers
@@ -25,11 +26,12 @@ def who_reads(
     offsets: pa.Table,
     streams: Collection[str],
     held: pa.Table,
+    met: Met,
 ) -> Readers:
     """Who may read which topic, by the snapshot's `groups` and their offsets.
 
     `offsets`: topic_no and group_id of `of_telling`; `streams` are groups that were Kafka Streams
-    applications, `held` (topic, group_id) where offsets are held.
+    applications, `held` (topic, group_id) where offsets are held, `met` as `met_readers` has them.
     """
     number = looked_up(column(held, "topic"), column(topics, "topic"), column(topics, "topic_no"))
     commits = pa.table({"topic_no": number, "group_id": held["group_id"]})
@@ -39,6 +41,7 @@ def who_reads(
         topics,
         streams=streams,
         commits=commits.filter(number.is_valid()),
+        met=met,
     )
 
 
@@ -90,6 +93,7 @@ def commits(holds: pa.Table, topics: pa.Table, snapshot: Manifest) -> pa.Table:
         "remembered": pc.fill_null(pc.less(holds["last_seen_at"], taken_at), True),
         "leader_epoch": holds["leader_epoch"],
         "epoch_end": holds["epoch_end"],
+        "seen_at": holds["last_seen_at"].cast(pa.int64()),
     }
     return pa.table([found[n] for n in COMMITS.names], schema=COMMITS).filter(number.is_valid())
 

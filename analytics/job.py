@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from analytics import absent, earlier
 from analytics.findings import Findings, compute
-from dashboard import known_since
+from dashboard import known_since, met_readers
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.holes import holes_of
 from dashboard.pruning import prune_findings
@@ -177,6 +177,7 @@ def _details(
         "holds_from": base.id if base else None,
         "left_out": dict(sorted(left_out.items())),
         DETAIL: found.streams,
+        met_readers.DETAIL: met_readers.kept(found.met),
         absent.DETAIL: found.absent,
         known_since.DETAIL: found.known_since,
     }

@@ -103,7 +103,7 @@ def remembered(view: BucketView, work: Work) -> Told:
     new = since(view, work.base, snapshot)
     counted = counter_tables.new(view, work.base, snapshot)
     sums = {
-        "held": offsets.group_by(["topic", "group_id"]).aggregate([]),
+        "held": offsets.group_by(["topic", "group_id"]).aggregate([("last_seen_at", "min")]),
         "telling": groups.of_telling(view, snapshot, work.telling),
         "holdings": broker_facts.holdings(sizes, segments),
         "by_offset": by_offset(ends, commits, work.topics),

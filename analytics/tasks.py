@@ -78,7 +78,7 @@ def run(
 
     one_each = spark.range(0, len(chosen), 1, len(chosen))
     rows = one_each.mapInArrow(work, _SPARK_ROW).toArrow().sort_by("bucket").to_pylist()
-    return _done(rows)
+    return done(rows)
 
 
 def answer(
@@ -112,7 +112,7 @@ def _summed(bucket: int, name: str, sums: pa.Table) -> dict[str, Any]:
     return {"bucket": bucket, "kind": _SUMS, "name": name, "body": sink.getvalue().to_pybytes()}
 
 
-def _done(rows: Sequence[Mapping[str, Any]]) -> Done:
+def done(rows: Sequence[Mapping[str, Any]]) -> Done:
     parts: dict[str, dict[int, Part]] = {}
     sums: dict[str, list[pa.Table]] = {}
     for row in rows:

@@ -168,8 +168,9 @@ _UNTOLD = {
 _UNSEEN = "Whether somebody reads {topic} without committing cannot be told since {until}: {why}."
 
 
-_YOUNGER_LIFT = _override(
-    "Mount the data folder again, or name the one that knows more (--data)", "no-history"
+_ELSEWHERE_LIFT = _override(
+    "Mount the data folder again, or name the one that lowwater watch filled then (--data)",
+    "no-history",
 )
 
 
@@ -204,14 +205,18 @@ def untold(name: str, why: str) -> Guard:
     return Guard(name, _UNTOLD[name].format(why=why), _TEXTS[name].lift)
 
 
-def younger(data: str, since: str, run: str, before: str) -> Guard:
-    """`no-history` where the folder knows the cluster, but since later than `run` rested on."""
+def elsewhere(data: str, since: str, run: str, before: str) -> Guard:
+    """`no-history` where the folder does not go on from the history that `run` rested on.
+
+    Both times are of the clocks of then, and prove nothing.
+    """
     return Guard(
         "no-history",
-        f"The data folder {data} knows this cluster since {since}, but {run} rested on a history "
-        f"since {before}: this is another folder, or its history was lost, and groups that are "
-        "gone, replay windows and measured bytes may be missing here.",
-        _YOUNGER_LIFT,
+        f"The data folder {data}, which began at {since}, does not go on from the history of this "
+        f"cluster that {run} rested on, which began at {before}: this is another folder, or its "
+        "history was lost, and groups that are gone, replay windows and measured bytes may be "
+        "missing here.",
+        _ELSEWHERE_LIFT,
     )
 
 

@@ -219,13 +219,17 @@ class ClusterStore:
     def manifest(self, kind: Kind, item_id: str) -> Manifest:
         """The manifest of a committed folder. Raises StoreError, also for a newer major."""
         path = f"{self.path}/{kind}/{item_id}/manifest.json"
-        raw = self._bytes(path)
+        raw = self.manifest_bytes(kind, item_id)
         if raw is None:
             raise not_kept(kind, item_id)
         found = parse_manifest(raw, path)
         if found.id != item_id:
             raise unreadable(path, ValueError(f"it is the manifest of {found.id}"))
         return found
+
+    def manifest_bytes(self, kind: Kind, item_id: str) -> bytes | None:
+        """A manifest as it is in its file; None where there is none. Raises StoreError."""
+        return self._bytes(f"{self.path}/{kind}/{item_id}/manifest.json")
 
     def read(
         self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-_MEMORY = "tests/spark/test_memory_of_groups.py::test_a"
-_COMMIT = f"{_MEMORY}_commit_on_a_topic_that_nobody_tells_the_id_of_is_none_on_one_made_anew"
 _KILLED = "test_a_worker_killed_between_intent_and_journal_is_followed_by_one_that_reads_first"
 
 # Who holds the rule in `make test` -> files, tests, or single variants of one.
@@ -25,17 +23,6 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_the_rest_follows_a_canary_whose_worker_was_killed_only_if_it_is_done[before-sending]",
         f"tests/brokers/test_purge_workers.py::{_KILLED}[before-sending-leader-only-verified]",
         f"tests/brokers/test_purge_workers.py::{_KILLED}[after-the-answer-wait-all]",
-        f"{_COMMIT}[False-never]",
-        f"{_COMMIT}[False-together]",
-        f"{_COMMIT}[True-never]",
-        f"{_COMMIT}[True-each]",
-        "tests/spark/test_bad_snapshots.py::"
-        "test_a_clock_that_steps_back_makes_the_newest_no_older[True]",
-        f"{_MEMORY}_clock_that_once_ran_far_ahead_makes_nobody_forget_what_is_hidden[100]",
-        f"{_MEMORY}_full_fold_reads_what_was_put_back_of_all_that_was_missed[manifest.json]",
-        f"{_MEMORY}_newest_analysis_with_a_torn_manifest_is_missed_and_what_it_missed_too[True]",
-        f"{_MEMORY}_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgotten[True]",
-        f"{_MEMORY}_topic_that_one_snapshot_did_not_see_keeps_its_groups[True]",
         "tests/spark/test_in_buckets.py::"
         "test_findings_are_equal_in_any_number_of_buckets[buckets0]",
     ),
@@ -83,8 +70,6 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "test_a_source_topic_is_held_back_before_the_applications_first_commit_on_it",
         "tests/brokers/test_sweep.py::test_a_wrong_cluster_and_a_copy_of_a_disk_are_refused",
         "tests/brokers/test_targets_more.py::test_the_newest_hours_stay",
-        "tests/spark/test_bad_snapshots.py::"
-        "test_what_a_damaged_snapshot_alone_knew_is_missed_until_somebody_removes_it",
         "tests/brokers/test_group_patterns.py::"
         "test_what_a_classic_pattern_matches_shows_when_its_client_has_refreshed",
         "tests/brokers/test_policies_reread.py::test_another_journal_takes_a_restart",

@@ -24,6 +24,9 @@ from dashboard.errors import ClusterError
 from dashboard.model import TopicPartition
 
 UNSUPPORTED = "API_UNSUPPORTED"
+# Protocol types of groups that elect and share work, and read nothing by them: the workers of
+# Connect (WorkerGroupMember), and schema registries (Confluent's and Karapace).
+_NO_READERS = {"connect", "sr"}
 _STREAMS_ASSIGNOR = "stream"  # StreamsPartitionAssignor.name()
 _STREAMS_CLIENT = re.compile(r"-StreamThread-\d+-consumer$")  # ClientUtils.getConsumerClientId
 _GROUPS_PER_REQUEST = 200
@@ -222,10 +225,11 @@ def _classic(group: Any) -> _Reads:
     """What a group's leader assigned, and what its members subscribe to.
 
     Brokers show subscriptions of a Stable group alone (ClassicGroupMember.describeNoMetadata).
+    Members of other protocol types put bytes of their own there, and may read what they want.
     """
     reads = _Reads()
-    # Other protocol types (Connect's, say) are no consumers, and put bytes of their own here.
     if group.protocol_type != "consumer":
+        reads.known = group.protocol_type in _NO_READERS or not group.members
         return reads
     for member in group.members:
         try:

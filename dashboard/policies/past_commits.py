@@ -16,7 +16,7 @@ from dashboard.policies.past_rows import ABSENT, Rows
 from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.safety.standing import tells
 
-READ = ["group_id", "topic_no", "partition", "committed_offset", "leader_epoch"]
+READ = ["group_id", "topic_no", "partition", "committed_offset", "leader_epoch", "taken_at"]
 _GROUP_BITS = 22  # four million groups
 
 
@@ -30,6 +30,7 @@ class Commits:
         self._offsets = np.zeros(0, dtype=np.int64)
         self._epochs = np.zeros(0, dtype=np.int64)
         self._cut = EPOCH_ENDS.empty_table()
+        self._times = np.zeros(0, dtype=np.int64)  # when each was seen last, in microseconds
         self._seen = np.zeros(0, dtype=np.int64)  # the keys of the last snapshot, and their places
         self._at = np.zeros(0, dtype=np.int64)
         self._elsewhere = np.zeros(0, dtype=np.int64)  # name and group of what is on no row
@@ -43,14 +44,16 @@ class Commits:
         self._cut = cut
         table = table.filter(pc.greater_equal(table["committed_offset"], 0))
         topic = self.rows.topics(table, topic_of)
-        self._take(table, topic, np.where(topic >= 0, self.rows.name_of[topic], ABSENT))
+        name = np.where(topic >= 0, self.rows.name_of[topic], ABSENT)
+        self._take(table, topic, name, "taken_at")
 
     def remember(self, table: pa.Table) -> None:
         """Offsets that were last seen before the next snapshot, as `past_memory` numbers them."""
         name = integers(table["name_no"], ABSENT)
-        self._take(table, integers(table["topic_no"], ABSENT), self.rows.name_of[name])
+        topic = integers(table["topic_no"], ABSENT)
+        self._take(table, topic, self.rows.name_of[name], "last_seen_at")
 
-    def _take(self, table: pa.Table, topic: Ints, name: Ints) -> None:
+    def _take(self, table: pa.Table, topic: Ints, name: Ints, time: str) -> None:
         """`topic` and `name`: their numbers per line; ABSENT of what is not wanted, or unknown."""
         wanted = np.flatnonzero(name >= 0)
         if len(wanted) < len(name):
@@ -65,6 +68,7 @@ class Commits:
             self._seen, self._at = keys, self._places(keys)
         self._offsets[self._at] = integers(table["committed_offset"], 0)
         self._epochs[self._at] = integers(table["leader_epoch"], ABSENT)
+        self._times[self._at] = integers(table[time].cast(pa.int64()), ABSENT)
 
     def lowest(self, high_watermark: Ints) -> Ints:
         """Per row the lowest offset of the groups whose offset tells how far they read; ABSENT
@@ -80,9 +84,11 @@ class Commits:
 
     def complete(self, high_watermark: Ints) -> Flags:
         """Rows where some group's offset tells, and that of each group of the topic does, or of an
-        earlier one of its name.
+        earlier one of its name. One that was seen on the topic since without its offset here may
+        have begun anew (`safety.standing`).
         """
-        telling = np.bincount(self._row[self._tell(high_watermark)], minlength=len(self.rows))
+        tell = self._tell(high_watermark) & ~self._outlived()
+        telling = np.bincount(self._row[tell], minlength=len(self.rows))
         every = self._of_name[self.rows.name_of[self.rows.topic]]
         return np.asarray((telling > 0) & (telling == every), dtype=bool)
 
@@ -93,6 +99,11 @@ class Commits:
         own = np.flatnonzero(owns & self._tell(high_watermark))
         found[self._row[own]] = self._offsets[own]
         return found
+
+    def _outlived(self) -> Flags:
+        newest = np.full(self._pairs, ABSENT, dtype=np.int64)
+        np.maximum.at(newest, self._pair, self._times)
+        return np.asarray(self._times < newest[self._pair], dtype=bool)
 
     def _tell(self, high_watermark: Ints) -> Flags:
         end = high_watermark[self._row]
@@ -119,7 +130,9 @@ class Commits:
             order = np.argsort(every, kind="stable")
             offsets = np.concatenate([self._offsets, np.zeros(len(fresh), dtype=np.int64)])
             epochs = np.concatenate([self._epochs, np.full(len(fresh), ABSENT, dtype=np.int64)])
+            times = np.concatenate([self._times, np.full(len(fresh), ABSENT, dtype=np.int64)])
             self._keys, self._offsets, self._epochs = every[order], offsets[order], epochs[order]
+            self._times = times[order]
             self._arrange()
         return np.searchsorted(self._keys, keys)
 
@@ -138,5 +151,7 @@ class Commits:
         self._first = np.flatnonzero(new)
         group = self._keys & ((1 << _GROUP_BITS) - 1)
         of = self.rows.name_of[self.rows.topic[self._row]]
+        _, self._pair = np.unique(of << _GROUP_BITS | group, return_inverse=True)
+        self._pairs = int(self._pair.max(initial=-1)) + 1
         pairs = np.union1d(of << _GROUP_BITS | group, self._elsewhere)
         self._of_name = np.bincount(pairs >> _GROUP_BITS, minlength=len(self.rows.names))

@@ -99,6 +99,7 @@ def approve(
     refuse.again_or_late(settings, journal, plan, request_id, moment)
     refuse.forbidden_overrides(settings, plan)
     refuse.not_free_any_more(settings, plan)
+    refuse.other_name(settings, plan)
     asked = request.asked
     run_id, is_new = journal.insert(
         plan,

@@ -166,7 +166,7 @@ def read_live(
         now=now,
         readings=readings(store, topics, now),
     )
-    facts = replace(facts, streams=memory.streams(store))
+    facts = replace(facts, streams=memory.streams(store), met=memory.met(store, topics))
     facts = memory.with_holes(store, facts, _rested(settings, store))
     facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
     facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)

@@ -251,7 +251,7 @@ class Execution:
             self.rules.placed(checked.allowed)
             sender = Sender(
                 self.live, self.journal, self.run, self._watch, self._may_send, self.rules.saw,
-                self._waits,
+                self._waits, checked.known_since,
             )  # fmt: skip
             silent = receipt.unread(baseline.sample, checked.allowed) if baseline else None
             sent = sender.send(by_key, checked.allowed, look, only_one=canary, silent=silent)

@@ -90,6 +90,7 @@ class RememberedOffset:
     committed_offset: int | None
     topic_id: str | None = None
     leader_epoch: int | None = None
+    seen_at: datetime | None = None  # last; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,13 @@ class PlanFacts:
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications
+    # When kept snapshots met groups on a topic, as `met_readers` has them.
+    met: Mapping[tuple[str, str], int] = field(default_factory=dict)
     unknown_to: str | None = None  # the data folder, where it has no snapshot of the cluster
-    younger: Guard | None = None  # the folder knows less than purges rested on
-    known_since: str | None = None  # the snapshot that the newest analysis' memory began with
+    elsewhere: Guard | None = None  # the folder does not go on from what purges rested on
+    known_since: str | None = None  # what the newest analysis' memory began with
+    # When the offset of a group was seen last, where it is remembered.
+    seen: Mapping[tuple[TopicPartition, str], datetime | None] = field(default_factory=dict)
     # Topics for which no group that came and went is known for too long, and since when.
     unremembered: Mapping[str, str] = field(default_factory=dict)
 
@@ -178,6 +183,7 @@ def read_facts(
         offset_errors=offset_errors(listing),
         offset_topics=offset_topics(listing),
         readings=readings or {},
+        seen=seen_of(kept),
     )
 
 
@@ -298,6 +304,13 @@ def _key(offset: GroupOffset | RememberedOffset) -> TopicPartition:
 
 def _may_be_of(kept: RememberedOffset, seen: PartitionFacts) -> bool:
     return not kept.topic_id or not seen.topic_id or kept.topic_id == seen.topic_id
+
+
+def seen_of(
+    remembered: Iterable[RememberedOffset],
+) -> dict[tuple[TopicPartition, str], datetime | None]:
+    """When each group's offset on a partition was seen last; None: not known."""
+    return {(_key(offset), offset.group_id): offset.seen_at for offset in remembered}
 
 
 def claims_of(

@@ -78,8 +78,8 @@ def _of_the_plan(
         made.append(Finding(of_run))
     if facts.unknown_to is not None:
         made.append(Finding(guard("no-history", data=facts.unknown_to)))
-    elif facts.younger is not None:
-        made.append(Finding(facts.younger))
+    elif facts.elsewhere is not None:
+        made.append(Finding(facts.elsewhere))
     if (why := facts.unremembered.get(topic)) is not None:
         made.append(Finding(guard("stale-history", why=why)))
     return made

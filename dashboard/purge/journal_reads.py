@@ -46,6 +46,18 @@ _RUN_STATES = """SELECT run_id, state, plan_sha256,
 _REQUEST_STATES = """SELECT request_id, plan_sha256, requester, mode, state, decided_by, run_id
   FROM purge_requests"""
 _READ_ONLY = "SELECT value, who FROM switches WHERE name='read_only'"
+# One that was refused proves nothing of the folder that it came from. What the worker saw of its
+# own store stands in the intent; a plan's text is asked of versions whose intents do not tell.
+# A plus keeps SQLite from an index, and so from reading more runs than the newest ones.
+_TOLD_BY_PLAN = """CASE WHEN json_extract(plain(plan), '$.analysis_id') IS NULL THEN NULL
+  ELSE coalesce(json_extract(plain(plan), '$.known_since'), '') END"""
+_RESTED_ON = f"""SELECT run_id, queued_at, since FROM (
+  SELECT rowid AS number, run_id, queued_at,
+    (SELECT CASE WHEN json_type(plain(body), '$.known_since') IS NULL THEN {_TOLD_BY_PLAN}
+      ELSE json_extract(plain(body), '$.known_since') END FROM entries
+      WHERE entries.run_id=runs.run_id AND kind='intent' ORDER BY seq DESC LIMIT 1) AS since
+  FROM runs WHERE +cluster_id=? AND run_id IS NOT ?)
+  WHERE since IS NOT NULL ORDER BY number DESC LIMIT 1"""
 _FOLDED_AT_ONCE = 500
 _AT_ONCE = 100
 
@@ -148,20 +160,12 @@ class JournalReads:
         return tuple(move_row(row) for row in rows)
 
     def rested_on(self, cluster_id: str, *, but: str | None = None) -> RestedOn | None:
-        """The newest run of a cluster, `but` one, that sent a plan which rested on an analysis.
+        """The newest run of a cluster, `but` one, that sent anything by a store with an analysis.
 
-        None where there is none, or its plan is of a version that did not keep since when it knew.
+        None where there is none, or it is of a version that did not keep what it knew.
         """
-        # One that was refused proves nothing of the folder that it came from.
-        found = self.file.rows(
-            "SELECT run_id, queued_at, json_extract(plain(plan), '$.known_since') AS since "
-            "FROM runs WHERE cluster_id=? AND run_id IS NOT ? AND EXISTS (SELECT 1 FROM entries "
-            "WHERE entries.run_id=runs.run_id AND kind='intent') "
-            "AND json_extract(plain(plan), '$.analysis_id') IS NOT NULL "
-            "ORDER BY rowid DESC LIMIT 1",
-            cluster_id, but,
-        )  # fmt: skip
-        if not found or found[0]["since"] is None:
+        found = self.file.rows(_RESTED_ON, cluster_id, but)
+        if not found or not found[0]["since"]:
             return None
         return RestedOn(
             found[0]["run_id"], parse_time(found[0]["queued_at"]), str(found[0]["since"])

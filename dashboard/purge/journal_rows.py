@@ -78,7 +78,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class RestedOn:
-    """A run, and the snapshot that the memory of groups began with that its plan rested on."""
+    """A run, and what the memory of groups began with that it rested on."""
 
     run_id: str
     queued_at: datetime

@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dashboard import met_readers
 from dashboard.clock import format_time
 from dashboard.errors import StoreError
-from dashboard.guard_texts import younger
+from dashboard.guard_texts import elsewhere
 from dashboard.holes import holes, newest_analysis, reasons
-from dashboard.known_since import carried_since, known_since
+from dashboard.known_since import began_at, carried_since, goes_on_from, known_since
+from dashboard.met_readers import Met
 from dashboard.model import Guard, TopicPartition
 from dashboard.purge.estimates import leaders_keeping, of_curves
 from dashboard.purge.facts import PlanFacts, RememberedOffset
@@ -21,7 +23,7 @@ from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import History, Keeping, LogEnd, ResolvedTarget
 from dashboard.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.settings import Settings, TopicDeclaration, declaration
-from dashboard.snapshot_files import time_of
+from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 from dashboard.streams_groups import known
 
@@ -50,6 +52,12 @@ def streams(store: ClusterStore) -> frozenset[str]:
     return _unpruned(store, lambda: _streams(store))
 
 
+def met(store: ClusterStore, topics: Iterable[str]) -> Met:
+    """When groups were met on `topics`, by the findings and newer snapshots. Raises StoreError."""
+    wanted = sorted(set(topics))
+    return _unpruned(store, lambda: met_readers.known(store, _analysis(store), topics=wanted))
+
+
 def _unpruned(store: ClusterStore, read: Callable[[], Found]) -> Found:
     """What is read of one analysis and the snapshots since: a newer one may have come meanwhile,
     and what only it remembers by now been pruned.
@@ -68,9 +76,12 @@ def _unpruned(store: ClusterStore, read: Callable[[], Found]) -> Found:
 
 
 def _streams(store: ClusterStore) -> frozenset[str]:
+    return frozenset(known(store, _analysis(store)))
+
+
+def _analysis(store: ClusterStore) -> Manifest | None:
     analysis = newest_analysis(store)
-    manifest = None if analysis is None else store.manifest("findings", analysis)
-    return frozenset(known(store, manifest))
+    return None if analysis is None else store.manifest("findings", analysis)
 
 
 def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset]:
@@ -95,34 +106,34 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
 
 def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn] = ()) -> PlanFacts:
     """`facts`, whose list of groups lacks what only a damaged snapshot knew, or where no snapshot
-    tells anything, or less than what runs `rested` on: another folder, or one that is not mounted,
-    into which collecting writes. Raises StoreError.
+    tells anything, or none goes on from what runs `rested` on: another folder, or one that is not
+    mounted, into which collecting writes. Raises StoreError.
     """
     known = store.latest("snapshots") is not None
-    less, since = _unpruned(store, lambda: (_younger(store, rested), carried_since(store)))
+    other, since = _unpruned(store, lambda: (_elsewhere(store, rested), carried_since(store)))
     return replace(
         facts,
         incomplete=(*facts.incomplete, *reasons(holes(store))),
         unknown_to=None if known else store.store.root,
-        younger=less,
+        elsewhere=other,
         known_since=since,
     )
 
 
-def _younger(store: ClusterStore, rested: Sequence[RestedOn]) -> Guard | None:
+def _elsewhere(store: ClusterStore, rested: Sequence[RestedOn]) -> Guard | None:
     since = known_since(store) if rested else None
-    found = [run for run in rested if since is not None and run.known_since < since]
-    if since is None or not found:
+    if since is None:
         return None
-    first = min(found, key=lambda run: run.known_since)
-    return younger(
-        store.store.root, _moment(since), f"run {first.run_id}", _moment(first.known_since)
-    )
+    for run in rested:
+        if not goes_on_from(store, run.known_since):
+            before, name = _moment(run.known_since), f"run {run.run_id}"
+            return elsewhere(store.store.root, _moment(since), name, before)
+    return None
 
 
-def _moment(snapshot: str) -> str:
-    at = time_of(snapshot)
-    return snapshot if at is None else format_time(at)
+def _moment(since: str) -> str:
+    at = began_at(since)
+    return since if at is None else format_time(at)
 
 
 def estimates(
@@ -265,4 +276,7 @@ def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str,
         topic_id = row["topic_id"]
         if topic_id == UNKNOWN_ID and key in found:
             topic_id = found[key].topic_id
-        found[key] = RememberedOffset(*key, row["committed_offset"], topic_id, row["leader_epoch"])
+        seen_at = row.get("last_seen_at") or row["taken_at"]
+        found[key] = RememberedOffset(
+            *key, row["committed_offset"], topic_id, row["leader_epoch"], seen_at
+        )

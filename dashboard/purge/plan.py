@@ -131,8 +131,8 @@ class Plan:
     """Everything that may be sent, and why. Its identity is the sha256 of its canonical JSON.
 
     `rights_missing`: the topics whose records its principal may not delete; None where nobody
-    could be asked, as in plans of older journals. `known_since`: the snapshot that the memory of
-    groups it rests on began with; None where no analysis told.
+    could be asked, as in plans of older journals. `known_since`: what the memory of groups that
+    it rests on began with, as `dashboard.known_since` has it; None where no analysis told.
     """
 
     cluster_id: str

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dashboard.known_since import is_told
+
 _LARGEST = 2**63 - 1
 _LARGEST_PARTITION = 2**31 - 1
 _SEEN = (
@@ -36,7 +38,7 @@ def check(document: Mapping[str, Any]) -> None:
     _texts(document, ("cluster_id", "cluster_name", "target"), "")
     _texts(document, ("created_by",), "", empty=True)
     _text_or_null(document["analysis_id"], "analysis_id")
-    _text_or_null(document.get("known_since"), "known_since")
+    _known_since(document.get("known_since"))
     for group in document["chosen_groups"]:
         _text(group, "chosen_groups")
     for section, rows in document.items():
@@ -119,6 +121,11 @@ def _text_or_null(value: Any, name: str) -> None:
 def _text(value: Any, name: str) -> None:
     if type(value) is not str or not value:
         raise ValueError(f"{name} is {value!r}")
+
+
+def _known_since(value: Any) -> None:
+    if value is not None and not (type(value) is str and is_told(value)):
+        raise ValueError(f"known_since is {value!r}, which names no snapshot")
 
 
 def _number(value: Any, name: str, *, least: int = -1, most: int = _LARGEST) -> None:

@@ -69,6 +69,7 @@ def enqueue(
     refuse.again_or_late(settings, journal, plan, token, moment)
     refuse.forbidden_overrides(settings, plan)
     refuse.not_free_any_more(settings, plan)
+    refuse.other_name(settings, plan)
     given: dict[str, Any] = {
         "token": token,
         "mode": mode,
@@ -109,6 +110,7 @@ def enqueue_policy(
         refuse.late(plan)
     refuse.forbidden_overrides(settings, plan)
     refuse.not_free_any_more(settings, plan)
+    refuse.other_name(settings, plan)
     refuse.beyond_policy(plan, policy)
     run_id, _ = journal.insert(
         plan,

@@ -14,6 +14,7 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.plan import Plan
 from dashboard.read_only import why
 from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore, Store
 from dashboard.system_topics import is_system_topic
 
 
@@ -48,6 +49,20 @@ def other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
             f"'{confirm}' is not the confirmation of this plan",
             f"Repeat exactly: {plan.confirmation}",
             code="CONFIRMATION_MISMATCH",
+        )
+
+
+def other_name(settings: Settings, plan: Plan) -> None:
+    """CLUSTER_MISMATCH: the plan calls its cluster by another name than the data folder does.
+
+    That name is in the sentence which people type, and in what is kept of the run.
+    """
+    named = ClusterStore(Store(settings.data), plan.cluster_id).connection().get("name")
+    if named not in (None, plan.cluster_name):
+        raise RefusedError(
+            f"the plan is for {plan.cluster_name}, and cluster {plan.cluster_id} is called {named}",
+            "Plan again: it was renamed since, or the plan was edited.",
+            code="CLUSTER_MISMATCH",
         )
 
 

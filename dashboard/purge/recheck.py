@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dashboard.guard_texts import guard
@@ -29,6 +29,7 @@ from dashboard.purge.facts import (
     offset_topics,
     partition_facts,
     reassignments,
+    seen_of,
     with_epoch_ends,
     with_later_ends,
 )
@@ -64,12 +65,14 @@ class Rechecked:
 
     `allowed` may be sent, to the leader seen; `arrived` starts at or past its target already, so
     there is nothing to send; `refused` is never sent; `unreadable` may be asked again.
+    `known_since`: what the memory of groups began with by which they were judged.
     """
 
     allowed: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
     arrived: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
     refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
     unreadable: dict[TopicPartition, Refusal] = field(default_factory=dict)
+    known_since: str | None = None
 
 
 def recheck(
@@ -123,7 +126,7 @@ def recheck(
         _place(judged, plan, facts, standards, result)
     _refuse_reused_offsets(live, planned, plan, result)
     _doubt_identity(live, plan, result)
-    return result
+    return replace(result, known_since=facts.known_since)
 
 
 def _places(facts: PlanFacts) -> Mapping[TopicPartition, Mapping[str, int | None]]:
@@ -211,6 +214,7 @@ def _facts(
         configs=read.configs,
         groups={g.group_id: g for g in listing.groups},
         claims=claims_of(listing, kept, partitions),
+        seen=seen_of(kept),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
         offset_topics=offset_topics(listing),
@@ -254,7 +258,13 @@ def _remembered(plan: Plan) -> list[RememberedOffset]:
     # A group of the plan that is gone by now still counts where the plan saw it.
     return [
         RememberedOffset(
-            c.group_id, p.topic, p.partition, c.committed_offset, p.topic_id, c.leader_epoch
+            c.group_id,
+            p.topic,
+            p.partition,
+            c.committed_offset,
+            p.topic_id,
+            c.leader_epoch,
+            None if c.remembered else plan.created_at,
         )
         for p in plan.partitions
         for c in p.groups

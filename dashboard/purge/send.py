@@ -50,7 +50,8 @@ class Sender:
     """Sends the allowed partitions of one recheck; `may_send` is asked before each request.
 
     `saw` is told each row as its answer, or the loss of it, left it. `waits` are the forecasts
-    that are kept beside what then happened.
+    that are kept beside what then happened. `known_since`: what the recheck's memory of groups
+    began with, by the store and not by the plan's text; the journal keeps it with each intent.
     """
 
     live: Cluster
@@ -60,6 +61,7 @@ class Sender:
     may_send: Callable[[], bool]
     saw: Callable[[Batch], None]
     waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
+    known_since: str | None = None
     _failure: list[BaseException] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sent: int = 0
@@ -147,7 +149,12 @@ class Sender:
             for row in batch
         ]
         intended = self.journal.intend(
-            self.run.run_id, about_to, self.watch.now, leader_id=leader_id, mode=self.run.mode
+            self.run.run_id,
+            about_to,
+            self.watch.now,
+            leader_id=leader_id,
+            mode=self.run.mode,
+            known_since=self.known_since,
         )
         # Others may have held the journal for half a minute. A worker that dies here leaves `sent`,
         # which the next one reads back.

@@ -28,8 +28,8 @@ class Standards:
     `readings`: what brokers' metrics tell of unseen readers; `pattern_refresh`: how long a topic
     may be unknown to consumers that subscribe by a pattern; `remembered`: the last known offsets
     of groups, also of those that came and went since the plan; `streams`: those that were Kafka
-    Streams applications; `rested`: runs whose history the store must have; `most_history_age`: how
-    old that memory may be.
+    Streams applications; `met`: when groups were met on a topic, as `met_readers` has it; `rested`:
+    runs whose history the store must have; `most_history_age`: how old that memory may be.
     """
 
     declarations: Mapping[str, TopicDeclaration]
@@ -40,12 +40,13 @@ class Standards:
     pattern_refresh: timedelta = timedelta(0)
     remembered: Sequence[RememberedOffset] = ()
     streams: frozenset[str] = frozenset()
+    met: Mapping[tuple[str, str], int] = field(default_factory=dict)
     rested: Sequence[RestedOn] = ()
     most_history_age: timedelta = PurgeSettings().most_history_age
 
     def applied(self, facts: PlanFacts, now: datetime) -> PlanFacts:
         """Live facts with what the store adds to them."""
-        facts = replace(facts, readings=self.readings, streams=self.streams)
+        facts = replace(facts, readings=self.readings, streams=self.streams, met=self.met)
         if self.store is None:
             return facts
         facts = memory.with_holes(self.store, facts, self.rested)
@@ -70,6 +71,7 @@ def standards(
         pattern_refresh=settings.purge.pattern_refresh,
         remembered=memory.remembered(store, topics),
         streams=memory.streams(store),
+        met=memory.met(store, topics),
         most_history_age=settings.purge.most_history_age,
     )
 

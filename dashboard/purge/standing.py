@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
+from dashboard.clock import microseconds
 from dashboard.model import Group, Guard, TopicPartition
 from dashboard.purge.facts import GroupClaim, PlanFacts
 from dashboard.purge.resolve import ResolvedTarget, Window
@@ -48,7 +49,7 @@ def stand(
     commits = _commits(facts, number)
     who = readers(
         _groups(facts.groups.values()), _offsets(facts, number), topics, waived,
-        streams=facts.streams, commits=commits,
+        streams=facts.streams, commits=commits, met=facts.met,
     )  # fmt: skip
     return standing(partitions, commits, topics, who, waived)
 
@@ -232,9 +233,15 @@ def _commits(facts: PlanFacts, number: Mapping[str, int]) -> pa.Table:
         "remembered": [claim.remembered for _, claim in rows],
         "leader_epoch": [claim.leader_epoch for _, claim in rows],
         "epoch_end": [_epoch_end(facts, key, claim) for key, claim in rows],
+        "seen_at": [_seen_at(facts, key, claim) for key, claim in rows],
     }
     arrays = [pa.array(found[f.name], f.type) for f in COMMITS]
     return pa.table(arrays, schema=COMMITS)
+
+
+def _seen_at(facts: PlanFacts, key: TopicPartition, claim: GroupClaim) -> int | None:
+    at = facts.seen.get((key, claim.group_id)) if claim.remembered else None
+    return None if at is None else microseconds(at)
 
 
 def _epoch_end(facts: PlanFacts, key: TopicPartition, claim: GroupClaim) -> int | None:

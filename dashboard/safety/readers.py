@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ GROUPS = pa.schema(
 _PAIRS = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string())])
 _BY_PATTERN = pa.schema([*_PAIRS, ("pattern", pa.string())])
 _REACH = pa.schema([*_PAIRS, ("why", pa.string()), ("known", pa.bool_())])
+_MET = pa.schema([*_PAIRS, ("seen_at", pa.int64())])
 _ASSIGNED = pa.schema(
     [("topic_no", pa.int32()), ("partition", pa.int32()), ("group_id", pa.string())]
 )
@@ -47,7 +48,8 @@ class Readers:
     topics they may read without an offset that shows where (topic_no null: any);
     `streams`: topic_no and group_id of Kafka Streams applications, `applications` all of these,
     whose global tables are read by no group, and of both also those that are gone; `newcomers`:
-    topic_no and group_id of groups with members that may be about to read a topic that is new.
+    topic_no and group_id of groups with members that may be about to read a topic that is new;
+    `met`: topic_no (null: any), group_id and seen_at (microseconds) of groups that had members.
     """
 
     members: pa.Table
@@ -59,6 +61,7 @@ class Readers:
     streams: pa.Table
     applications: pa.Array
     newcomers: pa.Table
+    met: pa.Table
 
 
 def readers(
@@ -69,6 +72,7 @@ def readers(
     *,
     streams: Collection[str] = (),
     commits: pa.Table | None = None,
+    met: Mapping[tuple[str, str], int] | None = None,
 ) -> Readers:
     """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no, topic and is_new.
 
@@ -77,6 +81,7 @@ def readers(
     start offsets of share groups, also where they have not begun. `streams` are groups that were
     Kafka Streams applications once, `commits` (topic_no, group_id) where any group has an offset,
     remembered ones too: an application that is gone restores its state when it starts again.
+    `met`: when groups were met on a topic, as `met_readers` has them.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(pc.fill_null(pc.equal(groups["type"], "share"), False)))
@@ -98,7 +103,16 @@ def readers(
         streams=_streams(applications, pairs),
         applications=applications,
         newcomers=_newcomers(plain, topics, members),
+        met=_met(met or {}, topics),
     )
+
+
+def _met(met: Mapping[tuple[str, str], int], topics: pa.Table) -> pa.Table:
+    names = pa.array([topic for _, topic in met], pa.string())
+    number = looked_up(names, column(topics, "topic"), column(topics, "topic_no"))
+    groups, times = pa.array([group for group, _ in met], pa.string()), pa.array(met.values())
+    found = pa.table([number, groups, times.cast(pa.int64())], schema=_MET)
+    return found.filter(pc.or_(number.is_valid(), pc.equal(names, "")))
 
 
 def _without(table: pa.Table, waived: Collection[str]) -> pa.Table:

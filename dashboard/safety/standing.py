@@ -27,9 +27,17 @@ COMMITS = pa.schema(
         ("remembered", pa.bool_()),
         ("leader_epoch", pa.int32()),
         ("epoch_end", pa.int64()),
+        ("seen_at", pa.int64()),  # microseconds, of a remembered one; null: not known
     ]
 )
-BY_OFFSET = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string()), ("reads", pa.bool_())])
+BY_OFFSET = pa.schema(
+    [
+        ("topic_no", pa.int32()),
+        ("group_id", pa.string()),
+        ("reads", pa.bool_()),
+        ("seen_at", pa.int64()),
+    ]
+)
 # Why a group's place is unknown: what `Standing.unplaced` tells, in the order of its guards.
 ASSIGNED, SKIPPED, GONE, PAST_END, PATTERN, OTHER_LOG, ANYWHERE, NEWCOMER = range(8)
 _UNPLACED = pa.schema(
@@ -105,15 +113,17 @@ def standing(
     one row per group and partition, of these topics; `topics`: topic_no, topic_id; `elsewhere`:
     `by_offset` of their other partitions, where these are not all.
 
-    A remembered offset counts as a live one does; that of a group with members that may have
-    started over is still its lowest bound, and its place is unknown besides.
+    A remembered offset counts as a live one does, where nothing was seen of its group since; that
+    of a group that may have started over is still its lowest bound, and its place is unknown
+    besides: it has members, or was seen later on the topic without that offset (`_outlived`).
     """
     return _Judged(partitions, commits, topics, who, waived, elsewhere=elsewhere).standing()
 
 
 def by_offset(partitions: pa.Table, commits: pa.Table, topics: pa.Table) -> pa.Table:
-    """BY_OFFSET: each topic and group with a commit, and whether any shows that it reads the topic
-    as it is now. Arguments as for `standing`; of parts of the partitions it may be `summed`.
+    """BY_OFFSET: each topic and group with a commit, whether any shows that it reads the topic as
+    it is now, and when one was seen last (_NOW: it is live). Arguments as for `standing`; of parts
+    of the partitions it may be `summed`.
 
     A live offset past the end belongs to a group that reads the topic; a remembered one may be of
     records that are gone.
@@ -124,14 +134,25 @@ def by_offset(partitions: pa.Table, commits: pa.Table, topics: pa.Table) -> pa.T
     ends = column(partitions, "high_watermark").take(row)
     live = pc.invert(pc.fill_null(column(commits, "remembered"), False))
     reads = pc.or_(_telling(commits, ends, topics), live)
-    found = [column(commits, "topic_no"), column(commits, "group_id"), reads]
+    seen = pa.array(_seen(commits))
+    found = [column(commits, "topic_no"), column(commits, "group_id"), reads, seen]
     return summed(pa.table(found, schema=BY_OFFSET))
 
 
 def summed(found: pa.Table) -> pa.Table:
     """One row per topic and group."""
-    sums = found.group_by(BY_OFFSET.names[:2]).aggregate([("reads", "max")])
+    sums = found.group_by(BY_OFFSET.names[:2]).aggregate([("reads", "max"), ("seen_at", "max")])
     return sums.rename_columns(BY_OFFSET.names)
+
+
+def _seen(commits: pa.Table) -> Ints:
+    """When each offset was seen last, in microseconds."""
+    live = pc.invert(pc.fill_null(column(commits, "remembered"), False))
+    found = pc.if_else(live, _NOW, pc.fill_null(column(commits, "seen_at"), _ONCE))
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+
+
+_NOW, _ONCE = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
 def _telling(commits: pa.Table, ends: pa.Array, topics: pa.Table) -> pa.Array:
@@ -176,13 +197,14 @@ class _Judged:
             column(who.patterns, "group_id"), column(who.assigned, "group_id"),
             column(who.restless, "group_id"), column(who.share, "group_id"), who.anywhere,
             column(who.streams, "group_id"), column(who.newcomers, "group_id"),
-            column(elsewhere, "group_id"),
+            column(elsewhere, "group_id"), column(who.met, "group_id"),
         )  # fmt: skip
         (self.group, self.member, self.pattern, self.assigned, self.restless, self.share,
-         self.anywhere, self.streams, self.newcomer, others) = ranks  # fmt: skip
+         self.anywhere, self.streams, self.newcomer, others, self.met) = ranks  # fmt: skip
         self.width = max(len(self.names), 1)
         self.elsewhere = _numbers(column(elsewhere, "topic_no")) * self.width + others
         self.reads_elsewhere = elsewhere["reads"].to_numpy().astype(bool)
+        self.seen_elsewhere = _numbers(column(elsewhere, "seen_at"))
         self.commits = commits
         at = places(column(commits, "topic_no"), column(commits, "partition"))
         found = pc.index_in(at, value_set=self.where)
@@ -267,7 +289,7 @@ class _Judged:
         wanted = self._on_rows(plain)
         known = self.row * self.width + self.group
         standing = self.here & self.tells
-        over = standing & self.remembered & self._may_start_over()
+        over = standing & self.remembered & (self._may_start_over() | self._outlived())
         missing = without(wanted, known[standing & ~over])
         kinds = np.full(len(missing), SKIPPED, dtype=np.int8)
         by_pattern = self._on_rows(self._only_by_pattern())
@@ -332,6 +354,21 @@ class _Judged:
         there = _among(self._committed(), (topic * self.width + self.restless)[~nowhere])
         return there | _among(self.group, self.restless[nowhere])
 
+    def _outlived(self) -> npt.NDArray[np.bool_]:
+        """Commits of groups that were seen on the topic later, by an offset there or by members,
+        and without this one: somebody deleted it, or all of the group's, and it began anew.
+        """
+        own, seen = self._committed(), _seen(self.commits)
+        if not self.remembered.any():
+            return np.zeros(len(own), dtype=bool)
+        topic, times = (_numbers(column(self.who.met, name)) for name in ("topic_no", "seen_at"))
+        named = topic >= 0
+        there = (topic * self.width + self.met)[named]
+        anywhere = _newest(self.group, self.met[~named], times[~named])
+        pairs = np.concatenate([own, self.elsewhere, there])
+        moments = np.concatenate([seen, self.seen_elsewhere, times[named]])
+        return np.asarray(seen < np.maximum(_newest(own, pairs, moments), anywhere))
+
     def _offsetless(self) -> npt.NDArray[np.bool_]:
         return np.asarray(
             column(self.commits, "committed_offset").is_null().to_numpy(zero_copy_only=False), bool
@@ -395,6 +432,14 @@ def _numbers(values: pa.Array) -> Ints:
     """As whole numbers, -1 where it is not known."""
     whole = pc.fill_null(values.cast(pa.int64()), -1)
     return np.asarray(whole.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _newest(wanted: Ints, numbers: Ints, times: Ints) -> Ints:
+    """The newest of the times of each number that is wanted; _ONCE where it has none."""
+    every, at = np.unique(np.concatenate([wanted, numbers]), return_inverse=True)
+    newest = np.full(len(every), _ONCE)
+    np.maximum.at(newest, at[len(wanted) :], times)
+    return np.asarray(newest[at[: len(wanted)]])
 
 
 def _among(numbers: Ints, others: Ints) -> npt.NDArray[np.bool_]:

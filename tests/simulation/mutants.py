@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 
 from dashboard import epoch_ends
@@ -119,6 +120,15 @@ def a_commit_past_the_end_is_believed() -> Planted:
         return real(judged, topics) | (committed & ~remembered)
 
     return _patched(mock.patch.object(standing._Judged, "_tells", tells))
+
+
+def what_a_group_read_before_it_began_anew_counts() -> Planted:
+    """A memory of hours ago, of a group that was seen since without it: "then it read that"."""
+    return _patched(
+        mock.patch.object(
+            standing._Judged, "_outlived", lambda judged: np.zeros(len(judged.group), dtype=bool)
+        )
+    )
 
 
 def who_lists_a_group_last_coordinates_it() -> Planted:
@@ -456,6 +466,7 @@ MUTANTS: dict[str, Callable[[], Planted]] = {
     plant.__name__: plant
     for plant in (
         a_lost_answer_counts_as_not_done,
+        what_a_group_read_before_it_began_anew_counts,
         a_timeout_counts_as_a_failure,
         success_is_believed_unread,
         followers_behind_are_overlooked,

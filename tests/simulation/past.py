@@ -7,6 +7,7 @@ records back before anything is sent leaves faults nothing to strike.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from random import Random
 
 from dashboard.model import TopicPartition
@@ -24,6 +25,7 @@ class Past:
         self.rng, self.world = rng, world
         self.earlier_ids: dict[str, str | None] = {}  # None: of snapshots that hold no ids
         self.told = kind == "kept of old topics"
+        self.anew = kind == "begun anew"
         self.any = (rng.random() < 0.3 and not kind) or self.told
 
     def recreate(self) -> None:
@@ -45,9 +47,26 @@ class Past:
         rows = [
             row for key, part in sorted(self.world.parts.items()) for row in self._of(key, part)
         ]
+        if self.anew:
+            rows += self._begun_anew()
         for row in rows:
             self.world.say(f"a snapshot remembers {row}")
         return tuple(rows)
+
+    def _begun_anew(self) -> Iterator[RememberedOffset]:
+        """A batch job had read nearly everything. Its group was deleted, so that it reads all of it
+        once more; it died after its first commits, and comes back.
+        """
+        world, rng, seen_at = self.world, self.rng, self.world.now() - timedelta(hours=1)
+        for topic in sorted({key.topic for key in world.parts}):
+            keys = sorted(key for key in world.parts if key.topic == topic)
+            world.commit("batch", rng.choice(keys), rng.randint(0, 9))
+            for key in keys:
+                end = world.parts[key].high_watermark
+                offset = rng.randint(end * 4 // 5, end)
+                yield RememberedOffset(
+                    "batch", *key, offset, world.parts[key].topic_id, seen_at=seen_at
+                )
 
     def _of(self, key: TopicPartition, part: Partition) -> Iterator[RememberedOffset]:
         end = max(replica.end for replica in part.replicas.values())

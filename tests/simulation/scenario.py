@@ -33,7 +33,7 @@ from tests.simulation.joining import Joining
 from tests.simulation.past import Past
 from tests.simulation.reads import Faults
 from tests.simulation.seam import ModelCluster
-from tests.simulation.situations import FOUR, LONE, REWRITTEN, Situation, drawn
+from tests.simulation.situations import FOUR, LONE, REWRITTEN, SPREAD, Situation, drawn
 from tests.simulation.standards import OfModel
 from tests.simulation.truth import NOTHING_KNOWN, Truth
 from tests.simulation.world import CALM_TICK, World
@@ -122,7 +122,7 @@ class Scenario:
         topics = {f"t{n}": self.rng.randint(1, 3) for n in range(self.rng.randint(1, 2))}
         if kind in FOUR:  # the fourth coordinates nothing, and has not all partitions
             brokers = 4
-        if kind == "journal restored":  # while some of it is sent, some is not
+        if kind in SPREAD:  # some of it is sent, or committed, while some is not
             topics = dict.fromkeys(topics, 3)
         self.world = World(
             Random(seed + 1), brokers, topics,

@@ -21,24 +21,24 @@ from tests.simulation.world import World
 SHARES = {
     "log restarted": 0.03,
     "offsets set by hand": 0.02,
-    "old coordinator": 0.05,
-    "old metadata": 0.05,
+    "old coordinator": 0.045,
+    "old metadata": 0.045,
     "waived group lives": 0.03,
     "accepted group moves back": 0.03,
     "pattern": 0.04,
     "asked by name": 0.03,
     "clock ahead": 0.04,
     "old record times": 0.03,
-    "journal restored": 0.05,
+    "journal restored": 0.045,
     "cancelled for good": 0.03,
     "topic made anew": 0.03,
     "log start forgotten": 0.03,
     "load failed": 0.03,
     "moved between looks": 0.03,
     "older tail": 0.02,
-    "collector dead": 0.06,
-    "old leader": 0.06,
-    "wrong side": 0.05,
+    "collector dead": 0.055,
+    "old leader": 0.055,
+    "wrong side": 0.045,
     "topics hidden": 0.03,
     "bytes kept": 0.04,
     "kept of old topics": 0.03,
@@ -47,6 +47,7 @@ SHARES = {
     "taken over": 0.02,
     "made anew elsewhere": 0.04,
     "taken over by one gone": 0.035,
+    "begun anew": 0.03,
 }
 # Of these only the leader epochs of commits tell, which clients before Kafka 2.1 do not send.
 REWRITTEN = ("log restarted", "older tail")
@@ -54,6 +55,7 @@ REWRITTEN = ("log restarted", "older tail")
 # some partitions have no replica on it.
 APART = ("old coordinator", "old metadata")
 FOUR = ("taken over", "taken over by one gone")
+SPREAD = ("journal restored", "begun anew")  # over several partitions of each topic
 LONE = (*APART, "log start forgotten")  # a partition with one replica
 TOLD_OF_OLD = ("topic made anew", "old leader")
 ASKING = ("pattern", "asked by name", "application starts")

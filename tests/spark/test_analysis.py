@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.errors import StoreError
-from tests.spark.conftest import Lab, Snapshot, names
+from tests.support.lab import Lab, Snapshot, names
 
 pytestmark = pytest.mark.spark
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark.conftest import Lab, Snapshot
+from tests.support.lab import Lab, Snapshot
 from tests.unit.analytics.logs import Log
 
-pytestmark = pytest.mark.spark
 TABLES = (
     "reclaimable", "curves", "blockers", "disks", "holds", "trends", "growth", "slow_followers",
 )  # fmt: skip
+
+pytestmark = pytest.mark.spark
 
 
 def of(log: Log, *, inventory: bool) -> Snapshot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark.conftest import Lab, Snapshot, names
+from tests.support.lab import Lab, Snapshot, names
 
 pytestmark = pytest.mark.spark
 

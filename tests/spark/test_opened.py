@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import analytics as lw
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
-from tests.spark.conftest import Lab, Snapshot
 from tests.support import sample_store
+from tests.support.lab import Lab, Snapshot
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ import pytest
 
 from analytics.tables import Tables
 from dashboard.clock import format_time
-from tests.spark.conftest import START, Lab, Snapshot
 from tests.spark.orphan_truth import BROKERS, LOG_DIRS, truth
+from tests.support.lab import START, Lab, Snapshot
 from tests.support.one_bucket import find_orphans
 
 pytestmark = pytest.mark.spark

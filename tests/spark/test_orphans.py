@@ -11,7 +11,7 @@ import pytest
 from analytics.earlier import newest_base
 from analytics.tables import Tables, stamped
 from dashboard.clock import format_time
-from tests.spark.conftest import START, Lab, Snapshot
+from tests.support.lab import START, Lab, Snapshot
 from tests.support.one_bucket import find_orphans
 
 pytestmark = pytest.mark.spark

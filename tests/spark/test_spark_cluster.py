@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.conftest import Lab
 from tests.support.in_buckets import copied
+from tests.support.lab import Lab
 from tests.support.spark_history import analytics, declared, findings, history
 from tests.support.standalone_spark import OPTIONS, Standalone, bare_python, standalone
 

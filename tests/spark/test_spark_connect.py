@@ -12,7 +12,7 @@ import pytest
 from analytics.session import open_session
 from dashboard.errors import AnalysisError
 from dashboard.settings import Settings
-from tests.spark.conftest import Lab
+from tests.support.lab import Lab
 from tests.support.spark_history import analytics, declared, findings, history
 from tests.support.standalone_spark import Daemon, daemon
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dashboard.analysis_child import AnalysisChild, command
-from tests.spark.conftest import Lab, Snapshot
+from tests.support.lab import Lab, Snapshot
 from tests.support.standalone_spark import OPTIONS, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(420)]

@@ -12,7 +12,7 @@ from dashboard.metrics.names import BYTES_OUT, CONSUMER_LAG, COUNTERS, labels
 from dashboard.settings import load
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
-from tests.spark.conftest import Lab, Snapshot
+from tests.support.lab import Lab, Snapshot
 from tests.unit.analytics.logs import Log
 
 ROOT = Path(__file__).parents[2]

@@ -108,6 +108,7 @@ CASES = [
     forged("the most of a cleaned replica of a word",
            put(*P, "estimate", "cleaned_high", {"1": "x"}), "cleaned_high"),
     forged("a memory that began with a number", put("known_since", 5), "known_since"),
+    forged("a memory that began at no snapshot", put("known_since", "9999"), "known_since"),
     forged("a key that no plan has", put("note", "hello"), "keys or values"),
     forged("a key that no partition has", put(*P, "note", "hello"), "not a plan"),
     forged("a time without a zone", put("created_at", "2026-03-01T04:00:00"), "created_at"),

@@ -17,7 +17,7 @@ from dashboard.epoch_ends import ASKED_OF
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
-from tests.spark.conftest import START, Snapshot
+from tests.support.lab import START, Snapshot
 from tests.support.sample_partitions import table_of
 from tests.unit.analytics.logs import Log
 

@@ -13,7 +13,7 @@ import pytest
 
 from analytics import followers
 from dashboard.snapshots import ClusterStore, Store
-from tests.spark.conftest import START, Snapshot
+from tests.support.lab import START, Snapshot
 from tests.support.one_bucket import followers_of
 from tests.unit.analytics.test_trends import TOPICS, Lab
 

@@ -12,7 +12,7 @@ from analytics.panes import SPREAD
 from analytics.trend_tables import from_table, microseconds, to_table
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, conform
-from tests.spark.conftest import Snapshot
+from tests.support.lab import Snapshot
 from tests.support.one_bucket import growth
 from tests.unit.analytics.test_trends import Lab, silent
 

@@ -18,7 +18,7 @@ from dashboard.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import SNAPSHOT_TABLES
-from tests.spark.conftest import START, Snapshot
+from tests.support.lab import START, Snapshot
 from tests.support.sample_partitions import table_of
 
 SNAPSHOTS = 9

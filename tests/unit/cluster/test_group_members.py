@@ -283,11 +283,15 @@ def test_a_group_that_the_answer_leaves_out_has_unknown_members(broker: FakeBrok
     assert read(broker).incomplete == ("members of group g cannot be read: NOT_ANSWERED",)
 
 
-@pytest.mark.parametrize(("protocol", "members"), [("consumer", None), ("connect", 1)])
+@pytest.mark.parametrize(
+    ("protocol", "members"), [("consumer", None), ("my-consumer", None), ("connect", 1), ("sr", 1)]
+)
 def test_an_assignment_in_other_words_tells_nothing_of_a_consumer(
     broker: FakeBroker, protocol: str, members: int | None
 ) -> None:
-    """A worker of Connect reads nothing by its group; a consumer with its own assignor does."""
+    """A worker of Connect reads nothing by its group; a consumer with its own assignor does, and
+    what a group of another kind reads nobody can tell.
+    """
     group = described(broker, "classic", 15, classic_answer(b"\x00\x07own", protocol))
     assert (group.members, group.assigned, group.error) == (members, (), None)
 

@@ -18,6 +18,7 @@ from dashboard.purge.lifting import Override
 from dashboard.purge.plan import Plan
 from dashboard.purge.resolve import ResolvedTarget
 from dashboard.settings import PurgeSettings, Settings
+from dashboard.snapshots import ClusterStore, Store
 from tests.unit.purge.facts_of import KEY, NOW, facts
 from tests.unit.purge.test_plan import free_plan, plan_of
 
@@ -187,3 +188,19 @@ def test_waiting_gives_up_at_its_timeout(journal: Journal) -> None:
     view = queue.wait(settings, journal, run_id, timeout=timedelta(milliseconds=50))
     assert view.run.open
     assert time.monotonic() - began < 200
+
+
+def test_a_plan_that_calls_its_cluster_by_another_name_is_refused(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """Sealed again by hand, it would have people type the name of a cluster that is not purged."""
+    settings = Settings(state_dir=tmp_path, data=str(tmp_path / "data"))
+    plan = free_plan()
+    store = ClusterStore(Store(settings.data), plan.cluster_id)
+    store.write_connection("prod-1:9092", None, "prod")
+    forged = replace(plan, cluster_name="dev")
+    with pytest.raises(LowwaterError) as caught:
+        enqueue(journal, forged, settings=settings, confirm="purge orders on dev")
+    assert caught.value.code == "CLUSTER_MISMATCH"
+    assert "is called prod" in caught.value.message
+    assert enqueue(journal, plan, settings=settings)

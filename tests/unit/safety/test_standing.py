@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
+from dashboard.met_readers import shown
 from dashboard.safety.arrow import in_order
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.safety.standing import (
     ASSIGNED,
     COMMITS,
+    GONE,
     OTHER_LOG,
     PAST_END,
     SKIPPED,
@@ -111,3 +114,52 @@ def test_rows_are_sorted_as_by_their_values() -> None:
     assert in_order(found, keys) is found
     nothing = rows.slice(0, 0)
     assert in_order(nothing, keys).num_rows == 0
+
+
+def _gone(at: int | None, partition: int = 0) -> dict[str, object]:
+    return commit("etl", 90, partition, old=True) | {"seen_at": at}
+
+
+def _met(topic: str, at: int) -> Standing:
+    who = readers(GROUPS.empty_table(), NO_OFFSETS, TOPICS, met={("etl", topic): at})
+    found = pa.Table.from_pylist([_gone(5), _gone(5, 1)], schema=COMMITS)
+    return standing(PARTITIONS, found, TOPICS, who)
+
+
+@pytest.mark.parametrize(
+    ("other", "begun"),
+    [
+        (commit("etl", 5, 1), True),
+        (_gone(6, 1), True),
+        (_gone(5, 1), False),
+        (_gone(None, 1), False),
+        (commit("another", 5, 1), False),
+    ],
+)
+def test_an_offset_that_its_group_had_no_more_when_it_was_seen_last_is_no_place(
+    other: dict[str, object], begun: bool
+) -> None:
+    """It was deleted to read all again, and committed on another partition since."""
+    found = stood(_gone(5), other)
+    assert ((0, GONE, "etl") in unplaced(found)) == begun
+    assert places(found)[0] == [(90, "etl")], "the lowest bound it still is"
+
+
+@pytest.mark.parametrize(
+    ("topic", "at", "begun"),
+    [("t", 6, True), ("", 6, True), ("t", 5, False), ("u", 6, False), ("", 4, False)],
+)
+def test_so_is_one_whose_group_was_met_with_members_since(topic: str, at: int, begun: bool) -> None:
+    """Also when it died before its first commit; "": members that named no topic."""
+    assert unplaced(_met(topic, at)) == ([(0, GONE, "etl"), (1, GONE, "etl")] if begun else [])
+
+
+def test_a_share_groups_members_and_a_dead_group_are_not_met() -> None:
+    rows = [
+        {"group_id": name, "type": kind, "members": members, "subscribed": ["t"],
+         "assigned": [{"topic": "u", "partition": 0}]}
+        for name, kind, members in (("a", "classic", 1), ("b", "share", 1), ("c", "classic", 0))
+    ]  # fmt: skip
+    rows.append({"group_id": "joins", "type": "consumer", "members": 2})
+    found = shown(pa.Table.from_pylist(rows, schema=GROUPS))
+    assert sorted(found) == [("a", "t"), ("a", "u"), ("joins", "")]

@@ -39,7 +39,8 @@ def commits(dice: random.Random) -> pa.Table:
         {"topic_no": topic, "partition": partition, "group_id": group,
          "topic_id": dice.choice([f"id-{'tuv'[topic]}", "before", None]),
          "committed_offset": dice.choice([None, 5, 20, 90]), "remembered": dice.random() < 0.5,
-         "leader_epoch": 1, "epoch_end": dice.choice([None, None, 15])}
+         "leader_epoch": 1, "epoch_end": dice.choice([None, None, 15]),
+         "seen_at": dice.choice([None, 1, 2, 2])}
         for topic in range(3) for partition in range(5) for group in NAMES
         if dice.random() < 0.15
     ]  # fmt: skip

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analytics import __main__ as service
 from analytics import tasks
 from dashboard.pruning import prune
-from tests.spark import looks
-from tests.spark.conftest import START, Lab, Snapshot
-
-pytestmark = pytest.mark.spark
+from tests.support import looks
+from tests.support.lab import START, Lab, Snapshot
 
 
 def test_a_damaged_analysis_is_left_out_and_an_older_one_serves(lab: Lab) -> None:
@@ -91,26 +86,3 @@ def _pruned_before_tasks(lab: Lab, monkeypatch: pytest.MonkeyPatch, *doomed: str
         return run(*arguments, **options)
 
     monkeypatch.setattr(tasks, "run", pruned_first)
-
-
-def test_the_loop_answers_a_bad_snapshot_with_its_reason_and_goes_on(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    bad = lab.write(Snapshot().topic("t", groups={"g": 50}))
-    looks.file(lab, bad, "replicas").write_bytes(b"PAR1 half a file")
-    broken = lab.write(Snapshot().topic("t", groups={"g": 60}))
-    looks.file(lab, broken, "x").with_name("manifest.json").write_text("no JSON")
-    good = lab.write(Snapshot().topic("t", groups={"g": 70}))
-    lines = [{"snapshot_id": i} for i in (bad, broken, "20200101T000000000Z-gone", good)]
-    monkeypatch.setattr(service, "open_session", lambda _settings: lab.spark)
-    monkeypatch.setattr(service, "prepare", lambda *_words, **_more: None)
-    monkeypatch.setattr("sys.stdin", io.StringIO("".join(json.dumps(x) + "\n" for x in lines)))
-    answers = io.StringIO()
-    assert service._serve(lab.settings, str(tmp_path), None, answers) == 0
-    _, first, second, third, last = map(json.loads, answers.getvalue().splitlines())
-    assert [a["error"]["code"] for a in (first, second, third)] == [
-        "STORE_UNREADABLE", "STORE_UNREADABLE", "SNAPSHOT_NOT_FOUND",
-    ]  # fmt: skip
-    assert all(a["error"]["next"] and a["exit_code"] == 1 for a in (first, second, third))
-    assert last["snapshot_id"] == good
-    assert last["left_out"] == [bad, broken]

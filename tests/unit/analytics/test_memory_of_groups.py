@@ -13,10 +13,8 @@ from dashboard.known_since import carried_since, known_since
 from dashboard.pruning import prune, prune_snapshots
 from dashboard.purge import memory
 from dashboard.snapshot_settings import SnapshotSettings
-from tests.spark import looks
-from tests.spark.conftest import START, Lab, Snapshot
-
-pytestmark = pytest.mark.spark
+from tests.support import looks
+from tests.support.lab import START, Lab, Snapshot, names
 
 
 def _remembered(lab: Lab) -> dict[str, tuple[int | None, str | None]]:
@@ -65,7 +63,9 @@ def test_an_analysis_carries_since_when_groups_are_remembered(lab: Lab, full: bo
     prune(lab.cluster, "snapshots", lambda _: {newest}, START)
     lab.analyze(full=full)
     assert _remembered(lab)["g"][0] == 60
-    assert (known_since(lab.cluster), carried_since(lab.cluster)) == (first, first)
+    told = carried_since(lab.cluster)
+    assert known_since(lab.cluster) == told
+    assert str(told).startswith(f"{first}:")
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -226,3 +226,26 @@ def _taken(lab: Lab, day: float, snapshot: Snapshot, ahead: int = 0) -> None:
 def _keep_the_newest_of(lab: Lab, count: int) -> None:
     newest = {*lab.cluster.ids("snapshots")[-count:]}
     prune(lab.cluster, "snapshots", lambda _: newest, START + timedelta(days=2))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_group_that_was_met_without_its_offset_has_begun_anew(lab: Lab, full: bool) -> None:
+    """It was deleted, to read all again, and crashed before its first commit."""
+    before = {"etl": 60, "a": 90}
+    lab.write(Snapshot().topic("t", groups=before).topic("u", groups=before).group("etl", "t"))
+    lab.analyze()
+    assert lab.targets()["t"]["target_offset"] == 60
+    ids = [lab.write(Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90})
+                     .group("etl", "t"))]  # fmt: skip
+    ids.append(lab.write(Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90})))
+    done = lab.analyze(full=full)
+    told = lab.targets()
+    assert {t: names(told[t]) for t in ("t", "u")} == {"t": ["no-committed-offset"], "u": []}
+
+    prune(lab.cluster, "snapshots", lambda _: {ids[-1]}, START + timedelta(hours=1))
+    assert set(memory.met(lab.cluster, ["t", "u"])) == {("etl", "t")}, "the analysis carries it"
+    lab.write(Snapshot().topic("t", groups={"a": 90, "etl": 7}).topic("u", groups={"a": 90}))
+    lab.analyze()
+    assert lab.targets()["t"]["target_offset"] == 7
+    kept = lab.cluster.manifest("findings", lab.cluster.latest_analysis()).details
+    assert (done.left_out, kept["met_readers"]) == ((), {})

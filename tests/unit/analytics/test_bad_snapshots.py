@@ -12,10 +12,8 @@ import pyarrow as pa
 import pytest
 
 from dashboard.holes import holes
-from tests.spark import looks
-from tests.spark.conftest import START, Lab, Snapshot
-
-pytestmark = pytest.mark.spark
+from tests.support import looks
+from tests.support.lab import START, Lab, Snapshot
 
 # 255 characters, as many as a topic's name may have; Kafka takes any text for a group.
 ODD = ("ü\n\t\"'`\\</script><b>💧\u202e%s{}$(x);--" * 9)[:255]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dashboard.errors import StoreError
-from tests.spark.conftest import Lab
+from tests.support.lab import Lab
 
 
 def file(lab: Lab, snapshot_id: str, table: str) -> Path:

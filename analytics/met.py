@@ -1,0 +1,42 @@
+"""Groups that were met on a topic without their offset, as an analysis hands them on."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.earlier import put_back
+from dashboard.met_readers import Met, known, told
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshots import ClusterStore
+
+
+def remembered(
+    cluster: ClusterStore, snapshot: Manifest, base: Manifest | None, before: Manifest | None
+) -> Met:
+    """When each group was met last on a topic, up to this snapshot; from `base`, without it from
+    all kept snapshots and what `before` knew, the newest analysis, and those that were put back.
+    """
+    back = () if base else put_back(cluster, snapshot)
+    found: Met = {}
+    for some in (*map(told, (*back, before)), known(cluster, base, snapshot.id)):
+        for key, at in some.items():
+            found[key] = max(at, found.get(key, at))
+    return found
+
+
+def without_offset(met: Met, held: pa.Table) -> Met:
+    """Those that were met after some offset of theirs on the topic was seen last.
+
+    `held`: topic, group_id and last_seen_at_min, the last of those that is longest ago.
+    """
+    sums = held.group_by(["group_id", "topic"]).aggregate([("last_seen_at_min", "min")])
+    oldest: Met = {}
+    of = {group for group, _ in met}
+    sums = sums.filter(pc.is_in(sums["group_id"], value_set=pa.array(sorted(of), pa.string())))
+    times = sums["last_seen_at_min_min"].cast(pa.int64()).to_pylist()
+    pairs = zip(sums["group_id"].to_pylist(), sums["topic"].to_pylist(), times, strict=True)
+    for group, topic, at in pairs:
+        for key in ((group, topic), (group, "")):
+            oldest[key] = min(at, oldest.get(key, at))
+    return {key: at for key, at in met.items() if key in oldest and oldest[key] < at}

@@ -1,0 +1,126 @@
+"""What is remembered of a group counts for nothing once it was seen to have begun anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dashboard.model import Group, GroupListing, TopicPartition
+from dashboard.purge.drafts import PlanRequest, read_live
+from dashboard.purge.journal_rows import PartitionRow
+from dashboard.purge.plan import Plan
+from dashboard.purge.recheck import recheck
+from dashboard.purge.standards import standards
+from dashboard.purge.targets import parse_target
+from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import SNAPSHOT_TABLES, build
+from tests.support.collected import NOTHING_HIDDEN
+from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.fake_cluster import FakeCluster
+from tests.unit.purge.test_memory_age import SETTINGS
+
+READ = (90, 90)  # what group etl had committed on the two partitions
+
+
+def snapshot(
+    store: ClusterStore, minutes_ago: int, offsets: Sequence[int] = (), *, members: bool = False
+) -> None:
+    at = NOW - timedelta(minutes=minutes_ago)
+    writer = store.begin("snapshots", at)
+    topics = {"topic_no": [0], "topic": [TOPIC], "topic_id": ["id-1"]}
+    writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
+    count = len(offsets)
+    committed = {"topic_no": [0] * count, "group_id": ["etl"] * count,
+                 "partition": [*range(count)], "committed_offset": [*offsets],
+                 "taken_at": [at] * count}  # fmt: skip
+    writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], committed))
+    group = {"group_id": ["etl"], "type": ["classic"], "state": ["Stable"], "members": [1],
+             "assigned": [[{"topic": TOPIC, "partition": p} for p in (0, 1)]]}  # fmt: skip
+    writer.write("groups", build(SNAPSHOT_TABLES["groups"], group if members else {}))
+    writer.commit(0.1, NOTHING_HIDDEN)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ClusterStore:
+    return ClusterStore(Store(str(tmp_path)), "cluster-1")
+
+
+def plan_of(live: FakeCluster, store: ClusterStore) -> Plan:
+    request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
+    return read_live(live, SETTINGS, store, request, now=NOW).plan([])
+
+
+def names(plan: Plan) -> list[list[str]]:
+    return [[guard.name for guard in part.guards] for part in plan.partitions]
+
+
+@pytest.mark.parametrize("members", [0, 1])
+def test_a_group_that_committed_anew_on_one_partition_has_read_nothing_of_the_other(
+    store: ClusterStore, members: int
+) -> None:
+    """It was deleted to read all again, came up, committed 5, and died or did not."""
+    snapshot(store, 60, READ)
+    live = FakeCluster(2)
+    live.offsets_of, live.members = {"etl": {0: 5}}, {"etl": members}
+
+    plan = plan_of(live, store)
+
+    assert names(plan) == [[], ["no-committed-offset"]]
+    assert plan.partitions[0].target_offset == 5
+
+
+def test_it_is_refused_before_sending_where_it_began_anew_after_the_plan(
+    store: ClusterStore,
+) -> None:
+    snapshot(store, 60, READ)
+    live = FakeCluster(2)
+    live.offsets_of = {"etl": {0: 90, 1: 90}}
+    plan = plan_of(live, store)
+    rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.free_partitions]
+    assert len(rows) == 2
+
+    live.offsets_of = {"etl": {0: 95}}
+    found = recheck(live, plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+
+    assert [key.partition for key in found.allowed] == [0]
+    assert "etl is gone" in found.refused[TopicPartition(TOPIC, 1)].reason
+
+
+class Reading(FakeCluster):
+    """Group etl has members on both partitions, and no offset."""
+
+    def groups(self, *_: object, **__: object) -> GroupListing:
+        both = (TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1))
+        return GroupListing((Group("etl", "classic", "Stable", 1, both),), ())
+
+
+class Nobody(FakeCluster):
+    def groups(self, *_: object, **__: object) -> GroupListing:
+        return GroupListing((), ())
+
+
+@pytest.mark.parametrize(
+    ("live", "guard"),
+    [(Reading(2), "members-without-commits"), (Nobody(2), "no-committed-offset")],
+)
+def test_one_that_a_snapshot_met_reading_from_nowhere_does_not_count_when_it_is_down(
+    store: ClusterStore, live: FakeCluster, guard: str
+) -> None:
+    """It crashes before its first commit, so that Kafka knows it while it is up alone."""
+    snapshot(store, 60, READ)
+    snapshot(store, 5, members=True)
+
+    assert names(plan_of(live, store)) == [[guard], [guard]]
+
+
+def test_one_that_had_committed_when_it_was_met_counts_where_it_stood(store: ClusterStore) -> None:
+    snapshot(store, 60, READ, members=True)
+    snapshot(store, 5)
+
+    plan = plan_of(Nobody(2), store)
+
+    assert names(plan) == [[], []]
+    assert [part.target_offset for part in plan.partitions] == [90, 90]
