@@ -153,8 +153,8 @@ def unreadable(
 
     {} if all of them can. Where some were pruned meanwhile nothing more is asked.
     """
-    # An analysis of an earlier version keeps no applications: all kept snapshots tell them once.
-    anew = full or base is None or DETAIL not in base.details
+    # One of an earlier version keeps no applications and no counters: all snapshots tell them once.
+    anew = full or base is None or DETAIL not in base.details or "counters" not in base.tables
     ids = since(cluster, None if anew else base, snapshot)
     gone = _wrong(cluster, "snapshots", dict.fromkeys(ids, ()))
     if gone:

@@ -33,6 +33,7 @@ from analytics import (
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
 from analytics.read_times import seconds
+from analytics.scrapes import Scrapes
 from analytics.suspects import scans
 from analytics.tables import Tables, stamped
 from dashboard import known_since
@@ -93,6 +94,7 @@ def compute(
         incomplete,
         disk_stock.places(alone.rows),
         seconds(done.sums["read_times"]),
+        Scrapes.of(done.sums["scrapes"], done.sums["scraped_before"]),
     )
     place = place.with_made(done.files())
     kernel = partial(kernels.told, work=work, judged=judged)

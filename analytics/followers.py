@@ -128,6 +128,7 @@ def slow_followers(
     reading: float,
 ) -> pa.Table:
     """The `slow_followers` table, but for causes: every replica that does not lead, slow or not.
+    What its fetcher sees is not known here (`fetchers`).
 
     `replicas`: `points.told` of the snapshot that `trends` were added to last; `brokers`: its
     table; `taken_at` and `reading` as for `lags`.
@@ -135,6 +136,7 @@ def slow_followers(
     found = lags(trends, replicas, taken_at, reading)
     columns = _described(found, trends, replicas, brokers)
     columns |= _numbers(found, replicas, curves)
+    columns["fetcher_lag"] = pa.nulls(replicas.num_rows, pa.int64())
     return pa.table(columns).filter(pa.array(~found.leads))
 
 

@@ -17,9 +17,11 @@ from analytics import (
     blockers,
     broker_facts,
     causes,
+    counter_tables,
     curves,
     disk_stock,
     disks,
+    fetchers,
     followers,
     freed,
     groups,
@@ -31,13 +33,16 @@ from analytics import (
     quality,
     reader_lags,
     reclaimable,
+    scrapes,
     sightings,
+    traffic,
     trend_tables,
     windows,
 )
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
 from analytics.read_times import read_times
+from analytics.scrapes import Scrapes
 from analytics.trend_tables import microseconds
 from analytics.trends import Trends
 from dashboard.curve_tables import ReplicaCurves, to_table
@@ -68,8 +73,8 @@ class Work:
 @dataclass(frozen=True)
 class Judged:
     """What `told` needs of all buckets: who reads what, by members and by offsets (`by_offset`),
-    reasons why a group may be missing, the folders of orphans, and how many seconds lie between
-    the first and the last log end that each snapshot read.
+    reasons why a group may be missing, the folders of orphans, how many seconds lie between the
+    first and the last log end that each snapshot read, and which counters brokers told.
     """
 
     who: Readers
@@ -77,6 +82,7 @@ class Judged:
     incomplete: tuple[str, ...]
     orphans: frozenset[disk_stock.Place]
     reading: Mapping[str, float]
+    scrapes: Scrapes
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,7 @@ def remembered(view: BucketView, work: Work) -> Told:
     ends = view.read("snapshots", snapshot.id, "partitions", _ENDS)
     commits = groups.commits(offsets, work.topics, snapshot)
     new = since(view, work.base, snapshot)
+    counted = counter_tables.new(view, work.base, snapshot)
     sums = {
         "held": offsets.group_by(["topic", "group_id"]).aggregate([("last_seen_at", "min")]),
         "telling": groups.of_telling(view, snapshot, work.telling),
@@ -104,6 +111,8 @@ def remembered(view: BucketView, work: Work) -> Told:
         "by_offset": by_offset(ends, commits, work.topics),
         "read_times": read_times(view, new),
         "unassigned": sightings.unassigned(view, new),
+        "scrapes": scrapes.told(view, list(dict.fromkeys([*counted, snapshot.id]))),
+        "scraped_before": scrapes.before(counter_tables.carried(view, work.base, scrapes.BEFORE)),
     }
     return Told({"holds": held, "former_readers": former}, sums)
 
@@ -115,7 +124,9 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     read = {n: view.read("snapshots", work.snapshot.id, n, c) for n, c in _COLUMNS.items()}
     drawn = _drawn(view, work, judged)
     purge = _purged(view, work, judged, read, drawn)
-    slow = _followers(work, drawn)
+    metrics = counter_tables.metrics(view, work.snapshot.id)
+    counted = counter_tables.fold(view, work.snapshot, work.base, judged.scrapes, metrics)
+    slow = _followers(work, judged, drawn, metrics)
     at = microseconds(work.snapshot)
     sums = {
         "disks": disks.sums(read["replicas"], purge.free),
@@ -133,6 +144,8 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
         "curves": to_table(drawn.curves),
         "trends": trend_tables.to_table(drawn.trends),
         "slow_followers": slow,
+        "counters": counter_tables.to_table(counted),
+        "traffic": traffic.traffic(counted, metrics, at),
     }
     used = _used(view, work, purge)
     return Told({**tables, **used.tables}, {**sums, **used.sums})
@@ -206,8 +219,8 @@ def _purged(
     return _Purged(known, by_target, free)
 
 
-def _followers(work: Work, drawn: _Drawn) -> pa.Table:
-    return followers.slow_followers(
+def _followers(work: Work, judged: Judged, drawn: _Drawn, metrics: pa.Table) -> pa.Table:
+    found = followers.slow_followers(
         drawn.trends,
         drawn.replicas,
         drawn.curves,
@@ -215,6 +228,9 @@ def _followers(work: Work, drawn: _Drawn) -> pa.Table:
         taken_at=microseconds(work.snapshot),
         reading=drawn.reading,
     )
+    telling = judged.scrapes.telling(work.snapshot.id, "fetcher_lag")
+    lags = fetchers.fetcher_lags(found, metrics, telling)
+    return found.set_column(found.column_names.index("fetcher_lag"), "fetcher_lag", lags)
 
 
 def caused(view: BucketView, units: pa.Table, read: Mapping[str, pa.Table]) -> Told:

@@ -18,24 +18,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.metrics import names as metric_names
+
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-# Those with a row per replica, partition, group and partition, or segment; by kind.
+# Those with a row per replica, partition, group and partition, segment, or topic and broker.
 LONG: Mapping[str, frozenset[str]] = {
     "snapshots": frozenset(
-        {"partitions", "replicas", "group_offsets", "epoch_ends", "segments", "checkpoints"}
+        {
+            *("partitions", "replicas", "group_offsets", "epoch_ends", "segments", "checkpoints"),
+            "broker_metrics",
+        }
     ),
     "findings": frozenset(
         {
-            "reclaimable",
-            "holds",
-            "former_readers",
-            "curves",
-            "trends",
-            "slow_followers",
-            "last_writes",
-            "reader_lags",
+            *("reclaimable", "holds", "former_readers", "curves", "trends", "slow_followers"),
+            *("counters", "traffic", "last_writes", "reader_lags"),
         }
     ),
 }
@@ -86,11 +85,20 @@ class Buckets:
 
     def of(self, rows: pa.Table, topics: pa.Table | None = None) -> Ints:
         """The bucket of each row, by its `topic`, or its `topic_no` in `topics` (topic_no and topic
-        of the same snapshot), and its `partition`. What belongs to no partition lies in bucket 0.
+        of the same snapshot), and its `partition`; or by its `labels`, which name both. Rows of a
+        table or labels without a partition lie with partition 0; what belongs to no topic, or to
+        none of its partitions (null), lies in bucket 0.
         """
-        named = topics is None or "topic" in rows.column_names
-        names = _whole(rows["topic"]) if named else _numbered(rows["topic_no"], topics)
-        found = numbers(names, _whole(rows["partition"])) % np.uint64(self.count)
+        there = set(rows.column_names)
+        if "labels" in there:
+            names, partitions = metric_names.places(_whole(rows["labels"]))
+            partitions = pc.fill_null(partitions, 0)
+        else:
+            named = topics is None or "topic" in there
+            names = _whole(rows["topic"]) if named else _numbered(rows["topic_no"], topics)
+            apart = "partition" in there
+            partitions = _whole(rows["partition"]) if apart else pa.repeat(0, rows.num_rows)
+        found = numbers(names, partitions) % np.uint64(self.count)
         return np.asarray(found, dtype=np.int64)
 
     def parts(self, stored: int, bucket: int) -> range:

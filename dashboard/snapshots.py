@@ -283,10 +283,10 @@ class ClusterStore:
         if len(files) >= buckets.count or not files:
             return self.read_files(kind, manifest, table, some, columns)
         names = spec_of(kind, table).schema.names
-        by = [name for name in ("topic", "topic_no", "partition") if name in names]
+        by = [n for n in ("topic", "topic_no", "partition", "labels") if n in names]
         wanted = None if columns is None else list(dict.fromkeys([*columns, *by]))
         rows = self.read_files(kind, manifest, table, some, wanted)
-        numbered = "topic" not in by
+        numbered = "topic_no" in by
         topics = self.read(kind, manifest.id, "topics", ["topic_no", "topic"]) if numbered else None
         own = rows.filter(buckets.of(rows, topics) == bucket)
         return own if columns is None else own.select(columns)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from dashboard.metrics.names import COUNTERS
+
 _I32, _I64, _TEXT, _FLAG = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")
 _IDS = pa.list_(_I32)
@@ -53,6 +55,15 @@ def _sums(window: str, *values: str) -> dict[str, pa.DataType]:
 def _spread(y: str) -> dict[str, pa.DataType]:
     """What the error of y's slope is told from: Σy², and sums over the steps between samples."""
     return {f"{y}_{part}": pa.float64() for part in ("yy", "dx", "dxdx", "dxdy", "dydy")}
+
+
+def _pane(name: str) -> dict[str, pa.DataType]:
+    """How far a counter went in a pane, in how many samples, resets and scrapes that missed it."""
+    times = {f"{name}_{part}": _TIME for part in ("from", "last_at", "since")}
+    return times | {
+        f"{name}_{part}": _I64 if part == "amount" else _I32
+        for part in ("n", "amount", "resets", "missed")
+    }
 
 
 _PARTITION = {"topic_no": _I32, "partition": _I32}
@@ -234,6 +245,24 @@ FINDING_TABLES: dict[str, TableSpec] = {
             catch_up_seconds=pa.float64(), in_sync=_FLAG, alive=_FLAG, slow=_FLAG, cause=_TEXT,
             reason=_TEXT, holds_low_watermark=_FLAG, append_per_second=pa.float64(),
             lag_per_second=pa.float64(), samples=_I32, observed_at=_TIME, behind_since=_TIME,
+            fetcher_lag=_I64,
+        ),
+        # Per topic and broker, and per broker (topic null), how fast its counters went lately;
+        # null: not measured. Gauges of a broker as it told them last, if in this snapshot.
+        _spec(
+            "traffic", "topic broker_id", topic=_TEXT, broker_id=_I32,
+            **{f"{name}_per_hour": _I64 for name in COUNTERS},
+            **{f"{name}_per_day": _I64 for name in COUNTERS}, measured_at=_TIME,
+            hour_samples=_I32, hour_seconds=_I64, day_samples=_I32, day_seconds=_I64, resets=_I32,
+            missed=_I32, delete_requests_waiting=_I64, delete_ms_mean=pa.float64(),
+            delete_ms_p99=pa.float64(), fetcher_lag=_I64,
+        ),
+        # The memory behind it: each counter's last value, when its broker told of it last, scrapes
+        # missed since then, and two panes each of 30 min and of 12 h (analytics/counters.py).
+        _spec(
+            "counters", "topic broker_id counter", topic=_TEXT, broker_id=_I32, counter=_TEXT,
+            value=pa.float64(), told_at=_TIME, missing=_I32, **_pane("hour"),
+            **_pane("hour_before"), **_pane("day"), **_pane("day_before"),
         ),
         # Per folder or checkpoint entry that no assignment explains, with what may be done with it.
         _spec(

@@ -39,7 +39,13 @@ _COLUMNS = {
     ),
     "slow_followers": (
         "topic", "partition", "broker_id", "log_dir", "lag_records", "lag_bytes", "lag_seconds",
-        "log_start_lag", "trend", "slow", "cause",
+        "fetcher_lag", "log_start_lag", "trend", "slow", "cause",
+    ),
+    "traffic": (
+        "topic", "broker_id", "bytes_in_per_hour", "bytes_out_per_hour", "bytes_out_per_day",
+        "messages_in_per_hour", "replication_bytes_in_per_hour", "replication_bytes_out_per_hour",
+        "fetch_requests_per_hour", "produce_requests_per_hour", "hour_samples", "hour_seconds",
+        "resets", "missed",
     ),
     "idle_topics": (
         "topic", "verdict", "kind", "quiet_since", "groups", "last_commit_at", "size_bytes",
@@ -62,9 +68,9 @@ def add_parser(verbs: Verbs) -> None:
         "findings",
         "one table of the newest analysis",
         description="One table of the newest analysis: reclaimable, holds, curves, blockers,\n"
-        "disks, orphans, sightings, growth, trends, slow_followers, idle_topics, last_writes,\n"
-        "retention_fit, reader_lags or quality. Rows are sorted by the table's key; bytes are\n"
-        "summed over replicas.",
+        "disks, orphans, sightings, growth, trends, slow_followers, traffic, counters,\n"
+        "idle_topics, last_writes, retention_fit, reader_lags or quality. Rows are sorted by the\n"
+        "table's key; bytes are summed over replicas.",
         examples=(
             "lowwater findings reclaimable --topic orders",
             "lowwater findings blockers --limit 5 --json",

@@ -7,7 +7,6 @@ each fetcher is behind its leader (`FetcherLagMetrics`). All are written under o
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,15 +15,19 @@ from typing import TextIO, cast
 from prometheus_client.parser import text_fd_to_metric_families
 
 from dashboard.metrics import topic_bytes
+from dashboard.metrics.names import (
+    CONSUMER_LAG,
+    PURGATORY_SIZE,
+    REQUEST_TIME,
+    TOPIC_METRICS,
+    labels,
+)
 from dashboard.model import BrokerMetric
 
-PURGATORY_SIZE = "kafka_server_delayedoperationpurgatory_purgatorysize"
-REQUEST_TIME = "kafka_network_requestmetrics_totaltimems"
-CONSUMER_LAG = "kafka_server_fetcherlagmetrics_consumerlag"
 _DELETE = "deleterecords"
 _FETCHERS = "replicafetcherthread"
 _PREFIXES = {
-    "BrokerTopicMetrics": "kafka_server_brokertopicmetrics_",
+    "BrokerTopicMetrics": TOPIC_METRICS,
     "DelayedOperationPurgatory": "kafka_server_delayedoperationpurgatory_",
     "RequestMetrics": "kafka_network_requestmetrics_",
     "FetcherLagMetrics": "kafka_server_fetcherlagmetrics_",
@@ -72,20 +75,20 @@ def metrics(broker_id: int, series: Iterable[Series]) -> tuple[BrokerMetric, ...
     found = topic_bytes.counts((s.name, s.labels, s.value) for s in listed)
     lags: list[float] = []
     for one in listed:
-        name, labels = one.name.lower(), {k.lower(): v for k, v in one.labels.items()}
-        if _is(name, labels, PURGATORY_SIZE, "value", "delayedoperation"):
-            found[PURGATORY_SIZE, _json(delayedOperation="DeleteRecords")] = one.value
-        elif (time := _time(name, labels)) is not None:
-            found[f"{REQUEST_TIME}_{time}", _json(request="DeleteRecords")] = one.value
-        elif _lag(name, labels):
+        name, of = one.name.lower(), {k.lower(): v for k, v in one.labels.items()}
+        if _is(name, of, PURGATORY_SIZE, "value", "delayedoperation"):
+            found[PURGATORY_SIZE, labels(delayedOperation="DeleteRecords")] = one.value
+        elif (time := _time(name, of)) is not None:
+            found[f"{REQUEST_TIME}_{time}", labels(request="DeleteRecords")] = one.value
+        elif _lag(name, of):
             lags.append(one.value)
             if one.value > 0:
-                found[CONSUMER_LAG, _json(**_where(labels))] = one.value
+                found[CONSUMER_LAG, labels(**_where(of))] = one.value
     if lags:
-        found[CONSUMER_LAG, _json()] = max(lags)
-    if found.get((f"{REQUEST_TIME}_count", _json(request="DeleteRecords"))) == 0:
+        found[CONSUMER_LAG, labels()] = max(lags)
+    if found.get((f"{REQUEST_TIME}_count", labels(request="DeleteRecords"))) == 0:
         for name in ("mean", "99thpercentile"):
-            found.pop((f"{REQUEST_TIME}_{name}", _json(request="DeleteRecords")), None)
+            found.pop((f"{REQUEST_TIME}_{name}", labels(request="DeleteRecords")), None)
     return tuple(BrokerMetric(broker_id, *key, found[key]) for key in sorted(found))
 
 
@@ -99,42 +102,36 @@ def missing(found: Iterable[BrokerMetric]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _is(name: str, labels: Mapping[str, str], whole: str, attribute: str, of: str) -> bool:
+def _is(name: str, of: Mapping[str, str], whole: str, attribute: str, by: str) -> bool:
     """Whether it is that gauge of DeleteRecords, spelt out or as `BEAN_Value{name="NAME"}`."""
     bean, _, last = whole.rpartition("_")
-    spelt = name == whole or (
-        name == f"{bean}_{attribute}" and labels.get("name", "").lower() == last
-    )
-    return spelt and labels.get(of, "").lower() == _DELETE
+    spelt = name == whole or (name == f"{bean}_{attribute}" and of.get("name", "").lower() == last)
+    return spelt and of.get(by, "").lower() == _DELETE
 
 
-def _time(name: str, labels: Mapping[str, str]) -> str | None:
+def _time(name: str, of: Mapping[str, str]) -> str | None:
     """`mean`, `99thpercentile` or `count` of the total time of DeleteRecords requests."""
-    if labels.get("request", "").lower() != _DELETE:
+    if of.get("request", "").lower() != _DELETE:
         return None
     bean = _PREFIXES["RequestMetrics"]
-    if labels.get("name", "").lower() == "totaltimems" and name.startswith(bean):
+    if of.get("name", "").lower() == "totaltimems" and name.startswith(bean):
         return _OF_TIMES.get(name.removeprefix(bean).removesuffix("_total"))
     if name == REQUEST_TIME:
-        return "99thpercentile" if labels.get("quantile") == "0.99" else None
+        return "99thpercentile" if of.get("quantile") == "0.99" else None
     if name.startswith(f"{REQUEST_TIME}_"):
         return _OF_TIMES.get(name.removeprefix(f"{REQUEST_TIME}_").removesuffix("_total"))
     return None
 
 
-def _lag(name: str, labels: Mapping[str, str]) -> bool:
+def _lag(name: str, of: Mapping[str, str]) -> bool:
     """ConsumerLag of a replica's fetcher; the broker's own internal consumers have one too."""
     bean = _PREFIXES["FetcherLagMetrics"]
     spelt = name == CONSUMER_LAG or (
-        name == f"{bean}value" and labels.get("name", "").lower() == "consumerlag"
+        name == f"{bean}value" and of.get("name", "").lower() == "consumerlag"
     )
-    return spelt and labels.get("clientid", "").lower().startswith(_FETCHERS)
+    return spelt and of.get("clientid", "").lower().startswith(_FETCHERS)
 
 
-def _where(labels: Mapping[str, str]) -> dict[str, str]:
+def _where(of: Mapping[str, str]) -> dict[str, str]:
     names = {"clientid": "clientId", "partition": "partition", "topic": "topic"}
-    return {spelt: labels[name] for name, spelt in names.items() if name in labels}
-
-
-def _json(**labels: str) -> str:
-    return json.dumps(labels, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return {spelt: of[name] for name, spelt in names.items() if name in of}

@@ -11,11 +11,11 @@ includeObjectNames:
   - "kafka.network:type=RequestMetrics,name=TotalTimeMs,request=DeleteRecords"
   - "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,*"
 rules:
-  - pattern: kafka.server<type=BrokerTopicMetrics, name=(BytesOut|BytesIn|MessagesIn)PerSec, topic=(.+)><>Count
+  - pattern: kafka.server<type=BrokerTopicMetrics, name=((?:Replication)?Bytes(?:In|Out)|MessagesIn|Total(?:Fetch|Produce)Requests)PerSec, topic=(.+)><>Count
     name: kafka_server_brokertopicmetrics_$1_total
     type: COUNTER
     labels: {topic: "$2"}
-  - pattern: kafka.server<type=BrokerTopicMetrics, name=(BytesOut|BytesIn|MessagesIn)PerSec><>Count
+  - pattern: kafka.server<type=BrokerTopicMetrics, name=((?:Replication)?Bytes(?:In|Out)|MessagesIn|Total(?:Fetch|Produce)Requests)PerSec><>Count
     name: kafka_server_brokertopicmetrics_$1_total
     type: COUNTER
   - pattern: kafka.server<type=DelayedOperationPurgatory, name=PurgatorySize, delayedOperation=(.+)><>Value

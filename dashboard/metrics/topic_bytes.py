@@ -1,4 +1,4 @@
-"""Picks a broker's own counts of bytes and records per topic out of Prometheus samples.
+"""Picks a broker's own counts of bytes, records and requests out of Prometheus samples.
 
 The counts are `kafka.server:type=BrokerTopicMetrics` (Kafka's class `BrokerTopicMetrics`). Its
 BytesOutPerSec counts what consumers fetched and nothing else: followers are counted apart, in
@@ -8,17 +8,17 @@ spellings are read here, and written under one name.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 
-BYTES_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
+from dashboard.metrics.names import COUNTERS, labels
+from dashboard.metrics.names import TOPIC_METRICS as _PREFIX
+
 _NAMES = {
-    "bytesout": BYTES_OUT,
-    "bytesin": "kafka_server_brokertopicmetrics_bytesin_total",
-    "messagesin": "kafka_server_brokertopicmetrics_messagesin_total",
+    name.removeprefix(_PREFIX).removesuffix("_total"): name
+    for name in COUNTERS.values()
+    if name.startswith(_PREFIX)
 }
-_PREFIX = "kafka_server_brokertopicmetrics_"
 # Rates (OneMinuteRate …) stand beside the counts: only a count's ending is taken. JMX exporter
 # 1.x drops `_total` where no rule says COUNTER: `bytesout` alone is a count, `…persec` may be any.
 _PER_BEAN = re.compile(
@@ -41,9 +41,9 @@ def counts(
         if name is None:
             continue
         topic = of.get("topic", "")
-        labels = json.dumps({"topic": topic} if topic else {}, separators=(",", ":"))
+        key = name, labels(topic=topic) if topic else labels()
         # Two spellings of one counter may stand side by side: they count the same bytes.
-        found[name, labels] = max(value, found.get((name, labels), 0.0))
+        found[key] = max(value, found.get(key, 0.0))
     return found
 
 

@@ -1,25 +1,29 @@
-"""Reads from kept snapshots how many bytes left each topic, and how far its groups came."""
+"""Reads from kept snapshots how many bytes left each topic, and how far its groups came.
+
+Of long tables one file is read at a time, and rows of the topics asked about stay: what this holds
+follows the plan and the size of a bucket, not the cluster.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.errors import StoreError
-from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.metrics.names import BYTES_OUT, increase, labels
 from dashboard.purge.unseen_readers import WINDOW, Measure, TopicReading, Verdict
-from dashboard.snapshot_files import time_of
+from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 
 # Enough to see restarts and resets between; a day of watch keeps some eighty snapshots.
@@ -201,8 +205,8 @@ def _measure(
 def _sent(samples: list[Sample], broker_id: int, topic: str) -> float:
     # A topic without a counter was not fetched since the broker's start: Kafka makes it then.
     seen = [s.bytes_out[broker_id].get(topic, 0.0) for s in samples if broker_id in s.bytes_out]
-    told = [count for count in seen if math.isfinite(count)]  # exporters may say NaN
-    return sum(after - before if after >= before else after for before, after in pairwise(told))
+    told = np.array([count for count in seen if math.isfinite(count)])  # exporters may say NaN
+    return float(increase(told[:-1], told[1:]).sum())
 
 
 def _explained(samples: list[Sample]) -> dict[str, int | None]:
@@ -247,12 +251,12 @@ def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | Non
     names = store.read("snapshots", snapshot, "topics", ["topic_no", "topic"])
     names = names.filter(pc.field("topic").isin(topics))
     wanted = ("is_leader", "broker_id", "log_start_offset", "log_end_offset", "size_bytes")
-    replicas = _named(store, snapshot, "replicas", names, *wanted)
-    commits = _named(store, snapshot, "group_offsets", names, "group_id", "committed_offset")
+    replicas = _named(store, manifest, "replicas", names, *wanted)
+    commits = _named(store, manifest, "group_offsets", names, "group_id", "committed_offset")
     commits = commits.filter(commits["committed_offset"].is_valid())
     return Sample(
         manifest.taken_at,
-        _counters(store, snapshot, topics),
+        _counters(store, manifest, topics),
         _pandas(commits).rename(columns={"committed_offset": "offset"}),
         _leaders(_pandas(replicas.filter(replicas["is_leader"]))),
         _hosts(replicas),
@@ -274,11 +278,21 @@ def _hosts(replicas: pa.Table) -> dict[str, frozenset[int]]:
 
 
 def _named(
-    store: ClusterStore, snapshot: str, table: str, names: pa.Table, *columns: str
+    store: ClusterStore, snapshot: Manifest, table: str, names: pa.Table, *columns: str
 ) -> pa.Table:
     """Rows of the chosen topics with `topic` and `partition`."""
-    rows = store.read("snapshots", snapshot, table, ["topic_no", "partition", *columns])
+    chosen = pc.field("topic_no").isin(names["topic_no"])
+    files = _files(store, snapshot, table, ["topic_no", "partition", *columns])
+    rows = pa.concat_tables(rows.filter(chosen) for rows in files)
     return rows.join(names, "topic_no", join_type="inner").drop_columns("topic_no")
+
+
+def _files(
+    store: ClusterStore, snapshot: Manifest, table: str, columns: list[str]
+) -> Iterator[pa.Table]:
+    """The files of a long table, one by one; an empty one where it was not written."""
+    for some in [[part] for part in snapshot.files(table)] or [[]]:
+        yield store.read_files("snapshots", snapshot, table, some, columns)
 
 
 def _pandas(rows: pa.Table) -> pd.DataFrame:
@@ -294,15 +308,19 @@ _NULLABLE: dict[Any, Any] = {
 }
 
 
-def _counters(store: ClusterStore, snapshot: str, topics: list[str]) -> dict[int, dict[str, float]]:
-    rows = store.read("snapshots", snapshot, "broker_metrics")
-    counts = rows.filter(pc.field("name") == BYTES_OUT)
-    # Its sum over all topics is always there: an exporter that tells no bytes out measures nothing.
-    found: dict[int, dict[str, float]] = {b: {} for b in pc.unique(counts["broker_id"]).to_pylist()}
-    topic_of = {json.dumps({"topic": t}, separators=(",", ":")): t for t in topics}
-    chosen = counts.filter(pc.field("labels").isin(list(topic_of)))
-    for broker_id, labels, value in zip(
-        *(chosen[name].to_pylist() for name in ("broker_id", "labels", "value")), strict=True
-    ):
-        found[broker_id][topic_of[labels]] = math.nan if value is None else value
+def _counters(
+    store: ClusterStore, snapshot: Manifest, topics: list[str]
+) -> dict[int, dict[str, float]]:
+    found: dict[int, dict[str, float]] = {}
+    topic_of = {labels(topic=t): t for t in topics}
+    columns = ["name", "broker_id", "labels", "value"]
+    for rows in _files(store, snapshot, "broker_metrics", columns):
+        counts = rows.filter(pc.field("name") == BYTES_OUT)
+        # Its sum over all topics is always there: an exporter that tells no bytes out measures
+        # nothing.
+        for broker_id in pc.unique(counts["broker_id"]).to_pylist():
+            found.setdefault(broker_id, {})
+        chosen = counts.filter(pc.field("labels").isin(list(topic_of))).select(columns[1:])
+        for broker_id, label, value in zip(*chosen.to_pydict().values(), strict=True):
+            found[broker_id][topic_of[label]] = math.nan if value is None else value
     return found

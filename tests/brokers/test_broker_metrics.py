@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from dashboard.cluster.live import connect
 from dashboard.demo.brokers import LocalCluster
-from dashboard.metrics.beans import CONSUMER_LAG, PURGATORY_SIZE, REQUEST_TIME
+from dashboard.metrics.names import CONSUMER_LAG, COUNTERS, PURGATORY_SIZE, REQUEST_TIME, labels
 from dashboard.metrics.sources import Sources, read
 from dashboard.model import TopicPartition
 from tests.brokers.purge_bench import Bench
@@ -34,6 +34,11 @@ def test_a_purge_that_waits_is_in_the_purgatory_and_its_time_is_counted(
     found = Sources(exporters, timedelta(seconds=20)).read()
     assert set(found.errors.values()) == {None}
     assert found.missing == {1: (), 2: (), 3: ()}
+    told = {(m.broker_id, m.name) for m in found.samples if m.labels in ("{}", _PURGE)}
+    assert told >= {(broker, name) for broker in (1, 2, 3) for name in COUNTERS.values()}
+    assert {m.name for m in found.samples if m.labels == labels(topic=topic) and m.value} >= {
+        COUNTERS[name] for name in ("bytes_in", "messages_in", "fetch_requests", "produce_requests")
+    }
     followers = {m.broker_id for m in found.samples if m.name == CONSUMER_LAG}
     assert set(placed.replicas) - {leader} <= followers
     before = numbers(leader, exporters[leader])

@@ -59,7 +59,19 @@ def test_so_are_those_of_topics_made_anew(at_hand: Lab) -> None:
     history(lab)
     one = every(lab, lab.cluster)
     assert one["former_readers"]
-    assert every(lab, copied(lab.cluster, "other", [4, 2])) == one
+    other = copied(lab.cluster, "other", [4, 2])
+    assert every(lab, other) == one
+    full = findings(other, replace(lab, cluster=other).analyze(full=True).analysis_id)
+    counted = ("counters", "traffic", "slow_followers")
+    assert {name: full[name] for name in counted} == {name: one[name] for name in counted}
+    traffic = {(row["topic"], row["broker_id"]): row for row in one["traffic"]}
+    assert len(traffic) == 8
+    assert traffic["grows", 1]["bytes_out_per_hour"] == 20 * (2000 + 70)
+    assert [traffic["replayed", broker]["missed"] for broker in (1, 2)] == [0, 1]
+    assert traffic["replayed", 2]["resets"] == 1
+    lags = {(row["topic"], row["broker_id"]): row["fetcher_lag"] for row in one["slow_followers"]}
+    assert [lags[topic, 2] for topic in ("grows", "replayed")] == [40, 0]
+    assert lags["grows", 1] is None
 
 
 def lagging(step: int) -> Snapshot:

@@ -14,6 +14,7 @@ from tests.support import (
     sample_idle,
     sample_retention,
     sample_rich,
+    sample_traffic,
     sample_trends,
 )
 from tests.support.sample_partitions import (
@@ -80,6 +81,8 @@ def write(
         "last_writes": sample_idle.last_writes(parts, taken_at),
         "retention_fit": sample_retention.retention_fit(parts, answered, taken_at),
         "reader_lags": sample_retention.reader_lags(parts, taken_at),
+        "traffic": sample_traffic.traffic(parts, answered, taken_at),
+        "counters": sample_traffic.counters(parts, answered, taken_at),
     }  # fmt: skip
     _VARIANTS.get(variant, lambda *_: None)(tables, taken_at)
     for table, rows in tables.items():
@@ -105,7 +108,7 @@ def _calm(tables: dict[str, Rows], taken_at: datetime) -> None:
 
 
 def _older(tables: dict[str, Rows], taken_at: datetime) -> None:
-    newer = ("idle_topics", "last_writes", "retention_fit", "reader_lags")
+    newer = ("idle_topics", "last_writes", "retention_fit", "reader_lags", "traffic", "counters")
     for table in ("orphans", "sightings", "slow_followers", "trends", *newer):
         del tables[table]
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dashboard.metrics.names import BYTES_OUT, CONSUMER_LAG, COUNTERS, labels
 from dashboard.settings import load
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
@@ -25,7 +26,9 @@ readers = "groups"
 
 
 def history(lab: Lab) -> list[str]:
-    """Growing logs, one snapshot with an inventory; a topic recreated, groups that come and go."""
+    """Growing logs, one snapshot with an inventory; a topic recreated, groups that come and go;
+    brokers' metrics, of which one broker's are missing once and another's begin anew.
+    """
     log, ids = Log(), []
     for step in range(4):
         log.append([20 * (step + 1)] * 20)
@@ -41,8 +44,28 @@ def history(lab: Lab) -> list[str]:
                  "broker_id": broker}
                 for broker in (1, 2) for row in log.rows()
             ]  # fmt: skip
-        ids.append(lab.write(snapshot))
+        snapshot.tables["broker_metrics"] = metrics(step)
+        told = [{"broker_id": b, "answered": (b, step) != SILENT, "error": None} for b in (1, 2)]
+        ids.append(lab.write(snapshot, metrics=told))
     return ids
+
+
+SILENT = (2, 2)  # broker, step
+
+
+def metrics(step: int) -> list[dict[str, Any]]:
+    """Broker 1 sends out what broker 2 fetches; it is started again before the last step."""
+    count = 1000.0 * (step + 1) if step < 3 else 70.0
+    rows = [
+        (broker, BYTES_OUT, labels(topic=topic), count / broker)
+        for broker in (1, 2)
+        for topic in ("grows", "replayed", "recreated")
+        if step or topic != "replayed"
+    ] + [(broker, COUNTERS["replication_bytes_in"], "{}", count) for broker in (1, 2)]
+    behind = labels(clientId="ReplicaFetcherThread-0-1", partition="0", topic="grows")
+    rows += [(2, CONSUMER_LAG, label, 40.0) for label in (behind, labels())]
+    columns = ("broker_id", "name", "labels", "value")
+    return [dict(zip(columns, row, strict=True)) for row in rows if (row[0], step) != SILENT]
 
 
 def findings(cluster: ClusterStore, analysis_id: str) -> dict[str, list[dict[str, Any]]]:

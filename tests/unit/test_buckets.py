@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dashboard.buckets import REPLICAS, Buckets, count_for, numbers
 from dashboard.errors import StoreError
+from dashboard.metrics.names import labels
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshot_writer import part_name, write_part
 from dashboard.snapshots import ClusterStore, Store
@@ -121,11 +122,37 @@ def test_a_table_in_buckets_reads_as_one(cluster: ClusterStore, buckets: int) ->
     whole = cluster.read("snapshots", written(cluster, 1).id, "partitions")
     found = written(cluster, buckets)
     assert cluster.manifest("snapshots", found.id) == found
-    assert found.schema_version == ((1, 6) if buckets == 1 else (2, 0))
+    assert found.schema_version == ((1, 7) if buckets == 1 else (2, 1))
     parts = cluster.read("snapshots", found.id, "partitions")
     assert parts.drop_columns("snapshot_id").equals(whole.drop_columns("snapshot_id"))
     values = cluster.read("snapshots", found.id, "partitions", ["high_watermark"])
     assert values.equals(whole.select(["high_watermark"]))
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["in buckets", "by an earlier version"])
+def test_metrics_lie_with_the_partition_that_their_labels_name(
+    cluster: ClusterStore, whole: bool
+) -> None:
+    writer = cluster.begin("snapshots", NOW, 8)
+    told = [labels(), labels(request="x"), *(labels(topic=t) for t in "abcdef"), "no JSON", "[]"]
+    told += [labels(partition=p, topic="a") for p in ("7", "0", "-1", "many", "9" * 40)]
+    columns = {"broker_id": [1] * len(told), "labels": told, "name": ["n"] * len(told)}
+    stamp = {"snapshot_id": [writer.id] * len(told), "taken_at": [NOW] * len(told)}
+    table = build(SNAPSHOT_TABLES["broker_metrics"], columns | stamp)
+    (writer.write if whole else writer.split)("broker_metrics", table)
+    found, buckets = writer.commit(1.0, {}), Buckets(4)
+    own = {
+        bucket: cluster.read_bucket(
+            "snapshots", found, "broker_metrics", ["labels"], buckets=buckets, bucket=bucket
+        )["labels"].to_pylist()
+        for bucket in range(4)
+    }
+    assert sorted(label for some in own.values() for label in some) == sorted(told)
+    where = {label: bucket for bucket, some in own.items() for label in some}
+    assert {where[label] for label in (*told[:2], *told[8:10])} == {0}
+    named = [("a", 7), *(("a", 0) for _ in range(5)), ("b", 0), ("c", 0)]
+    placed_at = buckets.of(placed(named)).tolist()
+    assert [where[label] for label in (*told[10:], told[2], told[3], told[4])] == placed_at
 
 
 @pytest.mark.parametrize("stored", [1, 2, 8])

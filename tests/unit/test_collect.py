@@ -16,8 +16,8 @@ from dashboard import collect as collect_module
 from dashboard.collect import Collected, collect
 from dashboard.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
 from dashboard.errors import ClusterError, StoreError
+from dashboard.metrics.names import BYTES_OUT
 from dashboard.metrics.sources import Sources
-from dashboard.metrics.topic_bytes import BYTES_OUT
 from dashboard.model import TopicState
 from dashboard.snapshot_writer import Writer
 from dashboard.snapshots import ClusterStore, Store

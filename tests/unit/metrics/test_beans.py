@@ -8,15 +8,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.metrics import exporter_rules
-from dashboard.metrics.beans import (
-    CONSUMER_LAG,
-    PURGATORY_SIZE,
-    REQUEST_TIME,
-    metrics,
-    missing,
-    series_of,
-    wanted,
-)
+from dashboard.metrics.beans import metrics, missing, series_of, wanted
+from dashboard.metrics.names import CONSUMER_LAG, PURGATORY_SIZE, REQUEST_TIME
 
 OURS = """\
 kafka_server_brokertopicmetrics_bytesin_total 12

@@ -16,9 +16,8 @@ import pytest
 
 from dashboard.errors import SettingsError
 from dashboard.metrics.addresses import PrometheusServer, parse_server
-from dashboard.metrics.beans import PURGATORY_SIZE
+from dashboard.metrics.names import BYTES_OUT, PURGATORY_SIZE
 from dashboard.metrics.sources import Sources
-from dashboard.metrics.topic_bytes import BYTES_OUT
 
 SOON = timedelta(seconds=120)
 FILE = 'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} 99\n'

@@ -14,8 +14,8 @@ import pytest
 from dashboard.errors import BrokerError, SettingsError
 from dashboard.metrics import fetching
 from dashboard.metrics.addresses import parse_sources
+from dashboard.metrics.names import BYTES_OUT
 from dashboard.metrics.sources import Sources, read
-from dashboard.metrics.topic_bytes import BYTES_OUT
 
 SOON = timedelta(seconds=120)
 LINE = b'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} 7\n'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.metrics.beans import metrics, series_of, wanted
-from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.metrics.names import BYTES_OUT, COUNTERS
 from dashboard.model import BrokerMetric
 
 
@@ -38,14 +38,30 @@ def test_every_common_spelling_of_bytes_out_is_one_count(line: str) -> None:
         'kafka_server_brokertopicmetrics_bytesout_oneminuterate{topic="t"} 1',
         'kafka_server_brokertopicmetrics_bytesoutpersec{topic="t"} 1',
         'kafka_server_BrokerTopicMetrics_MeanRate{name="BytesOutPerSec",topic="t"} 1',
-        # Followers fetch too, and no consumer hides among them.
-        "kafka_server_brokertopicmetrics_replicationbytesout_total 7",
+        "kafka_server_brokertopicmetrics_reassignmentbytesout_total 7",
         'kafka_server_BrokerTopicMetrics_Count{name="BytesRejectedPerSec",topic="t"} 1',
         'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} NaN',
     ],
 )
-def test_rates_replication_and_what_is_no_number_are_left_out(line: str) -> None:
+def test_rates_other_beans_and_what_is_no_number_are_left_out(line: str) -> None:
     assert topic_bytes(1, [line]) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "counter"),
+    [
+        # Followers fetch too, and no consumer hides among them.
+        ("kafka_server_brokertopicmetrics_replicationbytesout_total 7", "replication_bytes_out"),
+        ("kafka_server_brokertopicmetrics_replicationbytesinpersec_count 7",
+         "replication_bytes_in"),
+        ('kafka_server_BrokerTopicMetrics_Count{name="TotalFetchRequestsPerSec"} 7',
+         "fetch_requests"),
+        ("kafka_server_brokertopicmetrics_totalproducerequests 7", "produce_requests"),
+    ],
+)  # fmt: skip
+def test_replication_and_requests_have_names_of_their_own(line: str, counter: str) -> None:
+    (found,) = topic_bytes(1, [line])
+    assert (found.name, found.labels, found.value) == (COUNTERS[counter], "{}", 7)
 
 
 def test_a_count_of_all_topics_has_no_topic_and_two_spellings_count_once() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.metrics.names import BYTES_OUT
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of

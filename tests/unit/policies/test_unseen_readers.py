@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dashboard.collect_tables import to_arrow
-from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.metrics.names import BYTES_OUT
 from dashboard.settings import declaration
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom

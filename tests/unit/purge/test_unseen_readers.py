@@ -13,9 +13,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from analytics.earlier import OnDriver
 from dashboard.collect_tables import to_arrow
 from dashboard.errors import StoreError
-from dashboard.metrics.topic_bytes import BYTES_OUT
+from dashboard.metrics.names import BYTES_OUT
 from dashboard.purge.guards import findings
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.preview import preview
@@ -25,6 +26,7 @@ from dashboard.purge.unseen_readers import TopicReading, Verdict, suspicion
 from dashboard.settings import TopicDeclaration
 from dashboard.snapshot_files import Kind
 from dashboard.snapshots import ClusterStore, Store
+from tests.support.in_buckets import copied
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
 
 MIB = 1 << 20
@@ -246,6 +248,17 @@ def test_a_suspicion_stands_until_a_measurement_clears_it(
     assert topic_readings(store, [TOPIC], NOW)[TOPIC].suspected
     for later in (timedelta(0), timedelta(days=80)):
         assert "cannot be told since 2026-02-27T21:00:00.000Z" in guard_of(store, NOW + later)
+
+
+@pytest.mark.parametrize("buckets", [1, 4])
+def test_no_long_table_is_read_as_a_whole(store: ClusterStore, buckets: int) -> None:
+    """Where they lie in buckets, a bucket at a time; and the same is read."""
+    history(store, (9, {1: 0.0, 2: 0.0}), (5, {1: 50.0, 2: 0.0}), (0, {1: 51.0, 2: 4.0}))
+    other = copied(store, "other", [buckets])
+    kept = OnDriver(other.store, other.cluster_id, other.ids("snapshots"))
+    found = topic_readings(kept, [TOPIC], NOW)
+    assert found == topic_readings(store, [TOPIC], NOW)
+    assert (found[TOPIC].bytes_out, found[TOPIC].suspected) == (55 * MIB, True)
 
 
 def test_a_later_whole_measurement_clears_a_suspicion(store: ClusterStore) -> None:
