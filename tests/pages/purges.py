@@ -18,8 +18,8 @@ from tests.pages.conftest import Open
 from tests.support import sample_store
 from tests.unit.purge.facts_of import TOPIC, declared, facts, partition
 
-CLUSTER_NAME = "prod"
-SENTENCE = "purge orders on prod"
+CLUSTER_NAME = sample_store.NAME
+SENTENCE = f"purge orders on {CLUSTER_NAME}"
 Requests = list[PlanRequest]
 
 

@@ -14,6 +14,7 @@ from analytics import (
     disk_stock,
     followers,
     groups,
+    met,
     orphans,
     points,
     sightings,
@@ -109,4 +110,7 @@ def who_reads(
     """Who may read which topic of a snapshot; `held` are its `holds`."""
     listed = cluster.read("snapshots", snapshot.id, "groups")
     offsets = groups.of_telling(cluster, snapshot, groups.telling(listed))
-    return groups.who_reads(listed, topics, offsets=offsets, streams=streams, held=held)
+    readers = met.remembered(cluster, snapshot, None, None)
+    return groups.who_reads(
+        listed, topics, offsets=offsets, streams=streams, held=held, met=readers
+    )

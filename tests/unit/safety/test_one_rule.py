@@ -140,7 +140,7 @@ def planned(
         case.now, [TOPIC], cluster_name="prod", remembered=memory.remembered(store, [TOPIC]),
         now=NOW,
     )  # fmt: skip
-    facts = replace(facts, streams=memory.streams(store))
+    facts = replace(facts, streams=memory.streams(store), met=memory.met(store, [TOPIC]))
     facts = memory.with_new_topics(store, facts, NOW, REFRESH)
     resolved = resolve(
         case.now, facts, parse_target(to), chosen_groups=(), waived=waived,
@@ -218,6 +218,7 @@ def _sent_as_planned(
     standards = Standards(
         case.declarations, LIFTABLE_GUARDS, 100, store, pattern_refresh=REFRESH,
         streams=memory.streams(store),
+        met=memory.met(store, [TOPIC]),
     )  # fmt: skip
     for lifted in ((), LIFTABLE_GUARDS):
         plan = plan_of(case, facts, resolved, lifted)
