@@ -29,6 +29,7 @@ from analytics import (
     streams,
     tasks,
     topics,
+    traffic,
 )
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
@@ -209,7 +210,13 @@ def _used(
     days, margin = settings.idle.days, settings.retention.margin
     return {
         "idle_topics": idle_topics.idle_topics(
-            sums, known, who, incomplete=incomplete, taken_at=at, days=days
+            sums,
+            known,
+            who,
+            incomplete=incomplete,
+            taken_at=at,
+            days=days,
+            bytes_out=traffic.all_fetched(sums["fetched"]),
         ),
         "retention_fit": retention_fit.retention_fit(
             sums, known, rates, taken_at=at, margin=margin

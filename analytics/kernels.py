@@ -128,6 +128,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     counted = counter_tables.fold(view, work.snapshot, work.base, judged.scrapes, metrics)
     slow = _followers(work, judged, drawn, metrics)
     at = microseconds(work.snapshot)
+    rates = traffic.traffic(counted, metrics, at)
     sums = {
         "disks": disks.sums(read["replicas"], purge.free),
         "stock": disk_stock.sums(read["segments"], judged.orphans),
@@ -135,6 +136,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
         "blockers": blockers.sums(view.made("holds"), purge.partitions),
         "growth": growth.sums(drawn.trends, at),
         "units": causes.units(slow),
+        "fetched": traffic.fetched(rates),
         "slow": pa.table({"bucket": [view.bucket], "slow": [pc.sum(slow["slow"]).as_py() or 0]}),
     }
     if view.bucket == 0:
@@ -145,7 +147,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
         "trends": trend_tables.to_table(drawn.trends),
         "slow_followers": slow,
         "counters": counter_tables.to_table(counted),
-        "traffic": traffic.traffic(counted, metrics, at),
+        "traffic": rates,
     }
     used = _used(view, work, purge)
     return Told({**tables, **used.tables}, {**sums, **used.sums})

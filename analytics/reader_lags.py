@@ -168,7 +168,8 @@ def _panes(
         for key, new, old in (("lag", longest, now), ("before", previous, earlier)):
             kept = np.where(lost, NEVER, old)
             found[f"{key}_{name}_ms"] = np.where(known, new, kept)
-    began = np.where(was["since"] == NEVER, at, was["since"])
+    # What the panes have forgotten nobody may rest on.
+    began = np.where(was["since"] == NEVER, at, np.maximum(was["since"], begins - PANE))
     found["since"] = np.where(known, began, np.where(lost, NEVER, was["since"]))
     found["pane_from"] = np.where(known, begins, np.where(lost, NEVER, was["pane_from"]))
     return found
@@ -189,7 +190,8 @@ def _remembered(found: _State, known: _State) -> _State:
         values[before] = np.where(same, np.maximum(values[before], was[before]), values[before])
         values[before] = np.where(follows, np.maximum(values[before], was[now]), values[before])
         values[now] = np.where(same, np.maximum(values[now], was[now]), values[now])
-    values["since"] = np.where(joins, was["since"], values["since"])
+    told = np.maximum(was["since"], values["pane_from"] - PANE)
+    values["since"] = np.where(joins, told, values["since"])
     return _State(found.places, found.knots, values)
 
 
@@ -251,5 +253,5 @@ _SUMS = {
 # Guards by which somebody may read, or build state from, more than the groups' offsets tell.
 UNKNOWN_READERS = (
     "groups-incomplete", "no-committed-offset", "members-without-commits", "share-group",
-    "changelog-source", "remote-storage", "stale-history", "unseen-reader-suspected",
+    "changelog-source", "remote-storage",
 )  # fmt: skip

@@ -16,6 +16,7 @@ from dashboard.retention_fit import SHORTER, judged
 from dashboard.tables import FINDING_TABLES
 
 _HOUR = 3_600_000
+_TIME = pa.timestamp("us", tz="UTC")
 _FREED = ("freed_low_bytes", "freed_likely_bytes", "freed_high_bytes")
 _SIDES = ("soonest", "likely", "latest")  # what most stays, and so least is freed, comes first
 _SCHEMA = pa.schema(
@@ -33,9 +34,9 @@ def retention_fit(
 ) -> pa.Table:
     """The `retention_fit` table, without snapshot_id and taken_at.
 
-    `sums`: reader_lags and last_writes of all buckets; `topics`: `topics.known`; `growth`: the
-    table of that name. Bytes are freed by the rate of what came, as the page Growth has it: null
-    where no rate is known.
+    `sums`: reader_lags, last_writes and held of all buckets; `topics`: `topics.known`; `growth`:
+    the table of that name. Bytes are freed by the rate of what came, as the page Growth has it:
+    null where no rate is known.
     """
     found = reader_lags.summed(sums["reader_lags"])
     lags = found.filter(found["guard"].is_null()).to_pylist()
@@ -43,6 +44,7 @@ def retention_fit(
     for row in found.filter(found["guard"].is_valid()).to_pylist():
         guards.setdefault(row["topic"], []).append(row["guard"])
     named = {row["topic"]: row for row in topics.to_pylist()}
+    gone = _gone(sums["held"], taken_at)
     sizes = _by_topic(last_writes.summed(sums["last_writes"]))
     rates = _by_topic(growth.filter(pc.and_(growth["topic"].is_valid(),
                                             growth["broker_id"].is_null())))  # fmt: skip
@@ -50,12 +52,22 @@ def retention_fit(
     for lag in sorted(lags, key=lambda row: str(row["topic"])):
         topic = named[lag["topic"]]
         row = _row(lag, topic, sorted(guards.get(lag["topic"], ())), margin)
+        row["gone_groups"] = sorted(gone.get(lag["topic"], ()))
         held = sizes[lag["topic"]]
         row["size_bytes"] = None if held["unmeasured"] else held["size_bytes"]
         row |= judged(row, taken_at)
         row |= _freed(row, topic, rates.get(lag["topic"]))
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+def _gone(held: pa.Table, taken_at: datetime) -> dict[str, set[str]]:
+    """Groups that a snapshot showed on a topic and the newest does not: they may come back."""
+    found: dict[str, set[str]] = {}
+    missed = held.filter(pc.less(held["last_seen_at_min"], pa.scalar(taken_at, _TIME)))
+    for row in missed.select(["topic", "group_id"]).to_pylist():
+        found.setdefault(row["topic"], set()).add(row["group_id"])
+    return found
 
 
 def _by_topic(table: pa.Table) -> dict[str, dict[str, Any]]:

@@ -72,6 +72,22 @@ def traffic(found: Counters, metrics: pa.Table, taken_at: int) -> pa.Table:
     return pa.table(columns | _gauges(places, metrics))
 
 
+def fetched(rates: pa.Table) -> pa.Table:
+    """topic and bytes_out_per_hour of those topics of which clients fetched anything, as far as it
+    was measured; `rates`: `traffic`. Sums of parts may be summed again.
+    """
+    of_day = pc.divide(pc.add(rates["bytes_out_per_day"], 23), 24)
+    most = pc.max_element_wise(rates["bytes_out_per_hour"], of_day)
+    some = pc.and_(pc.greater(most, 0), rates["topic"].is_valid())
+    return all_fetched(pa.table({"topic": rates["topic"], "bytes_out_per_hour": most}).filter(some))
+
+
+def all_fetched(parts: pa.Table) -> pa.Table:
+    """One row per topic."""
+    found = parts.group_by("topic", use_threads=False).aggregate([("bytes_out_per_hour", "sum")])
+    return found.rename_columns(["topic", "bytes_out_per_hour"])
+
+
 @dataclass(frozen=True)
 class _Seen:
     """What a window says of each series; all 0 where its last sample is too old for it."""

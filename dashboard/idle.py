@@ -165,11 +165,10 @@ def delete_command(row: Mapping[str, Any], bootstrap_servers: str | None) -> str
 def risks(row: Mapping[str, Any]) -> list[str]:
     """What deleting an idle topic may break, as sentences."""
     found = ["It cannot be undone: records, settings and the offsets of its groups are gone."]
-    if METRICS not in (row["evidence"] or ()):
-        found.append(
-            "A reader without a group (assigned partitions, global tables, Spark, Flink) is not "
-            "seen: no broker metrics tell what clients fetch."
-        )
+    found.append(
+        "A reader without a group (assigned partitions, global tables, Spark, Flink) is seen only "
+        "by brokers' metrics, and only while it fetches: one of each night may show nothing."
+    )
     if row["groups"]:
         found.append("Groups without members hold offsets on it: a job may run now and then.")
     found.append(

@@ -18,6 +18,11 @@ from dashboard.sizes import binary
 
 SHORTER, KEEP, TOO_SHORT, UNKNOWN = "shorter", "keep", "too-short", "unknown"
 FORMS = ("kafka-configs", "terraform", "strimzi")
+CAUTION = (
+    "Lowwater changes no topic. Older records leave within minutes, for good, by their own time: "
+    "producers may set it (message.timestamp.type), and a mirror that was down brings old ones. "
+    "Readers without a group are not seen here: lowwater plan suspects them."
+)
 LEAST_SEEN = timedelta(days=7)  # so that a job of each week was seen once
 _HOUR, _DAY = 3_600_000, 86_400_000
 _ROUND = [n * _HOUR for n in (1, 2, 3, 6, 12)] + [n * _DAY for n in (1, 2, 3, 5, 7, 10, 14, 21, 30)]
@@ -62,6 +67,9 @@ def _unknown(row: Mapping[str, Any], taken_at: datetime) -> str | None:
     since: datetime | None = row["lag_since"]
     if row["guards"]:
         return f"its readers are not all known: {', '.join(row['guards'])}"
+    if gone := row["gone_groups"]:
+        who = gone[0] + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+        return f"group {who} read it and is gone: it may come back for what it has not read"
     if row["unknown_partitions"] or since is None or row["lag_high_ms"] is None:
         return (
             f"how far its readers are behind is not known on {row['unknown_partitions']} of "

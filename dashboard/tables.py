@@ -215,7 +215,8 @@ FINDING_TABLES: dict[str, TableSpec] = {
             unknown_partitions=_I32, lag_since=_TIME, lag_low_ms=_I64, lag_high_ms=_I64,
             margin=pa.float64(), replay_window_ms=_I64, retention_ms=_I64, fits_ms=_I64,
             size_bytes=_I64, freed_low_bytes=_I64, freed_likely_bytes=_I64,
-            freed_high_bytes=_I64, guards=pa.list_(_TEXT), verdict=_TEXT, reason=_TEXT,
+            freed_high_bytes=_I64, guards=pa.list_(_TEXT), gone_groups=pa.list_(_TEXT),
+            verdict=_TEXT, reason=_TEXT,
         ),
         # Per topic without a known write in the last day: since when, who reads it, what it holds.
         # A partition of it that was not read is in unread_partitions, and nothing is sure then.

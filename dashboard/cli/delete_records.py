@@ -125,6 +125,9 @@ def _lifting(guarded: Plan, liftable: Collection[str]) -> list[Lift]:
     from dashboard.purge.asked import Lift
 
     names = {guard.name for partition in guarded.partitions for guard in partition.guards}
+    # A purge from another folder makes its history the one that counts, for policies too: that
+    # takes a person's word of its own (lowwater apply), and no yes to records.
+    names -= {"no-history"} if guarded.known_since is not None else set()
     return [Lift(name, _ACCEPTED) for name in sorted(names & set(liftable))]
 
 

@@ -10,7 +10,7 @@ from dashboard.cli import context, output
 from dashboard.cli.findings import check_limit
 from dashboard.cli.idle import checked
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.retention_fit import FORMS, change, headline, in_order, span
+from dashboard.retention_fit import CAUTION, FORMS, change, headline, in_order, span
 from dashboard.visible import Lines, in_lines, in_paragraphs
 
 _DESCRIPTION = """\
@@ -79,7 +79,7 @@ def _text(said: str, rows: Sequence[Mapping[str, Any]], form: str) -> str:
         parts.append(in_lines(reasons))
     changes = [row["changes"][form] for row in rows if row["changes"][form]]
     if changes:
-        parts.append("Lowwater changes no topic. Older records leave within minutes, for good:")
+        parts.append(CAUTION)
         parts += [_lines(text) for text in changes]
     return in_paragraphs(parts)
 

@@ -69,8 +69,8 @@ def delete_if_due(
         return delete(site, place, item, stopped)
     try:
         since = _lies_since(site, place, item)
-    except Refusal:  # so its deletion is refused as well, once its time is up
-        since = item.moved_at or site.now()
+    except Refusal as refusal:  # whose clock nobody can tell ends nobody's time
+        return _refused(place, item, "delete", refusal)
     if site.now() < since + keep:
         return _outcome(place, item, "none", "quarantined", f"until {format_time(since + keep)}")
     return delete(site, place, item, stopped)

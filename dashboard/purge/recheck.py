@@ -98,12 +98,12 @@ def recheck(
     sent = {row.key for row in asked if row.was_sent}
     result = Rechecked()
     planned = _as_planned(plan, pending, result)
+    wrong = clocks.problem(live, now)  # first: all that follows takes its time
     answering = live.cluster_id()
     if answering != plan.cluster_id:
         reason = guard("cluster-mismatch", planned=plan.cluster_id, found=answering).reason
         result.refused.update({k: Refusal("cluster-mismatch", reason) for k in pending})
         return result
-    wrong = clocks.problem(live, now)
     names = sorted({key.topic for key in pending})
     states = live.topics(names)
     same = _same_topics(states, planned, result)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.retention_fit import FORMS, SHORTER, change, headline, in_order, span
+from dashboard.retention_fit import CAUTION, FORMS, SHORTER, change, headline, in_order, span
 from dashboard.ui import formats, markup
 from dashboard.ui.context import Screen
 from dashboard.ui.loading import findings_of
@@ -98,5 +98,5 @@ def show_change(screen: Screen, row: Mapping[str, Any]) -> None:
         return
     form = st.selectbox("As text for", FORMS, key="retention-form", width=220)
     servers = screen.cluster.connection().get("bootstrap_servers")
-    st.caption("Lowwater changes no topic. Older records leave within minutes, for good.")
+    st.caption(CAUTION)
     st.code(change(row, form, servers) or "", language=_LANGUAGES[form], wrap_lines=True)

@@ -42,7 +42,7 @@ def _row(
         "topic": topic, "owner": own[0].topic.owner, "partitions": len(own),
         "unknown_partitions": 0, "lag_since": taken_at - timedelta(days=days),
         "lag_low_ms": lag * 9 // 10, "lag_high_ms": lag, "margin": MARGIN, "replay_window_ms": 0,
-        "retention_ms": retention, "size_bytes": size, "guards": [],
+        "retention_ms": retention, "size_bytes": size, "guards": [], "gone_groups": [],
     }  # fmt: skip
     row |= judged(row, taken_at)
     shorter = row["verdict"] == SHORTER

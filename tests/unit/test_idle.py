@@ -94,7 +94,7 @@ def test_only_ordinary_idle_topics_get_a_line_and_it_names_no_other_topic() -> N
 def test_risks_tell_what_nobody_has_seen() -> None:
     assert any("without a group" in said for said in risks(QUIET))
     measured = {**QUIET, "evidence": ["offsets", "commits", "metrics"]}
-    assert not any("without a group" in said for said in risks(measured))
+    assert any("without a group" in said for said in risks(measured)), "it may read at night"
     assert any("hold offsets" in said for said in risks({**QUIET, "groups": 1}))
 
 

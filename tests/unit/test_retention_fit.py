@@ -17,6 +17,7 @@ NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HOUR, DAY = 3_600_000, 86_400_000
 ROW: dict[str, Any] = {
     "topic": "team.orders", "partitions": 3, "unknown_partitions": 0, "guards": [],
+    "gone_groups": [],
     "lag_since": NOW - timedelta(days=20), "lag_low_ms": HOUR, "lag_high_ms": 2 * HOUR,
     "margin": 2.0, "replay_window_ms": 0, "retention_ms": 7 * DAY, "freed_low_bytes": 1 << 20,
     "freed_likely_bytes": 2 << 20, "freed_high_bytes": 3 << 20,
@@ -45,6 +46,9 @@ def test_a_shorter_one_is_proposed_only_where_it_is_shorter() -> None:
     assert "at most 2 h behind" in found()["reason"]
     assert found(retention_ms=-1)["verdict"] == "shorter"
     assert found(retention_ms=6 * HOUR)["verdict"] == "keep"
+    gone = found(gone_groups=["monthly", "other"])
+    assert gone["verdict"] == "unknown", "a purge would stop where it stands"
+    assert "group monthly and 1 more read it and is gone" in gone["reason"]
     late = found(retention_ms=HOUR)
     assert late["verdict"] == "too-short" and "may go unread" in late["reason"]
 

@@ -102,6 +102,8 @@ def test_lags_of_the_last_panes_count_and_older_ones_are_let_go(cluster: Cluster
     )
     now = rows(reader_lags.fold(cluster, newest, None, (), TOPICS))["a"]
     assert max(now["before_high_ms"], now["lag_high_ms"]) < 4 * 24 * HOUR
+    assert now["since"] > before["since"], "nothing is said of what was let go"
+    assert newest.taken_at - now["since"] <= timedelta(microseconds=2 * reader_lags.PANE)
 
 
 def test_what_nobody_can_date_is_unknown(cluster: ClusterStore) -> None:

@@ -14,6 +14,7 @@ from dashboard.tables import FINDING_TABLES
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HOUR, DAY = 3_600_000, 86_400_000
 _TIME = pa.timestamp("us", tz="UTC")
+_HELD = pa.schema([("topic", pa.string()), ("group_id", pa.string()), ("last_seen_at_min", _TIME)])
 _KINDS = {"topic": pa.string(), "guard": pa.string(), "since": _TIME}
 TOPICS = pa.table(
     {"topic": ["a", "b", "undeclared"], "topic_id": ["1", "2", "3"], "owner": ["ann", None, None],
@@ -33,8 +34,12 @@ def lag(topic: str, low: int, high: int, **facts: Any) -> dict[str, Any]:
     return {**row, **facts}
 
 
-def found(*lags: dict[str, Any], rate: int | None = 600) -> dict[str, dict[str, Any]]:
+def found(
+    *lags: dict[str, Any], rate: int | None = 600, seen: timedelta = timedelta(0)
+) -> dict[str, dict[str, Any]]:
+    held = {"topic": ["a"], "group_id": ["monthly"], "last_seen_at_min": [NOW - seen]}
     sums = {
+        "held": pa.table(held).cast(_HELD),
         "reader_lags": table(list(lags), ["topic", "guard", *reader_lags._SUMS]),
         "last_writes": table(
             SIZES,
@@ -78,3 +83,9 @@ def test_bytes_are_unknown_without_a_rate() -> None:
     row = found(lag("a", 0, HOUR), rate=None)["a"]
     assert row["verdict"] == "shorter"
     assert {row[f"freed_{end}_bytes"] for end in ("low", "likely", "high")} == {None}
+
+
+def test_a_group_that_is_gone_may_come_back_for_what_it_has_not_read() -> None:
+    rows = found(lag("a", HOUR, HOUR), lag("b", HOUR, HOUR), seen=timedelta(days=9))
+    assert (rows["a"]["gone_groups"], rows["b"]["gone_groups"]) == (["monthly"], [])
+    assert (rows["a"]["verdict"], rows["b"]["verdict"]) == ("unknown", "shorter")

@@ -314,3 +314,15 @@ def test_counters_go_on_from_an_analysis_that_counted(
 ) -> None:
     store: Any = Listed()
     assert counter_tables.new(store, base, manifest(3)) == new
+
+
+def test_what_clients_fetch_by_the_hour_or_the_day_is_summed_over_brokers() -> None:
+    rates = pa.table(
+        {
+            "topic": ["a", "a", "night", "quiet", None],
+            "bytes_out_per_hour": pa.array([5, None, 0, 0, 99], pa.int64()),
+            "bytes_out_per_day": pa.array([None, 24, 2, 0, 99], pa.int64()),
+        }
+    )
+    found = traffic.all_fetched(pa.concat_tables([traffic.fetched(rates)] * 2))
+    assert dict(zip(*(c.to_pylist() for c in found.columns), strict=True)) == {"a": 12, "night": 2}

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -246,3 +246,24 @@ def test_a_log_of_an_earlier_release_is_read_as_it_is(host: Host) -> None:
     assert due(host).code == "assigned"
     del host.live.states["gone"]
     assert due(host).state == "deleted"
+
+
+def test_an_answer_that_is_lost_ends_nobodys_time(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It moved by a clock two days behind, which nobody proved; the next question is answered."""
+    real = host.now
+    host.now -= 2 * DAY
+    aside = Path(host.one().quarantined_as or "")
+    host.now = real
+    lost = [ClusterError("nobody answers", "Start it.", code="CLOCK_UNREAD")]
+
+    def told() -> datetime:
+        if lost:
+            raise lost.pop()
+        return host.now
+
+    monkeypatch.setattr(host.live, "controller_time", told)
+    assert due(host).code == "unknown"
+    assert whole(aside)
+    assert due(host).state == "quarantined", "counted from this look on"

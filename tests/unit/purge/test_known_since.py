@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dashboard import known_since
+from dashboard.cli.delete_records import _lifting
 from dashboard.errors import PlanError
 from dashboard.pruning import prune
 from dashboard.purge.asked import Lift
@@ -25,12 +26,12 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import Options, PartitionRow, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.standards import standards
-from dashboard.purge.targets import parse_target
+from dashboard.purge.targets import Target, parse_target
 from dashboard.settings import PurgeSettings, Settings
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
 from tests.support.collected import NOTHING_HIDDEN, taken
-from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Clock
 
@@ -477,3 +478,19 @@ def test_a_run_by_a_store_that_was_never_analyzed_moves_no_journal(
     machine.queued(forged, sent=True)
     rested = machine.journal().rested_on("cluster-1")
     assert rested is not None and rested.run_id == first
+
+
+def test_a_yes_to_delete_records_makes_no_other_folder_the_one_that_counts(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """Kafka's tool has no such word, and a nightly job says it without looking."""
+    right = store_of(tmp_path)
+    analyzed(right, JANUARY)
+    machine.purged(right)
+    below = store_of(tmp_path, "below")
+    analyzed(below, JUNE)
+    request = PlanRequest((), Target("file", offsets={KEY: 5}), by="cron")
+    guarded = read_live(machine.live, machine.settings, below, request, now=NOW).plan(())
+    assert "no-history" in {g.name for p in guarded.partitions for g in p.guards}
+    lifted = {lift.name for lift in _lifting(guarded, machine.settings.purge.liftable_guards)}
+    assert lifted == {"readers-undeclared"}
