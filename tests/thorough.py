@@ -25,6 +25,8 @@ BESIDE: dict[str, tuple[str, ...]] = {
         f"tests/brokers/test_purge_workers.py::{_KILLED}[after-the-answer-wait-all]",
         "tests/spark/test_in_buckets.py::"
         "test_findings_are_equal_in_any_number_of_buckets[buckets0]",
+        "tests/spark/test_in_buckets.py::test_so_are_those_of_topics_made_anew",
+        "tests/spark/test_curves.py::test_a_full_analysis_gives_the_tables_that_were_carried_on",
     ),
     "the simulation plays it": (
         "tests/brokers/test_group_patterns.py::"
