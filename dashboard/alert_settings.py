@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from dashboard.errors import SettingsError
 from dashboard.policy_words import parse_disk_share
-from dashboard.setting_values import check_keys, filled, path, texts
+from dashboard.setting_values import filled, path, section, texts
 
 # Besides these, `disk-above:90%` may be named once.
 ALERT_NAMES = ("reverted", "stalled", "new-stray", "policy-refused")
@@ -54,10 +54,7 @@ class AlertSettings:
 
 def alert_settings(table: Any, where: str) -> AlertSettings:
     """The section out of a settings file. Raises SettingsError, which never shows an address."""
-    place = f"{where}, [alerts]"
-    if not isinstance(table, dict):
-        raise SettingsError(f"{place} is no table", "Write it as [alerts] with keys below it.")
-    check_keys(table, ALERT_KEYS, place)
+    place = section(table, "alerts", ALERT_KEYS, where)
     if "webhook" in table and "webhook_file" in table:
         raise SettingsError(
             f"{place}: both 'webhook' and 'webhook_file'",

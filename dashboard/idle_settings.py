@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.errors import SettingsError
-from dashboard.setting_values import check_keys, count
+from dashboard.setting_values import count, section
 
 MOST_DAYS = 36_500  # a century: taken from any clock it still is a time
 
@@ -20,10 +20,7 @@ class IdleSettings:
 
 def idle_settings(table: Any, where: str) -> IdleSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = f"{where}, [idle]"
-    if not isinstance(table, dict):
-        raise SettingsError(f"{place} is no table", "Write it as [idle] with keys below it.")
-    check_keys(table, tuple(IdleSettings.__dataclass_fields__), place)
+    place = section(table, "idle", IdleSettings.__dataclass_fields__, where)
     days = count(table.get("days", IdleSettings().days), "days", place)
     if days > MOST_DAYS:
         raise SettingsError(f"{place}: 'days' = {days}", f"Write {MOST_DAYS} or less.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.errors import SettingsError
-from dashboard.setting_values import check_keys, duration, filled, switch, texts
+from dashboard.setting_values import duration, filled, section, switch, texts
 
 EVERYBODY = "*"
 _LISTS = ("viewers", "operators", "approvers", "operator_values", "approver_values")
@@ -45,10 +45,7 @@ class PeopleSettings:
 
 def people_settings(table: Any, where: str) -> PeopleSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = f"{where}, [people]"
-    if not isinstance(table, dict):
-        raise SettingsError(f"{place} is no table", "Write it as [people] with keys below it.")
-    check_keys(table, tuple(PeopleSettings.__dataclass_fields__), place)
+    place = section(table, "people", PeopleSettings.__dataclass_fields__, where)
     changes: dict[str, Any] = {}
     for key in table:
         if key in _LISTS:

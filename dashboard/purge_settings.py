@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.errors import SettingsError, UsageError
-from dashboard.setting_values import check_keys, count, duration, share, switch
+from dashboard.setting_values import count, duration, section, share, switch
 
 # Guards that an override may lift; the design's other guards never are (see purge/guards.py).
 LIFTABLE_GUARDS = (
@@ -59,10 +59,7 @@ class PurgeSettings:
 
 def purge_settings(table: Any, where: str) -> PurgeSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = f"{where}, [purge]"
-    if not isinstance(table, dict):
-        raise SettingsError(f"{place} is no table", "Write it as [purge] with keys below it.")
-    check_keys(table, tuple(PurgeSettings.__dataclass_fields__), place)
+    place = section(table, "purge", PurgeSettings.__dataclass_fields__, where)
     changes: dict[str, Any] = {}
     for key, value in table.items():
         if key == "liftable_guards":

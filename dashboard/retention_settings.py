@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboard.errors import SettingsError
-from dashboard.setting_values import check_keys
+from dashboard.setting_values import section
 
 MOST_MARGIN = 1000
 
@@ -21,10 +21,7 @@ class RetentionSettings:
 
 def retention_settings(table: Any, where: str) -> RetentionSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = f"{where}, [retention]"
-    if not isinstance(table, dict):
-        raise SettingsError(f"{place} is no table", "Write it as [retention] with keys below it.")
-    check_keys(table, tuple(RetentionSettings.__dataclass_fields__), place)
+    place = section(table, "retention", RetentionSettings.__dataclass_fields__, where)
     margin = table.get("margin", RetentionSettings().margin)
     number = isinstance(margin, int | float) and not isinstance(margin, bool)
     if not number or not math.isfinite(margin) or not 1 <= margin <= MOST_MARGIN:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,17 @@ def check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> 
                 f"{hint}Known keys: {', '.join(known)}.",
                 code="SETTINGS_KEY_UNKNOWN",
             )
+
+
+def section(table: Any, name: str, known: Iterable[str], where: str) -> str:
+    """The place of section [name], for errors about its values; refuses what is no table, and the
+    first unknown key. Raises SettingsError.
+    """
+    place = f"{where}, [{name}]"
+    if not isinstance(table, dict):
+        raise SettingsError(f"{place} is no table", f"Write it as [{name}] with keys below it.")
+    check_keys(table, tuple(known), place)
+    return place
 
 
 def tables(table: Any, name: str, where: str) -> list[tuple[str, dict[str, Any]]]:

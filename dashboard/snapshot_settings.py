@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.errors import SettingsError
-from dashboard.setting_values import check_keys, duration
+from dashboard.setting_values import duration, section
 
 _NONE = timedelta(0)
 
@@ -23,10 +23,7 @@ class SnapshotSettings:
 
 def snapshot_settings(table: Any, where: str) -> SnapshotSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""
-    place = f"{where}, [snapshots]"
-    if not isinstance(table, dict):
-        raise SettingsError(f"{place} is no table", "Write it as [snapshots] with keys below it.")
-    check_keys(table, tuple(SnapshotSettings.__dataclass_fields__), place)
+    place = section(table, "snapshots", SnapshotSettings.__dataclass_fields__, where)
     keep = SnapshotSettings(**{key: duration(value, key, place) for key, value in table.items()})
     _check_longer("keep_hourly_for", keep.keep_hourly_for, keep.keep_all_for, place)
     _check_longer(
