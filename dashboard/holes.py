@@ -28,6 +28,22 @@ def holes_of(cluster: ClusterStore, analysis: Manifest) -> dict[str, str]:
     return {name: str(why) for name, why in sorted(told.items()) if name in kept}
 
 
+def told_since(
+    cluster: ClusterStore, analysis: Manifest | None, detail: str, until: str | None
+) -> list[str]:
+    """The kept snapshots of which `detail` of an analysis does not tell yet, oldest first: those
+    after its own, without it all of them, but for those that it could not read itself.
+
+    `until` is the last one that counts; None: the newest.
+    """
+    after, missed = "", frozenset[str]()
+    if analysis is not None:
+        missed = frozenset(analysis.details.get("left_out", {}))
+        after = str(analysis.details["snapshot_id"]) if detail in analysis.details else ""
+    kept = [name for name in cluster.ids("snapshots") if name > after and name not in missed]
+    return [name for name in kept if until is None or name <= until]
+
+
 def newest_analysis(cluster: ClusterStore) -> str | None:
     """The analysis that LATEST names; where there is no such file, that of the newest snapshot.
 

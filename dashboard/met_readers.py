@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dashboard.clock import microseconds
+from dashboard.holes import told_since
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -51,16 +52,11 @@ def known(
     """
     wanted = None if topics is None else {*topics, ""}
     found = {key: at for key, at in told(analysis).items() if wanted is None or key[1] in wanted}
-    after, missed = "", frozenset[str]()
-    if analysis is not None:
-        missed = frozenset(analysis.details.get("left_out", {}))
-        after = str(analysis.details["snapshot_id"]) if DETAIL in analysis.details else ""
-    for snapshot in store.ids("snapshots"):
-        if snapshot > after and snapshot not in missed and (until is None or snapshot <= until):
-            at = microseconds(store.manifest("snapshots", snapshot).taken_at)
-            for key in shown(store.read("snapshots", snapshot, "groups", _READ)):
-                if wanted is None or key[1] in wanted:
-                    found[key] = max(at, found.get(key, at))
+    for snapshot in told_since(store, analysis, DETAIL, until):
+        at = microseconds(store.manifest("snapshots", snapshot).taken_at)
+        for key in shown(store.read("snapshots", snapshot, "groups", _READ)):
+            if wanted is None or key[1] in wanted:
+                found[key] = max(at, found.get(key, at))
     return found
 
 
@@ -72,21 +68,17 @@ def shown(groups: pa.Table) -> list[tuple[str, str]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from dashboard.safety.arrow import column, field, unfolded
+    from dashboard.safety.arrow import column
+    from dashboard.safety.readers import alive, is_share, reading
 
-    share = pc.fill_null(pc.equal(groups["type"], "share"), False)
-    alive = pc.fill_null(pc.not_equal(groups["members"], 0), True)
-    groups = groups.filter(pc.and_(alive, pc.invert(share)))
-    names = column(groups, "group_id")
-    of, at = unfolded(column(groups, "assigned"))
-    asking, asked = unfolded(column(groups, "subscribed"))
-    reading = names.take(pa.concat_arrays([of, asking]))
-    silent = names.filter(pc.invert(pc.is_in(names, value_set=reading)))
+    groups = alive(groups.filter(pc.invert(is_share(groups))))
+    names, (who, topics) = column(groups, "group_id"), reading(groups)
+    silent = names.filter(pc.invert(pc.is_in(names, value_set=who)))
     nowhere = pa.repeat(pa.scalar("", pa.string()), len(silent))
     pairs = pa.table(
         {
-            "group_id": pa.concat_arrays([reading, silent]),
-            "topic": pa.concat_arrays([field(at, "topic"), asked, nowhere]),
+            "group_id": pa.concat_arrays([who, silent]),
+            "topic": pa.concat_arrays([topics, nowhere]),
         }
     ).group_by(["group_id", "topic"])
     found = pairs.aggregate([])

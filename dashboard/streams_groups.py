@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dashboard.holes import told_since
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -28,13 +29,8 @@ def known(
     snapshots are read, but for those that it could not read itself. Raises StoreError.
     """
     found = told(analysis)
-    after, missed = "", frozenset[str]()
-    if analysis is not None:
-        missed = frozenset(analysis.details.get("left_out", {}))
-        after = str(analysis.details["snapshot_id"]) if DETAIL in analysis.details else ""
-    for snapshot in store.ids("snapshots"):
-        if snapshot > after and snapshot not in missed and (until is None or snapshot <= until):
-            found.update(dict.fromkeys(_shown(store, snapshot), snapshot))
+    for snapshot in told_since(store, analysis, DETAIL, until):
+        found.update(dict.fromkeys(_shown(store, snapshot), snapshot))
     return found
 
 

@@ -84,13 +84,13 @@ def readers(
     `met`: when groups were met on a topic, as `met_readers` has them.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
-    every = groups.filter(pc.invert(pc.fill_null(pc.equal(groups["type"], "share"), False)))
+    every = groups.filter(pc.invert(is_share(groups)))
     applications = _applications(every, streams)
     pairs = [_members(every, topics), offsets, *([] if commits is None else [commits])]
     groups = _without(groups, waived)
     offsets = _without(offsets, waived)
-    is_share = pc.fill_null(pc.equal(groups["type"], "share"), False)
-    plain, share = groups.filter(pc.invert(is_share)), groups.filter(is_share)
+    shares = is_share(groups)
+    plain, share = groups.filter(pc.invert(shares)), groups.filter(shares)
     members = _members(plain, topics)
     patterns = _patterns(plain, topics, members)
     return Readers(
@@ -129,12 +129,27 @@ def _pairs(topic: pa.Array, group_id: pa.Array, topics: pa.Table) -> pa.Table:
     return found.group_by(_PAIRS.names).aggregate([])
 
 
-def _members(groups: pa.Table, topics: pa.Table) -> pa.Table:
-    names = column(groups, "group_id")
+def is_share(groups: pa.Table) -> pa.Array:
+    """Which groups are share groups."""
+    return pc.fill_null(pc.equal(groups["type"], "share"), False)
+
+
+def alive(groups: pa.Table) -> pa.Table:
+    """Groups with members, and those of which nobody can tell."""
+    return groups.filter(pc.fill_null(pc.not_equal(groups["members"], 0), True))
+
+
+def reading(groups: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Groups, and the topics that their members have or ask for, pair by pair."""
     of, at = unfolded(column(groups, "assigned"))
     asking, asked = unfolded(column(groups, "subscribed"))
-    topic = pa.concat_arrays([field(at, "topic"), asked])
-    return _pairs(topic, names.take(pa.concat_arrays([of, asking])), topics)
+    names = column(groups, "group_id").take(pa.concat_arrays([of, asking]))
+    return names, pa.concat_arrays([field(at, "topic"), asked])
+
+
+def _members(groups: pa.Table, topics: pa.Table) -> pa.Table:
+    names, topic = reading(groups)
+    return _pairs(topic, names, topics)
 
 
 def _assigned(groups: pa.Table, topics: pa.Table) -> pa.Table:
@@ -215,10 +230,10 @@ def _restless(groups: pa.Table, topics: pa.Table, patterns: pa.Table) -> pa.Tabl
 
     While a group rebalances its members have no partitions, and may name no topic.
     """
-    alive = groups.filter(pc.fill_null(pc.not_equal(groups["members"], 0), True))
-    anything = alive.filter(_topicless(alive))["group_id"]
+    groups = alive(groups)
+    anything = groups.filter(_topicless(groups))["group_id"]
     nowhere = pa.table([pa.nulls(len(anything), pa.int32()), anything], schema=_PAIRS)
-    return pa.concat_tables([_members(alive, topics), patterns.select(_PAIRS.names), nowhere])
+    return pa.concat_tables([_members(groups, topics), patterns.select(_PAIRS.names), nowhere])
 
 
 def _streams(applications: pa.Array, pairs: list[pa.Table]) -> pa.Table:
@@ -249,7 +264,6 @@ def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Tabl
     refreshed its metadata (metadata.max.age.ms, 5 minutes unless set).
     """
     new = topics.filter(pc.fill_null(topics["is_new"], False))["topic_no"].to_pylist()
-    alive = groups.filter(pc.fill_null(pc.not_equal(groups["members"], 0), True))
-    names = sorted(alive["group_id"].to_pylist())
+    names = sorted(alive(groups)["group_id"].to_pylist())
     rows = [{"topic_no": number, "group_id": group_id} for number in new for group_id in names]
     return without_rows(pa.Table.from_pylist(rows, schema=_PAIRS), members, _PAIRS.names)
