@@ -14,6 +14,7 @@ from pathlib import Path
 from dashboard.errors import SettingsError
 from dashboard.java import find_java
 from dashboard.network_folders import network_type
+from dashboard.purge.journal_head import HeadFile, journal_in
 from dashboard.settings import Settings
 
 # Below this a snapshot of a large cluster, or Spark's shuffle, may not fit.
@@ -118,8 +119,8 @@ def _journal(found: Check, state_dir: Path, costs: str) -> Check:
     """
     if not found.ok:
         return found
-    journal = state_dir / "journal.sqlite"
-    head = journal.with_suffix(".head")
+    journal = journal_in(state_dir)
+    head = HeadFile(journal).path
     untold = "a journal that is rolled back is not noticed: its newest entry is kept there"
     for path, cost in ((journal, costs), (head, untold)):
         try:

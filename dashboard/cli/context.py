@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.errors import SettingsError, StoreError, UsageError
 from dashboard.people import Actor, actor_of
+from dashboard.purge.journal_head import journal_in
 from dashboard.settings import Settings, load, read_client_config
 
 if TYPE_CHECKING:  # pyarrow is slow to import; a verb that needs no store stays quick
@@ -54,7 +55,7 @@ def actor(settings: Settings) -> Actor:
 def journal_exists(settings: Settings) -> bool:
     """Whether anything was ever journalled here; who only looks makes no journal."""
     try:
-        return (settings.state_dir / "journal.sqlite").is_file()
+        return journal_in(settings.state_dir).is_file()
     except OSError:  # a name that no file can have: who opens it says so
         return False
 

@@ -17,6 +17,7 @@ from dashboard.purge import clocks, memory, memory_age, sampled
 from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PlanFacts, read_facts
+from dashboard.purge.journal_head import journal_in
 from dashboard.purge.journal_reads import JournalReads
 from dashboard.purge.journal_rows import RestedOn
 from dashboard.purge.lifting import Override, Waiver
@@ -206,7 +207,7 @@ def read_live(
 
 def _rested(settings: Settings, store: ClusterStore) -> list[RestedOn]:
     """What the newest run in this machine's journal rested on; nothing where there is none."""
-    path = settings.state_dir / "journal.sqlite"
+    path = journal_in(settings.state_dir)
     # Who may not read it plans without: what is sent is judged again by who has it open.
     with suppress(OSError, JournalError):
         if path.is_file():

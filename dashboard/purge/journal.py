@@ -17,6 +17,7 @@ from dashboard.clock import format_time
 from dashboard.purge import journal_gate as gate
 from dashboard.purge.journal_alerts import JournalAlerts
 from dashboard.purge.journal_file import append, encode
+from dashboard.purge.journal_head import journal_in
 from dashboard.purge.journal_pack import pack
 from dashboard.purge.journal_policies import JournalPolicies, PolicyClaim
 from dashboard.purge.journal_requests import JournalRequests, use
@@ -42,8 +43,7 @@ from dashboard.settings import Settings
 
 def open_default(settings: Settings) -> Journal:
     """The journal of these settings, made if it does not exist. Raises JournalError."""
-    path = settings.state_dir / "journal.sqlite"
-    return Journal(path, on_network=settings.state_dir_on_network)
+    return Journal(journal_in(settings.state_dir), on_network=settings.state_dir_on_network)
 
 
 class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):

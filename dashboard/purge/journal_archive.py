@@ -21,6 +21,7 @@ from dashboard.errors import JournalError, RefusedError, UsageError
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_chain import Chain, PolicyKey, Switch
 from dashboard.purge.journal_file import append
+from dashboard.purge.journal_head import journal_in
 from dashboard.purge.journal_rows import Entry
 from dashboard.purge.journal_spans import Spans
 
@@ -81,7 +82,7 @@ def archive(
     JournalError JOURNAL_BROKEN for a chain that does not verify, UsageError ARCHIVE_FOLDER_INVALID,
     RefusedError ARCHIVE_MISMATCH when `folder` holds something else.
     """
-    path = folder / "journal.sqlite"
+    path = journal_in(folder)
     if journal.is_archive() or path.resolve() == journal.file.path.resolve():
         raise UsageError(
             f"{journal.file.path.parent} cannot be archived into {folder}",

@@ -31,6 +31,11 @@ class Head(NamedTuple):
 NOTHING = Head(0, "")
 
 
+def journal_in(state_dir: Path) -> Path:
+    """Where the journal of a state folder is; its head is kept beside it."""
+    return state_dir / "journal.sqlite"
+
+
 class HeadFile:
     """`journal.head` beside a journal's file; safe between threads and processes of a machine."""
 

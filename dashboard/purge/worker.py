@@ -24,6 +24,7 @@ from dashboard.errors import ClusterError, LowwaterError
 from dashboard.purge import unsent
 from dashboard.purge.carrying import carry_out, held, say
 from dashboard.purge.journal import Journal
+from dashboard.purge.journal_head import journal_in
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.standards import standards
@@ -46,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     if run_id is None:
         return 0
     try:
-        journal = Journal(args.state_dir / "journal.sqlite", on_network=args.on_network)
+        journal = Journal(journal_in(args.state_dir), on_network=args.on_network)
         with held(journal, args.state_dir, run_id, utc_now) as first:
             if first:
                 _work(journal, run_id)
