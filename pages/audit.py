@@ -14,13 +14,11 @@ from dashboard.errors import LowwaterError
 from dashboard.purge import journal_export, queue
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow, Verification
-from dashboard.ui import access, audit_runs, context, formats, markup, states
+from dashboard.ui import access, audit_runs, context, formats, grid, markup, states
 from dashboard.ui.header import header
 from dashboard.ui.journal_memory import verify
 from dashboard.ui.runs import left_out, open_journal, past_runs
 from dashboard.ui.timeline import KINDS, SHOWN, Line, entries_left_out, keep, lines
-
-_ROW_HEIGHT = 30
 
 
 def show() -> None:
@@ -178,12 +176,9 @@ def show_timeline(rows: Sequence[Line], cut: str) -> None:
             "Run": [f"purge?run={line.run_id}" if line.run_id else None for line in rows],
         }
     )
-    st.dataframe(
+    grid.show(
         shown,
-        hide_index=True,
-        row_height=_ROW_HEIGHT,
-        height=_ROW_HEIGHT * (min(max(len(rows), 3), 18) + 1) + 4,
-        column_config={
+        {
             "Entry": st.column_config.NumberColumn(width=60),
             "Time (UTC)": st.column_config.TextColumn(width=145),
             "Ago": st.column_config.TextColumn(width=60),
@@ -193,6 +188,8 @@ def show_timeline(rows: Sequence[Line], cut: str) -> None:
             "Topics": st.column_config.TextColumn(width=130),
             "Run": st.column_config.LinkColumn(display_text=r"run=(.*)", width=165),
         },
+        least=3,
+        most=18,
         alt="Journal entries, newest first: time, person, what happened, topics and run",
     )
 

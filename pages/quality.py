@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard.ui import context, estimators, formats, states, wait_table
+from dashboard.ui import context, estimators, formats, grid, states, wait_table
 from dashboard.ui.context import Screen
 from dashboard.ui.header import header
 from dashboard.ui.held_tables import Tables
@@ -35,7 +35,7 @@ def show_completeness(screen: Screen, findings: Tables) -> None:
             warn=True,
         )
     rows.sort(key=lambda row: (bool(row["complete"]), row["table"], row["broker_id"] or 0))
-    st.dataframe(
+    grid.show(
         pd.DataFrame(
             {
                 "Complete": ["✔" if row["complete"] else "✖" for row in rows],
@@ -46,10 +46,9 @@ def show_completeness(screen: Screen, findings: Tables) -> None:
                 "Reason": [row["reason"] or "" for row in rows],
             }
         ),
-        hide_index=True,
-        row_height=30,
-        height=30 * (min(max(len(rows), 3), 18) + 1) + 4,
-        placeholder=formats.MISSING,
+        {},
+        least=3,
+        most=18,
         alt="Completeness of each snapshot table by broker, with the reason where rows are missing",
     )
     durations = screen.manifest.details.get("durations", {})

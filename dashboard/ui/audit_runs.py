@@ -9,12 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.purge.journal_rows import RunRow
-from dashboard.ui import formats
+from dashboard.ui import formats, grid
 from dashboard.ui.runs import RUN_WORDS
 from dashboard.ui.timeline import Line
-
-_ROW_HEIGHT = 30
-_MOST_ROWS = 8
 
 
 def topics_by_run(found: Sequence[Line]) -> dict[str, frozenset[str]]:
@@ -62,12 +59,9 @@ def table(runs: Sequence[RunRow], topics: Mapping[str, frozenset[str]], now: dat
         }
     )
     text, link = st.column_config.TextColumn, st.column_config.LinkColumn
-    st.dataframe(
+    grid.show(
         shown,
-        hide_index=True,
-        row_height=_ROW_HEIGHT,
-        height=_ROW_HEIGHT * (min(max(len(runs), 1), _MOST_ROWS) + 1) + 4,
-        column_config={
+        {
             "Run": link(display_text=r"run=(.*)", width=165),
             "State": text(width=90),
             "Queued (UTC)": text(width=145),
@@ -80,7 +74,7 @@ def table(runs: Sequence[RunRow], topics: Mapping[str, frozenset[str]], now: dat
             "Plan": text(width=130),
             "Topics": text(width=110),
         },
-        placeholder=formats.MISSING,
+        most=8,
         alt="Runs with state, time, person, from where, mode, typed sentence, plan and topics",
         key="audit-runs",
     )

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard.purge import calibration
 from dashboard.purge.calibration import ORDER, Calibration, Point
-from dashboard.ui import formats, states, style
+from dashboard.ui import formats, grid, states, style
 from dashboard.ui.context import Screen
 from dashboard.ui.runs import left_out, past_runs
 
@@ -52,7 +52,7 @@ def show(screen: Screen) -> None:
 
 def _table(lines: Sequence[Calibration]) -> None:
     right = st.column_config.TextColumn(alignment="right")
-    st.dataframe(
+    grid.show(
         pd.DataFrame(
             {
                 "Estimator": [line.method for line in lines],
@@ -62,10 +62,7 @@ def _table(lines: Sequence[Calibration]) -> None:
                 "Inside the interval": [f"{line.inside} of {line.topics}" for line in lines],
             }
         ),
-        hide_index=True,
-        row_height=30,
-        column_config=dict.fromkeys(("Median error", "Worst", "Inside the interval"), right),
-        placeholder=formats.MISSING,
+        dict.fromkeys(("Median error", "Worst", "Inside the interval"), right),
         alt="Purges, median and worst error, and topics inside the interval, by estimator",
         key="estimator-table",
     )

@@ -9,13 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.ui import formats
+from dashboard.ui import formats, grid
 from dashboard.ui.context import Screen
 from dashboard.ui.growth_what_if import Outcome
 from dashboard.ui.loading import findings_of
 
-ROW_HEIGHT = 30
-_MOST_ROWS = 15
 _COLUMNS = (
     ("Growth/h", "growth_per_hour", "Bytes written less bytes deleted, in this log dir"),
     ("Written/h", "bytes_in_per_hour", "Bytes that came in an hour, replicated ones too"),
@@ -34,13 +32,9 @@ def show(screen: Screen, found: Sequence[Outcome]) -> None:
         return
     shown, unit = frame(rows)
     number = st.column_config.NumberColumn
-    st.dataframe(
+    grid.show(
         shown,
-        hide_index=True,
-        placeholder=formats.UNKNOWN,
-        row_height=ROW_HEIGHT,
-        height=ROW_HEIGHT * (min(rows.num_rows, _MOST_ROWS) + 1) + 4,
-        column_config={
+        {
             "Topic": st.column_config.TextColumn(width=320),
             **{
                 title: number(f"{title} ({unit})", format="%.2f", help=why)
@@ -48,6 +42,7 @@ def show(screen: Screen, found: Sequence[Outcome]) -> None:
             },
         },
         alt="Topics of the chosen log dir with bytes per hour written, deleted, and growth",
+        placeholder=formats.UNKNOWN,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.idle import IDLE, UNKNOWN, apart, delete_command, headline, idle, risks, sure
-from dashboard.ui import formats, markup
+from dashboard.ui import formats, grid, markup
 from dashboard.ui.context import Screen
 from dashboard.ui.loading import findings_of
 
 TABLE = "idle_topics"
-ROW_HEIGHT = 30
-_MOST_ROWS = 15
 _MOST_DAYS = 3650
 
 
@@ -58,16 +55,10 @@ def frame(rows: Sequence[dict[str, Any]]) -> tuple[pd.DataFrame, str]:
 def chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Draw the table; the row that is selected, else the first one."""
     shown, unit = frame(rows)
-    listed = zlib.crc32("/".join(f"{row['topic']} {row['verdict']}" for row in rows).encode())
     column = st.column_config
-    event = st.dataframe(
+    at = grid.selected(
         shown,
-        key=f"idle-{listed}",
-        hide_index=True,
-        placeholder=formats.MISSING,
-        row_height=ROW_HEIGHT,
-        height=ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
-        column_config={
+        {
             "Topic": column.TextColumn(width=240),
             "Verdict": column.TextColumn(width=95),
             "Kind": column.TextColumn(width=95),
@@ -83,11 +74,10 @@ def chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "Sure by": column.TextColumn(width=125),
             "Owner": column.TextColumn(width=110),
         },
-        on_select="rerun",
-        selection_mode="single-row",
+        (f"{row['topic']} {row['verdict']}" for row in rows),
+        key="idle",
         alt="Idle topics and those not known, with bytes on disk, quiet since, groups, evidence",
     )  # fmt: skip
-    at = [index for index in event.selection.rows if index < len(rows)]
     return rows[at[0]] if at else rows[0]
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
 
-from dashboard.ui import formats
+from dashboard.ui import formats, grid
 from dashboard.ui.orphan_rows import VERDICT_WORDS, Row, name, on_disk, path
 
-ROW_HEIGHT = 30
-_MOST_ROWS = 15
 SHOWN = 1000  # rows that can be selected cannot be fetched as they are scrolled to
 
 
@@ -35,23 +32,17 @@ def frame(rows: Sequence[Row]) -> tuple[pd.DataFrame, str]:
 
 
 def show(rows: Sequence[Row]) -> list[Row]:
-    """Draw the first rows; those that are selected. With other rows it is another table."""
+    """Draw the first rows; those that are selected."""
     rest, rows = len(rows) - SHOWN, rows[:SHOWN]
     shown, unit = frame(rows)
-    listed = zlib.crc32("\n".join(path(row) for row in rows).encode())
     number, text, time = (
         st.column_config.NumberColumn,
         st.column_config.TextColumn,
         st.column_config.DatetimeColumn,
     )
-    event = st.dataframe(
+    chosen = grid.selected(
         shown,
-        key=f"orphans-{listed}",
-        hide_index=True,
-        placeholder=formats.MISSING,
-        row_height=ROW_HEIGHT,
-        height=ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
-        column_config={
+        {
             "Verdict": text(width=100),
             "Kind": text(width=110),
             "Broker": number(width=60),
@@ -62,8 +53,9 @@ def show(rows: Sequence[Row]) -> list[Row]:
             "First seen": time(format="distance", width=105),
             "Reason": text(width=280),
         },
-        on_select="rerun",
-        selection_mode="multi-row",
+        map(path, rows),
+        key="orphans",
+        several=True,
         alt="Orphans with verdict, kind, broker, log dir, folder, bytes on disk, times and reason",
     )
     if rest > 0:
@@ -71,7 +63,7 @@ def show(rows: Sequence[Row]) -> list[Row]:
             f"The first {formats.number(SHOWN)}; {formats.number(rest)} more: filter to see them, "
             "the CSV has all."
         )
-    return [rows[index] for index in event.selection.rows if index < len(rows)]
+    return [rows[index] for index in chosen]
 
 
 def _times(rows: Sequence[Row], column: str) -> pd.Series:

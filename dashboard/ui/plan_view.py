@@ -12,11 +12,9 @@ from dashboard.clock import utc_now
 from dashboard.purge import plan_words, words
 from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
-from dashboard.ui import formats, markup
+from dashboard.ui import formats, grid, markup
 from dashboard.ui.markup import text
 
-_MOST_ROWS = 15
-_ROW_HEIGHT = 30
 _REASONS = 8
 Row = Mapping[str, Any]
 
@@ -95,13 +93,9 @@ def table(partitions: Sequence[Row]) -> None:
     right = ("Log start", "→ target", "High watermark", "Records")
     config: dict[str, Any] = {name: text_column(alignment="right") for name in right}
     config[f"At once ({unit})"] = number(format="%.2f")
-    st.dataframe(
+    grid.show(
         shown,
-        hide_index=True,
-        row_height=_ROW_HEIGHT,
-        height=_ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
-        column_config=config,
-        placeholder=formats.MISSING,
+        config,
         alt="Partitions of the plan with log start, target, records, bytes at once and guards",
         key="plan-table",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,13 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.retention_fit import CAUTION, FORMS, SHORTER, change, headline, in_order, span
-from dashboard.ui import formats, markup
+from dashboard.ui import formats, grid, markup
 from dashboard.ui.context import Screen
 from dashboard.ui.loading import findings_of
 
 TABLE = "retention_fit"
-ROW_HEIGHT = 30
-_MOST_ROWS = 15
 _VERDICTS = {"shorter": "◆ may be shorter", "keep": "fits", "too-short": "⚠ too short"}
 _LANGUAGES = {"kafka-configs": "bash", "terraform": "hcl", "strimzi": "yaml"}
 _FREED = (("Frees", "freed_likely_bytes"), ("At least", "freed_low_bytes"),
@@ -57,16 +54,10 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> tuple[pd.DataFrame, str]:
 def chosen(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Draw the table; the row that is selected, else the first one."""
     shown, unit = frame(rows)
-    listed = zlib.crc32("/".join(row["topic"] for row in rows).encode())
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    event = st.dataframe(
+    at = grid.selected(
         shown,
-        key=f"retention-{listed}",
-        hide_index=True,
-        placeholder=formats.MISSING,
-        row_height=ROW_HEIGHT,
-        height=ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
-        column_config={
+        {
             "Topic": text(width=240),
             "Verdict": text(width=130),
             "Longest lag": text(
@@ -80,11 +71,10 @@ def chosen(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
             },
             "Owner": text(width=115),
         },
-        on_select="rerun",
-        selection_mode="single-row",
+        (row["topic"] for row in rows),
+        key="retention",
         alt="Topics with declared readers: longest lag, retention now and one that would fit",
     )  # fmt: skip
-    at = [index for index in event.selection.rows if index < len(rows)]
     return rows[at[0]] if at else rows[0]
 
 

@@ -14,12 +14,10 @@ from dashboard.purge import wait_outcomes
 from dashboard.purge.after_text import followers_said
 from dashboard.purge.journal_rows import RunRow, RunView
 from dashboard.purge.words import first_letter_up
-from dashboard.ui import formats, markup, run_after
+from dashboard.ui import formats, grid, markup, run_after
 from dashboard.ui.markup import text
 from dashboard.ui.runs import PARTITION_WORDS, RUN_WORDS
 
-_MOST_ROWS = 15
-_ROW_HEIGHT = 30
 _ORDER = ("sent", "unknown", "reverted", "not_done", "leader_done", "pending", "done")
 
 
@@ -136,12 +134,9 @@ def table(view: RunView) -> None:
         }
     )
     column = st.column_config.TextColumn
-    st.dataframe(
+    grid.show(
         shown,
-        hide_index=True,
-        row_height=_ROW_HEIGHT,
-        height=_ROW_HEIGHT * (min(max(len(rows), 1), _MOST_ROWS) + 1) + 4,
-        column_config={
+        {
             "Partition": st.column_config.NumberColumn(width=70),
             "State": column(width=110),
             "Target": column(alignment="right", width=100),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
 
-from dashboard.ui import formats
+from dashboard.ui import formats, grid
 from dashboard.ui.follower_rows import Row, trend
 from dashboard.ui.lag_points import Point, Replica, spark
 
 SHOWN = 1000
-ROW_HEIGHT = 30
-_MOST_ROWS = 15
 
 
 def replica(row: Row) -> Replica:
@@ -48,16 +45,10 @@ def show(rows: Sequence[Row], told: Mapping[Replica, Sequence[Point]]) -> Row:
     """Draw the table; the row that is selected, else the first one."""
     shown, unit = frame(rows, told)
     unit = "" if unit == "bytes" else f" ({unit})"
-    listed = zlib.crc32("\n".join(map(str, map(replica, rows))).encode())
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    event = st.dataframe(
+    at = grid.selected(
         shown,
-        key=f"slow-{listed}",
-        hide_index=True,
-        placeholder=formats.UNKNOWN,
-        row_height=ROW_HEIGHT,
-        height=ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
-        column_config={
+        {
             "Replica": text(width=150),
             "Broker": number(width=58),
             "Log dir": text(width=70),
@@ -75,12 +66,12 @@ def show(rows: Sequence[Row], told: Mapping[Replica, Sequence[Point]]) -> Row:
             "Cause": text(width=90),
             "Reason": text(width=270),
         },
-        on_select="rerun",
-        selection_mode="single-row",
+        map(str, map(replica, rows)),
+        key="slow",
+        placeholder=formats.UNKNOWN,
         alt="Slow replicas with lag in seconds, records and bytes, trend, log start and reason",
     )  # fmt: skip
-    chosen = [index for index in event.selection.rows if index < len(rows)]
-    return rows[chosen[0]] if chosen else rows[0]
+    return rows[at[0]] if at else rows[0]
 
 
 def _log_start(row: Row) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,12 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import streamlit as st
 
-from dashboard.ui import formats
+from dashboard.ui import formats, grid
 from dashboard.ui.facts import UNDECLARED
 from dashboard.ui.topic_rows import TopicRow
 
-ROW_HEIGHT = 30
-_MOST_ROWS = 15
 _SIZES = (
     ("On disk", "size_bytes", "All replicas together, .log files only"),
     ("Reclaimable", "reclaimable_bytes", "Below the target: every known group has passed it"),
@@ -61,22 +58,14 @@ def frame(
 
 
 def show(rows: Sequence[TopicRow], growth: Mapping[str, int], key: str) -> list[str]:
-    """Draw the table; the topics whose rows are selected.
-
-    The browser selects by row number: with other rows it is another table, nothing selected.
-    """
+    """Draw the table; the topics whose rows are selected."""
     shown, units = frame(rows, growth)
-    listed = zlib.crc32("/".join(row.topic for row in rows).encode())
-    event = st.dataframe(
+    chosen = grid.selected(
         shown,
-        key=f"{key}-{listed}",
-        hide_index=True,
-        placeholder=formats.MISSING,
-        row_height=ROW_HEIGHT,
-        height=ROW_HEIGHT * (min(len(rows), _MOST_ROWS) + 1) + 4,
-        column_config=_config(units),
-        on_select="rerun",
-        selection_mode="multi-row",
+        _config(units),
+        (row.topic for row in rows),
+        key=key,
+        several=True,
         alt="Topics with bytes on disk, reclaimable at once and later, held back, and guards",
     )
     new = sum(row.topic not in growth for row in rows)
@@ -84,7 +73,6 @@ def show(rows: Sequence[TopicRow], growth: Mapping[str, int], key: str) -> list[
         st.caption(
             f"{GROWTH}: not enough history yet for {formats.plural(new, 'topic')}; {_NEEDED}"
         )
-    chosen = [index for index in event.selection.rows if index < len(rows)]
     if len(rows) == 1:  # there is nothing to choose between
         return [rows[0].topic]
     return [rows[index].topic for index in chosen]

@@ -10,7 +10,7 @@ import streamlit as st
 
 from dashboard.purge import wait_outcomes
 from dashboard.purge.words import duration
-from dashboard.ui import formats, states
+from dashboard.ui import grid, states
 from dashboard.ui.context import Screen
 from dashboard.ui.runs import left_out, past_runs
 
@@ -39,12 +39,9 @@ def show(screen: Screen) -> None:
             st.caption(cut)
         return
     right = st.column_config.TextColumn(alignment="right")
-    st.dataframe(
+    grid.show(
         table(lines),
-        hide_index=True,
-        row_height=30,
-        column_config=dict.fromkeys(("Median error", "Worst", "Inside the interval"), right),
-        placeholder=formats.MISSING,
+        dict.fromkeys(("Median error", "Worst", "Inside the interval"), right),
         alt="Requests, median and worst error of predicted waits, and requests inside, by cause",
         key="wait-table",
     )
