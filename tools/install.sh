@@ -84,6 +84,7 @@ for wanted in "$@"; do
       if ! .venv/bin/python -c 'import weasyprint' >/dev/null 2>&1; then
         if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
           need "Pango" libpangoft2-1.0-0
+          need "HarfBuzz" libharfbuzz-subset0
         else
           say "PDF reports need Pango: sudo apt-get install -y libpangoft2-1.0-0 (macOS: brew install pango)"
         fi
