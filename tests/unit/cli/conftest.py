@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import sample_store
+
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -14,3 +16,11 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A data folder with snapshots of a small cluster and their analysis; only to be read."""
+    folder = tmp_path_factory.mktemp("data")
+    sample_store.write(folder)
+    return str(folder)

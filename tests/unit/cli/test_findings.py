@@ -11,19 +11,11 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.tables import FINDING_TABLES
 from tests.support import odd_store, sample_store
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("data")
-    sample_store.write(folder)
-    return str(folder)
+from tests.unit.cli.printed import answer
 
 
 def _findings(data: str, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    assert main(["findings", *words, "--data", data, "--json"]) == 0
-    value: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return value
+    return answer(capsys, "findings", *words, "--data", data)
 
 
 @pytest.mark.parametrize("name", sorted(FINDING_TABLES))

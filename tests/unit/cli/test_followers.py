@@ -10,6 +10,7 @@ import pytest
 
 from dashboard.cli.main import main
 from tests.support import sample_store
+from tests.unit.cli.printed import answer
 
 _CONTRACT = {
     "broker_id", "topic", "partition", "lag_records", "lag_bytes", "lag_seconds", "log_start_lag",
@@ -17,17 +18,8 @@ _CONTRACT = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("store")
-    sample_store.write(folder)
-    return str(folder)
-
-
 def followers(data: str, capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
-    assert main(["followers", "--data", data, "--json", *flags]) == 0
-    value: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return value
+    return answer(capsys, "followers", "--data", data, *flags)
 
 
 def test_json_has_every_follower_furthest_first(

@@ -10,6 +10,7 @@ import pytest
 
 from dashboard.cli.main import main
 from tests.support import sample_store
+from tests.unit.cli.printed import answer
 
 _CONTRACT = {
     "topic", "kind", "tool", "owner", "verdict", "reason", "quiet_since", "known_since", "groups",
@@ -18,17 +19,8 @@ _CONTRACT = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("store")
-    sample_store.write(folder)
-    return str(folder)
-
-
 def idle(data: str, capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
-    assert main(["idle", "--data", data, "--json", *flags]) == 0
-    value: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return value
+    return answer(capsys, "idle", "--data", data, *flags)
 
 
 def test_json_has_idle_topics_first_with_the_line_that_deletes(

@@ -13,19 +13,11 @@ from dashboard.clock import format_time, utc_now
 from dashboard.inventory.command import shell_line
 from dashboard.orphans import verdicts
 from tests.support import sample_store
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("data")
-    sample_store.write(folder)
-    return str(folder)
+from tests.unit.cli.printed import answer
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    assert main(["orphans", *words, "--json"]) == 0
-    value: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return value
+    return answer(capsys, "orphans", *words)
 
 
 def test_rows_disks_and_what_nobody_looked_at(

@@ -12,24 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from dashboard.cli import report as report_verb
-from dashboard.cli.main import main
 from dashboard.cli.parser import new_parser, parse
 from dashboard.tables import FINDING_TABLES
 from tests.support import sample_store
 from tests.unit.cli.plans import a_plan
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("data")
-    sample_store.write(folder)
-    return str(folder)
+from tests.unit.cli.printed import answer
 
 
 def report(capsys: pytest.CaptureFixture[str], *words: str, exit_code: int = 0) -> dict[str, Any]:
-    assert main(["report", *words, "--json"]) == exit_code
-    value: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return value
+    return answer(capsys, "report", *words, exit_code=exit_code)
 
 
 def test_parquet_is_a_folder_of_every_table(
