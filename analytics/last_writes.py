@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.earlier import folded
-from analytics.points import matched
+from analytics.points import matched, named
 from dashboard.clock import microseconds
 from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
-from dashboard.safety.arrow import column, in_order, looked_up
+from dashboard.safety.arrow import column, in_order
 from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -91,9 +91,7 @@ def _read(cluster: ClusterStore, snapshot: Manifest) -> tuple[pa.Table, Ints, Fl
     columns = ["topic_no", "partition", "high_watermark"]
     rows = cluster.read("snapshots", snapshot.id, "partitions", columns)
     topics = cluster.read("snapshots", snapshot.id, "topics", ["topic_no", "topic", "topic_id"])
-    numbers, known = column(rows, "topic_no"), column(topics, "topic_no")
-    for name in ("topic", "topic_id"):
-        rows = rows.append_column(name, looked_up(numbers, known, column(topics, name)))
+    rows = named(rows, topics)
     rows = rows.filter(rows["topic"].is_valid())
     told = rows["high_watermark"].is_valid().to_numpy()
     return rows.select([*_KEY, "topic_id"]), integers(rows["high_watermark"], _NEVER), told

@@ -62,10 +62,7 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
     leaders = cluster.read("snapshots", snapshot_id, "partitions", _LEADERS)
     where = places(column(rows, "topic_no"), column(rows, "partition"))
     there = places(column(leaders, "topic_no"), column(leaders, "partition"))
-    numbers, known = column(rows, "topic_no"), column(topics, "topic_no")
-    found = rows.select(_KEPT)
-    for name in ("topic", "topic_id"):
-        found = found.append_column(name, looked_up(numbers, known, column(topics, name)))
+    found = named(rows.select(_KEPT), topics)
     never_compacted = pc.is_in(column(found, "topic"), value_set=_delete_only(cluster, snapshot_id))
     found = found.append_column("delete_only", never_compacted)
     epoch = looked_up(where, there, column(leaders, "leader_epoch"))
@@ -77,6 +74,14 @@ def told(cluster: ClusterStore, snapshot_id: str) -> pa.Table:
         by_leader = looked_up(where, there, column(leaders, leader))
         found = found.append_column(name, pc.coalesce(column(rows, own), by_leader))
     return in_order(found.filter(found["topic"].is_valid()), PLACE)
+
+
+def named(rows: pa.Table, topics: pa.Table) -> pa.Table:
+    """`rows` with the topic and topic_id of their topic_no, null where `topics` has none."""
+    numbers, known = column(rows, "topic_no"), column(topics, "topic_no")
+    for name in ("topic", "topic_id"):
+        rows = rows.append_column(name, looked_up(numbers, known, column(topics, name)))
+    return rows
 
 
 def _delete_only(cluster: ClusterStore, snapshot_id: str) -> pa.Array:

@@ -19,7 +19,7 @@ from analytics import knots
 from analytics.earlier import folded
 from analytics.knots import NEVER, Knots
 from analytics.last_writes import other_topic
-from analytics.points import matched
+from analytics.points import matched, named
 from dashboard.clock import microseconds
 from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
@@ -98,9 +98,9 @@ def fold(
 
 
 def _look(cluster: ClusterStore, snapshot: Manifest, topics: pa.Array) -> _Look:
-    named = cluster.read("snapshots", snapshot.id, "topics", ["topic_no", "topic", "topic_id"])
-    named = named.filter(pc.is_in(named["topic"], value_set=topics))
-    numbers = column(named, "topic_no")
+    chosen = cluster.read("snapshots", snapshot.id, "topics", ["topic_no", "topic", "topic_id"])
+    chosen = chosen.filter(pc.is_in(chosen["topic"], value_set=topics))
+    numbers = column(chosen, "topic_no")
     rows = cluster.read("snapshots", snapshot.id, "partitions", _READ)
     rows = rows.filter(pc.is_in(rows["topic_no"], value_set=numbers))
     commits = cluster.read("snapshots", snapshot.id, "group_offsets", _COMMITS)
@@ -111,9 +111,7 @@ def _look(cluster: ClusterStore, snapshot: Manifest, topics: pa.Array) -> _Look:
     lowest = commits.group_by(["topic_no", "partition"]).aggregate([("committed_offset", "min")])
     at, own = (places(column(t, "topic_no"), column(t, "partition")) for t in (rows, lowest))
     position = looked_up(at, own, column(lowest, "committed_offset_min"))
-    for name in ("topic", "topic_id"):
-        found = looked_up(column(rows, "topic_no"), numbers, column(named, name))
-        rows = rows.append_column(name, found)
+    rows = named(rows, chosen)
     told = pc.and_(rows["high_watermark"].is_valid(), rows["log_start_offset"].is_valid())
     whole = clock_was_right(snapshot) and not snapshot.details.get("groups_incomplete")
     told = pc.and_(told, pc.invert(pc.is_in(at, value_set=unread)))

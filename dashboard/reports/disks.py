@@ -79,11 +79,16 @@ def figures(source: Source) -> tuple[Figure, ...]:
 
 def _untold(disks: Sequence[Row], rates: Mapping[tuple[int, str], Row]) -> str:
     """How many log dirs' pace is not known, in words; empty: none's."""
-    known = sum(row["used_bytes_per_hour"] is not None for row in rates.values())
-    if known == 0:
+    known = _paced(rates)
+    if not known:
         return "not enough history yet"
     without = len(disks) - known
     return f"{formats.plural(without, 'log dir')} of unknown pace" if without > 0 else ""
+
+
+def _paced(rates: Mapping[tuple[int, str], Row]) -> int:
+    """Log dirs whose pace is known."""
+    return sum(row["used_bytes_per_hour"] is not None for row in rates.values())
 
 
 def section(source: Source) -> Section:
@@ -110,7 +115,7 @@ def _said(disks: Sequence[Row], rates: Mapping[tuple[int, str], Row]) -> tuple[W
     unmeasured = sum(used_share(row) is None for row in disks)
     said = []
     untold = _untold(disks, rates)
-    if any(row["used_bytes_per_hour"] is not None for row in rates.values()):
+    if _paced(rates):
         more = f" ({untold})" if untold else ""
         said.append(
             f"{len(soon)} of {formats.plural(len(disks), 'log dir')} will be full within a week "
