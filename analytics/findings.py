@@ -43,6 +43,7 @@ from dashboard.met_readers import Met
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import summed
 from dashboard.settings import Settings
+from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest, Part
 from dashboard.snapshot_writer import Writer
 from dashboard.snapshots import ClusterStore
@@ -219,7 +220,7 @@ def _used(
             bytes_out=traffic.all_fetched(sums["fetched"]),
         ),
         "retention_fit": retention_fit.retention_fit(
-            sums, known, rates, taken_at=at, margin=margin
+            sums, known, rates, taken_at=seen_at(work.snapshot), margin=margin
         ),
     }
 

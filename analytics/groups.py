@@ -13,6 +13,7 @@ from dashboard.model import is_telling
 from dashboard.safety.arrow import column, looked_up, places
 from dashboard.safety.readers import GROUPS, Readers, readers
 from dashboard.safety.standing import COMMITS
+from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -83,14 +84,14 @@ _NO_OFFSETS = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string())])
 def commits(holds: pa.Table, topics: pa.Table, snapshot: Manifest) -> pa.Table:
     """COMMITS of the `holds` on these topics; what the snapshot did not show is remembered."""
     number = looked_up(column(holds, "topic"), column(topics, "topic"), column(topics, "topic_no"))
-    taken_at = pa.scalar(snapshot.taken_at, holds.schema.field("last_seen_at").type)
+    now = pa.scalar(seen_at(snapshot), holds.schema.field("last_seen_at").type)
     found = {
         "topic_no": number,
         "partition": holds["partition"],
         "group_id": holds["group_id"],
         "topic_id": holds["topic_id"],
         "committed_offset": holds["committed_offset"],
-        "remembered": pc.fill_null(pc.less(holds["last_seen_at"], taken_at), True),
+        "remembered": pc.fill_null(pc.less(holds["last_seen_at"], now), True),
         "leader_epoch": holds["leader_epoch"],
         "epoch_end": holds["epoch_end"],
         "seen_at": holds["last_seen_at"].cast(pa.int64()),

@@ -12,6 +12,7 @@ from analytics.absent import hidden
 from analytics.earlier import newest_base, put_back
 from dashboard.curve_tables import changes
 from dashboard.safety.arrow import column, looked_up
+from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshot_times import times
 from dashboard.snapshots import ClusterStore
@@ -69,7 +70,7 @@ def with_memory(
 
 def _plausible(before: pa.Table, held: pa.Table, snapshot: Manifest) -> pa.Table:
     """Without what was seen at a time still to come, where a kept snapshot shows a lower offset."""
-    to_come = pc.greater(before["last_seen_at"], pa.scalar(snapshot.taken_at, _TIME))
+    to_come = pc.greater(before["last_seen_at"], pa.scalar(seen_at(snapshot), _TIME))
     if not pc.any(to_come).as_py():
         return before
     shown = looked_up(_keys(before), _keys(held), column(held, "committed_offset"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.clock import microseconds
 from dashboard.holes import told_since
+from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # slow to import; who reads no tables stays quick
     import pyarrow as pa
 
 DETAIL = "met_readers"  # of an analysis' manifest: each group, its topics ("": any), and when
-_READ = ["group_id", "type", "members", "assigned", "subscribed"]
+READ = ["group_id", "type", "members", "assigned", "subscribed"]
 Met = dict[tuple[str, str], int]
 
 
@@ -53,8 +54,8 @@ def known(
     wanted = None if topics is None else {*topics, ""}
     found = {key: at for key, at in told(analysis).items() if wanted is None or key[1] in wanted}
     for snapshot in told_since(store, analysis, DETAIL, until):
-        at = microseconds(store.manifest("snapshots", snapshot).taken_at)
-        for key in shown(store.read("snapshots", snapshot, "groups", _READ)):
+        at = microseconds(seen_at(store.manifest("snapshots", snapshot)))
+        for key in shown(store.read("snapshots", snapshot, "groups", READ)):
             if wanted is None or key[1] in wanted:
                 found[key] = max(at, found.get(key, at))
     return found

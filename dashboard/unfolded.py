@@ -1,8 +1,9 @@
-"""What no analysis has seen yet: snapshots that hold the only trace of a group's last commit.
+"""What no analysis has seen yet: snapshots that hold the only trace of what a group last did.
 
 The findings table `holds` remembers every group of the snapshots that were analyzed. While no
-analysis runs, a group may come and go between two snapshots that thinning would keep: then the
-newest snapshot that saw it stays until an analysis has folded it.
+analysis runs, a group may come and go between two snapshots that thinning would keep, or be met
+there without the offset that it had before: then the newest snapshot that saw it stays until an
+analysis has folded it.
 """
 
 from __future__ import annotations
@@ -11,45 +12,49 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dashboard.errors import StoreError
+from dashboard.met_readers import READ, shown
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa
 
     from dashboard.snapshots import ClusterStore
 
-# A group with another name every minute would keep each snapshot: of those the newest stay.
-MOST_SPARED = 200
+# A group with another name every minute keeps each snapshot: so many are looked into each time.
+MOST_READ = 200
 _KEY = ["group_id", "topic", "partition"]
 
 
 def only_witnesses(
-    cluster: ClusterStore, ids: Sequence[str], keep: set[str], most: int = MOST_SPARED
+    cluster: ClusterStore, ids: Sequence[str], keep: set[str], most: int = MOST_READ
 ) -> set[str]:
-    """Those of `ids` outside `keep` that saw a group's commit on a partition as the last ones.
+    """Those of `ids` outside `keep` that saw a group's commit on a partition as the last ones, or
+    met a group on a topic as the last ones (`met_readers`).
 
-    Only snapshots after the newest analysis' one are read; at most `most` are named, the newest.
-    One that cannot be read may have seen any group.
+    Only snapshots after the newest analysis' one are read. One that cannot be read may have seen
+    any group, and so may those that are older than the `most` newest of such witnesses: they are
+    named unread.
     """
     known_to = folded_to(cluster)
     unfolded = [name for name in sorted(ids, reverse=True) if name > known_to]
     stays = iter([name for name in unfolded if name in keep])
     ahead = next(stays, None)
-    newer: list[pa.Table] = []  # commits of the snapshots that stay, read as far as needed
+    newer: list[pa.Table] = []  # what those that stay tell, read as far as needed
     spared: set[str] = set()
     for name in (name for name in unfolded if name not in keep):
-        if len(spared) == most:
-            break
-        seen = _commits(cluster, name)
+        if len(spared) >= most:
+            spared.add(name)
+            continue
+        seen = _told(cluster, name)
         if seen is None:
             spared.add(name)
             continue
         alone = _unseen(seen, newer)
         while alone is not None and ahead is not None and ahead > name:
-            commits = _commits(cluster, ahead)
+            told = _told(cluster, ahead)
             ahead = next(stays, None)
-            if commits is not None:
-                newer.append(commits)
-                alone = _unseen(alone, [commits])
+            if told is not None:
+                newer.append(told)
+                alone = _unseen(alone, [told])
         if alone is not None:
             spared.add(name)
             newer.append(alone)
@@ -66,20 +71,21 @@ def folded_to(cluster: ClusterStore) -> str:
     return str(found.details.get("snapshot_id", "")) if found and "holds" in found.tables else ""
 
 
-def _unseen(commits: pa.Table | None, newer: Sequence[pa.Table]) -> pa.Table | None:
-    """Those of `commits` that are in none of `newer`; None if there are none."""
+def _unseen(told: pa.Table | None, newer: Sequence[pa.Table]) -> pa.Table | None:
+    """Those rows of `told` that are in none of `newer`; None if there are none."""
     for others in newer:
-        if commits is None or not commits.num_rows:
+        if told is None or not told.num_rows:
             return None
-        commits = commits.join(others, _KEY, join_type="left anti")
-    return commits if commits is not None and commits.num_rows else None
+        told = told.join(others, _KEY, join_type="left anti")
+    return told if told is not None and told.num_rows else None
 
 
-def _commits(cluster: ClusterStore, snapshot_id: str) -> pa.Table | None:
+def _told(cluster: ClusterStore, snapshot_id: str) -> pa.Table | None:
     """group_id, topic, partition of every commit that the snapshot shows; None: not readable.
 
     That a group is a Kafka Streams application counts like a commit, on no topic: its commits may
-    go on while they no longer tell it.
+    go on while they no longer tell it. That it was met on a topic counts as one on no partition:
+    what was remembered of it before is outdated.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -87,15 +93,18 @@ def _commits(cluster: ClusterStore, snapshot_id: str) -> pa.Table | None:
     try:
         names = cluster.read("snapshots", snapshot_id, "topics", ["topic_no", "topic"])
         rows = cluster.read("snapshots", snapshot_id, "group_offsets", _READ)
-        groups = cluster.read("snapshots", snapshot_id, "groups", ["group_id", "is_streams"])
+        groups = cluster.read("snapshots", snapshot_id, "groups", _GROUPS)
     except StoreError:
         return None
     rows = rows.filter(pc.greater_equal(rows["committed_offset"], 0))
     commits = rows.join(names, "topic_no", join_type="inner").select(_KEY)
     streams = groups.filter(groups["is_streams"])["group_id"]
-    nowhere = pa.array([""] * len(streams)), pa.array([-1] * len(streams), pa.int32())
-    told = pa.table([streams, *nowhere], names=_KEY).cast(commits.schema)
-    return pa.concat_tables([commits, told])
+    told = [(group, "", _STREAMS) for group in streams.to_pylist()]
+    told += [(group, topic, _MET) for group, topic in shown(groups)]
+    rows_told = [dict(zip(_KEY, row, strict=True)) for row in told]
+    return pa.concat_tables([commits, pa.Table.from_pylist(rows_told, schema=commits.schema)])
 
 
+_STREAMS, _MET = -1, -2  # in place of a partition
+_GROUPS = ["is_streams", *READ]
 _READ = ["topic_no", "group_id", "partition", "committed_offset"]

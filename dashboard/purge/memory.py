@@ -23,6 +23,7 @@ from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import History, Keeping, LogEnd, ResolvedTarget
 from dashboard.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.settings import Settings, TopicDeclaration, declaration
+from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 from dashboard.streams_groups import known
@@ -260,7 +261,8 @@ def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> lis
         return []
     rows = store.read("snapshots", snapshot, "group_offsets")
     found = rows.filter(_among("topic_no", sorted(named))).to_pylist()
-    return [{**row, **named[row["topic_no"]]} for row in found]
+    at = seen_at(store.manifest("snapshots", snapshot))
+    return [{**row, **named[row["topic_no"]], "last_seen_at": at} for row in found]
 
 
 def _among(column: str, values: list[Any]) -> Any:
@@ -276,7 +278,6 @@ def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str,
         topic_id = row["topic_id"]
         if topic_id == UNKNOWN_ID and key in found:
             topic_id = found[key].topic_id
-        seen_at = row.get("last_seen_at") or row["taken_at"]
         found[key] = RememberedOffset(
-            *key, row["committed_offset"], topic_id, row["leader_epoch"], seen_at
+            *key, row["committed_offset"], topic_id, row["leader_epoch"], row["last_seen_at"]
         )

@@ -23,7 +23,12 @@ def cluster(tmp_path: Path) -> ClusterStore:
 
 
 def _snapshot(
-    cluster: ClusterStore, *groups: str, offset: int = 5, streams: bool = False, **ago: float
+    cluster: ClusterStore,
+    *groups: str,
+    offset: int = 5,
+    streams: bool = False,
+    members: int = 0,
+    **ago: float,
 ) -> str:
     """Each group has committed on partition 0 of topic `t`, whose number changes with the time."""
     writer = cluster.begin("snapshots", NOW - timedelta(**ago))
@@ -37,7 +42,9 @@ def _snapshot(
         "committed_offset": [offset] * len(groups),
     }
     writer.write("group_offsets", build(SNAPSHOT_TABLES["group_offsets"], rows))
-    told = {"group_id": groups, "is_streams": [streams] * len(groups)}
+    count = len(groups)
+    told = {"group_id": groups, "is_streams": [streams] * count, "members": [members] * count,
+            "type": ["classic"] * count, "subscribed": [["t"]] * count}  # fmt: skip
     writer.write("groups", build(SNAPSHOT_TABLES["groups"], told))
     return writer.commit(1.0, {}).id
 
@@ -96,10 +103,28 @@ def test_what_was_never_committed_is_no_trace(cluster: ClusterStore) -> None:
     assert _pruned(cluster) == (gone,)
 
 
-def test_a_group_of_its_own_in_every_snapshot_keeps_a_bounded_number(cluster: ClusterStore) -> None:
+def test_the_last_that_met_a_group_without_its_offset_stays(cluster: ClusterStore) -> None:
+    """It was deleted to read all again, and crashed before its first commit."""
+    _snapshot(cluster, "a", minutes=200)
+    _snapshot(cluster, "a", offset=-1, members=1, minutes=195)
+    _snapshot(cluster, "a", offset=-1, members=1, minutes=190)
+    hourly = _snapshot(cluster, minutes=170)
+    newest = _snapshot(cluster, minutes=1)
+    committed, first, last, *_ = cluster.ids("snapshots")
+    assert _pruned(cluster) == (first,)
+    assert cluster.ids("snapshots") == [committed, last, hourly, newest]
+
+
+def test_where_every_snapshot_saw_a_group_of_its_own_older_ones_stay_unread(
+    cluster: ClusterStore,
+) -> None:
+    """Nobody else knows what they saw, and only so many are read each time."""
+    known = _snapshot(cluster, "console-0", minutes=300)
     ids = [_snapshot(cluster, f"console-{n}", minutes=200 - n) for n in range(9)]
     newest = _snapshot(cluster, minutes=1)
-    assert only_witnesses(cluster, [*ids, newest], {newest}, most=4) == set(ids[-4:])
+    every = [known, *ids, newest]
+    assert only_witnesses(cluster, every, {newest}, most=4) == {known, *ids}
+    assert only_witnesses(cluster, every, {newest}) == {*ids}
 
 
 def test_a_damaged_snapshot_may_have_seen_any_group_and_does_not_stop_the_pruning(

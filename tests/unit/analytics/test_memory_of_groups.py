@@ -223,6 +223,24 @@ def _taken(lab: Lab, day: float, snapshot: Snapshot, ahead: int = 0) -> None:
     lab.analyze()
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (30, 0), (0, -30)])
+def test_what_was_seen_later_is_not_told_by_clocks_that_were_wrong(
+    lab: Lab, before: int, after: int
+) -> None:
+    """A group is seen, deleted, and met anew within minutes; each by a clock so far ahead."""
+    for minutes, ahead, snapshot in (
+        (60, before, Snapshot().topic("t", groups={"etl": 60, "a": 90})),
+        (65, after, Snapshot().topic("t", groups={"a": 90}).group("etl", "t")),
+        (70, 0, Snapshot().topic("t", groups={"a": 90})),
+    ):
+        lab.minutes = minutes + ahead
+        lab.write(snapshot, clock_ahead_seconds=60.0 * ahead)
+    lab.analyze()
+    assert names(lab.targets()["t"]) == ["no-committed-offset"]
+    seen = {row["group_id"]: row["last_seen_at"] for row in lab.rows("holds")}
+    assert seen["etl"] == START + timedelta(minutes=61), "by the cluster's clock"
+
+
 def _keep_the_newest_of(lab: Lab, count: int) -> None:
     newest = {*lab.cluster.ids("snapshots")[-count:]}
     prune(lab.cluster, "snapshots", lambda _: newest, START + timedelta(days=2))

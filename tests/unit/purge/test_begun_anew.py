@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from dashboard.model import Group, GroupListing, TopicPartition
+from dashboard.pruning import prune_snapshots
 from dashboard.purge.drafts import PlanRequest, read_live
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Plan
 from dashboard.purge.recheck import recheck
 from dashboard.purge.standards import standards
 from dashboard.purge.targets import parse_target
+from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import SNAPSHOT_TABLES, build
 from tests.support.collected import NOTHING_HIDDEN
@@ -26,9 +28,15 @@ READ = (90, 90)  # what group etl had committed on the two partitions
 
 
 def snapshot(
-    store: ClusterStore, minutes_ago: int, offsets: Sequence[int] = (), *, members: bool = False
+    store: ClusterStore,
+    minutes_ago: int,
+    offsets: Sequence[int] = (),
+    *,
+    members: bool = False,
+    ahead: int = 0,
 ) -> None:
-    at = NOW - timedelta(minutes=minutes_ago)
+    """Taken by a clock so many minutes `ahead` of the cluster's."""
+    at = NOW - timedelta(minutes=minutes_ago - ahead)
     writer = store.begin("snapshots", at)
     topics = {"topic_no": [0], "topic": [TOPIC], "topic_id": ["id-1"]}
     writer.write("topics", build(SNAPSHOT_TABLES["topics"], topics))
@@ -40,7 +48,7 @@ def snapshot(
     group = {"group_id": ["etl"], "type": ["classic"], "state": ["Stable"], "members": [1],
              "assigned": [[{"topic": TOPIC, "partition": p} for p in (0, 1)]]}  # fmt: skip
     writer.write("groups", build(SNAPSHOT_TABLES["groups"], group if members else {}))
-    writer.commit(0.1, NOTHING_HIDDEN)
+    writer.commit(0.1, {**NOTHING_HIDDEN, "clock_ahead_seconds": 60.0 * ahead})
 
 
 @pytest.fixture
@@ -114,6 +122,35 @@ def test_one_that_a_snapshot_met_reading_from_nowhere_does_not_count_when_it_is_
     snapshot(store, 5, members=True)
 
     assert names(plan_of(live, store)) == [[guard], [guard]]
+
+
+@pytest.mark.parametrize(("before", "after"), [(30, 0), (0, -30)])
+def test_the_order_of_what_was_seen_is_not_that_of_clocks_that_were_wrong(
+    store: ClusterStore, before: int, after: int
+) -> None:
+    """By its clock the snapshot that saw the offset is younger than the one that met the group."""
+    snapshot(store, 60, READ, ahead=before)
+    snapshot(store, 55, members=True, ahead=after)
+    snapshot(store, 5)
+
+    assert names(plan_of(Nobody(2), store)) == [["no-committed-offset"]] * 2
+
+
+def test_that_it_was_met_is_not_thinned_out_while_no_analysis_knows_it(store: ClusterStore) -> None:
+    snapshot(store, 160, READ)
+    snapshot(store, 155, members=True)
+    for minutes_ago in range(150, 0, -5):
+        snapshot(store, minutes_ago)
+    live = FakeCluster(2)
+    live.offsets_of = {"etl": {0: 90, 1: 90}}
+    plan = plan_of(live, store)
+    rows = [PartitionRow(*p.key, p.target_offset, "pending") for p in plan.free_partitions]
+
+    assert prune_snapshots(store, SnapshotSettings(), NOW).removed
+
+    assert names(plan_of(Nobody(2), store)) == [["no-committed-offset"]] * 2
+    found = recheck(Nobody(2), plan, rows, NOW, standards(SETTINGS, store, [TOPIC], NOW))
+    assert (len(rows), found.allowed) == (2, {})
 
 
 def test_one_that_had_committed_when_it_was_met_counts_where_it_stood(store: ClusterStore) -> None:
