@@ -45,13 +45,13 @@ class Misfortune:
             setattr(self.calls, name, rng.choice((0.0, most)) * rng.random())
         if self.fate.random() < 0.3:
             self.calls.outage = 0.5
-        if self.fate.random() < 0.5:
+        if self.fate.random() < (0.35 if self.eventful else 0.5):
             self.calls.slow_connection = 0.4
         if self.world.unclean and rng.random() < 0.5:
             self.world.later(rng.random() * 10, lambda: self.world.lose(min(self.world.parts)))
         if rng.random() < 0.08:  # between the plan and the last look before sending
             self.joining.join(rng.choice(sorted(self.world.parts)).topic)
-        for _ in range(rng.choice((0, 0, 2, 5) if self.eventful else (0, 2, 5, 10))):
+        for _ in range(rng.choice((0, 0, 0, 2, 5) if self.eventful else (0, 2, 5, 10))):
             self.world.later(FAULTS_FOR * rng.random() ** 3, self._one())
         self.world.later(FAULTS_FOR, self._heal)
         self.world.later(FAULTS_FOR * 2, lambda: setattr(self.world, "tick", CALM_TICK))

@@ -33,7 +33,7 @@ from tests.simulation.joining import Joining
 from tests.simulation.past import Past
 from tests.simulation.reads import Faults
 from tests.simulation.seam import ModelCluster
-from tests.simulation.situations import FOUR, LONE, REWRITTEN, SPREAD, Situation, drawn
+from tests.simulation.situations import FOUR, LONE, REWRITTEN, SPREAD, Situation, of_seed
 from tests.simulation.standards import OfModel
 from tests.simulation.truth import NOTHING_KNOWN, Truth
 from tests.simulation.world import CALM_TICK, World
@@ -117,7 +117,7 @@ class Scenario:
         self.seed, self.folder = seed, folder
         self.rng = Random(seed)
         fate = Random(seed + 7)
-        kind = drawn(fate)
+        kind = of_seed(seed)
         brokers = self.rng.choice((3, 3, 3, 4))
         topics = {f"t{n}": self.rng.randint(1, 3) for n in range(self.rng.randint(1, 2))}
         if kind in FOUR:  # the fourth coordinates nothing, and has not all partitions

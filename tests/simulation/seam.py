@@ -99,13 +99,7 @@ class ModelCluster(ModelReads):
             self.world.advance(timeout + BROKER_TIMEOUT)
             raise lost
         codes = self._truncate(leader_id, sent)
-        if self.world.splits_when_sent:
-            self.world.split(sent[0].key, leader_id, 150.0)
-            self.world.advance(SESSION + 3.0)  # its answer is slower than the election
-        self._struck(leader_id)
-        if self.faults.outage and self.rng.random() < self.faults.outage:
-            for each in sorted(self.world.brokers):
-                self.world.hang(each, 100.0)
+        self._befall(leader_id, sent)
         self.hook("carried out")
         until = self.world.at + timeout
         waiting = [s for s in sent if codes[s.key] == 0 and not leader_only]
@@ -133,6 +127,20 @@ class ModelCluster(ModelReads):
             )
             for s in sent
         ))  # fmt: skip
+
+    def _befall(self, leader_id: int, sent: Sequence[Sent]) -> None:
+        """What happens when a leader has truncated, and has told nobody yet."""
+        world = self.world
+        if world.splits_when_sent:
+            world.split(sent[0].key, leader_id, 150.0)
+            world.advance(SESSION + 3.0)  # its answer is slower than the election
+        if world.stops_when_sent:
+            for each in sorted(world.brokers.keys() - {leader_id}):
+                world.slow(each, 90.0)
+        self._struck(leader_id)
+        if self.faults.outage and self.rng.random() < self.faults.outage:
+            for each in sorted(world.brokers):
+                world.hang(each, 100.0)
 
     def _struck(self, broker_id: int) -> None:
         if self.rng.random() < self.faults.worst_moment:

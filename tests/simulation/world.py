@@ -68,6 +68,7 @@ class World:
         self.asked_first: int | None = None  # who answered this host last, if it still does
         self.host_ahead = 0.0  # the host's clock before the brokers'; negative: behind
         self.splits_when_sent = False  # as a leader has truncated what it was sent
+        self.stops_when_sent = False  # followers fetch nothing any more once a leader has truncated
         self.recreates_when_split = False  # and the topic is made anew where the controllers are
         self.read_at: list[float] = []  # when leaders were asked where their logs start
         self.window = 0.0  # how old a record must be before it may go
