@@ -97,10 +97,13 @@ def test_what_is_remembered_names_the_topic_that_it_was_committed_on(tmp_path: P
     analysis(store, first, {"gone": 5, "a": 7}, topic_id="id-0")
     snapshot(store, {"a": 1, "new": 2}, 1, "id-1")
     snapshot(store, {"new": 3}, 2)  # by brokers that tell no ids
+    at = {
+        n: store.manifest("snapshots", id).taken_at for n, id in enumerate(store.ids("snapshots"))
+    }
     assert memory.remembered(store, [TOPIC]) == [
-        RememberedOffset("a", TOPIC, 0, 1, "id-1"),
+        RememberedOffset("a", TOPIC, 0, 1, "id-1", None, at[1]),
         RememberedOffset("gone", TOPIC, 0, 5, "id-0"),
-        RememberedOffset("new", TOPIC, 0, 3, None),
+        RememberedOffset("new", TOPIC, 0, 3, None, None, at[2]),
     ]
 
 
