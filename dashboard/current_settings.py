@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from dashboard.settings import Settings, load
 
 # A journal and a store are open by then: elsewhere lie other switches, runs and memories.
 _PLACES = ("data", "state_dir")
-_SETTLES_SECONDS, _MOST_LOOKS = 0.1, 20
 
 
 class CurrentSettings:
@@ -51,8 +49,8 @@ class CurrentSettings:
             text = _content(source)
             if text is None or text != self._text:
                 self._text = None
-                text = _settled(source)
-                self._found, self._text = self._read(source), text
+                self._found = self._read(source)
+                self._text = text if text == _content(source) else None
             return self._found
 
     def _read(self, source: Path) -> Settings:
@@ -72,19 +70,6 @@ class CurrentSettings:
 
     def _here(self, found: Settings) -> Settings:
         return replace(found, data=self.started.data, state_dir=self.started.state_dir)
-
-
-def _settled(source: Path) -> bytes | None:
-    """Its content once nobody writes it: half a file is valid TOML, and lacks a replay window."""
-    for _ in range(_MOST_LOOKS):
-        text = _content(source)
-        time.sleep(_SETTLES_SECONDS)
-        if text == _content(source):
-            return text
-    raise SettingsError(
-        f"the settings file {source} changes again and again",
-        "Write it whole: to a file beside it, renamed then.",
-    )
 
 
 def _content(source: Path) -> bytes | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dashboard.errors import SettingsError
 from dashboard.setting_values import duration, filled, section, switch, texts
+from dashboard.settled_file import read_settled
 
 EVERYBODY = "*"
 _LISTS = ("viewers", "operators", "approvers", "operator_values", "approver_values")
@@ -71,7 +72,7 @@ def read_again(source: Path) -> PeopleSettings:
     who is connected somebody who may do everything.
     """
     try:
-        table = tomllib.loads(source.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_settled(source))
     except (OSError, ValueError, RecursionError) as error:  # no TOML, or brackets without end
         raise SettingsError(
             f"the settings file {source} cannot be read, so nobody's role is known: {error}",

@@ -36,6 +36,7 @@ from dashboard.setting_values import (
     tables,
     text,
 )
+from dashboard.settled_file import read_settled
 from dashboard.snapshot_settings import SnapshotSettings, snapshot_settings
 from dashboard.topic_settings import TopicDeclaration, declaration, topic_settings
 
@@ -174,7 +175,7 @@ def _is_file(file: Path) -> bool:
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(read_settled(file))
     except (OSError, ValueError, RecursionError) as error:  # too many digits, or brackets, too
         raise SettingsError(
             f"the settings file {file} cannot be read: {error}",

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as examples
 from hypothesis.internal.conjecture import providers
 
-from dashboard import settings
+from dashboard import settings, settled_file
 from dashboard.demo import jars, server_properties
 from tests import sharing, thorough
 from tests.support import class_data
@@ -27,6 +27,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # The objects of thousands of modules stay to the end: looking through them for garbage took up to
 # a tenth of all processor time.
 gc.set_threshold(20_000, 20, 20)
+
+# What a test has just written is whole; those of half-written files wait as users do.
+settled_file.QUIET_SECONDS = 0.0
 
 # A port is looked for some time before its broker listens: processes side by side look apart.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from analytics import __main__ as analysis
-from dashboard import people
+from dashboard import people, settled_file
 from dashboard.current_settings import CurrentSettings
 from dashboard.errors import SettingsError
 from dashboard.settings import Settings, load
@@ -56,7 +56,8 @@ def test_a_file_that_is_wrong_by_now_is_an_error_until_it_is_mended(
     assert window(current.get()) == timedelta(hours=3)
 
 
-def test_half_a_file_is_not_believed(file: Path) -> None:
+def test_half_a_file_is_not_believed(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settled_file, "QUIET_SECONDS", 0.2)
     whole = "read_only = false\n" + WINDOW.format(24)
     current = CurrentSettings(load(file, {}), {})
     file.write_text("read_only = false\n")  # the window that protects is still to come
