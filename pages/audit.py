@@ -81,7 +81,8 @@ def show_switch(journal: Journal) -> None:
         label,
         key="read-only-switch",
         width="stretch",
-        help="Queued and running purges stop before their next request."
+        help="Queued and running purges stop before their next request. Sweeps on brokers' hosts "
+        "read that host's settings: write read_only = true there."
         if not stopped
         else "New purges can be queued again.",
         on_click=_switch,

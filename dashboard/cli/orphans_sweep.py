@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if args.verify:
         return _verify(args, settings)
     _require(args, settings)
-    with _connected(args, settings) as live, _switch(settings) as stopped:
+    with _connected(args, settings) as live, _switch(settings, acts=bool(_acts(args))) as stopped:
         if args.script:
             return _script(args, settings, live, stopped)
         report = _act(args, settings, live, stopped)
@@ -100,8 +100,12 @@ def _require(args: argparse.Namespace, settings: Settings) -> None:
         people.require(settings, who, "operator", "put a folder back")
 
 
+def _acts(args: argparse.Namespace) -> list[str]:
+    return [f"--{name.replace('_', '-')}" for name in _ACTS if getattr(args, name)]
+
+
 def _check(args: argparse.Namespace) -> None:
-    acts = [f"--{name.replace('_', '-')}" for name in _ACTS if getattr(args, name)]
+    acts = _acts(args)
     if len(acts) > 1:
         raise UsageError(f"{' and '.join(acts)} do not go together", "Give one of them.")
     if not args.log_dirs:
@@ -201,12 +205,17 @@ def _connected(args: argparse.Namespace, settings: Settings) -> Iterator[LiveClu
 
 
 @contextmanager
-def _switch(settings: Settings) -> Iterator[Callable[[], str | None]]:
+def _switch(settings: Settings, *, acts: bool) -> Iterator[Callable[[], str | None]]:
     """Asks whether the read-only switch is on: of the settings, or an approver's in the journal."""
     with ExitStack() as stack:
         journal = None
         if context.journal_exists(settings):
             journal = stack.enter_context(context.open_journal(settings))
+        elif acts:
+            output.progress(
+                f"no journal in {settings.state_dir}: an approver who stops every purge on another "
+                "host's page Audit does not stop sweeps here; read_only of the settings does"
+            )
 
         by_settings = read_only.each_second(settings)
 
