@@ -139,7 +139,7 @@ def _failed(error: Exception, snapshot_id: str | None, *, lost: bool) -> Analysi
         return AnalysisError(
             f"Spark ended while it analyzed {named}",
             "Its Java was killed, often for want of memory (dmesg tells): `lowwater watch` starts "
-            "it again, else run it again. [spark] sets its memory: docs/spark-cluster.md.",
+            "it again, else run it again. spark.driver.memory of [spark] sets its memory.",
             code="SPARK_LOST",
         )
     return AnalysisError(

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from analytics import absent, earlier, sightings
 from analytics.findings import Findings, compute
+from analytics.memory_limits import too_little
 from dashboard import known_since, met_readers
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.holes import holes_of
@@ -148,6 +149,12 @@ def _damaged(left_out: Mapping[str, StoreError]) -> dict[str, str]:
 def _failed(snapshot: Manifest, error: Exception) -> LowwaterError:
     if isinstance(error, StoreError):
         return error
+    if (found := too_little(error)) is not None:
+        why, setting = found
+        return AnalysisError(
+            f"the analysis of snapshot {snapshot.id} ran out of memory: {why}", setting,
+            code="SPARK_OUT_OF_MEMORY",
+        )  # fmt: skip
     return AnalysisError(
         f"Spark failed on snapshot {snapshot.id}: {_first_line(error)}",
         "Collect and analyze again; if it stays, lowwater doctor shows Java and Spark.",

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from analytics.elsewhere import check_answers, first_line, give_up_sooner, place
+from analytics.memory_limits import driver_memory, machine_memory
 from analytics.package import packed
 from dashboard.errors import AnalysisError
 from dashboard.java import Java, find_java
@@ -105,7 +106,7 @@ def _local(settings: Settings, java: Java, jvm_options: tuple[str, ...] | None) 
         "-Xlog:disable",
         *jvm_options,
     )
-    return {
+    return driver_memory(machine_memory()) | {
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -97,6 +97,7 @@ UNREACHED = {
     "SPARK_CONNECTOR_MISSING": (_SPARK, _HERE),
     "RUN_CANCELLED": ("a run that a worker has yet to close", "tests/unit/purge/test_carrying.py"),
     "SPARK_LOST": (_SPARK, "tests/unit/analytics/test_failures.py"),
+    "SPARK_OUT_OF_MEMORY": (_SPARK, "tests/unit/analytics/test_memory_limits.py"),
     "SPARK_NO_EXECUTORS": (_SPARK, "tests/unit/analytics/test_elsewhere.py"),
     "SPARK_UNAVAILABLE": (_SPARK, "tests/unit/test_watch.py"),
     "STORE_READ_ONLY": ("a server that gives files and takes none", "tests/unit/test_url_files.py"),
