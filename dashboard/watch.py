@@ -37,6 +37,7 @@ def run(
     metrics: Sources | None = None,
     inventories: Sequence[str] = (),
     keep: SnapshotSettings = _DEFAULT,
+    each_round: Callable[[], None] = lambda: None,
 ) -> None:
     """Collect every `every` until Ctrl-C (KeyboardInterrupt passes through), or for `rounds`.
 
@@ -45,10 +46,10 @@ def run(
     "error": {code, message, next}}`; it is called by two threads, one at a time. `remember` is
     called once with the cluster's store, to write its connection. `metrics` says where brokers'
     own counts are read, `inventories` names the files of brokers' disks, which are read afresh
-    each time; `keep` says how long snapshots stay. `analysis` makes the child's command line out
-    of data folder and cluster id; None analyzes nothing. Raises ClusterError when the first
-    connection fails, InventoryError when a file cannot be used at the start; later outages are
-    events, and the loop goes on.
+    each time; `keep` says how long snapshots stay; `each_round` is called before each. `analysis`
+    makes the child's command line out of data folder and cluster id; None analyzes nothing.
+    Raises ClusterError when the first connection fails, InventoryError when a file cannot be used
+    at the start; later outages are events, and the loop goes on.
     """
     told = _one_at_a_time(emit)
     live = open_live()
@@ -63,6 +64,7 @@ def run(
             child.tend()
         started, done = time.monotonic(), 0
         while True:
+            each_round()
             live = _round(
                 live, open_live, cluster, child, now=now, emit=told, progress=progress,
                 metrics=metrics, inventories=inventories, keep=keep, every=every,

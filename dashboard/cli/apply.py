@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.run import detached, follow, show
+from dashboard.cli.run import DETACHED, follow, show, told_if_queued
 from dashboard.clock import parse_duration
 from dashboard.errors import ApprovalRequired, RefusedError, UsageError
 from dashboard.settings import Settings, read_client_config
@@ -71,16 +71,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _apply(args: argparse.Namespace, settings: Settings, plan: Plan, worker: ReadyWorker) -> int:
     with context.open_journal(settings) as journal:
-        try:
-            run_id = _enqueue(args, settings, journal, plan, worker)
-        except RefusedError as error:
-            return _refused(args, journal, plan, error)
-        try:
+        token = secrets.token_hex(16)
+        with told_if_queued(journal, token, as_json=args.json):
+            try:
+                run_id = _enqueue(args, settings, journal, plan, worker=worker, token=token)
+            except RefusedError as error:
+                return _refused(args, journal, plan, error)
             output.progress(f"run {run_id}: queued")
             view = follow(settings, journal, run_id, output.progress)
-        except KeyboardInterrupt:
-            return detached(journal.run(run_id), as_json=args.json)
-    return show(view, as_json=args.json)
+            return show(view, as_json=args.json)
+    return DETACHED
 
 
 def _enqueue(
@@ -88,7 +88,9 @@ def _enqueue(
     settings: Settings,
     journal: Journal,
     plan: Plan,
+    *,
     worker: ReadyWorker,
+    token: str,
 ) -> str:
     from dashboard.purge.queue import enqueue
 
@@ -100,7 +102,7 @@ def _enqueue(
         confirm=args.confirm,
         sha256=args.sha256,
         who=context.actor(settings),
-        token=secrets.token_hex(16),
+        token=token,
         timeout=parse_duration(args.timeout) if args.timeout else None,
         canary=args.canary,
         connection=connection_of(args),

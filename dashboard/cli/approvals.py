@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.run import DETACHED
 from dashboard.clock import utc_now
 from dashboard.errors import UsageError
 from dashboard.visible import in_lines
@@ -93,18 +94,24 @@ def _show(journal: Journal, args: argparse.Namespace) -> int:
 def _approve(settings: Settings, journal: Journal, args: argparse.Namespace) -> int:
     from dashboard.purge import approving
 
-    run_id = approving.approve(
-        settings,
-        journal,
-        args.approve,
-        who=context.actor(settings),
-        confirm=args.confirm or "",
-        sha256=args.sha256,
-    )
-    request = journal.request(args.approve).to_json(utc_now())
-    text = f"queued as run {run_id}; follow it with: lowwater run {run_id} --wait"
-    output.emit(request, text, as_json=args.json)
-    return 0
+    try:
+        approving.approve(
+            settings,
+            journal,
+            args.approve,
+            who=context.actor(settings),
+            confirm=args.confirm or "",
+            sha256=args.sha256,
+        )
+        code = 0
+    except KeyboardInterrupt:  # it may come when the journal has the run already
+        if journal.request(args.approve).run_id is None:
+            raise
+        code = DETACHED
+    request = journal.request(args.approve)
+    text = f"queued as run {request.run_id}; follow it with: lowwater run {request.run_id} --wait"
+    output.emit(request.to_json(utc_now()), text, as_json=args.json)
+    return code
 
 
 def _reject(settings: Settings, journal: Journal, args: argparse.Namespace) -> int:

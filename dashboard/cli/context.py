@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dashboard.errors import SettingsError, StoreError, UsageError
+from dashboard.cli import output
+from dashboard.errors import LowwaterError, SettingsError, StoreError, UsageError
 from dashboard.people import Actor, actor_of
 from dashboard.purge.journal_head import journal_in
 from dashboard.settings import Settings, load, read_client_config
@@ -58,6 +59,20 @@ def journal_exists(settings: Settings) -> bool:
         return journal_in(settings.state_dir).is_file()
     except OSError:  # a name that no file can have: who opens it says so
         return False
+
+
+def respawn(settings: Settings) -> None:
+    """Start the workers again of runs that lost theirs, and say so; what fails stops nobody."""
+    if not journal_exists(settings):
+        return
+    try:
+        from dashboard.purge.queue import respawn_stale
+
+        with open_journal(settings) as journal:
+            for run_id in respawn_stale(settings, journal):
+                output.progress(f"run {run_id} had no worker: started one")
+    except (LowwaterError, OSError) as error:
+        output.progress(f"runs without a worker could not be looked for: {error}")
 
 
 def open_store(data: str) -> Store:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dashboard import people
 from dashboard.cli import context, files, output, plan_text
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.run import detached, follow
+from dashboard.cli.run import DETACHED, follow, told_if_queued
 from dashboard.clock import utc_now
 from dashboard.connections import NOTHING_STORED
 from dashboard.errors import RefusedError, UsageError
@@ -84,12 +84,12 @@ def _carry_out(
     args: argparse.Namespace, settings: Settings, plan: Plan, worker: ReadyWorker
 ) -> int:
     with context.open_journal(settings) as journal:
-        run_id = _enqueue(args, settings, journal, plan, worker)
-        try:
+        token = secrets.token_hex(16)
+        with told_if_queued(journal, token, as_json=args.json):
+            run_id = _enqueue(args, settings, journal, plan, worker=worker, token=token)
             view = follow(settings, journal, run_id, output.progress)
-        except KeyboardInterrupt:
-            return detached(journal.run(run_id), as_json=args.json)
-    return _show(plan, view, as_json=args.json)
+            return _show(plan, view, as_json=args.json)
+    return DETACHED
 
 
 def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> Plan:
@@ -234,7 +234,13 @@ def _unconfirmed(why: str) -> UsageError:
 
 
 def _enqueue(
-    args: argparse.Namespace, settings: Settings, journal: Any, plan: Plan, worker: ReadyWorker
+    args: argparse.Namespace,
+    settings: Settings,
+    journal: Any,
+    plan: Plan,
+    *,
+    worker: ReadyWorker,
+    token: str,
 ) -> str:
     from dashboard.purge.queue import enqueue
 
@@ -246,7 +252,7 @@ def _enqueue(
         confirm=plan.confirmation,
         sha256=plan.sha256,
         who=context.actor(settings),
-        token=secrets.token_hex(16),
+        token=token,
         timeout=None if args.timeout_ms is None else timedelta(milliseconds=args.timeout_ms),
         connection=_connection(args),
         worker=worker,

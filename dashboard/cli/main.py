@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from types import FrameType, ModuleType
 
-from dashboard.cli.context import journal_exists
+from dashboard.cli.context import respawn
 from dashboard.cli.output import close_stdout, emit_error, prepare_streams, progress
 from dashboard.cli.parser import new_parser, parse
 from dashboard.clock import utc_now
@@ -101,17 +101,7 @@ def _respawn() -> None:
         settings = load()
     except LowwaterError:  # the verb itself will say so, once
         return
-    if not journal_exists(settings):
-        return
-    try:
-        from dashboard.cli.context import open_journal
-        from dashboard.purge.queue import respawn_stale
-
-        with open_journal(settings) as journal:
-            for run_id in respawn_stale(settings, journal):
-                progress(f"run {run_id} had no worker: started one")
-    except (LowwaterError, OSError) as error:
-        progress(f"runs without a worker could not be looked for: {error}")
+    respawn(settings)
 
 
 def _modules(verbs: Sequence[str] = VERBS) -> dict[str, ModuleType]:

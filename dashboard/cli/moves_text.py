@@ -36,7 +36,8 @@ def made(moves: Iterable[Mapping[str, Any]]) -> list[str]:
     for (group_id, topic), members in groupby(found, key=_place):
         states: dict[str, int] = {}
         for move in members:
-            states[move["state"]] = states.get(move["state"], 0) + 1
+            state = _outcome(move)
+            states[state] = states.get(state, 0) + 1
         counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         lines.append(f"offsets of group {group_id} on {topic}: {counts}")
     short = [move for move in found if move["error"]]
@@ -46,6 +47,11 @@ def made(moves: Iterable[Mapping[str, Any]]) -> list[str]:
         for m in short[:_MOST_LISTED]
     ]
     return lines + _rest(len(short))
+
+
+def _outcome(move: Mapping[str, Any]) -> str:
+    """Its state; an offset that stood where it was to be, or further, is not moved by us."""
+    return "there already" if move["state"] == "moved" and not move["sent"] else str(move["state"])
 
 
 def _planned(moves: list[Mapping[str, Any]]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dashboard.purge.journal_rows import RunView
 
 _POLL = timedelta(milliseconds=500)
-_DETACHED = 130
+DETACHED = 130
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -92,6 +93,21 @@ def show(view: RunView, *, as_json: bool) -> int:
     return 0 if view.run.open else view.exit_code
 
 
+@contextmanager
+def told_if_queued(journal: Journal, token: str, *, as_json: bool) -> Iterator[None]:
+    """Ctrl-C inside ends the waiting alone once `token` is queued; nothing is, it passes through.
+
+    It may come when the journal has the run already, and its id has not been told yet.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        run_id = journal.queued_as(token)
+        if run_id is None:
+            raise
+        detached(journal.run(run_id), as_json=as_json)
+
+
 def detached(view: RunView, *, as_json: bool) -> int:
     """Ctrl-C ended the waiting alone; say so, and how to come back."""
     value = view.to_json()
@@ -103,7 +119,7 @@ def detached(view: RunView, *, as_json: bool) -> int:
         output.emit({**value, "error": error}, "", as_json=True)
     else:
         output.progress(in_lines([message, f"next: {step}"]))
-    return _DETACHED
+    return DETACHED
 
 
 def _receipt_settled(view: RunView) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dashboard.cli import moves_text, output
+from dashboard.clock import parse_time, utc_now
 from dashboard.purge import wait_outcomes
 from dashboard.purge.after_text import behind_said, reverted_said, reverted_topics
 from dashboard.visible import in_lines
@@ -50,7 +51,12 @@ def after(view: Mapping[str, Any]) -> list[str]:
     lines += behind_said(partitions)
     until = view.get("watched_until")
     if view["counts"].get("leader_done") and until:
-        lines.append(f"watched until {until}; each becomes done when its replicas have arrived")
+        over = parse_time(until) <= utc_now()
+        lines.append(
+            f"watching ended at {until}; what is behind then is not followed"
+            if over
+            else f"watched until {until}; each becomes done when its replicas have arrived"
+        )
     return lines
 
 

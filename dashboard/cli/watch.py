@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
             metrics=sources,
             inventories=args.inventory,
             keep=settings.snapshots,
+            each_round=lambda: context.respawn(settings),
         )
     except KeyboardInterrupt:
         output.progress("watch ended")

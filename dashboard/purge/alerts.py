@@ -8,16 +8,17 @@ from dashboard.purge.journal_reads import JournalReads
 
 # Asked every few seconds: a partial index finds the few reversals, and CROSS JOIN keeps SQLite to
 # looking a partition up in each later run, instead of walking through all partitions.
-_SQL = """
-SELECT p.run_id, p.topic, COUNT(*) AS partitions
-FROM run_partitions p CROSS JOIN runs r ON r.run_id = p.run_id
-WHERE p.state = 'reverted' AND r.cluster_id = ? AND NOT EXISTS (
+UNDONE = """run_partitions p CROSS JOIN runs r ON r.run_id = p.run_id
+WHERE p.state = 'reverted' AND NOT EXISTS (
     SELECT 1 FROM runs s CROSS JOIN run_partitions q
       ON q.run_id = s.run_id AND q.topic = p.topic AND q.partition = p.partition
     WHERE s.cluster_id = r.cluster_id AND s.rowid > r.rowid
       AND q.state IN ('done', 'leader_done')
       AND json_extract(plain(q.body), '$.target_offset')
         >= json_extract(plain(p.body), '$.target_offset'))
+"""
+_SQL = f"""
+SELECT p.run_id, p.topic, COUNT(*) AS partitions FROM {UNDONE} AND r.cluster_id = ?
 GROUP BY r.rowid, p.run_id, p.topic ORDER BY r.rowid DESC, p.topic
 """
 

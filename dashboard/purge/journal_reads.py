@@ -287,6 +287,11 @@ class JournalReads:
         text = self.file.rows("SELECT baseline FROM runs WHERE run_id=?", run_id)[0]["baseline"]
         return dict(Stored(text)) if text else None
 
+    def queued_as(self, token: str) -> str | None:
+        """The run that one click or command has queued; None: none."""
+        found = self.file.rows("SELECT run_id FROM runs WHERE token=?", token)
+        return str(found[0]["run_id"]) if found else None
+
     def wish(self, run_id: str) -> str | None:
         """What was asked of the worker last."""
         return self.head(run_id).wish

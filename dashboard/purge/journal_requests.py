@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.clock import format_time, parse_time
-from dashboard.errors import UsageError
+from dashboard.errors import RefusedError, UsageError
 from dashboard.purge.journal_file import append, encode
 from dashboard.purge.journal_pack import pack, readable, unpack
 from dashboard.purge.journal_reads import JournalReads
@@ -36,7 +36,8 @@ class JournalRequests(JournalReads):
     def ask(self, plan: Plan, asked: Asked, now: datetime) -> PurgeRequest:
         """Keep a request; the same click, or the same plan while it waits, gives the one there is.
 
-        Raises RefusedError PLAN_ALREADY_APPLIED.
+        Raises RefusedError PLAN_ALREADY_APPLIED, and REQUEST_OPEN where the one that waits is
+        to be carried out otherwise.
         """
         request_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         with self.file.write() as db:
@@ -49,7 +50,7 @@ class JournalRequests(JournalReads):
                 (asked.token, plan.sha256, asked.mode, format_time(now)),
             ).fetchone()
             if known:
-                return _request(known)
+                return _same(_request(known), asked)
             db.execute(
                 f"INSERT INTO purge_requests VALUES ({','.join('?' * 21)})",
                 _values(request_id, plan, asked, now),
@@ -111,6 +112,33 @@ def use(db: sqlite3.Connection, approval: Approval, run_id: str, plan: Plan, now
         "typed": approval.typed, "from_where": approval.from_where, "plan_sha256": plan.sha256,
     }  # fmt: skip
     append(db, run_id, "approved", body, now)
+
+
+def _same(open_one: PurgeRequest, asked: Asked) -> PurgeRequest:
+    """The request that waits, where it asks for the same: what an approver lets through is it."""
+    was = open_one.asked
+    if was.token == asked.token:
+        return open_one
+    differs = [
+        what
+        for what, before, now in (
+            ("with other options", was.options, asked.options),
+            ("over another connection", _reached(was), _reached(asked)),
+        )
+        if before != now
+    ]
+    if not differs:
+        return open_one
+    raise RefusedError(
+        f"request {open_one.request_id} for plan {open_one.plan_id} waits already, asked for by "
+        f"{was.requester}; this one is {' and '.join(differs)}",
+        f"Reject it first: lowwater approvals --reject {open_one.request_id}",
+        code="REQUEST_OPEN",
+    )
+
+
+def _reached(asked: Asked) -> list[str | None]:
+    return [asked.connection.get(name) for name in ("bootstrap_servers", "client_config")]
 
 
 def _close(

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard.clock import format_time
+from dashboard.purge.alerts import UNDONE
 from dashboard.purge.journal_file import JournalFile
 
-# A run stays while it is open or its replicas are watched, a request until it has expired.
-_KEPT = """
+# A run stays while it is open, its replicas are watched, or records that came back stand as an
+# alert; a request until it has expired.
+_KEPT = f"""
 SELECT min(e.seq) AS seq, r.run_id AS name FROM runs r JOIN entries e ON e.run_id = r.run_id
 WHERE r.closed_at IS NULL OR r.closed_at >= :before OR r.watched_until >= :before
   OR r.run_id IN (SELECT run_id FROM purge_requests WHERE expires_at >= :before)
+  OR r.run_id IN (SELECT p.run_id FROM {UNDONE})
 GROUP BY r.run_id
 UNION ALL
 SELECT min(e.seq), q.request_id FROM entries e JOIN purge_requests q

@@ -68,8 +68,9 @@ class MoveRow:
         return self.state in OPEN_MOVES
 
     def to_json(self) -> dict[str, Any]:
-        """The contract's keys of one move, and the reason in words."""
-        return {name: value for name, value in asdict(self).items() if name != "attempts"}
+        """The contract's keys of one move, the reason in words, and whether a request left."""
+        found = {name: value for name, value in asdict(self).items() if name != "attempts"}
+        return found | {"sent": self.attempts > 0}
 
 
 def planned_moves(plan: Plan) -> tuple[MoveRow, ...]:
@@ -127,6 +128,8 @@ def judged(move: MoveRow, group: Group | None, committed_offset: int | None) -> 
     if committed_offset is not None and committed_offset >= move.to_offset:
         ours = committed_offset == move.to_offset and move.attempts > 0
         said = None if ours else f"it was at {committed_offset} when it was read"
+        if not move.attempts:
+            said = f"it stood at {committed_offset} already, and nothing was sent"
         return replace(move, state="moved", error=None, message=said)
     if group is None or committed_offset is None:
         return refused(move, "GROUP_OFFSET_GONE", "the group holds no offset here any more")

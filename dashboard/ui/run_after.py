@@ -9,7 +9,8 @@ from typing import Any
 import streamlit as st
 
 from dashboard.purge.after_text import behind_said, reverted_said, reverted_topics
-from dashboard.purge.journal_rows import RunView
+from dashboard.purge.journal_rows import RunRow, RunView
+from dashboard.purge.journal_tables import watching
 from dashboard.purge.moves import MoveRow
 from dashboard.ui import formats, markup, routes
 from dashboard.ui.markup import text
@@ -63,15 +64,24 @@ def moves_html(moves: Sequence[MoveRow]) -> str:
     lines = []
     for group_id in sorted({move.group_id for move in moves}):
         own = [move for move in moves if move.group_id == group_id]
-        moved = sum(move.state == "moved" for move in own)
+        moved = sum(move.state == "moved" and move.attempts > 0 for move in own)
+        there = sum(move.state == "moved" and not move.attempts for move in own)
         left = sorted({m.message or m.error or m.state for m in own if m.state != "moved"})
+        stood = f", {formats.number(there)} stood there or further before" if there else ""
         why = f": {text('; '.join(left[:_MOST_LINES]))}" if left else ""
         lines.append(
             f"<p>{'✔' if not left else '…'} <b>{text(group_id)}</b>: "
             f"{formats.number(moved)} of {formats.plural(len(own), 'offset')} moved to the "
-            f"target{why}</p>"
+            f"target{stood}{why}</p>"
         )
     return f'<div class="lw lw-state" role="status">{"".join(lines)}</div>' if lines else ""
+
+
+def no_receipt(run: RunRow, now: datetime) -> str:
+    """Why a closed run has none."""
+    if watching(run, now):
+        return "The receipt follows once Kafka has deleted the segments."
+    return "No receipt: nobody followed the run to the end of its watch."
 
 
 def _watching(until: datetime, now: datetime) -> str:

@@ -33,7 +33,7 @@ def show(view: RunView) -> None:
     if view.run.receipt:
         st.html(receipt_html(view.run.receipt))
     elif not view.run.open and view.run.state in ("done", "partial"):
-        st.caption("The receipt follows once Kafka has deleted the segments.")
+        st.caption(run_after.no_receipt(view.run, now))
     table(view)
 
 

@@ -88,6 +88,7 @@ UNREACHED = {
     "REPORT_FAILED": (_CLASS, None),
     "REQUEST_CLOSED": (_PEOPLE, "tests/unit/purge/test_approving.py"),
     "REQUEST_EXPIRED": (_PEOPLE, "tests/unit/purge/test_approving.py"),
+    "REQUEST_OPEN": (_PEOPLE, "tests/unit/purge/test_approving.py"),
     "REQUEST_NOT_FOUND": (_PEOPLE, "tests/unit/cli/test_approvals.py"),
     "ROLE_TOO_LOW": (_PEOPLE, "tests/unit/purge/test_approving.py"),
     "SAME_PERSON": (_PEOPLE, "tests/unit/purge/test_approving.py"),

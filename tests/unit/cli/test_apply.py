@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.clock import utc_now
-from dashboard.purge import queue
+from dashboard.purge import journal_head, queue
 from dashboard.purge.journal import Journal, open_default
 from dashboard.purge.plan import Plan
 from dashboard.settings import Settings, load
@@ -275,3 +278,30 @@ def test_people_see_states_messages_and_the_receipt(
     assert ": queued" in captured.err
     assert main(["runs", "--verify"]) == 0
     assert "chain verified to entry" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_while_it_is_queued_says_that_it_is(
+    alone: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    sign: signal.Signals,
+) -> None:
+    """The journal has the run by then, and some worker carries it out."""
+    known_cluster(alone)
+    Path("plan.json").write_text(a_plan().to_json_text())
+    durable, struck = os.fdatasync, []
+
+    def slow(file: int) -> None:
+        durable(file)
+        if not struck:
+            struck.append(file)
+            os.kill(os.getpid(), sign)
+
+    monkeypatch.setattr(journal_head.os, "fdatasync", slow)
+    words = ["apply", "plan.json", "--mode", "wait-all", "--confirm", CONFIRM, "--data", "data"]
+    assert main([*words, "--json"]) == 130
+    answer = json.loads(capsys.readouterr().out)
+    with closing(open_default(load())) as journal:
+        (run,) = journal.runs()
+    assert (answer["run_id"], answer["error"]["code"]) == (run.run_id, "DETACHED")

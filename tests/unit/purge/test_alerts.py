@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.purge.alerts import reverted
+from dashboard.purge.journal_archive import archive
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 
@@ -43,3 +45,18 @@ def test_a_later_purge_ends_the_alert_where_it_went_as_far(
     assert told(room) == [{TOPIC: 1}]
     assert room.carry_out(room.plan(to)).run.state == "done"
     assert told(room) == ([{TOPIC: 1}] if still else [])
+
+
+@pytest.mark.parametrize("purged_again", [False, True])
+def test_a_run_whose_records_came_back_is_archived_once_they_are_purged_again(
+    room: Room, tmp_path: Path, purged_again: bool
+) -> None:
+    if purged_again:
+        room.carry_out(room.plan("offset:60"))
+    days = timedelta(days=91)
+    archived = archive(
+        room.journal, tmp_path / "archive", before=NOW + days, who="ann", from_where="h",
+        now=NOW + days,
+    )  # fmt: skip
+    assert (archived.runs, archived.held_by is None) == ((2, True) if purged_again else (0, False))
+    assert told(room) == ([] if purged_again else [{TOPIC: 1}])

@@ -149,6 +149,23 @@ def test_ten_clicks_and_a_second_asker_are_one_request(
     assert [entry.kind for entry in journal.entries()] == ["asked"]
 
 
+@pytest.mark.parametrize(
+    "otherwise",
+    [{"canary": True}, {"timeout": timedelta(seconds=5)},
+     {"connection": {"bootstrap_servers": "other:9092"}}],
+)  # fmt: skip
+def test_a_request_that_is_to_be_carried_out_otherwise_is_another_one(
+    settings: Settings, journal: Journal, otherwise: dict[str, Any]
+) -> None:
+    first = asked(settings, journal)
+    with pytest.raises(RefusedError) as refused:
+        asked(settings, journal, token="other", **otherwise)
+    assert refused.value.code == "REQUEST_OPEN"
+    assert f"lowwater approvals --reject {first}" in refused.value.next_step
+    approving.reject(settings, journal, first, who=CARL, now=NOW)
+    assert asked(settings, journal, token="other", **otherwise) != first
+
+
 def test_of_two_approvers_and_a_rejection_one_counts(settings: Settings, journal: Journal) -> None:
     request_id = asked(settings, journal)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.cli import moves_text
 from dashboard.errors import BrokerError, ClusterError, JournalError
 from dashboard.purge import carrying, unsent
 from dashboard.purge.journal import Journal
@@ -17,6 +18,7 @@ from dashboard.purge.journal_file import append
 from dashboard.purge.journal_rows import RunView
 from dashboard.purge.lifting import Waiver
 from dashboard.purge.plan import Plan
+from dashboard.ui import run_after
 from tests.unit.purge.facts_of import KEY, NOW
 from tests.unit.purge.room import Room
 
@@ -64,7 +66,7 @@ def test_the_offset_follows_to_the_target_after_the_records_are_gone(room: Room)
     assert room.live.offsets_of["dead"][0] == 60
     assert view.to_json()["moves"] == [
         {"group_id": "dead", "topic": "orders", "partition": 0, "from_offset": 10,
-         "to_offset": 60, "state": "moved", "error": None, "message": None}
+         "to_offset": 60, "state": "moved", "error": None, "message": None, "sent": True}
     ]  # fmt: skip
     found = [k for k in kinds(room) if k.startswith("move")]
     assert found == ["move-intent", "move-answer", "moves-read"]
@@ -120,6 +122,10 @@ def test_a_group_that_changed_since_the_plan_is_left_alone(
     assert (view.exit_code, move(view)) == (0 if state == "moved" else 2, (state, error))
     assert room.live.commits == []
     assert room.live.offsets_of["dead"].get(0) == offset
+    there = "1 there already" if state == "moved" else "1 refused"
+    assert there in "".join(moves_text.made(view.to_json()["moves"]))
+    stood = "0 of 1 offset moved to the target, 1 stood there or further before"
+    assert (stood in run_after.moves_html(view.moves)) == (state == "moved")
 
 
 def test_a_group_that_wakes_up_after_it_was_read_is_refused_by_its_coordinator(room: Room) -> None:
