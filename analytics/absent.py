@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from dashboard.clock import format_time, parse_time
 from dashboard.safety.arrow import column
+from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest
 
 DETAIL = "absent_topics"  # of an analysis' manifest: each name, and when it was first missed
@@ -27,7 +28,7 @@ def carried(
     held: pa.Table, present: pa.Table, base: Manifest | None, snapshot: Manifest
 ) -> dict[str, str]:
     """Topics of which offsets are `held` that the snapshot has not, and since when, by name."""
-    known, now = since(base), format_time(snapshot.taken_at)
+    known, now = since(base), format_time(seen_at(snapshot))
     names = pc.unique(column(held, "topic"))
     missing = names.filter(_absent(names, present))
     return {name: known.get(name, now) for name in sorted(missing.to_pylist())}

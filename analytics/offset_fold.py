@@ -6,7 +6,7 @@ Each snapshot's offsets are put into the rows of the groups known before it, so 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from analytics.memory import remembered
 from dashboard.curve_tables import integers
 from dashboard.curves import Ints
 from dashboard.safety.arrow import column, looked_up
-from dashboard.snapshot_clocks import clock_ahead
+from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -47,8 +47,8 @@ def folded(
         state.remember(remembered(cluster, base, _HELD), names, oldest_kept)
     for snapshot_id in new:
         own = names.filter(pc.equal(names["snapshot_id"], snapshot_id))
-        ahead = clock_ahead(cluster.manifest("snapshots", snapshot_id))
-        state.see(cluster.read("snapshots", snapshot_id, "group_offsets", _READ), own, ahead)
+        at = seen_at(cluster.manifest("snapshots", snapshot_id))
+        state.see(cluster.read("snapshots", snapshot_id, "group_offsets", _READ), own, at)
     return state.table()
 
 
@@ -73,13 +73,14 @@ class _State:
         moved = held["last_commit_at"].cast(pa.int64())
         self.values["moved"][self.rows] = integers(moved, _NEVER)
 
-    def see(self, offsets: pa.Table, names: pa.Table, clock_ahead: timedelta) -> None:
+    def see(self, offsets: pa.Table, names: pa.Table, seen_at: datetime) -> None:
         """Go on with one snapshot. Failed look-ups and partitions never committed do not count."""
         at = pc.index_in(column(offsets, "topic_no"), value_set=column(names, "topic_no"))
         committed = pc.greater_equal(column(offsets, "committed_offset"), 0)
         counts = pc.fill_null(pc.and_(committed, at.is_valid()), False)
-        seen_at = pc.subtract(offsets["taken_at"], pa.scalar(clock_ahead, pa.duration("us")))
-        offsets = offsets.append_column("seen_at", seen_at)
+        own, by_order = offsets["taken_at"], pa.scalar(seen_at, _TIME)
+        seen = pc.if_else(pc.less(own, by_order), by_order, own)
+        offsets = offsets.append_column("seen_at", seen)
         self._put(offsets.filter(counts), names.take(at.filter(counts)), "seen_at")
 
     def _put(self, rows: pa.Table, names: pa.Table, time: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from dashboard.clock import CLOCKS_AGREE
-from dashboard.snapshot_files import Manifest
+from dashboard.snapshot_files import Manifest, time_of
 
 
 def clock_was_right(snapshot: Manifest) -> bool:
@@ -26,24 +26,18 @@ def wrong_clock(snapshot: Manifest) -> str:
     """
     if (error := snapshot.details.get("clock_error")) is not None:
         return f"by a clock that could not be compared with the cluster's controller ({error})"
-    ahead = clock_ahead(snapshot).total_seconds()
-    if not ahead:
+    ahead = float(snapshot.details.get("clock_ahead_seconds") or 0)
+    if abs(ahead) <= CLOCKS_AGREE.total_seconds():
         return ""
     where = "ahead of" if ahead > 0 else "behind"
     return f"by a clock that was {abs(ahead):.0f} s {where} the cluster's controller"
 
 
 def seen_at(snapshot: Manifest) -> datetime:
-    """When what it shows was seen, by the cluster's own clock where that was told.
+    """When what it shows was seen: its time, or its id's, where a clock has stepped back since.
 
-    So what was seen by a clock that was wrong stands among what others saw where it belongs.
+    An id sorts behind every one that was committed before it. So of two snapshots the later one
+    saw later, whatever clocks said: which offset of a group outlives which is decided by that.
     """
-    return snapshot.taken_at - clock_ahead(snapshot)
-
-
-def clock_ahead(snapshot: Manifest) -> timedelta:
-    """How far the clock that took it was ahead of the controller's; 0 where they agreed, or where
-    nobody knows.
-    """
-    ahead = timedelta(seconds=float(snapshot.details.get("clock_ahead_seconds") or 0))
-    return ahead if abs(ahead) > CLOCKS_AGREE else timedelta(0)
+    by_id = time_of(snapshot.id)
+    return snapshot.taken_at if by_id is None else max(snapshot.taken_at, by_id)

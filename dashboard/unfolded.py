@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dashboard import met_readers, streams_groups
 from dashboard.errors import StoreError
-from dashboard.met_readers import READ, shown
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa
@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
 # A group with another name every minute keeps each snapshot: so many are looked into each time.
 MOST_READ = 200
 _KEY = ["group_id", "topic", "partition"]
+# Analyses of earlier versions keep less: what they forgot some snapshot may still tell.
+_DETAILS = {met_readers.DETAIL, streams_groups.DETAIL}
 
 
 def only_witnesses(
@@ -68,7 +70,9 @@ def folded_to(cluster: ClusterStore) -> str:
         found = cluster.manifest("findings", newest) if newest else None
     except StoreError:
         return ""
-    return str(found.details.get("snapshot_id", "")) if found and "holds" in found.tables else ""
+    if found is None or "holds" not in found.tables or not found.details.keys() >= _DETAILS:
+        return ""
+    return str(found.details.get("snapshot_id", ""))
 
 
 def _unseen(told: pa.Table | None, newer: Sequence[pa.Table]) -> pa.Table | None:
@@ -100,11 +104,11 @@ def _told(cluster: ClusterStore, snapshot_id: str) -> pa.Table | None:
     commits = rows.join(names, "topic_no", join_type="inner").select(_KEY)
     streams = groups.filter(groups["is_streams"])["group_id"]
     told = [(group, "", _STREAMS) for group in streams.to_pylist()]
-    told += [(group, topic, _MET) for group, topic in shown(groups)]
+    told += [(group, topic, _MET) for group, topic in met_readers.shown(groups)]
     rows_told = [dict(zip(_KEY, row, strict=True)) for row in told]
     return pa.concat_tables([commits, pa.Table.from_pylist(rows_told, schema=commits.schema)])
 
 
 _STREAMS, _MET = -1, -2  # in place of a partition
-_GROUPS = ["is_streams", *READ]
+_GROUPS = ["is_streams", *met_readers.READ]
 _READ = ["topic_no", "group_id", "partition", "committed_offset"]

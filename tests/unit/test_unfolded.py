@@ -50,11 +50,16 @@ def _snapshot(
 
 
 def _analyzed(
-    cluster: ClusterStore, snapshot_id: str, left_out: Mapping[str, str] | None = None
+    cluster: ClusterStore,
+    snapshot_id: str,
+    left_out: Mapping[str, str] | None = None,
+    *,
+    whole: bool = True,
 ) -> None:
     writer = cluster.begin("findings", NOW)
     writer.write("holds", FINDING_TABLES["holds"].schema.empty_table())
-    writer.commit(1.0, {"snapshot_id": snapshot_id, "left_out": dict(left_out or {})})
+    details = {"snapshot_id": snapshot_id, "left_out": dict(left_out or {})}
+    writer.commit(1.0, {**details, "met_readers": {}, "streams_groups": {}} if whole else details)
     cluster.set_latest(writer.id)
 
 
@@ -146,6 +151,8 @@ def test_a_damaged_snapshot_may_have_seen_any_group_and_does_not_stop_the_prunin
 
 def test_an_analysis_that_cannot_be_read_has_folded_nothing(cluster: ClusterStore) -> None:
     assert folded_to(cluster) == ""
+    _analyzed(cluster, "20260301T100000000Z-aaaa", whole=False)
+    assert folded_to(cluster) == "", "an earlier version keeps not whom snapshots met"
     _analyzed(cluster, "20260301T110000000Z-aaaa")
     assert folded_to(cluster) == "20260301T110000000Z-aaaa"
     cluster.set_latest("20260301T120000000Z-gone")

@@ -224,7 +224,7 @@ def _taken(lab: Lab, day: float, snapshot: Snapshot, ahead: int = 0) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (30, 0), (0, -30)])
-def test_what_was_seen_later_is_not_told_by_clocks_that_were_wrong(
+def test_what_was_seen_later_is_told_by_the_order_of_snapshots(
     lab: Lab, before: int, after: int
 ) -> None:
     """A group is seen, deleted, and met anew within minutes; each by a clock so far ahead."""
@@ -237,8 +237,21 @@ def test_what_was_seen_later_is_not_told_by_clocks_that_were_wrong(
         lab.write(snapshot, clock_ahead_seconds=60.0 * ahead)
     lab.analyze()
     assert names(lab.targets()["t"]) == ["no-committed-offset"]
-    seen = {row["group_id"]: row["last_seen_at"] for row in lab.rows("holds")}
-    assert seen["etl"] == START + timedelta(minutes=61), "by the cluster's clock"
+
+
+@pytest.mark.parametrize("ahead", [0.5, 120, -120])
+def test_a_former_reader_counts_while_its_snapshot_is_kept_whatever_its_clock(
+    lab: Lab, ahead: float
+) -> None:
+    """The topic is made anew right after; the clock that saw its reader was wrong."""
+    lab.write(Snapshot().topic("t", groups={"etl": 90}, topic_id="old"),
+              clock_ahead_seconds=60 * ahead)  # fmt: skip
+    lab.analyze()
+    for _ in range(3):
+        lab.write(Snapshot().topic("t", groups={"a": 60}, topic_id="anew"))
+        lab.analyze()
+    assert names(lab.targets()["t"]) == ["no-committed-offset"]
+    assert _remembered(lab)["etl"] == (90, "old")
 
 
 def _keep_the_newest_of(lab: Lab, count: int) -> None:
