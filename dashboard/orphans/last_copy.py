@@ -81,8 +81,9 @@ def _by_offsets(records: Records, living: Living) -> Kept | None:
     if end is None:
         return _last(
             living,
-            "where its records end is not known: no scan told. Take an inventory with lowwater "
-            "inventory scan on the broker's host",
+            "where the folder's records end is not known. Take an inventory with lowwater "
+            "inventory scan on the broker's host; if that cannot tell, its last segment is "
+            f"damaged. {_BY_HAND}",
         )
     if start is None or living_end is None:
         return _last(living, "its leader does not tell its offsets. Ask again when it answers")
