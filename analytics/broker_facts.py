@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.orphans import last_copy
 from dashboard.safety.arrow import column
 
 SEGMENTS = ["broker_id", "log_dir", "directory", "kind", "log_bytes", "allocated_bytes"]
+_TOPIC_SETTINGS = pa.schema([("name", pa.string()), ("key", pa.string()), ("value", pa.string())])
 _MINUTE = timedelta(minutes=1)  # the broker's default of each of its intervals below
 _REWRITES = (
     "log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms",
@@ -27,12 +29,15 @@ _RETENTION = (
 
 @dataclass(frozen=True)
 class Brokers:
-    """Of one snapshot. `held`: broker -> its folders and bytes, as far as they were told."""
+    """Of one snapshot. `held`: broker -> its folders and bytes, as far as they were told;
+    `of_topics`: topics' settings that a verdict needs, as rows of name, key and value.
+    """
 
     silent: frozenset[int]
     log_dirs: frozenset[tuple[int, str]]
     settings: Mapping[tuple[int, str], str]
     held: Mapping[int, tuple[int, int]]
+    of_topics: pa.Table = field(default_factory=_TOPIC_SETTINGS.empty_table)
 
     def answered(self, broker_id: int, log_dir: str) -> bool:
         """Whether the broker, and for this log dir too, answered."""
@@ -58,6 +63,14 @@ class Brokers:
         value = self.settings.get((broker_id, key))
         return _MINUTE if value is None else _times(int(value), timedelta(milliseconds=1))
 
+    def topic_settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """By topic the settings of it that were read."""
+        wanted = pc.is_in(self.of_topics["name"], pa.array(set(topics), pa.string()))
+        found: dict[str, dict[str, str]] = {}
+        for row in self.of_topics.filter(wanted).to_pylist():
+            found.setdefault(row["name"], {})[row["key"]] = row["value"]
+        return found
+
     def share(self, broker_id: int, folders: int, size_bytes: int) -> float | None:
         """The larger share of the broker's folders and bytes that these are; None: not told."""
         if broker_id not in self.held:
@@ -80,8 +93,11 @@ def brokers(read: Mapping[str, pa.Table], holdings: pa.Table) -> Brokers:
     told = read["log_dirs"].filter(read["log_dirs"]["error"].is_null())
     silent = read["brokers"].filter(read["brokers"]["error"].is_valid())
     configs = read["configs"]
-    of_brokers = pc.equal(configs["scope"], "broker")
-    mine = configs.filter(pc.and_(of_brokers, configs["value"].is_valid()))
+    configs = configs.filter(configs["value"].is_valid())
+    mine = configs.filter(pc.equal(configs["scope"], "broker"))
+    of_topics = pc.and_(
+        pc.equal(configs["scope"], "topic"), pc.is_in(configs["key"], pa.array(last_copy.SETTINGS))
+    )
     return Brokers(
         silent=frozenset(silent["broker_id"].to_pylist()),
         log_dirs=frozenset(
@@ -93,6 +109,7 @@ def brokers(read: Mapping[str, pa.Table], holdings: pa.Table) -> Brokers:
             if row["name"].isdigit()
         },
         held=_held(holdings),
+        of_topics=configs.filter(of_topics).select(_TOPIC_SETTINGS.names),
     )
 
 

@@ -6,9 +6,10 @@ A verdict permits nothing: the sweep asks the live cluster again before it touch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from dashboard.orphans.last_copy import Kept, Living, Records, kept, later
 from dashboard.orphans.words import (
     CHECKPOINT_ENTRY,
     LEAST_SNAPSHOTS,
@@ -34,6 +35,8 @@ class Facts:
     `same_name`: the partition that has this name today, `healthy`, `under-replicated` or `offline`;
     None: there is none. `share`: the larger of its broker's shares of folders and of bytes that
     are orphans, 0 to 1. `retention`: the broker's default; negative: records are kept for ever.
+    `log_bytes` and `log_end_offset`: what its records take, and the offset after the last one.
+    `living`: the partition that has its topic id today; None: there is none.
     """
 
     kind: str
@@ -49,6 +52,9 @@ class Facts:
     snapshots_seen: int
     newest_at: datetime | None
     retention: timedelta | None
+    log_bytes: int | None = None
+    log_end_offset: int | None = None
+    living: Living | None = None
 
 
 def verdict(
@@ -60,15 +66,24 @@ def verdict(
     `most_share` how much of a broker may be orphans before that smells of lost metadata. `clock`:
     by what clock the snapshot was taken, where that was wrong (`snapshot_clocks`).
     """
+    wanted = _wanted(facts, now)
     return (
-        _never(facts, most_share)
+        _never(facts, most_share, wanted)
         or _untimed(facts, delay, clock)
         or _scheduled(facts, now, delay)
+        or _awaited(wanted, now, delay)
         or _removable(facts, now)
     )
 
 
-def _never(facts: Facts, most_share: float) -> Verdict | None:
+def _wanted(facts: Facts, now: datetime) -> Kept | None:
+    if facts.living is None:
+        return None
+    records = Records(facts.log_bytes, facts.log_end_offset, facts.newest_at)
+    return kept(records, facts.living, now)
+
+
+def _never(facts: Facts, most_share: float, wanted: Kept | None) -> Verdict | None:
     reason = None
     if facts.kind == CHECKPOINT_ENTRY:
         reason = "an entry in a file that the broker rewrites: there is no folder to remove"
@@ -91,6 +106,8 @@ def _never(facts: Facts, most_share: float) -> Verdict | None:
         )
     elif facts.retention is not None and facts.retention < timedelta(0):
         reason = "the broker's default retention is unlimited"
+    elif wanted is not None and wanted.until is None:
+        reason = wanted.reason
     return Verdict(NEVER, reason) if reason else None
 
 
@@ -136,23 +153,28 @@ def _scheduled(facts: Facts, now: datetime, delay: timedelta) -> Verdict | None:
     return None
 
 
+def _awaited(wanted: Kept | None, now: datetime, delay: timedelta) -> Verdict | None:
+    """What its living partition's own retention has yet to let go of."""
+    if wanted is None or wanted.until is None:
+        return None
+    return Verdict(SCHEDULED, wanted.reason, max(wanted.until, later(now, delay)))
+
+
 def _removable(facts: Facts, now: datetime) -> Verdict:
     assert facts.newest_at is not None and facts.retention is not None
+    let_go = ""
+    if facts.living is not None and facts.log_bytes:
+        let_go = (
+            f" and its topic's own; the log of {facts.living.topic}-{facts.living.partition} "
+            f"begins at {facts.living.log_start_offset}, past its end at {facts.log_end_offset}"
+        )
     return Verdict(
         REMOVABLE,
         f"every snapshot of {in_words(_seen_for(facts, now))} shows it, "
         f"{facts.snapshots_seen} of them; no assignment names it; its newest record is "
         f"{in_words(now - facts.newest_at)} old, past the broker's "
-        f"{in_words(facts.retention)} of retention",
+        f"{in_words(facts.retention)} of retention{let_go}",
     )
-
-
-_END = datetime.max.replace(tzinfo=UTC)
-
-
-def later(moment: datetime, by: timedelta) -> datetime:
-    """`moment` + `by`, at most the calendar's end: producers write any timestamp they like."""
-    return _END if by > _END - moment else moment + by
 
 
 def in_words(duration: timedelta) -> str:

@@ -18,6 +18,7 @@ from analytics import orphan_evidence, sightings
 from analytics.broker_facts import Brokers
 from analytics.orphan_verdicts import Facts, verdict
 from analytics.tables import Tables
+from dashboard.orphans.last_copy import Living
 from dashboard.orphans.words import CHECKPOINT_ENTRY, LATE_DELETE, LEAST_SNAPSHOTS
 from dashboard.settings import Settings
 from dashboard.snapshot_clocks import wrong_clock
@@ -82,10 +83,11 @@ def judged(
     today = {sightings.key_of(row): row for row in now}
     told = [row for row in seen if _outlived(row, known)]
     shares = _shares(told, known)
+    settings = known.topic_settings(row["topic"] for row in told)
     rows = []
     for row in told:
         current = today.get(sightings.key_of(row))
-        facts = _facts(row, current, known, shares)
+        facts = _facts(row, current, known, shares, settings)
         said = verdict(facts, now=taken_at, delay=delay, most_share=most_share, clock=clock)
         rows.append({
             **{name: row[name] for name in _CARRIED},
@@ -111,7 +113,7 @@ _STAMP = ("snapshot_id", "taken_at")
 _CARRIED = (
     "broker_id", "log_dir", "directory", "topic", "partition", "topic_id", "kind", "size_bytes",
     "index_bytes", "allocated_bytes", "newest_at", "first_seen_at", "last_seen_at",
-    "snapshots_seen",
+    "snapshots_seen", "log_end_offset",
 )  # fmt: skip
 
 
@@ -137,7 +139,11 @@ def _shares(rows: Sequence[Row], known: Brokers) -> dict[int, float | None]:
 
 
 def _facts(
-    row: Row, today: Row | None, known: Brokers, shares: Mapping[int, float | None]
+    row: Row,
+    today: Row | None,
+    known: Brokers,
+    shares: Mapping[int, float | None],
+    settings: Mapping[str, Mapping[str, str]],
 ) -> Facts:
     broker = row["broker_id"]
     return Facts(
@@ -154,7 +160,22 @@ def _facts(
         snapshots_seen=row["snapshots_seen"],
         newest_at=row["newest_at"],
         retention=known.retention(broker),
+        log_bytes=row["size_bytes"],
+        log_end_offset=row["log_end_offset"],
+        living=_living(row, today, settings),
     )
+
+
+def _living(
+    row: Row, today: Row | None, settings: Mapping[str, Mapping[str, str]]
+) -> Living | None:
+    """The partition that has the folder's topic id today."""
+    if today is None or not today["has_topic"]:
+        return None
+    return Living(
+        row["topic"], row["partition"], settings.get(row["topic"], {}),
+        today["living_start"], today["living_end"],
+    )  # fmt: skip
 
 
 def _health(today: Row | None) -> str | None:

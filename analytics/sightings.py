@@ -137,6 +137,7 @@ _AT_ONCE = 16  # snapshots in one statement: their folders are shuffled together
 _STAMP = ("snapshot_id", "taken_at")
 _OF_A_SCAN = (
     "topic_id", "size_bytes", "index_bytes", "allocated_bytes", "newest_at", "scanned_at",
+    "log_end_offset",
 )  # fmt: skip
 _OBSERVED = (
     "broker_id", "log_dir", "directory", "topic", "partition", "folder", "kind", *_OF_A_SCAN,

@@ -28,20 +28,22 @@ _WANTED = pa.schema(
 _OF_WANTED = "select {columns} from {{rows}} left semi join {{wanted}} using ({key})"
 _READ = {
     "replicas": ("broker_id", "log_dir", "is_future", "size_bytes"),
-    "partitions": ("leader_id", "replicas", "isr"),
+    "partitions": ("leader_id", "replicas", "isr", "log_start_offset", "high_watermark"),
     "reassignments": ("adding", "removing"),
 }
 
 
 def told_of(tables: Tables, suspects: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
     """By snapshot the rows that stay suspects, with listed, told_bytes, answered, kind, and of the
-    partition of the same name: leader_id, replicas, isr, adding, removing.
+    partition of the same name: leader_id, replicas, isr, adding, removing; of the partition of
+    the folder's topic id living_start and living_end.
     """
     wanted = [
-        {"snapshot_id": i, "topic_no": row["name_no"], "partition": row["partition"]}
+        {"snapshot_id": i, "topic_no": topic_no, "partition": row["partition"]}
         for i, rows in suspects.items()
         for row in rows
-        if row["name_no"] is not None and row["partition"] is not None
+        for topic_no in (row["name_no"], row["lives_no"])
+        if topic_no is not None and row["partition"] is not None
     ]
     facts = _facts(tables, pa.Table.from_pylist(wanted, schema=_WANTED))
     found = {}
@@ -99,12 +101,15 @@ def _described(
     listable = row["folder"] in ("live", "future", "checkpoint")
     told_bytes = told.get((broker, log_dir, *name, row["folder"] == "future"))
     home, move = placed.get(name, {}), moving.get(name, {})
+    lives = placed.get((row["lives_no"], row["partition"]), {})
     return row | {
         "told_bytes": told_bytes if listable else None,
         "listed": listable and told_bytes is not None,
         "answered": (broker, log_dir) in answered,
         **{key: home.get(key) for key in ("leader_id", "replicas", "isr")},
         **{key: move.get(key) for key in ("adding", "removing")},
+        "living_start": lives.get("log_start_offset"),
+        "living_end": lives.get("high_watermark"),
         "kind": kind_of(row),
     }
 

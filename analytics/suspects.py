@@ -29,7 +29,7 @@ with folders as (
     select snap, broker_id, log_dir, directory, topic, partition, topic_id, kind as folder,
         sum(log_bytes) as size_bytes, sum(index_bytes) as index_bytes,
         sum(allocated_bytes) as allocated_bytes, max(newest_at) as newest_at,
-        max(scanned_at) as scanned_at
+        max(scanned_at) as scanned_at, max(log_end_offset) as log_end_offset
     from {segments} join {snaps} using (snapshot_id)
     group by snap, broker_id, log_dir, directory, topic, partition, topic_id, kind
 ),
@@ -62,13 +62,14 @@ judged as (
 ),
 suspected as (
     select snap, broker_id, log_dir, directory, real_topic as topic, partition, topic_id, folder,
-        size_bytes, index_bytes, allocated_bytes, newest_at, scanned_at, assigned,
-        topic_no is null and name_listed as recreated, topic_no is not null as has_topic, name_no,
-        name_id
+        size_bytes, index_bytes, allocated_bytes, newest_at, scanned_at, log_end_offset,
+        assigned, topic_no is null and name_listed as recreated, topic_no is not null as has_topic,
+        name_no, name_id, topic_no as lives_no
     from judged where folder <> 'live' or not assigned or copies > 1
     union all
     select snap, broker_id, log_dir, concat(lost.topic, '-', partition), lost.topic, partition,
-        null, 'checkpoint', 0, 0, 0, null, scanned_at, false, false, false, topic_no, topic_id
+        null, 'checkpoint', 0, 0, 0, null, scanned_at, null, false, false, false, topic_no,
+        topic_id, null
     from (
         select * from (
             select snap, broker_id, log_dir, topic, partition,
@@ -84,8 +85,8 @@ suspected as (
     where not coalesce(names.doubtful, false)
     union all
     select snap, broker_id, log_dir, if(is_future, null, concat(topic, '-', partition)), topic,
-        partition, null, if(is_future, 'future', 'live'), size_bytes, null, null, null, null,
-        false, false, listed, topic_no, names.topic_id
+        partition, null, if(is_future, 'future', 'live'), size_bytes, null, null, null, null, null,
+        false, false, listed, topic_no, names.topic_id, if(listed, topic_no, null)
     from (
         select snap, broker_id, log_dir, topic_no, partition, size_bytes, is_future
         from {replicas} join {snaps} using (snapshot_id)
@@ -105,10 +106,13 @@ def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[dict[st
     Columns: broker_id, log_dir, directory (null: a future copy that no inventory named), topic,
     partition, topic_id (of partition.metadata), folder (live, future, stray, delete, checkpoint),
     kind, size_bytes, index_bytes, allocated_bytes, newest_at, scanned_at (null: only listed),
+    log_end_offset (null: no scan told),
     listed and told_bytes (DescribeLogDirs has it there), answered (it answered for that log dir),
     assigned (by topic id where there is one, to this broker; a reassignment's brokers count),
-    name_id (today's id of that name) and the same-named partition's leader_id, replicas, isr,
-    adding, removing. Topics that the cluster may be hiding from us are left out.
+    name_id (today's id of that name), the same-named partition's leader_id, replicas, isr, adding,
+    removing, and of the partition that has the folder's topic id living_start and living_end, where
+    its log starts and its high watermark is. Topics that the cluster may be hiding from us are
+    left out.
     """
     ids = [snapshot.id for snapshot in snapshots]
     numbers = pa.array(range(len(ids)), pa.int32())

@@ -56,7 +56,7 @@ DESCRIBE_TOPIC = Right(
 CONFIGS_TOPIC = Right(
     "DescribeConfigs", "Topic", "*", DASHBOARD,
     "cleanup.policy, retention and segment settings of topics",
-    "such a topic cannot be planned (CONFIGS_UNREADABLE)",
+    "such a topic cannot be planned (CONFIGS_UNREADABLE), and its orphan folders stay",
 )  # fmt: skip
 DESCRIBE_CLUSTER = Right(
     "Describe", "Cluster", "kafka-cluster", DASHBOARD,

@@ -119,7 +119,7 @@ SNAPSHOT_TABLES: dict[str, TableSpec] = {
             "segments", "broker_id log_dir directory base_offset", broker_id=_I32, log_dir=_TEXT,
             directory=_TEXT, base_offset=_I64, topic=_TEXT, partition=_I32, topic_id=_TEXT,
             kind=_TEXT, log_bytes=_I64, index_bytes=_I64, allocated_bytes=_I64, newest_at=_TIME,
-            scanned_at=_TIME,
+            scanned_at=_TIME, log_end_offset=_I64,
         ),
         _spec(
             "checkpoints", "broker_id log_dir file topic partition", broker_id=_I32,
@@ -271,7 +271,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             directory=_TEXT, **_NAMED_PARTITION, topic_id=_TEXT, kind=_TEXT, size_bytes=_I64,
             verdict=_TEXT, reason=_TEXT, index_bytes=_I64, allocated_bytes=_I64, newest_at=_TIME,
             current_topic_id=_TEXT, first_seen_at=_TIME, last_seen_at=_TIME, snapshots_seen=_I32,
-            check_at=_TIME, evidence=_TEXT,
+            check_at=_TIME, evidence=_TEXT, log_end_offset=_I64,
         ),
         # The memory behind it: since when each suspect is seen, also those seen only once.
         _spec(
@@ -279,7 +279,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             log_dir=_TEXT, directory=_TEXT, **_NAMED_PARTITION, topic_id=_TEXT, folder=_TEXT,
             kind=_TEXT, size_bytes=_I64, index_bytes=_I64, allocated_bytes=_I64, newest_at=_TIME,
             scanned_at=_TIME, first_seen_at=_TIME, last_seen_at=_TIME, snapshots_seen=_I32,
-            looked_at=_TIME,
+            looked_at=_TIME, log_end_offset=_I64,
         ),
     )
 }  # fmt: skip

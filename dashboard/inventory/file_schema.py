@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from dashboard.tables import SNAPSHOT_TABLES
 
-SCHEMA_VERSION = (1, 0)
+SCHEMA_VERSION = (1, 1)
 META_KEY = b"lowwater.inventory"  # the footer's entry: JSON, see Recorder.summary
 
 SEGMENT, CHECKPOINT = "segment", "checkpoint"

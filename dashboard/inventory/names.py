@@ -64,6 +64,11 @@ def is_plain(name: str) -> bool:
     return _PLAIN.fullmatch(name) is not None
 
 
+def segment_name(base_offset: int, suffix: str) -> str:
+    """The name of a segment's file."""
+    return f"{base_offset:0{_DIGITS}}{suffix}"
+
+
 def segment_file(name: str) -> tuple[int, str] | None:
     """Base offset and suffix of a segment's file (LogFileUtils.filenamePrefixFromOffset)."""
     digits = name[:_DIGITS]

@@ -205,7 +205,7 @@ def _shown(path: str) -> str:
 _COLUMNS = {
     SEGMENT: (
         "log_dir", "directory", "topic", "partition", "topic_id", "kind", "base_offset",
-        "log_bytes", "index_bytes", "allocated_bytes", "newest_at",
+        "log_bytes", "index_bytes", "allocated_bytes", "newest_at", "log_end_offset",
     ),
     CHECKPOINT: ("log_dir", "file", "topic", "partition", "offset"),
 }  # fmt: skip

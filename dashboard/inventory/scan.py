@@ -18,6 +18,7 @@ from dashboard.inventory.contents import (
     parse_meta,
     parse_topic_id,
 )
+from dashboard.inventory.log_end import log_end
 from dashboard.inventory.names import (
     CHECKPOINTS,
     LARGEST_METADATA,
@@ -116,6 +117,8 @@ def _scan_folder(log_dir: str, root: int, folder: Folder, recorder: Recorder) ->
             shown=path, largest=LARGEST_METADATA,
         )  # fmt: skip
         _add_files(log_dir, opened, found, recorder)
+        if found.last_base_offset is not None:
+            found.add_end(log_end(opened, found.last_base_offset))
     except OSError as error:
         recorder.gap(log_dir, folder.directory, _reason(error))
     else:

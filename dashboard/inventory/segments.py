@@ -21,6 +21,8 @@ class Segment(NamedTuple):
     index, which Kafka preallocates. `allocated_bytes` is what the disk gave for all of them; the
     folder's first row carries its other files too (partition.metadata, producer snapshots,
     `.deleted` and `.cleaned` files), so that a folder's rows sum to what the folder holds.
+    `log_end_offset` stands in the last row: the offset after the folder's last record; None: not
+    known.
     """
 
     base_offset: int | None
@@ -28,6 +30,7 @@ class Segment(NamedTuple):
     index_bytes: int
     allocated_bytes: int
     newest_us: int  # microseconds since 1970
+    log_end_offset: int | None = None
 
 
 class FolderSum:
@@ -40,6 +43,7 @@ class FolderSum:
         self._blocks: dict[int, int] = {}
         self._times: dict[int, int] = {}
         self._other_blocks = 0
+        self._log_end: int | None = None
         self._newest = mtime_ns // 1000  # of the folder and what is no segment
 
     def add(self, name: str, size: int, blocks: int, mtime_ns: int) -> None:
@@ -63,6 +67,15 @@ class FolderSum:
         """The last entry of a segment's time index."""
         self._times[base_offset] = milliseconds * 1000
 
+    @property
+    def last_base_offset(self) -> int | None:
+        """Of the segment that holds the folder's last records; None without a segment."""
+        return max(self._logs, default=None)
+
+    def add_end(self, log_end_offset: int | None) -> None:
+        """The offset after the last record of the last segment."""
+        self._log_end = log_end_offset
+
     def rows(self) -> Iterator[Segment]:
         """One row per `.log` file, by base offset; index files without one count as other files."""
         lost = self._indexes.keys() - self._logs.keys()
@@ -70,6 +83,7 @@ class FolderSum:
         if not self._logs:
             size = sum(self._indexes.values())
             yield Segment(None, 0, size, other * BLOCK_BYTES, within_calendar(self._newest))
+        last = self.last_base_offset
         for base_offset in sorted(self._logs):
             size, mtime = self._logs[base_offset]
             yield Segment(
@@ -78,6 +92,7 @@ class FolderSum:
                 self._indexes.get(base_offset, 0),
                 (self._blocks[base_offset] + other) * BLOCK_BYTES,
                 within_calendar(max(mtime, self._times.get(base_offset, mtime))),
+                self._log_end if base_offset == last else None,
             )
             other = 0
 

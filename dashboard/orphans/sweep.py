@@ -112,7 +112,7 @@ class _Sweep:
             if self._verdicts is None or self._site.now() >= self._verdicts.expires_at:
                 raise Refusal("expired", "the verdicts have expired meanwhile")
             proved = self._site.live.tells_the_time(self._site.now())
-            with checked(row, log_dir, self._site.live) as found:
+            with checked(row, log_dir, self._site.live, self._site.now()) as found:
                 reason = HELD if found.held_by_broker else None
                 allocated = found.found.allocated_bytes
                 if not self._options.apply:

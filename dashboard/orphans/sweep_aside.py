@@ -12,7 +12,8 @@ from pathlib import Path
 from dashboard.clock import format_time
 from dashboard.errors import ClusterError, UsageError
 from dashboard.inventory.names import Folder, folder_of
-from dashboard.orphans.sweep_folder import FOLDER, Measured, measure, opened
+from dashboard.orphans.last_copy import Records
+from dashboard.orphans.sweep_folder import FOLDER, Measured, measure, opened, records_of
 from dashboard.orphans.sweep_items import DELETING, Item
 from dashboard.orphans.sweep_openers import refuse_if_open
 from dashboard.orphans.sweep_places import LogDir
@@ -151,13 +152,14 @@ def _may_be_deleted(site: Site, place: Path, item: Item) -> bool:
     log_dir = site.log_dir(item.log_dir)
     if item.directory_id not in (None, log_dir.directory_id):
         raise Refusal("log-dir", f"{item.log_dir} has another directory id than when it was moved")
-    found = _measured(place, item)
+    found, records = _measured(place, item)
     if item.state != "deleting":
         _is_unchanged(item, found)
     is_stray = _folder(item).kind == "stray"
     held = refuse_if_open(found, broker=log_dir.broker, is_stray=is_stray)
-    if site.live.may_be_deleted(item, log_dir.names) and item.topic_lived is False:
-        raise Refusal("revived", "its topic was gone when it was moved, and is there again")
+    site.live.may_be_deleted(
+        item, log_dir.names, records=records, now=site.now(), lived=item.topic_lived
+    )
     log_dir.still_so()
     return held
 
@@ -176,7 +178,7 @@ def _is_of(site: Site, item: Item) -> None:
         )
 
 
-def _measured(place: Path, item: Item) -> Measured:
+def _measured(place: Path, item: Item) -> tuple[Measured, Records]:
     with ExitStack() as stack:
         outer = os.open(place, FOLDER)
         stack.callback(os.close, outer)
@@ -184,9 +186,10 @@ def _measured(place: Path, item: Item) -> Measured:
         begun = DELETING if item.state == "deleting" else ""
         inner = stack.enter_context(opened(middle, f"{item.directory}{begun}"))
         found = measure(inner, os.fstat(outer).st_dev)
+        records = records_of(inner, found)
     if found.inode != item.inode:
         raise Refusal("changed", "another folder lies under its name")
-    return found
+    return found, records
 
 
 def _folder(item: Item) -> Folder:

@@ -14,6 +14,7 @@ from dashboard.orphans.sweep_folder import (
     Measured,
     measure,
     opened,
+    records_of,
     same_as_judged,
     told_by_name,
     topic_id,
@@ -70,18 +71,19 @@ def refuse_by_verdict(row: Verdict) -> None:
 
 
 @contextmanager
-def checked(row: Verdict, log_dir: LogDir, live: LiveCheck) -> Iterator[Checked]:
+def checked(row: Verdict, log_dir: LogDir, live: LiveCheck, now: datetime) -> Iterator[Checked]:
     """Opens the folder and asks everything. Raises Refusal with the first thing against it."""
     refuse_by_verdict(row)
     folder = told_by_name(row)
     with opened(log_dir.folder, folder.directory) as found:
         measured = measure(found, log_dir.device)
-        now = topic_id(found)
-        if now != row.topic_id:
-            raise Refusal("topic-id", f"its topic id is {now}, judged was {row.topic_id}")
+        its_id = topic_id(found)
+        if its_id != row.topic_id:
+            raise Refusal("topic-id", f"its topic id is {its_id}, judged was {row.topic_id}")
         same_as_judged(row, measured)
         is_stray = folder.kind == "stray"
         held = refuse_if_open(measured, broker=log_dir.broker, is_stray=is_stray)
-        lives = live.may_go(row, folder, log_dir.names)
+        records = records_of(found, measured)
+        lives = live.may_go(row, folder, log_dir.names, records=records, now=now)
         log_dir.still_so()
         yield Checked(measured, held, found, log_dir, is_stray, lives)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dashboard.inventory.contents import LONGEST_LINE, DamagedError, parse_topic_id
+from dashboard.inventory.log_end import log_end
 from dashboard.inventory.names import (
     LARGEST_METADATA,
     PARTITION_METADATA,
@@ -18,9 +19,13 @@ from dashboard.inventory.names import (
     folder_of,
     is_left_out,
     is_plain,
+    segment_file,
+    segment_name,
 )
 from dashboard.inventory.segments import BLOCK_BYTES
+from dashboard.inventory.time_index import last_timestamp
 from dashboard.orphans import words
+from dashboard.orphans.last_copy import Records, later
 from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.orphans.verdicts import Verdict
 
@@ -153,6 +158,33 @@ def topic_id(folder: int) -> str | None:
             return parse_topic_id(iter(lambda: found.readline(LONGEST_LINE), b""))
         except (DamagedError, OSError) as error:
             raise Refusal("topic-id", f"{PARTITION_METADATA}: {error}") from error
+
+
+def records_of(folder: int, found: Measured) -> Records:
+    """What an open folder holds of records, read again: where they end, and how new they are."""
+    segments = {s for s in map(segment_file, (file[0] for file in found.files)) if s is not None}
+    logs = [base_offset for base_offset, suffix in segments if suffix == ".log"]
+    newest = [found.newest_ms]
+    for base_offset, suffix in segments:
+        if suffix == ".timeindex":
+            newest.append(_last_time(folder, segment_name(base_offset, suffix)))
+    return Records(
+        found.log_bytes,
+        log_end(folder, max(logs)) if logs else None,
+        later(_EPOCH, timedelta(milliseconds=max(newest))),
+    )
+
+
+def _last_time(folder: int, name: str) -> int:
+    """Milliseconds of a time index's last entry, 0 without one. Raises Refusal."""
+    try:
+        file = os.open(name, _FILE, dir_fd=folder)
+        try:
+            return last_timestamp(file, os.fstat(file).st_size) or 0
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise Refusal("unreadable", f"{name} cannot be read: {error.strerror}") from error
 
 
 def same_as_judged(row: Verdict, found: Measured) -> None:

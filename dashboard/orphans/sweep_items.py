@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.clock import parse_time
-from dashboard.errors import UsageError
+from dashboard.errors import JournalError, UsageError
 from dashboard.inventory.names import folder_of
 from dashboard.orphans.sweep_log import Entry
 
@@ -113,57 +113,79 @@ def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
     )
 
 
-def unsettled(found: Mapping[str, Item], folder: int) -> Iterator[tuple[Item, str, dict[str, Any]]]:
+def unsettled(
+    found: Mapping[str, Item], folder: int, where: Path
+) -> Iterator[tuple[Item, str, dict[str, Any]]]:
     """For each act that was begun and has no outcome: what the disk shows became of it.
 
-    `folder` is the open quarantine. Gives item, kind of the entry to write, and its body. A
-    deletion that has begun has no entry: it goes on.
+    `folder` is the open quarantine, `where` its path. Gives item, kind of the entry to write, and
+    its body. A deletion that has begun has no entry: it goes on. Raises JournalError
+    QUARANTINE_UNSETTLED where the disk does not say: nothing is written down of that.
     """
     for item in found.values():
         if item.state not in _OPEN:
             continue
-        kind = _outcome(item, folder)
+        kind = _outcome(item, folder, where)
         if kind is not None:
             body: dict[str, Any] = {"item": item.item, "seen_on_disk": True}
-            if kind == "moved" and _log_bytes(item, folder) != item.log_bytes:
+            if kind == "moved" and _log_bytes(item, folder, where) != item.log_bytes:
                 body["changed"] = True
             yield item, kind, body
 
 
-def _outcome(item: Item, folder: int) -> str | None:
-    aside = _is_there(f"{item.item}/{item.directory}", item, folder)
+def _outcome(item: Item, folder: int, where: Path) -> str | None:
+    aside = _lies_aside(item.directory, item, folder, where)
     if item.state == "deleting":
         if aside:
             return "not-deleted"
-        begun = _is_there(f"{item.item}/{item.directory}{DELETING}", item, folder)
+        begun = _lies_aside(f"{item.directory}{DELETING}", item, folder, where)
         return None if begun else "deleted"
-    back = _is_there(f"{item.log_dir}/{item.directory}", item, folder)
     if aside:
         return "moved" if item.state == "moving" else "not-restored"
-    if back:
+    # In the log dir the broker may have made another folder of this name meanwhile.
+    if _inode(f"{item.log_dir}/{item.directory}", folder, where) == item.inode:
         return "not-moved" if item.state == "moving" else "restored"
     return "lost"
 
 
-def _is_there(path: str, item: Item, folder: int) -> bool:
-    """Whether this very folder, told by its inode on the quarantine's device, has this name."""
+def _lies_aside(name: str, item: Item, folder: int, where: Path) -> bool:
+    """Whether this very folder has this name in quarantine. Nobody else gives names there."""
+    path = f"{item.item}/{name}"
+    inode = _inode(path, folder, where)
+    if inode not in (None, item.inode):
+        raise _unsettled(where / path, f"another folder than the one of inode {item.inode}")
+    return inode is not None
+
+
+def _inode(path: str, folder: int, where: Path) -> int | None:
+    """The inode that has this name, 0 on another disk; None: nothing has it."""
     try:
         found = os.stat(path, dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return False
-    return (found.st_dev, found.st_ino) == (os.fstat(folder).st_dev, item.inode)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unsettled(where / path, error.strerror or str(error)) from error
+    return found.st_ino if found.st_dev == os.fstat(folder).st_dev else 0
 
 
-def _log_bytes(item: Item, folder: int) -> int | None:
+def _log_bytes(item: Item, folder: int, where: Path) -> int:
+    path = f"{item.item}/{item.directory}"
     try:
-        opened = os.open(f"{item.item}/{item.directory}", os.O_RDONLY, dir_fd=folder)
-    except OSError:
-        return None
-    try:
-        with os.scandir(opened) as entries:
-            logs = [e for e in entries if e.name.endswith(".log")]
-            return sum(e.stat(follow_symlinks=False).st_size for e in logs)
-    except OSError:
-        return None
-    finally:
-        os.close(opened)
+        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+        try:
+            with os.scandir(opened) as entries:
+                logs = [e for e in entries if e.name.endswith(".log")]
+                return sum(e.stat(follow_symlinks=False).st_size for e in logs)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        raise _unsettled(where / path, error.strerror or str(error)) from error
+
+
+def _unsettled(path: Path, found: str) -> JournalError:
+    return JournalError(
+        f"an earlier sweep ended amid an act, and {path} does not tell what became of it: {found}",
+        "Look at that path and its disk, then sweep again: it goes on from there. Nothing of that "
+        "quarantine is touched until then.",
+        code="QUARANTINE_UNSETTLED",
+    )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Protocol
 
 from dashboard.errors import ClusterError, RefusedError
 from dashboard.inventory.names import Folder
 from dashboard.model import (
+    ConfigEntry,
     LogDirsAnswer,
+    PartitionOffsets,
     PartitionState,
     Reassignment,
     ReplicaSize,
     TopicPartition,
     TopicState,
 )
+from dashboard.orphans.last_copy import Living, Records, kept
 from dashboard.orphans.sweep_places import LogDir
 from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.purge import clocks
@@ -32,6 +36,10 @@ class Cluster(Protocol):
     def topic_of_id(self, topic_id: str) -> TopicState: ...
     def reassignments(self) -> tuple[Reassignment, ...]: ...
     def controller_time(self) -> datetime | None: ...
+    def configs(self, topics: Iterable[str]) -> tuple[ConfigEntry, ...]: ...
+    def offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionOffsets]: ...
     def log_dirs(
         self,
         partitions: Iterable[TopicPartition] | None = None,
@@ -87,31 +95,54 @@ class LiveCheck:
         self._cluster_id = cluster_id
         self._tells_of_topics = False
 
-    def may_go(self, row: Judged, folder: Folder, names: Callable[[], Iterable[str]]) -> bool:
+    def may_go(
+        self,
+        row: Judged,
+        folder: Folder,
+        names: Callable[[], Iterable[str]],
+        *,
+        records: Records,
+        now: datetime,
+    ) -> bool:
         """Whether the cluster has its topic. Raises Refusal unless nothing wants this folder.
 
         `names` lists the partition folders of its log dir now: a replica that the broker hosts
-        there must be explained by another folder.
+        there must be explained by another folder. `records` are what the folder holds.
         """
-        return self._ask(row, lambda hosted: _refuse_hosted(row, folder, hosted, names))
+        with _answered():
+            lives = self._ask(row, lambda hosted: _refuse_hosted(row, folder, hosted, names))
+            if lives is not None:
+                self._refuse_last_copy(TopicPartition(lives, row.partition), records, now)
+        return lives is not None
 
-    def may_be_deleted(self, item: Judged, names: Callable[[], Iterable[str]]) -> bool:
+    def may_be_deleted(
+        self,
+        item: Judged,
+        names: Callable[[], Iterable[str]],
+        *,
+        records: Records,
+        now: datetime,
+        lived: bool | None,
+    ) -> None:
         """The same of a folder in quarantine, where no replica can be that folder itself.
 
         One that the broker hosts in its log dir, and that has no folder there, is the one that was
-        taken from under it.
+        taken from under it. `lived`: whether the cluster had its topic when it was moved.
         """
-        return self._ask(item, lambda hosted: _refuse_unexplained(item, hosted, names))
+        with _answered():
+            lives = self._ask(item, lambda hosted: _refuse_unexplained(item, hosted, names))
+            if lives is not None and lived is False:
+                raise Refusal("revived", "its topic was gone when it was moved, and is there again")
+            if lives is not None:
+                self._refuse_last_copy(TopicPartition(lives, item.partition), records, now)
 
-    def _ask(self, row: Judged, judge: Callable[[Sequence[ReplicaSize]], None]) -> bool:
+    def _ask(self, row: Judged, judge: Callable[[Sequence[ReplicaSize]], None]) -> str | None:
+        """The name of its topic where the cluster has that. Raises Refusal, ClusterError."""
         assert row.topic_id is not None
-        try:
-            self._same_cluster()
-            lives = self._not_assigned(row.topic_id, row.partition, row.topic)
-            self.partition_is_well(row.topic, row.partition)
-            judge(self._hosted(row))
-        except ClusterError as error:
-            raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
+        self._same_cluster()
+        lives = self._not_assigned(row.topic_id, row.partition, row.topic)
+        self.partition_is_well(row.topic, row.partition)
+        judge(self._hosted(row))
         return lives
 
     def tells_the_time(self, now: datetime) -> bool:
@@ -119,10 +150,8 @@ class LiveCheck:
 
         Raises Refusal `clock` where it is ahead or behind, `unknown` where that cannot be read.
         """
-        try:
+        with _answered():
             by = clocks.ahead(self._live, now)
-        except ClusterError as error:
-            raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
         if by:
             raise Refusal(
                 "clock",
@@ -161,15 +190,26 @@ class LiveCheck:
         if self._live.cluster_id() != self._cluster_id:
             raise Refusal("cluster", "another cluster answers at this address now")
 
-    def _not_assigned(self, topic_id: str, partition: int, topic: str) -> bool:
-        """Whether there is a topic of this id. Raises Refusal `assigned`, `unknown`."""
-        lives = False
+    def _refuse_last_copy(self, key: TopicPartition, records: Records, now: datetime) -> None:
+        """Raises Refusal `last-copy` unless that living partition had, or would not keep, these."""
+        found = self._live.offsets([key]).get(key)
+        told = {e.key: e.value for e in self._live.configs([key.topic]) if e.name == key.topic}
+        offsets = (found.log_start_offset, found.high_watermark) if found else (None, None)
+        why = kept(records, Living(*key, told, *offsets), now)
+        if why is not None:
+            raise Refusal("last-copy", why.reason)
+
+    def _not_assigned(self, topic_id: str, partition: int, topic: str) -> str | None:
+        """The name of the topic of this id; None: there is none. Raises Refusal `assigned`,
+        `unknown`.
+        """
+        lives = None
         for state in self._of_id(topic_id, topic):
             if state.topic_id is None:
                 raise Refusal("unknown", f"the cluster tells no topic id of {state.topic}")
             if state.topic_id != topic_id:
                 continue
-            lives = True
+            lives = state.topic
             assigned = [p for p in state.partitions if p.partition == partition]
             if any(self._broker_id in p.replicas for p in assigned):
                 raise Refusal("assigned", "the broker is assigned this very partition")
@@ -221,6 +261,15 @@ class LiveCheck:
         if answer.errors or not answer.log_dirs:
             raise Refusal("unknown", "the broker does not tell what it hosts just now")
         return [r for r in answer.replicas if (r.topic, r.partition) == key]
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Raises Refusal `unknown` where the cluster does not answer."""
+    try:
+        yield
+    except ClusterError as error:
+        raise Refusal("unknown", f"the cluster did not answer: {error.message}") from error
 
 
 def _refuse_hosted(

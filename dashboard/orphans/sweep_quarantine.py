@@ -40,7 +40,7 @@ class Quarantine:
             self.items = items(log.entries)
         except ValueError as error:
             raise sweep_log.broken(str(path), (str(error),)) from error
-        for item, kind, body in list(unsettled(self.items, folder)):
+        for item, kind, body in list(unsettled(self.items, folder, path)):
             self._record(item, kind, body)
             if kind == "not-moved":
                 self._drop_empty(item)
@@ -126,7 +126,12 @@ class Quarantine:
             except OSError as error:
                 if _exists(item.directory, aside):
                     self._record(item, "not-deleted", {"item": item.item, "error": _text(error)})
-                raise Refusal("failed", f"it could not be deleted: {_text(error)}") from error
+                    raise Refusal("failed", f"it could not be deleted: {_text(error)}") from error
+                raise Refusal(
+                    "failed",
+                    f"it could be deleted in part at most: {_text(error)}. Files of it may be gone "
+                    "already; a later sweep goes on with the rest",
+                ) from error
             done = self._record(item, "deleted", {"item": item.item})
         self._drop_empty(item)
         return done

@@ -12,6 +12,7 @@ from typing import Any
 from dashboard.clock import format_time
 from dashboard.errors import ClusterError, RefusedError
 from dashboard.orphans import words
+from dashboard.orphans.last_copy import Records
 from dashboard.orphans.sweep_check import refuse_by_verdict, refuse_wrong_clock
 from dashboard.orphans.sweep_folder import told_by_name
 from dashboard.orphans.sweep_live import Cluster, LiveCheck, broker_log_dirs
@@ -72,7 +73,7 @@ def write_script(verdicts: Verdicts, options: Options, live: Cluster, now: datet
                 if refusal is not None:
                     raise refusal
                 check.tells_the_time(now)
-                lines.append(f"{_line(row, check)} {spare[0]} {spare[1]}")
+                lines.append(f"{_line(row, check, now)} {spare[0]} {spare[1]}")
                 leaving.append(row)
             except Refusal as why:
                 left_out.append(_left_out(row, why))
@@ -122,14 +123,15 @@ def _counting(leaving: Sequence[Verdict]) -> list[str]:
     ]
 
 
-def _line(row: Verdict, check: LiveCheck) -> str:
+def _line(row: Verdict, check: LiveCheck, now: datetime) -> str:
     """One call of the script's `row`. Raises Refusal."""
     folder = told_by_name(row)
     if row.size_bytes is None or row.newest_at is None:
         raise Refusal("changed", "the verdict does not say what the folder held")
     live = f"{row.topic}-{row.partition}"
     # The disk is not seen here: a hosted replica of the same name has its own folder there.
-    check.may_go(row, folder, lambda: (live, f"{live}.0-future"))
+    records = Records(row.size_bytes, row.log_end_offset, row.newest_at)
+    check.may_go(row, folder, lambda: (live, f"{live}.0-future"), records=records, now=now)
     newest = row.newest_at.replace(microsecond=0) + timedelta(seconds=1)
     values = (
         row.broker_id, row.log_dir, row.directory, row.topic_id, row.size_bytes,

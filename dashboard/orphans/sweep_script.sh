@@ -7,9 +7,10 @@
 # right before it is moved and once more after it: its name, links, topic id, bytes, newest write,
 # mount, open files. What fails after the move goes back.
 # NOT checked here, but when this was made: that the broker is not assigned the partition, that it
-# does not host it, that no partition of that name lacks a replica, the share of 5 %, to which it adds
-# what lies in the quarantines. So it is valid for an hour at most. Not checked at all: files that a process of another container has open; a
-# sweep by lowwater itself at the same time.
+# does not host it, that no partition of that name lacks a replica, that a living partition is past
+# the folder by its own retention, the share of 5 %, to which it adds what lies in the quarantines.
+# So it is valid for an hour at most. Not checked at all: files that a process of another container
+# has open; a sweep by lowwater itself at the same time.
 # It deletes nothing: after a day or more, when nothing is missing, remove the folder that it names.
 set -u
 LC_ALL=C

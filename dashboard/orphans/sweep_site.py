@@ -118,7 +118,7 @@ def peek(place: Place, now: Clock) -> dict[str, Item]:
             found = items(state.entries)
         except ValueError as error:
             raise sweep_log.broken(str(path), (str(error),)) from error
-        for item, kind, body in list(unsettled(found, folder)):
+        for item, kind, body in list(unsettled(found, folder, path)):
             found[item.item] = after(item, kind, body, now())
         return found
 

@@ -40,7 +40,8 @@ class Verdict:
 
     `size_bytes` are those of its `.log` files, `allocated_bytes` what the disk gave for all of it
     (None: no inventory). `newest_at` is the later of its last time-index entry and its mtime.
-    `check_at`: when a scheduled one is worth another look; None for the others.
+    `check_at`: when a scheduled one is worth another look; None for the others. `log_end_offset`:
+    the one after its last record; None: no scan told, as in files of earlier releases.
     """
 
     broker_id: int
@@ -56,6 +57,7 @@ class Verdict:
     verdict: str
     reason: str
     check_at: datetime | None
+    log_end_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ def _decode_row(row: Mapping[str, Any]) -> Verdict:
     )
     for name in ("broker_id", "partition"):
         _number(getattr(found, name), name)
-    for name in ("size_bytes", "allocated_bytes"):
+    for name in ("size_bytes", "allocated_bytes", "log_end_offset"):
         if getattr(found, name) is not None:
             _number(getattr(found, name), name)
     _check_names(found)

@@ -81,6 +81,7 @@ UNREACHED = {
     "PREVIEW_SOURCE_UNKNOWN": (_DEMO, "tests/unit/demo/test_preview.py"),
     "PREVIEW_UNAVAILABLE": (_DEMO, "tests/unit/demo/test_preview.py"),
     "QUARANTINED_AMBIGUOUS": ("two quarantines with a folder each of one name", _HERE),
+    "QUARANTINE_UNSETTLED": (_DISK, "tests/unit/orphans/test_sweep_killed.py"),
     "QUARANTINE_UNWRITABLE": (_DISK, _HERE),
     "READERS_CHANGED": (_RACE, "tests/unit/cli/test_delete_records.py"),
     "REASSIGNMENTS_UNKNOWN": (_BROKER, _HERE),

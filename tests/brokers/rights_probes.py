@@ -14,6 +14,7 @@ from dashboard.collect import collect
 from dashboard.errors import RefusedError
 from dashboard.inventory.names import folder_of
 from dashboard.model import Guard, TopicPartition
+from dashboard.orphans.last_copy import Records
 from dashboard.orphans.sweep_live import LiveCheck
 from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.orphans.verdicts import Verdict
@@ -158,8 +159,10 @@ class Probes:
             self.broker_id, self.log_dir, folder.directory, gone, 0, "A" * 21 + "Q", "stray",
             1, 1, utc_now(), "removable", "", None,
         )  # fmt: skip
+        check = LiveCheck(live, self.broker_id, self.cluster_id)
+        now = utc_now()
         try:
-            LiveCheck(live, self.broker_id, self.cluster_id).may_go(row, folder, lambda: ())
+            check.may_go(row, folder, lambda: (), records=Records(1, 1, now), now=now)
         except Refusal as refused:
             return f"{refused}"
         return WORKS

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition as Part
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka import TopicPartition as KafkaPart
 from kafka.admin import KafkaAdminClient
 
@@ -215,7 +217,9 @@ def test_another_users_quarantine_on_a_real_disk_is_refused_by_program_and_scrip
 def test_a_partition_that_comes_back_keeps_its_folder_in_quarantine(
     scene: Scene, cluster: LocalCluster, kafka_jars: KafkaJars, judged: Verdicts, call: Call
 ) -> None:
-    """It moved away while its broker was down, was swept, and is assigned to it again."""
+    """It moved away while its broker was down, was swept once its own retention had let go of all
+    that the folder holds, and is assigned to it again.
+    """
     workload = Workload({"bootstrap.servers": cluster.bootstrap})
     topic = workload.topic(assignment=[[BROKER, 1]])
     workload.produce(topic, 0, 3, 1000)
@@ -235,8 +239,17 @@ def test_a_partition_that_comes_back_keeps_its_folder_in_quarantine(
         judged.rows[0], directory=stray.name, topic=topic, topic_id=rows[0]["topic_id"],
         size_bytes=sum(r["log_bytes"] for r in rows), newest_at=max(r["newest_at"] for r in rows),
     )  # fmt: skip
+    assert [r["log_end_offset"] for r in rows] == [3]
     aside = ("--apply", "--quarantine-dir", str(scene.log_dir.parent / "moved-away"))
-    moved = one(call(*aside, found=replace(judged, rows=(row,))))
+    mine = replace(judged, rows=(row,))
+    kept = one(call(*aside, found=mine), 3)
+    assert (kept["code"], "retention keeps" in kept["reason"]) == ("last-copy", True)
+    keep(workload, topic, "1000")
+    kept = one(call(*aside, found=mine), 3)
+    assert (kept["code"], "begins at 0, before" in kept["reason"]) == ("last-copy", True)
+    for done in workload.admin.delete_records([Part(topic, 0, 3)]).values():
+        done.result(30)
+    moved = one(call(*aside, found=mine))
     assert moved["state"] == "moved"
     assign(cluster, topic, [1, BROKER])
     with connect({"bootstrap.servers": cluster.bootstrap}) as live:
@@ -247,6 +260,14 @@ def test_a_partition_that_comes_back_keeps_its_folder_in_quarantine(
     gone = one(call(*aside, "--quarantine", "0s"))
     assert (gone["state"], Path(moved["quarantined_as"]).exists()) == ("deleted", False)
     workload.close()
+
+
+def keep(workload: Workload, topic: str, retention_ms: str) -> None:
+    """The topic's own retention from now on."""
+    entry = ConfigEntry("retention.ms", retention_ms, incremental_operation=AlterConfigOpType.SET)
+    changed = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for done in workload.admin.incremental_alter_configs([changed]).values():
+        done.result(30)
 
 
 def assign(cluster: LocalCluster, topic: str, replicas: list[int]) -> None:

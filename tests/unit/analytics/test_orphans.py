@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,6 +29,7 @@ def seen(folder: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
         "topic_id": "id", "folder": folder, "kind": kind, "size_bytes": 1000, "index_bytes": 10,
         "allocated_bytes": 4096, "newest_at": NOW - timedelta(days=2), "scanned_at": NOW,
         "first_seen_at": NOW - timedelta(hours=3), "last_seen_at": NOW, "snapshots_seen": 2,
+        "log_end_offset": 100,
     } | more  # fmt: skip
 
 
@@ -36,7 +38,7 @@ def today(row: dict[str, Any], **more: Any) -> dict[str, Any]:
     return row | {
         "listed": False, "told_bytes": None, "answered": True, "assigned": False,
         "has_topic": False, "name_id": None, "leader_id": None, "replicas": None, "isr": None,
-        "adding": None, "removing": None,
+        "adding": None, "removing": None, "living_start": None, "living_end": None,
     } | more  # fmt: skip
 
 
@@ -63,7 +65,7 @@ def test_a_stray_needs_one_look_a_delete_its_delay_and_all_others_two() -> None:
 
 def test_all_that_a_verdict_needs_reaches_it() -> None:
     row = seen("stray", "stray", "a-stray")
-    home = {"replicas": [1, 2], "isr": [1, 2], "leader_id": 1, "has_topic": True, "name_id": "now"}
+    home = {"replicas": [1, 2], "isr": [1, 2], "leader_id": 1, "name_id": "now"}
     assert told(row)[0]["verdict"] == "removable"
     assert told(row, **home)[0]["verdict"] == "removable"
     assert told(row, **home)[0]["current_topic_id"] == "now"
@@ -87,6 +89,36 @@ def test_all_that_a_verdict_needs_reaches_it() -> None:
     many = [row | {"directory": f"{n}-stray"} for n in range(51)]
     assert {r["verdict"] for r in told(*many)} == {"never"}
     assert {r["verdict"] for r in told(*many[:50])} == {"removable"}
+
+
+def test_the_last_copy_of_a_partition_that_was_forced_elsewhere_never_goes() -> None:
+    """Its only replica was on broker 1, dead for nine days; broker 2 was elected uncleanly."""
+    row = seen("stray", "stray", "a-stray", newest_at=NOW - timedelta(days=9))
+    home = {"replicas": [2], "isr": [2], "leader_id": 2, "has_topic": True, "name_id": "id"}
+
+    def judge(start: int | None, end: int | None, more: dict[str, Any], **keeps: str) -> Any:
+        settings = {"cleanup.policy": "delete", "retention.ms": "604800000"} | {
+            name.replace("_", "."): value for name, value in keeps.items()
+        }
+        names, values = list(settings), list(settings.values())
+        known = replace(BROKERS, of_topics=pa.table(
+            {"name": ["t"] * len(names), "key": names, "value": values}))  # fmt: skip
+        now = [today(row | more, **home, living_start=start, living_end=end)]
+        (found,) = judged([row | more], now, known, NOW, delay=timedelta(hours=2), most_share=0.05)
+        return found["verdict"], found["reason"], found["check_at"]
+
+    gone = judge(100, 400, {})
+    assert gone[0] == "removable" and "begins at 100, past its end at 100" in gone[1]
+    assert judge(0, 5, {})[0] == "never"
+    assert judge(0, 400, {})[::2] == ("scheduled", NOW + timedelta(hours=2))
+    assert judge(100, 400, {}, retention_ms="-1")[0] == "never"
+    assert judge(100, 400, {}, cleanup_policy="compact")[0] == "never"
+    kept = judge(100, 400, {}, retention_ms=str(30 * 86_400_000))
+    assert kept[::2] == ("scheduled", NOW + timedelta(days=21))
+    assert judge(100, 400, {"log_end_offset": None})[0] == "never"
+    assert judge(None, None, {})[0] == "never"
+    assert told(row, **home)[0]["verdict"] == "never"  # no settings of it were read
+    assert judge(None, None, {"size_bytes": 0})[0] == "removable"  # nothing to lose
 
 
 def test_an_entry_has_no_directory_and_does_not_count_as_a_folder() -> None:

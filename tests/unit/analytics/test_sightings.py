@@ -16,7 +16,7 @@ SUSPECT: dict[str, Any] = {
     "broker_id": 1, "log_dir": "/d1", "directory": "t-0", "topic": "t", "partition": 0,
     "topic_id": "id", "folder": "live", "kind": "deleted-topic", "size_bytes": 100,
     "index_bytes": 10, "allocated_bytes": 4096, "newest_at": START, "scanned_at": START,
-    "listed": False,
+    "listed": False, "log_end_offset": 100,
 }  # fmt: skip
 LISTED = SUSPECT | {"scanned_at": None, "topic_id": None, "allocated_bytes": None, "listed": True}
 

@@ -16,7 +16,16 @@ from dashboard.errors import InventoryError, LogDirError
 from dashboard.inventory import scan as scan_module
 from dashboard.inventory.names import CHECKPOINTS
 from dashboard.inventory.recorder import Recorder
-from tests.unit.inventory.disks import NOW, TOPIC_ID, Disk, gaps, scanned, segments
+from tests.unit.inventory.disks import (
+    NOW,
+    TOPIC_ID,
+    Disk,
+    gaps,
+    listed,
+    read,
+    scanned,
+    segments,
+)
 
 KINDS = {
     "a-0": "live",
@@ -43,8 +52,19 @@ def test_each_segment_is_a_row(disk: Disk, tmp_path: Path) -> None:
         (0, 100, 0), (70, 30, 0),
     ]  # fmt: skip
     assert (live[0]["topic"], live[0]["partition"], live[0]["topic_id"]) == ("a", 0, TOPIC_ID)
+    assert [r["log_end_offset"] for r in live] == [None, None]  # the last one holds no batch
     assert live[0]["scanned_at"] == NOW
     assert {row["broker_id"] for row in rows} == {1}
+
+
+def test_where_records_end_stands_in_a_folders_last_row(disk: Disk, tmp_path: Path) -> None:
+    folder = disk.folder("a-0")
+    disk.segment(folder, 0)
+    disk.segment(folder, 70)
+    rows = segments(scanned(tmp_path / "out", disk.path))
+    assert [(r["base_offset"], r["log_end_offset"]) for r in rows] == [(0, None), (70, 80)]
+    listing = segments(read(tmp_path / "listed", listed([disk.path])))
+    assert [r["log_end_offset"] for r in listing] == [None, None]
 
 
 def test_a_sparse_index_counts_by_size_and_by_block(disk: Disk, tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 from dashboard.clock import utc_now
 from dashboard.errors import ClusterError
 from dashboard.model import (
+    ConfigEntry,
     LogDir,
     LogDirsAnswer,
+    PartitionOffsets,
     PartitionState,
     Reassignment,
     ReplicaSize,
@@ -54,6 +56,9 @@ class FakeCluster:
         self.moving: tuple[Reassignment, ...] = ()
         self.hosted = [ReplicaSize(1, self.paths[0], "live", p, 100, 0, False) for p in range(LIVE)]
         self.errors: dict[int, str] = {}
+        self.settings = {"cleanup.policy": "delete", "retention.ms": "3600000"}  # of any topic
+        # Log start and high watermark of any partition.
+        self.ends: tuple[int | None, int | None] = (0, 0)
         self.controller_at: datetime | ClusterError | None = None  # nobody tells it
 
     def cluster_id(self) -> str:
@@ -63,6 +68,16 @@ class FakeCluster:
         if isinstance(self.controller_at, ClusterError):
             raise self.controller_at
         return self.controller_at
+
+    def configs(self, topics: Iterable[str]) -> tuple[ConfigEntry, ...]:
+        found = self.settings.items()
+        return tuple(ConfigEntry("topic", t, k, v, "DYNAMIC") for t in topics for k, v in found)
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, PartitionOffsets]:
+        start, end = self.ends
+        return {p: PartitionOffsets(*p, start, end, end) for p in partitions}
 
     def alive_brokers(self) -> tuple[int, ...]:
         return self.alive

@@ -207,11 +207,44 @@ def test_the_switch_is_asked_right_before_the_deletion(host: Host) -> None:
 
 
 def test_a_topic_that_lived_elsewhere_when_its_folder_moved_is_no_revival(host: Host) -> None:
-    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2,), isr=(2,))
-    aside = Path(host.one().quarantined_as or "")
-    host.now += DAY
+    aside = elsewhere_aside(host)
     assert due(host).state == "deleted"
     assert not aside.exists()
+
+
+def elsewhere_aside(host: Host) -> Path:
+    """Where a folder lies whose living partition is past it, and whose time is up."""
+    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2,), isr=(2,))
+    host.live.ends, row = (10, 500), host.row()
+    host.now += timedelta(hours=2)
+    aside = Path(host.one(row).quarantined_as or "")
+    host.now += DAY
+    return aside
+
+
+@pytest.mark.parametrize("ends", [(0, 3), (0, 500), (None, None)])
+@pytest.mark.parametrize("point", [None, "after:deleting", "after:rename", "half:remove"])
+def test_the_last_copy_of_a_partition_that_was_forced_elsewhere_is_not_deleted(
+    host: Host, ends: tuple[int | None, int | None], point: str | None
+) -> None:
+    """Its leader was elected uncleanly while it lay here: what lies here is all that there is."""
+    aside = elsewhere_aside(host)
+    if point is not None:
+        killed(lambda: due(host), point)
+    host.live.ends = ends
+    for apply in (False, True):
+        outcome = due(host, apply=apply)
+        assert (outcome.state, outcome.code) == ("refused", "last-copy"), outcome.reason
+    assert [f for f in aside.parent.glob("*/*.log") if f.stat().st_size]
+    host.live.ends = (10, 500)
+    assert due(host).state == "deleted"
+
+
+def test_a_topic_that_keeps_more_by_now_keeps_what_lies_in_quarantine(host: Host) -> None:
+    aside = elsewhere_aside(host)
+    host.live.settings["retention.ms"] = "-1"
+    assert due(host).code == "last-copy"
+    assert whole(aside)
 
 
 def test_a_topic_made_anew_under_the_name_has_a_folder_of_its_own(host: Host) -> None:

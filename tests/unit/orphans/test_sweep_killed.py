@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dashboard.errors import JournalError
+from dashboard.orphans import sweep_quarantine
+from dashboard.orphans.sweep_report import Report
 from tests.unit.orphans.dying_sweep import killed
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
 from tests.unit.orphans.sweep_host import STRAY, Host
@@ -82,3 +88,91 @@ def test_another_folder_under_the_old_name_is_not_taken_for_the_one_that_was_mea
     host.sweep(host.verdicts(host.row(broker_id=2)))
     assert kinds(host) == ["moving", "lost"]
     assert host.one(row).code in (None, "changed")
+
+
+def of_another_broker(host: Host) -> Report:
+    """A sweep that has nothing to move: it settles what was left, and deletes what is due."""
+    return host.sweep(host.verdicts(host.row(broker_id=2, newest_at=host.now)))
+
+
+def unreadable_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The disk gives one I/O error at the first look at a path that ends so."""
+    stat, left = os.stat, [name]
+
+    def flaky(path: Any, *words: Any, **more: Any) -> os.stat_result:
+        if left and "dir_fd" in more and str(path).endswith(left[0]):
+            left.clear()
+            raise OSError(errno.EIO, "Input/output error")
+        return stat(path, *words, **more)
+
+    monkeypatch.setattr(os, "stat", flaky)
+
+
+@pytest.mark.parametrize(
+    ("died", "name", "then"),
+    [
+        ("delete after:rename", ".deleting", "deleted"),
+        ("delete half:remove", ".deleting", "deleted"),
+        ("delete after:deleting", STRAY, "deleted"),
+        ("move after:rename", STRAY, "moved"),
+        ("move after:moving", f"data/{STRAY}", "not-moved"),
+        ("restore after:rename", f"data/{STRAY}", "restored"),
+    ],
+)
+def test_a_disk_that_errs_tells_no_outcome_and_a_later_sweep_goes_on(
+    host: Host, monkeypatch: pytest.MonkeyPatch, died: str, name: str, then: str
+) -> None:
+    act, point = died.split()
+    if act == "move":
+        killed(host.sweep, point)
+    else:
+        host.one()
+        host.now += DAY
+        acts = {"delete": lambda: of_another_broker(host), "restore": lambda: put_back(host)}
+        killed(acts[act], point)
+    before = kinds(host)
+    unreadable_once(monkeypatch, name)
+    with pytest.raises(JournalError) as caught:
+        of_another_broker(host)
+    assert caught.value.code == "QUARANTINE_UNSETTLED"
+    assert str(host.folder) in caught.value.message and "Input/output" in caught.value.message
+    assert kinds(host) == before
+    of_another_broker(host)
+    assert then in kinds(host)[len(before) :]
+    assert "lost" not in kinds(host)
+
+
+def test_a_folder_that_took_the_place_of_one_in_quarantine_stops_its_sweep(host: Host) -> None:
+    host.one()
+    host.now += DAY
+    killed(lambda: of_another_broker(host), "after:rename")
+    (begun,) = host.quarantine.glob("*/*.deleting")
+    begun.rename(host.folder / "elsewhere")
+    begun.mkdir()
+    for _ in range(2):
+        with pytest.raises(JournalError) as caught:
+            of_another_broker(host)
+        assert caught.value.code == "QUARANTINE_UNSETTLED" and str(begun) in caught.value.message
+    begun.rmdir()
+    (host.folder / "elsewhere").rename(begun)
+    of_another_broker(host)
+    assert (kinds(host)[-1], begun.exists()) == ("deleted", False)
+
+
+def test_a_deletion_that_fails_midway_does_not_sound_as_if_all_were_there(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.one()
+    host.now += DAY
+
+    def fails(name: str, folder: int, opened: int) -> None:
+        os.unlink(sorted(os.listdir(opened))[0], dir_fd=opened)
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_quarantine, "remove", fails)
+        (told,) = of_another_broker(host).rows
+    assert (told.state, told.code) == ("refused", "failed")
+    assert "in part" in (told.reason or "") and "may be gone" in (told.reason or "")
+    (done,) = of_another_broker(host).rows
+    assert done.state == "deleted"

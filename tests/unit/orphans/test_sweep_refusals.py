@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,6 +19,8 @@ from dashboard.orphans.sweep_openers import hidden_processes
 from dashboard.orphans.sweep_refusal import Refusal
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_host import LIVE, STRAY, Host, topic
+
+LONG = timedelta(hours=2)  # past the retention of the topics
 
 
 def stays(host: Host, code: str, **changed: object) -> None:
@@ -218,7 +221,57 @@ def test_a_partition_that_moved_away_may_go_once_its_replicas_are_in_sync(host: 
     host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2,), isr=(2,), leader_id=None)
     stays(host, "under-replicated")
     host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2, 3), isr=(2, 3))
-    assert host.one().state == "moved"
+    host.live.ends, row = (10, 500), host.row()
+    host.now += LONG
+    assert host.one(row).state == "moved"
+
+
+@pytest.mark.parametrize(
+    ("ends", "settings", "words"),
+    [
+        ((0, 3), {}, "it ends at 3, and this folder at 10"),
+        ((0, 500), {}, "begins at 0, before the folder's end at 10"),
+        ((9, 500), {}, "begins at 9"),
+        ((None, None), {}, "does not tell its offsets"),
+        ((10, 500), {"retention.ms": "-1"}, "for ever"),
+        ((10, 500), {"retention.ms": str(10**12)}, "keeps the folder's newest record until"),
+        ((10, 500), {"cleanup.policy": "compact"}, "'compact'"),
+        ((10, 500), None, "DESCRIBE_CONFIGS"),
+    ],
+)
+def test_the_last_copy_of_a_partition_that_was_forced_elsewhere_stays(
+    host: Host,
+    ends: tuple[int | None, int | None],
+    settings: dict[str, str] | None,
+    words: str,
+) -> None:
+    """Broker 1 was dead, and broker 2 was elected uncleanly: its log is in sync with itself."""
+    host.live.states["gone"] = topic("gone", TOPIC_ID, leader_id=2, replicas=(2,), isr=(2,))
+    host.live.ends, row = ends, host.row()
+    host.live.settings = {} if settings is None else host.live.settings | settings
+    host.now += LONG
+    outcome = host.one(row)
+    assert (outcome.state, outcome.code) == ("refused", "last-copy")
+    assert words in (outcome.reason or "")
+    assert host.stray.exists()
+
+
+def test_a_time_index_tells_of_newer_records_than_the_files_times(host: Host) -> None:
+    host.live.states["gone"] = topic("gone", TOPIC_ID, leader_id=2, replicas=(2,), isr=(2,))
+    host.live.ends, row = (10, 500), host.row()
+    host.now += LONG
+    last = int((host.now - timedelta(minutes=30)).timestamp() * 1000)
+    (host.stray / f"{0:020}.timeindex").write_bytes(struct.pack(">qi", last, 9))
+    assert host.one(row).code == "last-copy"
+
+
+def test_where_the_records_of_a_folder_end_is_read_from_its_own_log(host: Host) -> None:
+    host.live.states["gone"] = topic("gone", TOPIC_ID, leader_id=2, replicas=(2,), isr=(2,))
+    log = host.stray / f"{0:020}.log"
+    log.write_bytes(b"x" * 100)
+    host.live.ends, row = (10, 500), host.row(log_end_offset=10)
+    host.now += LONG
+    assert "not known" in (host.one(row).reason or "")
 
 
 def test_an_id_that_a_topic_of_another_name_has(host: Host) -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -83,6 +84,20 @@ def test_what_lies_in_quarantine_counts_for_the_share_too(host: Host) -> None:
         told.stdout
     )
     assert host.stray.is_dir()
+
+
+def test_a_partition_that_lives_is_in_no_script_unless_its_log_is_past_the_folder(
+    host: Host,
+) -> None:
+    """No host is seen where a script is made: where records end stands in the verdict, or not."""
+    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2,), isr=(2,))
+    host.live.ends, row = (10, 500), host.row(log_end_offset=10)
+    host.now += timedelta(hours=2)
+    assert script(host, row).folders == 1
+    for less in (row, replace(row, log_end_offset=None), replace(row, log_end_offset=11)):
+        host.live.ends = (0, 500) if less is row else (10, 500)
+        made = script(host, less)
+        assert (made.folders, [found.code for found in made.left_out]) == (0, ["last-copy"])
 
 
 def test_bytes_in_quarantine_count_for_the_share_too(host: Host) -> None:
