@@ -20,6 +20,11 @@ _TIME = pa.timestamp("us", tz="UTC")
 _IDS = pa.list_(_I32)
 _GUARDS = pa.list_(pa.struct([("name", _TEXT), ("reason", _TEXT), ("lift", _TEXT)]))
 
+_WANTED = pa.list_(
+    pa.struct([("name", _TEXT), ("group_id", _TEXT), ("partitions", _I64), ("records", _I64),
+               ("reason", _TEXT)])
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
@@ -220,13 +225,14 @@ FINDING_TABLES: dict[str, TableSpec] = {
         ),
         # Per topic without a known write in the last day: since when, who reads it, what it holds.
         # A partition of it that was not read is in unread_partitions, and nothing is sure then.
+        # guards: who may want its records (analytics/wanted.py); null: nobody asked.
         _spec(
             "idle_topics", "topic", topic=_TEXT, topic_id=_TEXT, kind=_TEXT, tool=_TEXT,
             owner=_TEXT, partitions=_I32, unread_partitions=_I32, quiet_since=_TIME,
             known_since=_TIME, last_moved_at=_TIME, groups=_I32, reading_groups=pa.list_(_TEXT),
             last_commit_at=_TIME, bytes_out_per_hour=_I64, records=_I64, size_bytes=_I64,
             evidence=pa.list_(_TEXT), readers_unknown=_TEXT, idle_days=_I32, verdict=_TEXT,
-            reason=_TEXT,
+            reason=_TEXT, retention_ms=_I64, replay_window_ms=_I64, guards=_WANTED,
         ),
         # Per topic over its replicas (broker_id and log_dir null), per log dir (topic null), and
         # per both; null: not enough history yet. Low to high holds in 9 cases of 10.

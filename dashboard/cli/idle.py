@@ -9,7 +9,7 @@ from dashboard.cli import context, output
 from dashboard.cli.findings import check_limit
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.errors import StoreError, UsageError
-from dashboard.idle import Idle, apart, delete_command, headline, idle, risks, sure
+from dashboard.idle import Idle, delete_command, headline, idle, not_proposed, risks, sure
 from dashboard.idle_settings import MOST_DAYS
 from dashboard.visible import in_lines, in_paragraphs
 
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Topics without a write for so many days, without members of a group and without a commit, by
 the newest analysis; by which evidence that is known; what deleting them would give back. What
-is not known for long enough, or not wholly, is never called idle. Dead-letter, retry,
-compacted topics, those of Kafka Streams and of tools are told apart and not proposed.
+is not known for long enough, or not wholly, is never called idle. Not proposed are topics
+whose records somebody may still want (a group that has not read them, a replay window,
+unlimited retention, readers that nobody knows), and dead-letter, retry, compacted topics,
+those of Kafka Streams and of tools.
 Lowwater deletes no topic: it prints the line to copy."""
 _COLUMNS = ("topic", "kind", "quiet since", "groups", "last commit", "bytes", "sure by")
 
@@ -85,7 +87,7 @@ def _value(
     rows = [
         {
             **row,
-            "not_proposed": apart(row) if row["verdict"] == "idle" else None,
+            "not_proposed": not_proposed(row) if row["verdict"] == "idle" else None,
             "delete_command": delete_command(row, servers),
             "risks": risks(row) if delete_command(row, servers) else [],
         }
@@ -109,15 +111,18 @@ def _text(value: dict[str, Any], found: Idle) -> str:
     parts: list[Any] = [headline(found)]
     if idle_rows:
         parts.append(output.table([_line(row) for row in idle_rows], list(_COLUMNS)))
+    withheld = [row for row in idle_rows if row["not_proposed"]]
+    if withheld:
+        parts.append(in_lines(f"{r['topic']}: not proposed: {r['not_proposed']}" for r in withheld))
     unknown = [row for row in value["rows"] if row["verdict"] == "unknown"]
     if unknown:
         parts.append(in_lines(f"{row['topic']}: {row['reason']}" for row in unknown))
     offered = [row for row in idle_rows if row["delete_command"]]
     if offered:
-        first = offered[0]
-        risks = (f"  {said}" for said in first["risks"])
-        parts.append(in_lines(["Lowwater deletes no topic. Before you do:", *risks]))
-        parts.append(in_lines(row["delete_command"] for row in offered))
+        parts.append("Lowwater deletes no topic. Before you do:")
+    for row in offered:
+        risks = (f"  {said}" for said in row["risks"])
+        parts.append(in_lines([f"{row['topic']}:", *risks, row["delete_command"]]))
     return in_paragraphs(parts)
 
 

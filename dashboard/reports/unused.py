@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.idle import IDLE, apart, headline, idle, sure
+from dashboard.idle import IDLE, headline, idle, not_proposed, sure
 from dashboard.reports.parts import (
     Section,
     Table,
@@ -49,7 +49,7 @@ def _tables(rows: list[dict[str, Any]]) -> tuple[Table, ...]:
     cells = tuple(
         (Words(r["topic"]), Words(r["tool"] or r["kind"] or "unknown"), size(r["size_bytes"]),
          moment(r["quiet_since"]), number(r["groups"]), moment(r["last_commit_at"]),
-         Words(sure(r)), named(r["owner"] or ""), Words(apart(r) or ""))
+         Words(sure(r)), named(r["owner"] or ""), Words(not_proposed(r) or ""))
         for r in shown
     )  # fmt: skip
     return (Table(heads, cells, more=more),)

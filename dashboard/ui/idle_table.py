@@ -8,7 +8,16 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.idle import IDLE, UNKNOWN, apart, delete_command, headline, idle, risks, sure
+from dashboard.idle import (
+    IDLE,
+    UNKNOWN,
+    delete_command,
+    headline,
+    idle,
+    not_proposed,
+    risks,
+    sure,
+)
 from dashboard.ui import formats, grid, markup
 from dashboard.ui.context import Screen
 from dashboard.ui.loading import findings_of
@@ -86,7 +95,7 @@ def show_chosen(screen: Screen, row: dict[str, Any]) -> None:
     said = f"<p><b>{markup.text(row['topic'])}</b>: {markup.text(row['reason'])}.</p>"
     line = delete_command(row, screen.cluster.connection().get("bootstrap_servers"))
     if line is None:
-        why = apart(row) if row["verdict"] == IDLE else None
+        why = not_proposed(row) if row["verdict"] == IDLE else None
         said += f"<p>Not proposed: {markup.text(why)}.</p>" if why else ""
         st.html(f'<div class="lw">{said}</div>')
         return

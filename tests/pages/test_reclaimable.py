@@ -233,10 +233,12 @@ def test_idle_topics_stand_below_with_the_line_that_deletes_the_chosen_one(
 ) -> None:
     app = open_page("reclaimable")
     text = said(app)
-    assert "3 topics idle for 7 days or more" in text and "Lowwater deletes no topic" in text
+    assert "4 topics idle for 7 days or more" in text and "Lowwater deletes no topic" in text
     shown = app.dataframe[-1].value
-    assert list(shown["Topic"])[-1] == "tiny-events" and list(shown["Verdict"])[-1] == "? not known"
-    assert app.code[0].value.endswith("--delete --topic reports-old")
+    assert list(shown["Topic"])[-1] == "tx-ledger" and list(shown["Verdict"])[-1] == "? not known"
+    assert app.code[0].value.endswith("--delete --topic tiny-events")
+    app.number_input(key="idle-days").set_value(10).run()
+    assert "Not proposed: group old-reporting has not read" in said(app) and not app.code
     app.number_input(key="idle-days").set_value(60).run()
     assert "0 topics idle for 60 days or more; of 2 topics it is not known." in said(app)
     assert not app.code

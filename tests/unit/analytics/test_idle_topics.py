@@ -19,7 +19,8 @@ _NAMES = ["old", "listened", "busy", "new", "__consumer_offsets"]
 TOPICS = pa.table(
     {"topic_no": pa.array(range(5), pa.int32()), "topic": _NAMES, "topic_id": _NAMES,
      "is_new": [False] * 5, "is_system": [False] * 4 + [True], "owner": ["ann", *[None] * 4],
-     "cleanup_policy": ["delete"] * 4 + ["compact"]}
+     "cleanup_policy": ["delete"] * 4 + ["compact"], "retention_ms": [7] * 5,
+     "replay_window_ms": [0] * 5}
 )  # fmt: skip
 LISTENING = {"group_id": "g", "type": "consumer", "state": "Stable", "members": 1,
              "assigned": [], "subscribed": ["listened"], "patterns": []}  # fmt: skip
@@ -46,6 +47,17 @@ _COMMITS = pa.schema(
 )  # fmt: skip
 
 
+def unread(group_id: str, records: int) -> dict[str, Any]:
+    return {"topic": "old", "name": "unread-by-group", "group_id": group_id, "partitions": 1,
+            "records": records}  # fmt: skip
+
+
+_WANTED = pa.schema(
+    [("topic", pa.string()), ("name", pa.string()), ("group_id", pa.string()),
+     ("partitions", pa.int64()), ("records", pa.int64()), ("reason", pa.string())]
+)  # fmt: skip
+
+
 def found(
     *groups: dict[str, Any], incomplete: tuple[str, ...] = (), bytes_out: pa.Table | None = None
 ) -> dict[str, dict[str, Any]]:
@@ -54,6 +66,9 @@ def found(
         # Two buckets tell of a topic each their own.
         "last_writes": pa.Table.from_pylist([*ENDS, ends("old", size_bytes=1)], schema=_ENDS),
         "blockers": pa.Table.from_pylist(commits, schema=_COMMITS),
+        "wanted": pa.Table.from_pylist(
+            [unread("slow", 5), unread("far", 6), unread("slow", 3)], schema=_WANTED
+        ),
         "held": pa.table({"topic": ["old", "old"], "group_id": ["gone", "gone"]}),
     }
     none = pa.table({"topic_no": pa.array([], pa.int32()), "group_id": pa.array([], pa.string())})
@@ -75,6 +90,9 @@ def test_a_row_for_each_topic_without_a_write_in_the_last_day() -> None:
     assert (old["size_bytes"], old["partitions"], old["groups"]) == (101, 4, 1)
     assert (old["last_commit_at"], old["owner"], old["kind"]) == (LONG_AGO, "ann", "ordinary")
     assert old["evidence"] == ["offsets", "commits"]
+    told = [(g["group_id"], g["records"], g["partitions"]) for g in old["guards"]]
+    assert told == [("slow", 8, 2), ("far", 6, 1)] and rows["listened"]["guards"] == []
+    assert (old["retention_ms"], old["replay_window_ms"]) == (7, 0)
     assert rows["listened"]["reading_groups"] == ["g"]
     new = rows["new"]
     assert (new["size_bytes"], new["records"], new["quiet_since"]) == (None, None, None)

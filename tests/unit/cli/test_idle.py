@@ -15,7 +15,7 @@ from tests.unit.cli.printed import answer
 _CONTRACT = {
     "topic", "kind", "tool", "owner", "verdict", "reason", "quiet_since", "known_since", "groups",
     "reading_groups", "last_commit_at", "bytes_out_per_hour", "records", "size_bytes", "evidence",
-    "not_proposed", "delete_command", "risks",
+    "not_proposed", "delete_command", "risks", "retention_ms", "replay_window_ms", "guards",
 }  # fmt: skip
 
 
@@ -29,13 +29,16 @@ def test_json_has_idle_topics_first_with_the_line_that_deletes(
     found = idle(data, capsys)
     assert all(row.keys() >= _CONTRACT for row in found["rows"])
     assert [(row["topic"], row["verdict"]) for row in found["rows"]] == [
-        ("reports-old", "idle"), ("audit-log", "idle"), ("counts-app-store-repartition", "idle"),
-        ("tiny-events", "unknown"), ("metrics-raw", "read"),
+        ("tiny-events", "idle"), ("reports-old", "idle"), ("audit-log", "idle"),
+        ("counts-app-store-repartition", "idle"), ("tx-ledger", "unknown"), ("metrics-raw", "read"),
     ]  # fmt: skip
-    assert (found["idle"], found["proposed"], found["unknown"], found["days"]) == (3, 2, 1, 7)
-    assert found["proposed_bytes"] == sum(row["size_bytes"] for row in found["rows"][:2])
-    old, _, streams, new, _ = found["rows"]
-    assert old["delete_command"].endswith("--delete --topic reports-old") and old["risks"]
+    assert (found["idle"], found["proposed"], found["unknown"], found["days"]) == (4, 1, 1, 7)
+    tiny, old, nobodys, streams, new, _ = found["rows"]
+    assert found["proposed_bytes"] == tiny["size_bytes"]
+    assert tiny["delete_command"].endswith("--delete --topic tiny-events") and tiny["risks"]
+    assert (old["delete_command"], old["risks"]) == (None, [])
+    assert old["not_proposed"] == "group old-reporting has not read 1279295 records"
+    assert nobodys["not_proposed"].startswith("no-committed-offset on 3 of 3 partitions: ")
     assert (streams["delete_command"], streams["tool"]) == (None, "Kafka Streams")
     assert streams["not_proposed"] and new["delete_command"] is None
     some = idle(data, capsys, "--days", "30", "--topic", "reports-old", "--topic", "audit-log")
@@ -50,10 +53,14 @@ def test_people_read_what_it_gives_back_why_not_and_what_may_break(
 ) -> None:
     assert main(["idle", "--data", data]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("3 topics idle for 7 days or more; deleting the 2 ordinary ones would ")
-    assert "tiny-events: not known for long enough" in out
+    assert out.startswith(
+        "4 topics idle for 7 days or more; deleting the one that is proposed would give back "
+    )
+    assert "; not proposed: 3; of 1 topic it is not known." in out
+    assert "reports-old: not proposed: group old-reporting has not read" in out
+    assert "tx-ledger: not known for long enough" in out
     assert "Lowwater deletes no topic" in out and "A reader without a group" in out
-    assert out.count("kafka-topics.sh") == 2
+    assert out.count("kafka-topics.sh") == 1
 
 
 def test_a_broker_that_does_not_answer_leaves_its_topics_unknown(
@@ -61,7 +68,7 @@ def test_a_broker_that_does_not_answer_leaves_its_topics_unknown(
 ) -> None:
     sample_store.write(tmp_path, "broker-missing")
     found = idle(str(tmp_path), capsys)
-    assert found["idle"] == 0 and found["unknown"] == 4
+    assert found["idle"] == 0 and found["unknown"] == 5
     assert "log ends of 1 of 3 partitions" in found["rows"][0]["reason"]
 
 
@@ -71,7 +78,7 @@ def test_unmeasured_bytes_are_unknown_never_zero(
     sample_store.write(tmp_path, "unmeasured")
     assert idle(str(tmp_path), capsys)["proposed_bytes"] is None
     assert main(["idle", "--data", str(tmp_path)]) == 0
-    assert "of 2 the bytes are not known" in capsys.readouterr().out
+    assert "of 1 the bytes are not known" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
