@@ -37,11 +37,12 @@ _APART = {
 @dataclass(frozen=True, slots=True)
 class Idle:
     """Rows of `idle_topics` judged for so many days: first the idle ones, of these the proposed
-    ones, largest first.
+    ones, largest first. `unusable`: why the findings do not tell of now; "": they do.
     """
 
     rows: tuple[dict[str, Any], ...]
     days: int
+    unusable: str
 
     def of(self, verdict: str) -> list[dict[str, Any]]:
         """The rows of one verdict."""
@@ -50,14 +51,27 @@ class Idle:
     @property
     def deletable(self) -> list[dict[str, Any]]:
         """Idle topics whose deletion may be offered."""
-        return [row for row in self.of(IDLE) if not_proposed(row) is None]
+        return [row for row in self.of(IDLE) if self.not_proposed(row) is None]
+
+    def not_proposed(self, row: Mapping[str, Any]) -> str | None:
+        """Why the deletion of an idle topic is not offered, with numbers; None: it is."""
+        return not_proposed(row) or self.unusable or None
+
+    def delete_command(self, row: Mapping[str, Any], bootstrap_servers: str | None) -> str | None:
+        """The line that deletes it, to be copied; None for a topic that is not proposed."""
+        if row["verdict"] != IDLE or self.not_proposed(row) is not None:
+            return None
+        return _delete_command(row["topic"], bootstrap_servers)
 
 
-def idle(rows: Iterable[Mapping[str, Any]], days: int) -> Idle:
-    """The rows of an `idle_topics` table, judged for other days than the analysis took."""
+def idle(rows: Iterable[Mapping[str, Any]], days: int, unusable: str) -> Idle:
+    """The rows of an `idle_topics` table, judged for other days than the analysis took.
+
+    `unusable` as `findings_age` has it: who reads and writes by now nobody knows then.
+    """
     found = [{**row, **judged(row, days, row["taken_at"])} for row in rows]
     found.sort(key=_place)
-    return Idle(tuple(found), days)
+    return Idle(tuple(found), days, unusable)
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, bool, int, str]:
@@ -156,7 +170,7 @@ def sure(row: Mapping[str, Any]) -> str:
 
 
 def not_proposed(row: Mapping[str, Any]) -> str | None:
-    """Why the deletion of an idle topic is not offered, with numbers; None: it is."""
+    """Why no findings of an idle topic propose to delete it, with numbers; None: they do."""
     if row["kind"] != ORDINARY:
         return _APART[row["kind"]]
     return "; ".join(_kept(row)) or None
@@ -200,16 +214,12 @@ def _unread(row: Mapping[str, Any]) -> list[str]:
     return [*said, f"groups that have not read it all: {more} more"] if more else said
 
 
-def delete_command(row: Mapping[str, Any], bootstrap_servers: str | None) -> str | None:
-    """The line that deletes an idle topic, to be copied; None for one that is not proposed.
-
-    kafka-topics takes --topic as a regular expression (TopicCommand, TopicFilter.IncludeList): a
+def _delete_command(topic: str, bootstrap_servers: str | None) -> str:
+    """kafka-topics takes --topic as a regular expression (TopicCommand, TopicFilter.IncludeList): a
     dot that is not escaped would delete topics of other names too.
     """
-    if row["verdict"] != IDLE or not_proposed(row) is not None:
-        return None
     servers = shlex.quote(bootstrap_servers or "BROKER:9092")
-    name = shlex.quote(re.sub(r"[^\w-]", r"\\\g<0>", row["topic"]))
+    name = shlex.quote(re.sub(r"[^\w-]", r"\\\g<0>", topic))
     return f"kafka-topics.sh --bootstrap-server {servers} --delete --topic {name}"
 
 

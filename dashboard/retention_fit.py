@@ -111,9 +111,13 @@ def headline(rows: Sequence[Mapping[str, Any]]) -> str:
     return said + (f"; of {unknown} it is not known" if unknown else "") + "."
 
 
-def change(row: Mapping[str, Any], form: str, bootstrap_servers: str | None) -> str | None:
-    """The shorter retention as text in one of FORMS, to be copied; None where none is proposed."""
-    if row["verdict"] != SHORTER:
+def change(
+    row: Mapping[str, Any], form: str, bootstrap_servers: str | None, unusable: str
+) -> str | None:
+    """The shorter retention as text in one of FORMS, to be copied; None where none is proposed, and
+    from findings that are `unusable`, as `findings_age` has it.
+    """
+    if row["verdict"] != SHORTER or unusable:
         return None
     topic, fits = row["topic"], row["fits_ms"]
     if form == "terraform":

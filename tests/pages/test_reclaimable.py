@@ -216,6 +216,13 @@ def test_a_declaration_without_an_owner_a_reason_or_a_name_is_not_saved(
     assert "Not saved" in said(app)
 
 
+def test_old_findings_offer_no_topic_to_delete(open_page: Open) -> None:
+    app = open_page("reclaimable", "stale")
+    text = said(app)
+    assert "By the snapshot of 17 min ago: 4 topics idle" in text and not app.code
+    assert "Not proposed: the newest findings are of" in text
+
+
 def test_a_link_to_a_group_does_not_bring_the_last_visits_filter_back(open_page: Open) -> None:
     app = open_page("reclaimable", topic="payments")
     assert topics(app) == ["payments"]

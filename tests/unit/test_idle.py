@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.idle import delete_command, headline, idle, judged, not_proposed, risks
+from dashboard.idle import headline, idle, judged, not_proposed, risks
 from dashboard.topic_kinds import kind_of, tool
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
@@ -29,6 +29,11 @@ def verdict(days: int = 7, **facts: Any) -> str:
 
 def reason(days: int = 7, **facts: Any) -> str:
     return str(judged({**QUIET, **facts}, days, NOW)["reason"])
+
+
+def line(row: dict[str, Any], servers: str = "b:1", unusable: str = "") -> str | None:
+    found = idle([row], 7, unusable)
+    return found.delete_command(found.rows[0], servers)
 
 
 def test_quiet_for_long_enough_and_read_by_nobody_is_idle() -> None:
@@ -73,25 +78,31 @@ def test_rows_are_judged_for_the_days_that_are_asked_for_and_idle_ones_come_firs
         {**QUIET, "topic": "unmeasured", "size_bytes": None},
         {**QUIET, "topic": "large", "size_bytes": 9},
     ]
-    found = idle(rows, 7)
+    found = idle(rows, 7, "")
     assert [row["topic"] for row in found.rows] == ["large", "small", "unmeasured", "alive"]
     kept = {**QUIET, "topic": "kept", "size_bytes": 99, "retention_ms": -1}
-    assert [row["topic"] for row in idle([kept, *rows], 7).rows][2:4] == ["unmeasured", "kept"]
-    assert not idle(rows, 60).of("idle")
+    assert [row["topic"] for row in idle([kept, *rows], 7, "").rows][2:4] == ["unmeasured", "kept"]
+    assert not idle(rows, 60, "").of("idle")
 
 
 def test_only_ordinary_idle_topics_get_a_line_and_it_names_no_other_topic() -> None:
-    row = {**QUIET, **judged(QUIET, 7, NOW)}
-    line = delete_command(row, "b1:9092,b2:9092")
-    assert line is not None
-    words = shlex.split(line)
+    said = line(QUIET, "b1:9092,b2:9092")
+    assert said is not None
+    words = shlex.split(said)
     assert words[:4] == ["kafka-topics.sh", "--bootstrap-server", "b1:9092,b2:9092", "--delete"]
     assert re.fullmatch(words[-1], "old.orders-2")
     assert not re.fullmatch(words[-1], "old-orders-2")
     for kind in ("compacted", "dead-letter", "retry", "streams", "tool", None):
-        assert delete_command({**row, "kind": kind}, "b:1") is None
-        assert not_proposed({**row, "kind": kind})
-    assert delete_command({**row, "verdict": "unknown"}, "b:1") is None
+        assert line({**QUIET, "kind": kind}) is None
+        assert not_proposed({**QUIET, "kind": kind})
+    assert line({**QUIET, "quiet_since": None}) is None
+
+
+def test_findings_that_do_not_tell_of_now_propose_nothing() -> None:
+    found = idle([QUIET], 7, "they are 60 days old")
+    assert (line(QUIET, unusable="they are 60 days old"), found.deletable) == (None, [])
+    assert found.not_proposed(found.rows[0]) == "they are 60 days old"
+    assert headline(found) == "1 topic idle for 7 days or more; not proposed: 1."
 
 
 def guard(name: str, **facts: Any) -> dict[str, Any]:
@@ -118,11 +129,11 @@ def guard(name: str, **facts: Any) -> dict[str, Any]:
 def test_no_line_where_somebody_may_still_want_its_records(
     facts: dict[str, Any], said: str
 ) -> None:
-    row = {**QUIET, **judged(QUIET, 7, NOW), **facts}
+    row = {**QUIET, **facts}
     why = not_proposed(row)
-    assert row["verdict"] == "idle" and why is not None and said in why and not why.endswith(".")
-    assert delete_command(row, "b:1") is None
-    assert headline(idle([row], 7)) == "1 topic idle for 7 days or more; not proposed: 1."
+    assert why is not None and said in why and not why.endswith(".")
+    assert line(row) is None
+    assert headline(idle([row], 7, "")) == "1 topic idle for 7 days or more; not proposed: 1."
 
 
 def test_of_many_groups_that_have_not_read_it_some_are_named() -> None:

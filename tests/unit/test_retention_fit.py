@@ -65,20 +65,21 @@ def test_a_shorter_one_is_proposed_only_where_it_is_shorter() -> None:
 def test_unknown_proposes_nothing(facts: dict[str, Any], said: str) -> None:
     row = found(**facts)
     assert (row["verdict"], row["fits_ms"]) == ("unknown", None) and said in row["reason"]
-    assert change(row, "kafka-configs", "b:1") is None
+    assert change(row, "kafka-configs", "b:1", "") is None
 
 
 def test_the_change_is_text_for_each_tool() -> None:
-    line = change(found(), "kafka-configs", "b1:9092")
+    line = change(found(), "kafka-configs", "b1:9092", "")
     assert line is not None and shlex.split(line)[1:] == [
         "--bootstrap-server", "b1:9092", "--alter", "--entity-type", "topics", "--entity-name",
         "team.orders", "--add-config", f"retention.ms={6 * HOUR}",
     ]  # fmt: skip
-    terraform = change(found(), "terraform", None)
+    terraform = change(found(), "terraform", None, "")
     assert terraform is not None and '"kafka_topic" "team_orders"' in terraform
     assert f'"retention.ms" = "{6 * HOUR}"' in terraform and 'name = "team.orders"' in terraform
-    strimzi = change(found(topic="Team_Orders"), "strimzi", None)
+    strimzi = change(found(topic="Team_Orders"), "strimzi", None, "")
     assert strimzi is not None and 'name: "team-orders"' in strimzi
+    assert change(found(), "strimzi", None, "they are old") is None
     assert json.dumps("Team_Orders") in strimzi and f"retention.ms: {6 * HOUR}" in strimzi
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.clock import utc_now
 from tests.support import sample_store
 from tests.unit.cli.printed import answer
 
@@ -53,9 +55,8 @@ def test_people_read_what_it_gives_back_why_not_and_what_may_break(
 ) -> None:
     assert main(["idle", "--data", data]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(
-        "4 topics idle for 7 days or more; deleting the one that is proposed would give back "
-    )
+    first = "s ago: 4 topics idle for 7 days or more; deleting the one that is proposed would give "
+    assert out.startswith("By the snapshot of ") and first in out.split("\n")[0]
     assert "; not proposed: 3; of 1 topic it is not known." in out
     assert "reports-old: not proposed: group old-reporting has not read" in out
     assert "tx-ledger: not known for long enough" in out
@@ -105,3 +106,18 @@ def test_findings_of_an_older_release_are_no_empty_answer(
     assert main(["idle", "--data", str(tmp_path), "--json"]) == 1
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["code"] == "NO_ANALYSIS" and "idle_topics" in error["message"]
+
+
+def test_findings_that_are_old_say_so_and_give_no_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(tmp_path, now=utc_now() - timedelta(days=60))
+    assert main(["idle", "--data", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("By the snapshot of 60 d ago: 4 topics idle")
+    assert "No line is given: the newest findings are of " in out and "lowwater watch" in out
+    assert "kafka-topics.sh" not in out and "tiny-events: not proposed" not in out
+    found = idle(str(tmp_path), capsys)
+    assert (found["proposed"], found["age_seconds"] // 86_400) == (0, 60)
+    assert found["rows"][0]["not_proposed"] == found["unusable"]
+    assert not any(row["delete_command"] for row in found["rows"])
