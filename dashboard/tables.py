@@ -206,12 +206,13 @@ FINDING_TABLES: dict[str, TableSpec] = {
         ),
         # Per partition of topics whose readers are declared: when its log ended where, where the
         # reader furthest behind stood, and the longest lags of two panes of 14 days; since: when
-        # all of them are known. Null: not known.
+        # all of them are known. groups have an offset, and no other one came after groups_since.
+        # Null: not known.
         _spec(
             "reader_lags", "topic partition", **_NAMED_PARTITION, topic_id=_TEXT,
             knot_times=pa.list_(_TIME), knot_ends=pa.list_(_I64), position=_I64, pane_from=_TIME,
             lag_low_ms=_I64, lag_high_ms=_I64, before_low_ms=_I64, before_high_ms=_I64,
-            since=_TIME, seen_at=_TIME,
+            since=_TIME, seen_at=_TIME, groups=pa.list_(_TEXT), groups_since=_TIME,
         ),
         # Per topic whose readers are declared: the longest lag seen, its retention, a shorter one
         # that fits, and what that would free on all replicas; null: not known.
@@ -221,7 +222,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             margin=pa.float64(), replay_window_ms=_I64, retention_ms=_I64, fits_ms=_I64,
             size_bytes=_I64, freed_low_bytes=_I64, freed_likely_bytes=_I64,
             freed_high_bytes=_I64, guards=pa.list_(_TEXT), gone_groups=pa.list_(_TEXT),
-            verdict=_TEXT, reason=_TEXT,
+            verdict=_TEXT, reason=_TEXT, groups_since=_TIME,
         ),
         # Per topic without a known write in the last day: since when, who reads it, what it holds.
         # A partition of it that was not read is in unread_partitions, and nothing is sure then.
