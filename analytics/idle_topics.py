@@ -53,7 +53,8 @@ def idle_topics(
 class _Facts:
     """What is known of topics beside their log ends: who may want their records, groups with an
     offset, their newest commit and bytes per hour that clients fetch, by name; groups with members
-    that read it, by number; why nobody can tell whether a topic has readers (None: somebody can).
+    that read it, and share groups with a start offset, by number; why nobody can tell whether a
+    topic has readers (None: somebody can).
     """
 
     guards: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -61,6 +62,7 @@ class _Facts:
     commit: Mapping[str, datetime]
     out: Mapping[str, int | None]
     reading: Mapping[int, Sequence[str]]
+    share: Mapping[int, Sequence[str]]
     unknown: str | None
 
 
@@ -75,7 +77,8 @@ def _facts(
     newest = newest.group_by("topic").aggregate([("last_commit_at", "max")])
     nowhere = who.share["topic_no"].is_null()
     share = who.share.filter(pc.invert(nowhere))
-    alive = [t.select(["topic_no", "group_id"]) for t in (who.members, who.patterns, share)]
+    begun, listening = share.filter(share["begun"]), share.filter(pc.invert(share["begun"]))
+    alive = [t.select(["topic_no", "group_id"]) for t in (who.members, who.patterns, listening)]
     everywhere = who.share.filter(nowhere)["group_id"].to_pylist()
     return _Facts(
         guards=_guards(sums["wanted"]),
@@ -83,6 +86,7 @@ def _facts(
         commit=_pairs(newest),
         out={} if bytes_out is None else _pairs(bytes_out.select(["topic", "bytes_out_per_hour"])),
         reading=_lists(pa.concat_tables(alive)),
+        share=_lists(begun.select(["topic_no", "group_id"])),
         unknown=_unknown(incomplete, [*who.anywhere.to_pylist(), *everywhere]),
     )
 
@@ -113,6 +117,7 @@ def _row(ends: Mapping[str, Any], topic: Mapping[str, Any], facts: _Facts) -> di
         "last_moved_at": ends["moved_at"],
         "groups": len(facts.groups.get(name, ())),
         "reading_groups": sorted(set(facts.reading.get(topic["topic_no"], ()))),
+        "share_groups": sorted(facts.share.get(topic["topic_no"], ())),
         "last_commit_at": facts.commit.get(name),
         "bytes_out_per_hour": out,
         "records": ends["records"] if measured else None,

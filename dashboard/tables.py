@@ -234,6 +234,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             last_commit_at=_TIME, bytes_out_per_hour=_I64, records=_I64, size_bytes=_I64,
             evidence=pa.list_(_TEXT), readers_unknown=_TEXT, idle_days=_I32, verdict=_TEXT,
             reason=_TEXT, retention_ms=_I64, replay_window_ms=_I64, guards=_WANTED,
+            share_groups=pa.list_(_TEXT),
         ),
         # Per topic over its replicas (broker_id and log_dir null), per log dir (topic null), and
         # per both; null: not enough history yet. Low to high holds in 9 cases of 10.

@@ -45,7 +45,7 @@ def _row(
         "topic": topic, "kind": kind, "tool": "Kafka Streams" if kind == "streams" else None,
         "owner": own[0].topic.owner, "partitions": len(own), "unread_partitions": unread,
         "quiet_since": taken_at - quiet, "known_since": taken_at - quiet,
-        "last_moved_at": None, "groups": groups, "reading_groups": reading,
+        "last_moved_at": None, "groups": groups, "reading_groups": reading, "share_groups": [],
         "last_commit_at": taken_at - quiet if groups and quiet > timedelta(days=1) else None,
         "bytes_out_per_hour": None,
         "records": sum(p.high_watermark - p.log_start for p in own),

@@ -17,7 +17,7 @@ LONG_AGO = NOW - timedelta(days=30)
 QUIET: dict[str, Any] = {
     "topic": "old.orders-2", "kind": "ordinary", "taken_at": NOW, "partitions": 3,
     "unread_partitions": 0, "quiet_since": LONG_AGO, "last_moved_at": None, "groups": 0,
-    "reading_groups": [], "last_commit_at": None, "bytes_out_per_hour": None,
+    "reading_groups": [], "share_groups": [], "last_commit_at": None, "bytes_out_per_hour": None,
     "readers_unknown": None, "evidence": ["offsets", "commits"], "size_bytes": 5,
     "records": 40, "retention_ms": 604_800_000, "replay_window_ms": 0, "guards": [],
 }  # fmt: skip
@@ -48,6 +48,9 @@ def test_quiet_for_long_enough_and_read_by_nobody_is_idle() -> None:
 def test_what_reads_or_writes_it_is_named() -> None:
     assert verdict(reading_groups=["a", "b"]) == "read"
     assert "group a and 1 more" in reason(reading_groups=["a", "b"])
+    assert (verdict(share_groups=["sg"]), reason(share_groups=["sg"])) == (
+        "read", "share group sg has a start offset on it",
+    )  # fmt: skip
     assert verdict(bytes_out_per_hour=1) == "read"
     assert verdict(bytes_out_per_hour=0) == "idle"
     assert verdict(last_commit_at=NOW - timedelta(days=2)) == "read"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -59,7 +60,10 @@ _WANTED = pa.schema(
 
 
 def found(
-    *groups: dict[str, Any], incomplete: tuple[str, ...] = (), bytes_out: pa.Table | None = None
+    *groups: dict[str, Any],
+    incomplete: tuple[str, ...] = (),
+    bytes_out: pa.Table | None = None,
+    begun: Sequence[str] = (),
 ) -> dict[str, dict[str, Any]]:
     commits = [{"group_id": "gone", "topic": "old", "last_commit_at": LONG_AGO}]
     sums = {
@@ -71,8 +75,9 @@ def found(
         ),
         "held": pa.table({"topic": ["old", "old"], "group_id": ["gone", "gone"]}),
     }
-    none = pa.table({"topic_no": pa.array([], pa.int32()), "group_id": pa.array([], pa.string())})
-    who = readers(pa.Table.from_pylist(list(groups), schema=GROUPS), none, TOPICS)
+    numbers, names = pa.array([0] * len(begun), pa.int32()), pa.array(begun, pa.string())
+    offsets = pa.table({"topic_no": numbers, "group_id": names})
+    who = readers(pa.Table.from_pylist(list(groups), schema=GROUPS), offsets, TOPICS)
     table = idle_topics(
         sums, TOPICS, who, incomplete=incomplete, taken_at=NOW, days=7, bytes_out=bytes_out
     )
@@ -98,6 +103,15 @@ def test_a_row_for_each_topic_without_a_write_in_the_last_day() -> None:
     assert (new["size_bytes"], new["records"], new["quiet_since"]) == (None, None, None)
     assert new["evidence"] == ["commits"]
     assert rows["__consumer_offsets"]["kind"] == "tool"
+
+
+def test_a_share_group_is_told_by_its_start_offset_or_by_its_members() -> None:
+    share = {**LISTENING, "group_id": "sg", "type": "share"}
+    rows = found(share, {**share, "group_id": "left", "members": 0, "subscribed": []},
+                 begun=("left",))  # fmt: skip
+    assert (rows["old"]["reading_groups"], rows["old"]["share_groups"]) == ([], ["left"])
+    assert rows["old"]["reason"] == "share group left has a start offset on it"
+    assert (rows["listened"]["reading_groups"], rows["listened"]["share_groups"]) == (["sg"], [])
 
 
 @pytest.mark.parametrize(
