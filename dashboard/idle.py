@@ -114,8 +114,9 @@ def _quiet(row: Mapping[str, Any], days: int, since: datetime) -> tuple[str, str
         return WRITTEN, f"written to by {format_time(moved)}"
     if row["unread_partitions"] or quiet is None:
         return UNKNOWN, (
-            f"the log ends of {row['unread_partitions']} of {row['partitions']} partitions were "
-            "not read in the newest snapshot, or by a clock that was wrong"
+            f"the log ends of {row['unread_partitions']} of {row['partitions']} partitions are not "
+            "known in the newest snapshot: not read, by a clock that was wrong, or while a replica "
+            "was out of sync"
         )
     if quiet > since:
         return UNKNOWN, (

@@ -64,7 +64,7 @@ def test_what_reads_or_writes_it_is_named() -> None:
     ("facts", "said"),
     [
         ({"unread_partitions": 1}, "log ends of 1 of 3 partitions"),
-        ({"quiet_since": None}, "were not read"),
+        ({"quiet_since": None}, "not read, by a clock that was wrong, or while a replica was out"),
         ({"quiet_since": NOW - timedelta(days=6)}, "not known for long enough"),
         ({"readers_unknown": "no DESCRIBE"}, "who reads it is not known: no DESCRIBE"),
     ],
