@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics import last_writes
+from analytics import last_writes, wanted
 from analytics.blockers import summed as commits_of
 from dashboard.idle import COMMITS, METRICS, OFFSETS, judged
 from dashboard.safety.readers import Readers
@@ -35,9 +35,9 @@ def idle_topics(
 ) -> pa.Table:
     """The `idle_topics` table, without snapshot_id and taken_at, judged for so many `days`.
 
-    `sums`: last_writes, blockers and held of all buckets; `topics`: `topics.known`; `incomplete`:
-    why the list of groups may lack one. `bytes_out`: topic and bytes_out_per_hour, what clients
-    (not followers) fetched, null where it was not measured; None: nobody measured it.
+    `sums`: last_writes, wanted, blockers and held of all buckets; `topics`: `topics.known`;
+    `incomplete`: why the list of groups may lack one. `bytes_out`: topic and bytes_out_per_hour,
+    what clients (not followers) fetched, null where it was not measured; None: nobody measured it.
     """
     written = last_writes.summed(sums["last_writes"]).to_pylist()
     ends = {row["topic"]: row for row in written if _is_quiet(row, taken_at)}
@@ -51,15 +51,18 @@ def idle_topics(
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of topics beside their log ends: groups with an offset, their newest commit
-    and bytes per hour that clients fetch, by name; groups with members that read it, by number;
-    why nobody can tell whether a topic has readers (None: somebody can).
+    """What is known of topics beside their log ends: who may want their records, groups with an
+    offset, their newest commit and bytes per hour that clients fetch, by name; groups with members
+    that read it, and share groups with a start offset, by number; why nobody can tell whether a
+    topic has readers (None: somebody can).
     """
 
+    guards: Mapping[str, Sequence[Mapping[str, Any]]]
     groups: Mapping[str, Sequence[str]]
     commit: Mapping[str, datetime]
     out: Mapping[str, int | None]
     reading: Mapping[int, Sequence[str]]
+    share: Mapping[int, Sequence[str]]
     unknown: str | None
 
 
@@ -74,13 +77,16 @@ def _facts(
     newest = newest.group_by("topic").aggregate([("last_commit_at", "max")])
     nowhere = who.share["topic_no"].is_null()
     share = who.share.filter(pc.invert(nowhere))
-    alive = [t.select(["topic_no", "group_id"]) for t in (who.members, who.patterns, share)]
+    begun, listening = share.filter(share["begun"]), share.filter(pc.invert(share["begun"]))
+    alive = [t.select(["topic_no", "group_id"]) for t in (who.members, who.patterns, listening)]
     everywhere = who.share.filter(nowhere)["group_id"].to_pylist()
     return _Facts(
+        guards=_guards(sums["wanted"]),
         groups=_lists(sums["held"].group_by(["topic", "group_id"]).aggregate([])),
         commit=_pairs(newest),
         out={} if bytes_out is None else _pairs(bytes_out.select(["topic", "bytes_out_per_hour"])),
         reading=_lists(pa.concat_tables(alive)),
+        share=_lists(begun.select(["topic_no", "group_id"])),
         unknown=_unknown(incomplete, [*who.anywhere.to_pylist(), *everywhere]),
     )
 
@@ -111,13 +117,27 @@ def _row(ends: Mapping[str, Any], topic: Mapping[str, Any], facts: _Facts) -> di
         "last_moved_at": ends["moved_at"],
         "groups": len(facts.groups.get(name, ())),
         "reading_groups": sorted(set(facts.reading.get(topic["topic_no"], ()))),
+        "share_groups": sorted(facts.share.get(topic["topic_no"], ())),
         "last_commit_at": facts.commit.get(name),
         "bytes_out_per_hour": out,
         "records": ends["records"] if measured else None,
         "size_bytes": ends["size_bytes"] if measured else None,
         "evidence": evidence + ([METRICS] if out is not None else []),
+        "retention_ms": topic["retention_ms"],
+        "replay_window_ms": topic["replay_window_ms"],
+        "guards": facts.guards.get(name, ()),
         "readers_unknown": facts.unknown,
     }
+
+
+def _guards(found: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    """Per topic its guards in order, what is unread first by how much it is."""
+    rows = wanted.summed(found).to_pylist()
+    rows.sort(key=lambda r: (r["name"], -(r["records"] or 0), r["group_id"] or ""))
+    guards: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        guards.setdefault(row.pop("topic"), []).append(row)
+    return guards
 
 
 def _pairs(table: pa.Table) -> dict[Any, Any]:

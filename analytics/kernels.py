@@ -37,6 +37,7 @@ from analytics import (
     sightings,
     traffic,
     trend_tables,
+    wanted,
     windows,
 )
 from analytics.bucket_view import BucketView
@@ -154,7 +155,9 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
 
 
 def _used(view: BucketView, work: Work, purge: _Purged) -> Told:
-    """When partitions were written to, and how far their declared readers were behind."""
+    """When partitions were written to, how far their declared readers were behind, and who may
+    want their records.
+    """
     snapshot, at = work.snapshot, microseconds(work.snapshot)
     writes = last_writes.fold(view, snapshot, work.base, work.before)
     chosen = reader_lags.judged(work.topics)
@@ -162,6 +165,7 @@ def _used(view: BucketView, work: Work, purge: _Purged) -> Told:
     sums = {
         "last_writes": last_writes.sums(writes, purge.partitions, at),
         "reader_lags": reader_lags.sums(lags, purge.by_target[1], at),
+        "wanted": wanted.sums(purge.by_target[1], purge.partitions),
     }
     return Told({"last_writes": writes, "reader_lags": lags}, sums)
 

@@ -1,8 +1,9 @@
 """When each partition was last written to: since when its log end has not moved.
 
 Log ends only grow, so an end that is the same in two snapshots was the same between them, whoever
-read it meanwhile. Carried from snapshot to snapshot, a row per partition, so that snapshots may be
-pruned before a topic has been quiet for long.
+read it meanwhile. What is read is the high watermark: it is the log's end only while all replicas
+are in sync. Carried from snapshot to snapshot, a row per partition, so that snapshots may be pruned
+before a topic has been quiet for long.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from analytics.points import matched, named
 from dashboard.clock import microseconds
 from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
-from dashboard.safety.arrow import column, in_order
+from dashboard.safety.arrow import column, in_order, known_true
 from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -87,13 +88,19 @@ def _stepped(before: _Ends, cluster: ClusterStore, snapshot: Manifest) -> _Ends:
 
 
 def _read(cluster: ClusterStore, snapshot: Manifest) -> tuple[pa.Table, Ints, Flags]:
-    """The partitions of a snapshot with their log ends, and where these were read."""
-    columns = ["topic_no", "partition", "high_watermark"]
+    """The partitions of a snapshot with their log ends, and where these were read.
+
+    Below min.insync.replicas the high watermark stands still, whatever producers with acks=1 write
+    (KIP-966): with a replica out of sync, however many are asked for, it tells no end.
+    """
+    columns = ["topic_no", "partition", "high_watermark", "replicas", "isr"]
     rows = cluster.read("snapshots", snapshot.id, "partitions", columns)
     topics = cluster.read("snapshots", snapshot.id, "topics", ["topic_no", "topic", "topic_id"])
     rows = named(rows, topics)
     rows = rows.filter(rows["topic"].is_valid())
-    told = rows["high_watermark"].is_valid().to_numpy()
+    lengths = [pc.list_value_length(rows[name]) for name in ("isr", "replicas")]
+    whole = known_true(pc.greater_equal(*lengths))
+    told = pc.and_(rows["high_watermark"].is_valid(), whole).to_numpy()
     return rows.select([*_KEY, "topic_id"]), integers(rows["high_watermark"], _NEVER), told
 
 

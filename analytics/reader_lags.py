@@ -1,8 +1,9 @@
 """How long what a topic's declared readers have not read had been there at most, lately.
 
 Carried from snapshot to snapshot, a row per partition: when its log ended where (knots, as many as
-tell an age to within a factor), where the reader that is furthest behind stood, and the longest
-lags of the running pane and of the one before it. A lag is an interval: a record at an offset came
+tell an age to within a factor), where the reader that is furthest behind stood, the longest lags of
+the running pane and of the one before it, and which groups had an offset, since when no other one
+came. A lag is an interval: a record at an offset came
 after the last moment at which the log ended at or below it, and before the first one past it.
 """
 
@@ -23,7 +24,15 @@ from analytics.points import matched, named
 from dashboard.clock import microseconds
 from dashboard.curve_tables import integers
 from dashboard.curves import Flags, Ints
-from dashboard.safety.arrow import column, in_order, known_true, looked_up, places
+from dashboard.safety.arrow import (
+    column,
+    in_order,
+    known_true,
+    looked_up,
+    places,
+    unfolded,
+    without,
+)
 from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -33,7 +42,7 @@ from dashboard.tables import FINDING_TABLES
 PANE = 14 * 24 * 3600 * 1_000_000
 _KEY = ["topic", "partition"]
 _LAGS = ("lag_low_ms", "lag_high_ms", "before_low_ms", "before_high_ms")
-_TIMES = ("pane_from", "since", "seen_at")
+_TIMES = ("pane_from", "since", "seen_at", "groups_since")
 _VALUES = ("position", *_LAGS, *_TIMES)
 _TIME = pa.timestamp("us", tz="UTC")
 _COLUMNS = [
@@ -43,17 +52,21 @@ _COLUMNS = [
 
 @dataclass(frozen=True)
 class _State:
-    """Per partition of `places` (_KEY and topic_id) its knots and _VALUES; NEVER is null."""
+    """Per partition of `places` (_KEY and topic_id) its knots, _VALUES (NEVER is null), and the
+    names of groups with an offset when it was read last.
+    """
 
     places: pa.Table
     knots: Knots
     values: dict[str, Ints]
+    groups: pa.Array
 
 
 @dataclass(frozen=True)
 class _Look:
-    """One snapshot's partitions: where their logs began and ended, and the lowest committed offset,
-    NEVER where no group has one; `told`: whether all of that was read, by a clock that was right.
+    """One snapshot's partitions: where their logs began and ended, which groups have an offset, and
+    the lowest of these, NEVER where none has one; `told`: whether all of that was read, by a clock
+    that was right.
     """
 
     places: pa.Table
@@ -61,6 +74,7 @@ class _Look:
     end: Ints
     told: Flags
     position: Ints
+    groups: pa.Array
 
 
 def judged(topics: pa.Table) -> pa.Array:
@@ -108,9 +122,11 @@ def _look(cluster: ClusterStore, snapshot: Manifest, topics: pa.Array) -> _Look:
     wrong = commits.filter(commits["error"].is_valid())
     unread = places(column(wrong, "topic_no"), column(wrong, "partition"))
     commits = commits.filter(known_true(pc.greater_equal(commits["committed_offset"], 0)))
-    lowest = commits.group_by(["topic_no", "partition"]).aggregate([("committed_offset", "min")])
-    at, own = (places(column(t, "topic_no"), column(t, "partition")) for t in (rows, lowest))
-    position = looked_up(at, own, column(lowest, "committed_offset_min"))
+    commits = in_order(commits, ["group_id"])
+    found = commits.group_by(["topic_no", "partition"], use_threads=False)  # lists keep that order
+    found = found.aggregate([("committed_offset", "min"), ("group_id", "list")])
+    at, own = (places(column(t, "topic_no"), column(t, "partition")) for t in (rows, found))
+    position = looked_up(at, own, column(found, "committed_offset_min"))
     rows = named(rows, chosen)
     told = pc.and_(rows["high_watermark"].is_valid(), rows["log_start_offset"].is_valid())
     whole = clock_was_right(snapshot) and not snapshot.details.get("groups_incomplete")
@@ -121,11 +137,12 @@ def _look(cluster: ClusterStore, snapshot: Manifest, topics: pa.Array) -> _Look:
         integers(rows["high_watermark"], 0),
         np.asarray(told.to_numpy()) & whole,
         integers(pa.chunked_array([position], pa.int64()), NEVER),
+        looked_up(at, own, column(found, "group_id_list")),
     )
 
 
 _READ = ["topic_no", "partition", "log_start_offset", "high_watermark"]
-_COMMITS = ["topic_no", "partition", "committed_offset", "error"]
+_COMMITS = ["topic_no", "partition", "group_id", "committed_offset", "error"]
 
 
 def _stepped(before: _State, look: _Look, at: int) -> _State:
@@ -139,17 +156,38 @@ def _stepped(before: _State, look: _Look, at: int) -> _State:
     anew = other_topic(look.places, before.places, row) | (was["seen_at"] > at)
     anew |= look.told & (kept.newest_end > look.end)
     was = {name: np.where(anew, NEVER, values) for name, values in was.items()}
-    drawn = knots.added(kept.forgotten(anew), look.told, look.end, at)
+    told = look.told & (was["seen_at"] != at)  # a snapshot that is analyzed again is one look
+    drawn = knots.added(kept.forgotten(anew), told, look.end, at)
     read = np.where(look.end <= look.start, look.end, look.position)
-    judged_now = look.told & (read != NEVER)
+    judged_now = told & (read != NEVER)
     worst = np.where(was["position"] == NEVER, read, np.minimum(read, was["position"]))
     low, high = drawn.youngest(read, at), drawn.oldest(worst, at)
     known = judged_now & (high != NEVER)
     lag = (low // 1000, -(-high // 1000))
-    values = _panes(was, known, look.told & ~known, at, lag)
-    values["position"] = np.where(look.told, read, was["position"])
-    values["seen_at"] = np.where(look.told, at, was["seen_at"])
-    return _State(look.places, drawn, values)
+    values = _panes(was, known, told & ~known, at, lag)
+    values["position"] = np.where(told, read, was["position"])
+    values["seen_at"] = np.where(told, at, was["seen_at"])
+    groups = before.groups.take(pa.array(row, mask=row < 0))
+    came = (was["groups_since"] == NEVER) | _came(look.groups, groups)
+    values["groups_since"] = np.where(told & came, at, was["groups_since"])
+    return _State(look.places, drawn, values, pc.if_else(pa.array(told), look.groups, groups))
+
+
+def _came(now: pa.Array, before: pa.Array) -> Flags:
+    """Where a group has an offset that had none at the last look: whoever comes once a week may
+    have come for the first time.
+    """
+    pairs = [unfolded(lists) for lists in (now, before)]
+    coded = pa.concat_arrays([names for _, names in pairs]).dictionary_encode()
+    codes = np.split(coded.indices.to_numpy(), [len(pairs[0][1])])
+    width = max(len(coded.dictionary), 1)
+    new, old = (
+        rows.to_numpy().astype(np.int64) * width + of
+        for (rows, _), of in zip(pairs, codes, strict=True)
+    )
+    came = np.zeros(len(now), dtype=bool)
+    came[without(new, old) // width] = True
+    return came
 
 
 def _panes(
@@ -190,13 +228,17 @@ def _remembered(found: _State, known: _State) -> _State:
         values[now] = np.where(same, np.maximum(values[now], was[now]), values[now])
     told = np.maximum(was["since"], values["pane_from"] - PANE)
     values["since"] = np.where(joins, told, values["since"])
-    return _State(found.places, found.knots, values)
+    # It saw snapshots that are pruned by now; what came after it is found by those that are kept.
+    knew = (values["groups_since"] != NEVER) & (was["seen_at"] >= values["groups_since"])
+    knew &= (was["groups_since"] != NEVER) & ~other_topic(found.places, known.places, row)
+    values["groups_since"] = np.where(knew, was["groups_since"], values["groups_since"])
+    return _State(found.places, found.knots, values, found.groups)
 
 
 def _from_table(table: pa.Table) -> _State:
     values = {n: integers(table[n].cast(pa.int64()), NEVER) for n in _VALUES}
     drawn = knots.from_lists(table["knot_times"], table["knot_ends"])
-    return _State(table.select([*_KEY, "topic_id"]), drawn, values)
+    return _State(table.select([*_KEY, "topic_id"]), drawn, values, column(table, "groups"))
 
 
 def _to_table(found: _State) -> pa.Table:
@@ -205,6 +247,7 @@ def _to_table(found: _State) -> pa.Table:
         array = pa.array(values, mask=values == NEVER)
         columns[name] = array.cast(_TIME) if name in _TIMES else array
     columns["knot_times"], columns["knot_ends"] = found.knots.lists()
+    columns["groups"] = found.groups
     return pa.table(columns).select(_COLUMNS)
 
 
@@ -213,8 +256,9 @@ _NOTHING = _from_table(FINDING_TABLES["reader_lags"].schema.empty_table())
 
 def sums(lags: pa.Table, rows: pa.Table, taken_at: int) -> pa.Table:
     """What some partitions add to each topic: partitions, unknown (no lag is known, or was not
-    read at `taken_at`, microseconds), lag_low_ms and lag_high_ms, the longest, since (the latest),
-    and, with their own null rows, guard: those that say that readers are not known.
+    read at `taken_at`, microseconds), lag_low_ms and lag_high_ms, the longest, since and
+    groups_since, the latest, and, with their own null rows, guard: those that say that readers are
+    not known.
 
     `rows`: those of `reclaimable` up to the high watermark. Sums of parts may be summed again.
     """
@@ -225,6 +269,7 @@ def sums(lags: pa.Table, rows: pa.Table, taken_at: int) -> pa.Table:
         "partitions": pa.repeat(pa.scalar(1, pa.int64()), lags.num_rows),
         "unknown": unknown.cast(pa.int64()),
         "since": lags["since"],
+        "groups_since": lags["groups_since"],
     } | {
         f"lag_{end}_ms": pc.max_element_wise(lags[f"lag_{end}_ms"], lags[f"before_{end}_ms"])
         for end in ("low", "high")
@@ -245,8 +290,8 @@ def summed(found: pa.Table) -> pa.Table:
 
 
 _SUMS = {
-    "partitions": "sum", "unknown": "sum", "since": "max", "lag_low_ms": "max",
-    "lag_high_ms": "max",
+    "partitions": "sum", "unknown": "sum", "since": "max", "groups_since": "max",
+    "lag_low_ms": "max", "lag_high_ms": "max",
 }  # fmt: skip
 # Guards by which somebody may read, or build state from, more than the groups' offsets tell.
 UNKNOWN_READERS = (

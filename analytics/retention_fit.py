@@ -84,6 +84,7 @@ def _row(
         "partitions": lag["partitions"],
         "unknown_partitions": lag["unknown"],
         "lag_since": lag["since"] if known else None,
+        "groups_since": lag["groups_since"] if known else None,
         "lag_low_ms": lag["lag_low_ms"],
         "lag_high_ms": lag["lag_high_ms"] if known else None,
         "margin": margin,

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.clock import format_time
+from dashboard.retention_fit import span
 from dashboard.sizes import binary
 from dashboard.topic_kinds import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
 
@@ -20,6 +21,9 @@ IDLE, READ, WRITTEN, UNKNOWN = "idle", "read", "written", "unknown"
 # What tells that nobody writes or reads: log ends, groups' offsets and members, bytes fetched.
 OFFSETS, COMMITS, METRICS = "offsets", "commits", "metrics"
 _ORDER = (IDLE, UNKNOWN, READ, WRITTEN)
+_UNREAD, _WINDOW, _UNRESOLVED = "unread-by-group", "replay-window", "target-unresolved"
+_UNDECLARED = "readers-undeclared"  # whoever deletes has to know it, and may have asked the owner
+_MOST_NAMED = 3  # groups in a reason
 _APART = {
     COMPACTED: "compacted: readers may load its newest values at any start",
     DEAD_LETTER: "dead letters: quiet while nothing fails",
@@ -32,10 +36,13 @@ _APART = {
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Rows of `idle_topics` judged for so many days: idle ones first, largest first."""
+    """Rows of `idle_topics` judged for so many days: first the idle ones, of these the proposed
+    ones, largest first. `unusable`: why the findings do not tell of now; "": they do.
+    """
 
     rows: tuple[dict[str, Any], ...]
     days: int
+    unusable: str
 
     def of(self, verdict: str) -> list[dict[str, Any]]:
         """The rows of one verdict."""
@@ -44,14 +51,32 @@ class Idle:
     @property
     def deletable(self) -> list[dict[str, Any]]:
         """Idle topics whose deletion may be offered."""
-        return [row for row in self.of(IDLE) if row["kind"] == ORDINARY]
+        return [row for row in self.of(IDLE) if self.not_proposed(row) is None]
+
+    def not_proposed(self, row: Mapping[str, Any]) -> str | None:
+        """Why the deletion of an idle topic is not offered, with numbers; None: it is."""
+        return not_proposed(row) or self.unusable or None
+
+    def delete_command(self, row: Mapping[str, Any], bootstrap_servers: str | None) -> str | None:
+        """The line that deletes it, to be copied; None for a topic that is not proposed."""
+        if row["verdict"] != IDLE or self.not_proposed(row) is not None:
+            return None
+        return _delete_command(row["topic"], bootstrap_servers)
 
 
-def idle(rows: Iterable[Mapping[str, Any]], days: int) -> Idle:
-    """The rows of an `idle_topics` table, judged for other days than the analysis took."""
+def idle(rows: Iterable[Mapping[str, Any]], days: int, unusable: str) -> Idle:
+    """The rows of an `idle_topics` table, judged for other days than the analysis took.
+
+    `unusable` as `findings_age` has it: who reads and writes by now nobody knows then.
+    """
     found = [{**row, **judged(row, days, row["taken_at"])} for row in rows]
-    found.sort(key=lambda r: (_ORDER.index(r["verdict"]), -(r["size_bytes"] or 0), r["topic"]))
-    return Idle(tuple(found), days)
+    found.sort(key=_place)
+    return Idle(tuple(found), days, unusable)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, bool, int, str]:
+    withheld = row["verdict"] == IDLE and not_proposed(row) is not None
+    return _ORDER.index(row["verdict"]), withheld, -(row["size_bytes"] or 0), row["topic"]
 
 
 def judged(row: Mapping[str, Any], days: int, taken_at: datetime) -> dict[str, Any]:
@@ -67,13 +92,19 @@ def judged(row: Mapping[str, Any], days: int, taken_at: datetime) -> dict[str, A
 def _read(row: Mapping[str, Any], since: datetime) -> tuple[str, str] | None:
     groups: Sequence[str] = row["reading_groups"] or ()
     if groups:
-        others = f" and {len(groups) - 1} more" if len(groups) > 1 else ""
-        return READ, f"members of group {groups[0]}{others} read it"
+        return READ, f"members of group {groups[0]}{_others(groups)} read it"
+    shared: Sequence[str] = row["share_groups"] or ()
+    if shared:
+        return READ, f"share group {shared[0]}{_others(shared)} has a start offset on it"
     if (row["bytes_out_per_hour"] or 0) > 0:
         return READ, f"clients fetch {row['bytes_out_per_hour']} bytes of it an hour"
     if row["last_commit_at"] is not None and row["last_commit_at"] > since:
         return READ, f"a group committed by {format_time(row['last_commit_at'])}"
     return None
+
+
+def _others(groups: Sequence[str]) -> str:
+    return f" and {len(groups) - 1} more" if len(groups) > 1 else ""
 
 
 def _quiet(row: Mapping[str, Any], days: int, since: datetime) -> tuple[str, str] | None:
@@ -83,8 +114,9 @@ def _quiet(row: Mapping[str, Any], days: int, since: datetime) -> tuple[str, str
         return WRITTEN, f"written to by {format_time(moved)}"
     if row["unread_partitions"] or quiet is None:
         return UNKNOWN, (
-            f"the log ends of {row['unread_partitions']} of {row['partitions']} partitions were "
-            "not read in the newest snapshot, or by a clock that was wrong"
+            f"the log ends of {row['unread_partitions']} of {row['partitions']} partitions are not "
+            "known in the newest snapshot: not read, by a clock that was wrong, or while a replica "
+            "was out of sync"
         )
     if quiet > since:
         return UNKNOWN, (
@@ -112,7 +144,7 @@ def _days(days: int) -> str:
 
 
 def headline(found: Idle) -> str:
-    """How many topics are idle, what deleting the ordinary ones would give back, what is not known.
+    """How many topics are idle, what deleting those proposed would give back, what is not known.
 
     Bytes are those of all replicas; unmeasured ones are left out and said to be.
     """
@@ -123,8 +155,8 @@ def headline(found: Idle) -> str:
         said += f"; {_deleting(len(offered))} give back {binary(sum(known))}" if known else ""
         if len(known) < len(offered):
             said += f"; of {len(offered) - len(known)} the bytes are not known"
-    apart_count = len(idle_rows) - len(offered)
-    said += f"; {apart_count} of them told apart and not proposed" if apart_count else ""
+    withheld = len(idle_rows) - len(offered)
+    said += f"; not proposed: {withheld}" if withheld else ""
     unknown = len(found.of(UNKNOWN))
     return said + (f"; of {_topics(unknown)} it is not known" if unknown else "") + "."
 
@@ -134,8 +166,8 @@ def _topics(count: int) -> str:
 
 
 def _deleting(count: int) -> str:
-    return "deleting the ordinary one would" if count == 1 else (
-        f"deleting the {count} ordinary ones would"
+    return "deleting the one that is proposed would" if count == 1 else (
+        f"deleting the {count} that are proposed would"
     )  # fmt: skip
 
 
@@ -144,33 +176,75 @@ def sure(row: Mapping[str, Any]) -> str:
     return ", ".join(row["evidence"] or ()) or "none"
 
 
-def apart(row: Mapping[str, Any]) -> str | None:
-    """Why the deletion of an idle topic is not offered; None: it is."""
-    return None if row["kind"] == ORDINARY else _APART[row["kind"]]
+def not_proposed(row: Mapping[str, Any]) -> str | None:
+    """Why no findings of an idle topic propose to delete it, with numbers; None: they do."""
+    if row["kind"] != ORDINARY:
+        return _APART[row["kind"]]
+    return "; ".join(_kept(row)) or None
 
 
-def delete_command(row: Mapping[str, Any], bootstrap_servers: str | None) -> str | None:
-    """The line that deletes an idle ordinary topic, to be copied; None for any other.
+def _kept(row: Mapping[str, Any]) -> list[str]:
+    """For whom its records are kept, or may be, by the guards of a purge of all of them."""
+    if row["guards"] is None:
+        return ["who may want its records is not in these findings: analyze again"]
+    said = [*_windowed(row), *_unread(row)]
+    said += [
+        f"{guard['name']} on {guard['partitions']} of {row['partitions']} partitions: "
+        f"{guard['reason'].removesuffix('.')}"
+        for guard in row["guards"]
+        if guard["name"] not in (_WINDOW, _UNREAD, _UNDECLARED)
+    ]
+    if row["retention_ms"] is None:
+        said.append("its retention.ms could not be read: it may keep records for ever")
+    elif row["retention_ms"] < 0:
+        said.append("its retention.ms is unlimited: somebody keeps its records for ever")
+    return said
 
-    kafka-topics takes --topic as a regular expression (TopicCommand, TopicFilter.IncludeList): a
+
+def _windowed(row: Mapping[str, Any]) -> Iterable[str]:
+    window = span(row["replay_window_ms"])
+    for guard in row["guards"]:
+        if guard["name"] == _WINDOW:
+            yield f"its replay window of {window} covers {guard['records']} records"
+        if guard["name"] == _UNRESOLVED and row["replay_window_ms"]:
+            yield f"its replay window of {window} may cover any of its records"
+
+
+def _unread(row: Mapping[str, Any]) -> list[str]:
+    """The groups that have not read most, by name."""
+    unread = [guard for guard in row["guards"] if guard["name"] == _UNREAD]
+    said = [
+        f"group {guard['group_id']} has not read {guard['records']} records"
+        for guard in unread[:_MOST_NAMED]
+    ]
+    more = len(unread) - len(said)
+    return [*said, f"groups that have not read it all: {more} more"] if more else said
+
+
+def _delete_command(topic: str, bootstrap_servers: str | None) -> str:
+    """kafka-topics takes --topic as a regular expression (TopicCommand, TopicFilter.IncludeList): a
     dot that is not escaped would delete topics of other names too.
     """
-    if row["verdict"] != IDLE or apart(row) is not None:
-        return None
     servers = shlex.quote(bootstrap_servers or "BROKER:9092")
-    name = shlex.quote(re.sub(r"[^\w-]", r"\\\g<0>", row["topic"]))
+    name = shlex.quote(re.sub(r"[^\w-]", r"\\\g<0>", topic))
     return f"kafka-topics.sh --bootstrap-server {servers} --delete --topic {name}"
 
 
 def risks(row: Mapping[str, Any]) -> list[str]:
     """What deleting an idle topic may break, as sentences."""
-    found = ["It cannot be undone: records, settings and the offsets of its groups are gone."]
+    count = "its records" if row["records"] is None else f"{row['records']} records"
+    found = [f"It cannot be undone: {count}, settings and the offsets of its groups are gone."]
+    if any(guard["name"] == _UNDECLARED for guard in row["guards"] or ()):
+        found.append("Nobody declared that its groups are all its readers: ask its owner.")
     found.append(
         "A reader without a group (assigned partitions, global tables, Spark, Flink) is seen only "
         "by brokers' metrics, and only while it fetches: one of each night may show nothing."
     )
     if row["groups"]:
-        found.append("Groups without members hold offsets on it: a job may run now and then.")
+        found.append(
+            f"Groups without members hold offsets on it ({row['groups']}), and have read all of "
+            "it: a job may run now and then."
+        )
     found.append(
         "A producer that writes more seldom than that fails, or makes the topic anew with "
         "defaults where auto.create.topics.enable is on."

@@ -64,21 +64,31 @@ def judged(row: Mapping[str, Any], taken_at: datetime) -> dict[str, Any]:
 
 
 def _unknown(row: Mapping[str, Any], taken_at: datetime) -> str | None:
-    since: datetime | None = row["lag_since"]
     if row["guards"]:
         return f"its readers are not all known: {', '.join(row['guards'])}"
     if gone := row["gone_groups"]:
         who = gone[0] + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
         return f"group {who} read it and is gone: it may come back for what it has not read"
-    if row["unknown_partitions"] or since is None or row["lag_high_ms"] is None:
+    known = (row["lag_since"], row["groups_since"], row["lag_high_ms"])
+    if row["unknown_partitions"] or None in known:
         return (
             f"how far its readers are behind is not known on {row['unknown_partitions']} of "
             f"{row['partitions']} partitions"
         )
-    if taken_at - since < LEAST_SEEN:
-        return f"not known for long enough: since {format_time(since)}, 7 days are needed"
     if row["retention_ms"] is None:
         return "its retention.ms could not be read"
+    return _too_new(row["lag_since"], row["groups_since"], taken_at)
+
+
+def _too_new(since: datetime, came: datetime, taken_at: datetime) -> str | None:
+    """Whether a job of each week may not have been seen: of any group, or of the last that came."""
+    if taken_at - since < LEAST_SEEN:
+        return f"not known for long enough: since {format_time(since)}, 7 days are needed"
+    if taken_at - came < LEAST_SEEN:
+        return (
+            f"a group reads it since {format_time(came)} only: 7 days are needed to see when it "
+            "comes again"
+        )
     return None
 
 
@@ -111,9 +121,13 @@ def headline(rows: Sequence[Mapping[str, Any]]) -> str:
     return said + (f"; of {unknown} it is not known" if unknown else "") + "."
 
 
-def change(row: Mapping[str, Any], form: str, bootstrap_servers: str | None) -> str | None:
-    """The shorter retention as text in one of FORMS, to be copied; None where none is proposed."""
-    if row["verdict"] != SHORTER:
+def change(
+    row: Mapping[str, Any], form: str, bootstrap_servers: str | None, unusable: str
+) -> str | None:
+    """The shorter retention as text in one of FORMS, to be copied; None where none is proposed, and
+    from findings that are `unusable`, as `findings_age` has it.
+    """
+    if row["verdict"] != SHORTER or unusable:
         return None
     topic, fits = row["topic"], row["fits_ms"]
     if form == "terraform":

@@ -20,6 +20,11 @@ _TIME = pa.timestamp("us", tz="UTC")
 _IDS = pa.list_(_I32)
 _GUARDS = pa.list_(pa.struct([("name", _TEXT), ("reason", _TEXT), ("lift", _TEXT)]))
 
+_WANTED = pa.list_(
+    pa.struct([("name", _TEXT), ("group_id", _TEXT), ("partitions", _I64), ("records", _I64),
+               ("reason", _TEXT)])
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
@@ -201,12 +206,13 @@ FINDING_TABLES: dict[str, TableSpec] = {
         ),
         # Per partition of topics whose readers are declared: when its log ended where, where the
         # reader furthest behind stood, and the longest lags of two panes of 14 days; since: when
-        # all of them are known. Null: not known.
+        # all of them are known. groups have an offset, and no other one came after groups_since.
+        # Null: not known.
         _spec(
             "reader_lags", "topic partition", **_NAMED_PARTITION, topic_id=_TEXT,
             knot_times=pa.list_(_TIME), knot_ends=pa.list_(_I64), position=_I64, pane_from=_TIME,
             lag_low_ms=_I64, lag_high_ms=_I64, before_low_ms=_I64, before_high_ms=_I64,
-            since=_TIME, seen_at=_TIME,
+            since=_TIME, seen_at=_TIME, groups=pa.list_(_TEXT), groups_since=_TIME,
         ),
         # Per topic whose readers are declared: the longest lag seen, its retention, a shorter one
         # that fits, and what that would free on all replicas; null: not known.
@@ -216,17 +222,19 @@ FINDING_TABLES: dict[str, TableSpec] = {
             margin=pa.float64(), replay_window_ms=_I64, retention_ms=_I64, fits_ms=_I64,
             size_bytes=_I64, freed_low_bytes=_I64, freed_likely_bytes=_I64,
             freed_high_bytes=_I64, guards=pa.list_(_TEXT), gone_groups=pa.list_(_TEXT),
-            verdict=_TEXT, reason=_TEXT,
+            verdict=_TEXT, reason=_TEXT, groups_since=_TIME,
         ),
         # Per topic without a known write in the last day: since when, who reads it, what it holds.
         # A partition of it that was not read is in unread_partitions, and nothing is sure then.
+        # guards: who may want its records (analytics/wanted.py); null: nobody asked.
         _spec(
             "idle_topics", "topic", topic=_TEXT, topic_id=_TEXT, kind=_TEXT, tool=_TEXT,
             owner=_TEXT, partitions=_I32, unread_partitions=_I32, quiet_since=_TIME,
             known_since=_TIME, last_moved_at=_TIME, groups=_I32, reading_groups=pa.list_(_TEXT),
             last_commit_at=_TIME, bytes_out_per_hour=_I64, records=_I64, size_bytes=_I64,
             evidence=pa.list_(_TEXT), readers_unknown=_TEXT, idle_days=_I32, verdict=_TEXT,
-            reason=_TEXT,
+            reason=_TEXT, retention_ms=_I64, replay_window_ms=_I64, guards=_WANTED,
+            share_groups=pa.list_(_TEXT),
         ),
         # Per topic over its replicas (broker_id and log_dir null), per log dir (topic null), and
         # per both; null: not enough history yet. Low to high holds in 9 cases of 10.

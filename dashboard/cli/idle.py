@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cli import context, output
 from dashboard.cli.findings import check_limit
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.clock import utc_now
 from dashboard.errors import StoreError, UsageError
-from dashboard.idle import Idle, apart, delete_command, headline, idle, risks, sure
+from dashboard.findings_age import Age, age_of
+from dashboard.idle import Idle, headline, idle, risks, sure
 from dashboard.idle_settings import MOST_DAYS
 from dashboard.visible import in_lines, in_paragraphs
 
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Topics without a write for so many days, without members of a group and without a commit, by
 the newest analysis; by which evidence that is known; what deleting them would give back. What
-is not known for long enough, or not wholly, is never called idle. Dead-letter, retry,
-compacted topics, those of Kafka Streams and of tools are told apart and not proposed.
-Lowwater deletes no topic: it prints the line to copy."""
+is not known for long enough, or not wholly, is never called idle. Not proposed are topics
+whose records somebody may still want (a group that has not read them, a replay window,
+unlimited retention, readers that nobody knows), and dead-letter, retry, compacted topics,
+those of Kafka Streams and of tools.
+Lowwater deletes no topic: it prints the line to copy, and none from findings that are too old
+to tell of now."""
 _COLUMNS = ("topic", "kind", "quiet since", "groups", "last commit", "bytes", "sure by")
 
 
@@ -51,9 +56,11 @@ def run(args: argparse.Namespace) -> int:
     analysis_id = cluster.latest_analysis()
     rows = cluster.read("findings", analysis_id, checked(cluster, analysis_id, "idle_topics"))
     chosen = [r for r in rows.to_pylist() if not args.topic or r["topic"] in args.topic]
-    found = idle(chosen, args.days or settings.idle.days)
-    value = _value(cluster, analysis_id, found, args.limit)
-    output.emit(value, _text(value, found), as_json=args.json)
+    analysis = cluster.manifest("findings", analysis_id)
+    age = age_of(cluster, analysis, utc_now(), settings.every)
+    found = idle(chosen, args.days or settings.idle.days, age.unusable)
+    value = _value(cluster, analysis_id, found, age, args.limit)
+    output.emit(value, _text(value, found, age), as_json=args.json)
     return 0
 
 
@@ -78,22 +85,24 @@ def _check_days(days: int | None) -> None:
 
 
 def _value(
-    cluster: ClusterStore, analysis_id: str, found: Idle, limit: int | None
+    cluster: ClusterStore, analysis_id: str, found: Idle, age: Age, limit: int | None
 ) -> dict[str, Any]:
     servers = cluster.connection().get("bootstrap_servers")
     sizes = [row["size_bytes"] for row in found.deletable]
     rows = [
         {
             **row,
-            "not_proposed": apart(row) if row["verdict"] == "idle" else None,
-            "delete_command": delete_command(row, servers),
-            "risks": risks(row) if delete_command(row, servers) else [],
+            "not_proposed": found.not_proposed(row) if row["verdict"] == "idle" else None,
+            "delete_command": line,
+            "risks": risks(row) if line else [],
         }
         for row in found.rows[:limit]
+        for line in [found.delete_command(row, servers)]
     ]
     return {
         "analysis_id": analysis_id,
         "cluster_id": cluster.cluster_id,
+        **age.to_json(),
         "days": found.days,
         "idle": len(found.of("idle")),
         "proposed": len(found.deletable),
@@ -104,20 +113,27 @@ def _value(
     }
 
 
-def _text(value: dict[str, Any], found: Idle) -> str:
+def _text(value: dict[str, Any], found: Idle, age: Age) -> str:
     idle_rows = [row for row in value["rows"] if row["verdict"] == "idle"]
-    parts: list[Any] = [headline(found)]
+    parts: list[Any] = [f"{age.said}: {headline(found)}"]
+    if age.unusable:
+        parts.append(f"No line is given: {age.unusable}.")
     if idle_rows:
         parts.append(output.table([_line(row) for row in idle_rows], list(_COLUMNS)))
+    withheld = [(row["topic"], row["not_proposed"]) for row in idle_rows]
+    reasons = [f"{topic}: not proposed: {why}" for topic, why in withheld
+               if why and why != age.unusable]  # fmt: skip
+    if reasons:
+        parts.append(in_lines(reasons))
     unknown = [row for row in value["rows"] if row["verdict"] == "unknown"]
     if unknown:
         parts.append(in_lines(f"{row['topic']}: {row['reason']}" for row in unknown))
     offered = [row for row in idle_rows if row["delete_command"]]
     if offered:
-        first = offered[0]
-        risks = (f"  {said}" for said in first["risks"])
-        parts.append(in_lines(["Lowwater deletes no topic. Before you do:", *risks]))
-        parts.append(in_lines(row["delete_command"] for row in offered))
+        parts.append("Lowwater deletes no topic. Before you do:")
+    for row in offered:
+        risks = (f"  {said}" for said in row["risks"])
+        parts.append(in_lines([f"{row['topic']}:", *risks, row["delete_command"]]))
     return in_paragraphs(parts)
 
 

@@ -10,6 +10,7 @@ from dashboard.cli import context, files, orphans_sweep, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import format_time, utc_now
 from dashboard.errors import UsageError
+from dashboard.findings_age import Age, age_of
 from dashboard.visible import in_lines, in_paragraphs
 
 if TYPE_CHECKING:
@@ -54,12 +55,14 @@ def run(args: argparse.Namespace) -> int:
     orphans_sweep.refuse_flags(args)
     if args.out:
         files.check_writable(args.out)
-    _, cluster = context.open_cluster(args)
+    settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
+    age = age_of(cluster, cluster.manifest("findings", analysis_id), utc_now(), settings.every)
     value, missing = _found(cluster, analysis_id)
+    value |= age.to_json()
     if args.out:
         value["verdicts"] = _write(cluster, analysis_id, args.out)
-    output.emit(value, _text(value, missing, args.out), as_json=args.json)
+    output.emit(value, _text(value, age, missing, args.out), as_json=args.json)
     return 0
 
 
@@ -95,9 +98,14 @@ def _write(cluster: ClusterStore, analysis_id: str, path: str) -> dict[str, str]
     return {"file": path, "sha256": found.sha256, "expires_at": until}
 
 
-def _text(value: Mapping[str, Any], missing: Sequence[MissingInventory], out: str | None) -> str:
+def _text(
+    value: Mapping[str, Any], age: Age, missing: Sequence[MissingInventory], out: str | None
+) -> str:
     rows = [_cells(row) for row in value["rows"]]
-    parts = [output.table(rows, _ROWS) if rows else "no orphan is known"]
+    known = f"orphans known: {len(rows)}" if rows else "no orphan is known"
+    parts = [f"{age.said}: {known}.", *([output.table(rows, _ROWS)] if rows else [])]
+    if age.unusable:
+        parts.insert(1, f"This may have changed: {age.unusable}.")
     if value["seen_once"]:
         parts.append(
             f"seen once only, no orphan yet: {value['seen_once']}; take another inventory, then "

@@ -105,7 +105,7 @@ def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
     if context.journal_exists(settings):  # else nothing was ever purged from here
         with context.open_journal(settings) as journal:
             runs, begins = journal.runs(cluster.cluster_id), journal.begins()
-    return open_source(cluster, runs, utc_now(), plan=plan, begins=begins)
+    return open_source(cluster, runs, utc_now(), settings.every, plan=plan, begins=begins)
 
 
 def _page(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:

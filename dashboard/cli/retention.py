@@ -10,6 +10,8 @@ from dashboard.cli import context, output
 from dashboard.cli.findings import check_limit
 from dashboard.cli.idle import checked
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.clock import utc_now
+from dashboard.findings_age import Age, age_of
 from dashboard.retention_fit import CAUTION, FORMS, change, headline, in_order, span
 from dashboard.visible import Lines, in_lines, in_paragraphs
 
@@ -18,7 +20,8 @@ For each topic whose readers are declared: the longest lag of these in time, its
 shorter one that would still fit (that lag with the margin of [retention], not below the replay
 window), and what that would free, with bounds, by the newest analysis. Never for compacted
 topics, nor where somebody may read whom no group shows.
-Lowwater changes no topic: it prints the change to copy."""
+Lowwater changes no topic: it prints the change to copy, and none from findings that are too
+old to tell of now."""
 _COLUMNS = ("topic", "verdict", "longest lag", "kept now", "would fit", "frees", "at least",
             "at most")  # fmt: skip
 
@@ -44,20 +47,23 @@ def add_parser(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
     check_limit(args.limit)
-    _, cluster = context.open_cluster(args)
+    settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
     table = cluster.read("findings", analysis_id, checked(cluster, analysis_id, "retention_fit"))
     found = in_order(
         row for row in table.to_pylist() if not args.topic or row["topic"] in args.topic
     )
+    analysis = cluster.manifest("findings", analysis_id)
+    age = age_of(cluster, analysis, utc_now(), settings.every)
     servers = cluster.connection().get("bootstrap_servers")
     rows = [
-        {**row, "changes": {form: change(row, form, servers) for form in FORMS}}
+        {**row, "changes": {form: change(row, form, servers, age.unusable) for form in FORMS}}
         for row in found[: args.limit]
     ]
     value = {
         "analysis_id": analysis_id,
         "cluster_id": cluster.cluster_id,
+        **age.to_json(),
         "shorter": sum(row["verdict"] == "shorter" for row in found),
         "unknown": sum(row["verdict"] == "unknown" for row in found),
         "rows": rows,
@@ -66,12 +72,14 @@ def run(args: argparse.Namespace) -> int:
     said = headline(found) if found else (
         "No topic's readers are declared: how long its records are needed is not known."
     )  # fmt: skip
-    output.emit(value, _text(said, rows, args.form), as_json=args.json)
+    output.emit(value, _text(said, age, rows, args.form), as_json=args.json)
     return 0
 
 
-def _text(said: str, rows: Sequence[Mapping[str, Any]], form: str) -> str:
-    parts: list[str] = [said]
+def _text(said: str, age: Age, rows: Sequence[Mapping[str, Any]], form: str) -> str:
+    parts: list[str] = [f"{age.said}: {said}"]
+    if age.unusable:
+        parts.append(f"No change is given: {age.unusable}.")
     if rows:
         parts.append(output.table([_line(row) for row in rows], list(_COLUMNS)))
     reasons = [f"{r['topic']}: {r['reason']}" for r in rows if r["verdict"] not in _PLAIN]

@@ -9,8 +9,9 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.errors import SettingsError, StoreError
+from dashboard.findings_age import unusable
 from dashboard.policies import alert_events
-from dashboard.policies.findings import Newest, read, unusable
+from dashboard.policies.findings import Newest, read
 from dashboard.policies.webhook import NotTold, post
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_alerts import AlertRow, Event
@@ -105,7 +106,7 @@ class Alerts:
         rows = self._findings.rows("disks")
         if not rows:
             return "there are no findings yet"
-        return unusable(rows, self._findings.clock, now, self.settings.every)
+        return unusable(rows[0]["taken_at"], self._findings.clock, now, self.settings.every)
 
     def _silent(self, why: str) -> list[Event]:
         """That nothing is told of disks and folders, where findings of them were ever made."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from dashboard.policies.findings import Newest, unusable
+from dashboard.findings_age import unusable
+from dashboard.policies.findings import Newest
 from dashboard.policy import Policy
 from dashboard.sizes import binary
 
@@ -31,7 +32,7 @@ def triggered(policy: Policy, found: Newest, *, now: datetime, every: timedelta)
     if not rows:
         why = f"no findings about {table}: run `lowwater watch`, or collect and analyze"
         return Triggered(False, why)
-    if why := unusable(rows, found.clock, now, every):
+    if why := unusable(rows[0]["taken_at"], found.clock, now, every):
         return Triggered(False, why)
     if trigger.share is not None:
         return _disk_above(rows, trigger.share, trigger.text)

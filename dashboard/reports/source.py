@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from dashboard.errors import StoreError
+from dashboard.findings_age import Age, age_of
 from dashboard.purge.journal_rows import Begins, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.snapshot_files import Manifest
@@ -33,13 +34,18 @@ class Source:
     read: Read
     runs: Sequence[RunRow]
     plan: Plan | None
-    now: datetime
+    age: Age
     begins: Begins | None = None
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A findings table as rows."""
         found: list[dict[str, Any]] = self.read(table).to_pylist()
         return found
+
+    @property
+    def now(self) -> datetime:
+        """When the report is made."""
+        return self.age.now
 
     @property
     def snapshot_id(self) -> str | None:
@@ -60,6 +66,7 @@ def open_source(
     cluster: ClusterStore,
     runs: Sequence[RunRow],
     now: datetime,
+    every: timedelta,
     *,
     plan: Plan | None = None,
     analysis_id: str | None = None,
@@ -68,8 +75,8 @@ def open_source(
 ) -> Source:
     """The newest analysis, or the one named. Raises StoreError NO_ANALYSIS.
 
-    `runs` are the cluster's, newest first, of a journal that `begins` there; `read` serves tables
-    that are already in memory.
+    `runs` are the cluster's, newest first, of a journal that `begins` there; snapshots are taken
+    once in `every`; `read` serves tables that are already in memory.
     """
     chosen = analysis_id or cluster.latest_analysis()
     analysis = cluster.manifest("findings", chosen)
@@ -84,6 +91,6 @@ def open_source(
         read or (lambda name: cluster.read("findings", chosen, name)),
         runs,
         plan,
-        now,
+        age_of(cluster, analysis, now, every),
         begins,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.idle import IDLE, apart, headline, idle, sure
+from dashboard.idle import IDLE, Idle, headline, idle, sure
 from dashboard.reports.parts import (
     Section,
     Table,
@@ -30,17 +30,20 @@ def idle_section(source: Source) -> tuple[Section, ...]:
     rows = source.rows("idle_topics")
     if not rows:
         return ()
-    found = idle(rows, rows[0]["idle_days"])
-    says = [text(headline(found))]
+    found = idle(rows, rows[0]["idle_days"], source.age.unusable)
+    says = [text(f"{source.age.said}: {headline(found)}")]
+    if source.age.unusable:
+        says.append(text(f"No topic is proposed: {source.age.unusable}."))
     if found.deletable:
         says.append(text(
             "A reader without a group is seen by nothing but broker metrics: ask a topic's owner "
             "before you delete it. lowwater idle prints the lines."
         ))  # fmt: skip
-    return (Section("idle", "Topics that nobody uses", tuple(says), (), _tables(found.of(IDLE))),)
+    return (Section("idle", "Topics that nobody uses", tuple(says), (), _tables(found)),)
 
 
-def _tables(rows: list[dict[str, Any]]) -> tuple[Table, ...]:
+def _tables(found: Idle) -> tuple[Table, ...]:
+    rows = found.of(IDLE)
     if not rows:
         return ()
     shown, more = capped(rows, "idle_topics")
@@ -49,7 +52,7 @@ def _tables(rows: list[dict[str, Any]]) -> tuple[Table, ...]:
     cells = tuple(
         (Words(r["topic"]), Words(r["tool"] or r["kind"] or "unknown"), size(r["size_bytes"]),
          moment(r["quiet_since"]), number(r["groups"]), moment(r["last_commit_at"]),
-         Words(sure(r)), named(r["owner"] or ""), Words(apart(r) or ""))
+         Words(sure(r)), named(r["owner"] or ""), Words(found.not_proposed(r) or ""))
         for r in shown
     )  # fmt: skip
     return (Table(heads, cells, more=more),)
@@ -62,9 +65,11 @@ def retention_section(source: Source) -> tuple[Section, ...]:
     rows = in_order(source.rows("retention_fit"))
     if not rows:
         return ()
-    says = [text(retention_headline(rows))]
+    says = [text(f"{source.age.said}: {retention_headline(rows)}")]
     shorter = [row for row in rows if row["verdict"] == SHORTER]
-    if shorter:
+    if source.age.unusable:
+        says.append(text(f"None is proposed: {source.age.unusable}."))
+    elif shorter:
         says.append(text(
             f"A retention fits at {rows[0]['margin']:g} times the longest lag that was seen. "
             "Nothing is changed: lowwater retention prints the lines."

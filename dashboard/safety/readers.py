@@ -28,7 +28,7 @@ GROUPS = pa.schema(
 )
 _PAIRS = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string())])
 _BY_PATTERN = pa.schema([*_PAIRS, ("pattern", pa.string())])
-_REACH = pa.schema([*_PAIRS, ("why", pa.string()), ("known", pa.bool_())])
+_REACH = pa.schema([*_PAIRS, ("why", pa.string()), ("known", pa.bool_()), ("begun", pa.bool_())])
 _MET = pa.schema([*_PAIRS, ("seen_at", pa.int64())])
 _ASSIGNED = pa.schema(
     [("topic_no", pa.int32()), ("partition", pa.int32()), ("group_id", pa.string())]
@@ -43,7 +43,8 @@ class Readers:
     `members`: topic_no and group_id of what members read or ask for, share groups aside;
     `patterns`: those that a subscription's regular expression alone brings in, with it;
     `assigned`: the partitions that members have; `share`: topic_no (null: any topic), group_id,
-    why it may want records there, and whether its topics are known at all; `anywhere`: groups
+    why it may want records there, whether its topics are known at all, and whether it has a start
+    offset there (else a member alone reads it); `anywhere`: groups
     that may read any topic, since nobody can tell; `restless`: groups with members, and the
     topics they may read without an offset that shows where (topic_no null: any);
     `streams`: topic_no and group_id of Kafka Streams applications, `applications` all of these,
@@ -184,10 +185,8 @@ def _share(share: pa.Table, offsets: pa.Table, topics: pa.Table) -> pa.Table:
     own = offsets.filter(pc.is_in(offsets["group_id"], value_set=share["group_id"]))
     elsewhere = set(own["group_id"].to_pylist())
     started = own.select(_PAIRS.names).filter(own["topic_no"].is_valid())
-    pairs = pa.concat_tables([started.cast(_PAIRS), _members(share, topics)])
-    by_group: dict[str, set[int]] = {}
-    for row in pairs.to_pylist():
-        by_group.setdefault(row["group_id"], set()).add(row["topic_no"])
+    begun = _by_group(started)
+    by_group = _by_group(pa.concat_tables([started.cast(_PAIRS), _members(share, topics)]))
     rows: list[dict[str, object]] = []
     for group in share.select(["group_id", "assigned", "subscribed", "error"]).to_pylist():
         reads = by_group.get(group["group_id"], set())
@@ -196,10 +195,18 @@ def _share(share: pa.Table, offsets: pa.Table, topics: pa.Table) -> pa.Table:
         why = share_why(reads_topic=known, error=group["error"])
         where: Iterable[int | None] = sorted(reads) if known else [None]
         rows += [
-            {"topic_no": at, "group_id": group["group_id"], "why": why, "known": known}
+            {"topic_no": at, "group_id": group["group_id"], "why": why, "known": known,
+             "begun": at in begun.get(group["group_id"], ())}
             for at in where
-        ]
+        ]  # fmt: skip
     return pa.Table.from_pylist(rows, schema=_REACH)
+
+
+def _by_group(pairs: pa.Table) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for row in pairs.to_pylist():
+        found.setdefault(row["group_id"], set()).add(row["topic_no"])
+    return found
 
 
 def _anywhere(groups: pa.Table, offsets: pa.Table) -> pa.Array:

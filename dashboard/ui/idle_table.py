@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.idle import IDLE, UNKNOWN, apart, delete_command, headline, idle, risks, sure
+from dashboard.findings_age import age_of
+from dashboard.idle import IDLE, UNKNOWN, Idle, headline, idle, risks, sure
 from dashboard.ui import formats, grid, markup
 from dashboard.ui.context import Screen
 from dashboard.ui.loading import findings_of
@@ -26,12 +27,13 @@ def show(screen: Screen) -> None:
     days = st.number_input(
         "Quiet for days", 1, _MOST_DAYS, screen.settings.idle.days, key="idle-days", width=160
     )
-    judged = idle(found.table(TABLE).to_pylist(), int(days))
-    st.html(f'<div class="lw">{markup.text(headline(judged))}</div>')
+    age = age_of(screen.cluster, found.manifest, screen.now, screen.settings.every)
+    judged = idle(found.table(TABLE).to_pylist(), int(days), age.unusable)
+    st.html(f'<div class="lw">{markup.text(f"{age.said}: {headline(judged)}")}</div>')
     rows = [row for row in judged.rows if row["verdict"] in (IDLE, UNKNOWN)]
     if not rows:
         return
-    show_chosen(screen, chosen(rows))
+    show_chosen(screen, judged, chosen(rows))
 
 
 def frame(rows: Sequence[dict[str, Any]]) -> tuple[pd.DataFrame, str]:
@@ -81,12 +83,12 @@ def chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return rows[at[0]] if at else rows[0]
 
 
-def show_chosen(screen: Screen, row: dict[str, Any]) -> None:
+def show_chosen(screen: Screen, found: Idle, row: dict[str, Any]) -> None:
     """Why it is idle or not known; what deleting it risks, and the line, where it is proposed."""
     said = f"<p><b>{markup.text(row['topic'])}</b>: {markup.text(row['reason'])}.</p>"
-    line = delete_command(row, screen.cluster.connection().get("bootstrap_servers"))
+    line = found.delete_command(row, screen.cluster.connection().get("bootstrap_servers"))
     if line is None:
-        why = apart(row) if row["verdict"] == IDLE else None
+        why = found.not_proposed(row) if row["verdict"] == IDLE else None
         said += f"<p>Not proposed: {markup.text(why)}.</p>" if why else ""
         st.html(f'<div class="lw">{said}</div>')
         return

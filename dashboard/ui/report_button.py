@@ -34,7 +34,7 @@ def _choose(screen: Screen) -> None:
     journal = open_journal()
     runs = journal.runs(screen.cluster.cluster_id)
     source = open_source(
-        screen.cluster, runs, screen.now,
+        screen.cluster, runs, screen.now, screen.settings.every,
         analysis_id=found.id, read=found.table, begins=journal.begins(),
     )  # fmt: skip
     st.caption(

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dashboard.findings_age import Age, age_of
 from dashboard.retention_fit import CAUTION, FORMS, SHORTER, change, headline, in_order, span
 from dashboard.ui import formats, grid, markup
 from dashboard.ui.context import Screen
@@ -30,8 +31,9 @@ def show(screen: Screen) -> None:
     if not rows:
         st.caption("No topic's readers are declared: nobody knows how long its records are needed.")
         return
-    st.html(f'<div class="lw">{markup.text(headline(rows))}</div>')
-    show_change(screen, chosen(rows))
+    age = age_of(screen.cluster, found.manifest, screen.now, screen.settings.every)
+    st.html(f'<div class="lw">{markup.text(f"{age.said}: {headline(rows)}")}</div>')
+    show_change(screen, age, chosen(rows))
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> tuple[pd.DataFrame, str]:
@@ -78,15 +80,20 @@ def chosen(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return rows[at[0]] if at else rows[0]
 
 
-def show_change(screen: Screen, row: Mapping[str, Any]) -> None:
-    """Why, and the change as text of the chosen tool, where one is proposed."""
+def show_change(screen: Screen, age: Age, row: Mapping[str, Any]) -> None:
+    """Why, and the change as text of the chosen tool, where one is proposed by findings of now."""
     st.html(
         f'<div class="lw"><p><b>{markup.text(row["topic"])}</b>: {markup.text(row["reason"])}.</p>'
         "</div>"
     )
     if row["verdict"] != SHORTER:
         return
+    if age.unusable:
+        st.html(f'<div class="lw"><p>No change is given: {markup.text(age.unusable)}.</p></div>')
+        return
     form = st.selectbox("As text for", FORMS, key="retention-form", width=220)
     servers = screen.cluster.connection().get("bootstrap_servers")
     st.caption(CAUTION)
-    st.code(change(row, form, servers) or "", language=_LANGUAGES[form], wrap_lines=True)
+    st.code(
+        change(row, form, servers, age.unusable) or "", language=_LANGUAGES[form], wrap_lines=True
+    )

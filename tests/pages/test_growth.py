@@ -87,6 +87,13 @@ def test_without_log_dirs_it_says_which_right_is_missing(open_page: Open) -> Non
     assert "No log dir is known" in text and "DESCRIBE on the cluster" in text
 
 
+def test_old_findings_offer_no_shorter_retention(open_page: Open) -> None:
+    app = open_page("growth", "stale")
+    text = said(app)
+    assert "By the snapshot of 17 min ago: 2 of 5 topics" in text and not app.code
+    assert "No change is given: the newest findings are of" in text
+
+
 def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: Open) -> None:
     app = open_page("growth")
     assert "2 of 5 topics with declared readers may keep records for less" in said(app)

@@ -216,6 +216,13 @@ def test_a_declaration_without_an_owner_a_reason_or_a_name_is_not_saved(
     assert "Not saved" in said(app)
 
 
+def test_old_findings_offer_no_topic_to_delete(open_page: Open) -> None:
+    app = open_page("reclaimable", "stale")
+    text = said(app)
+    assert "By the snapshot of 17 min ago: 4 topics idle" in text and not app.code
+    assert "Not proposed: the newest findings are of" in text
+
+
 def test_a_link_to_a_group_does_not_bring_the_last_visits_filter_back(open_page: Open) -> None:
     app = open_page("reclaimable", topic="payments")
     assert topics(app) == ["payments"]
@@ -233,10 +240,12 @@ def test_idle_topics_stand_below_with_the_line_that_deletes_the_chosen_one(
 ) -> None:
     app = open_page("reclaimable")
     text = said(app)
-    assert "3 topics idle for 7 days or more" in text and "Lowwater deletes no topic" in text
+    assert "4 topics idle for 7 days or more" in text and "Lowwater deletes no topic" in text
     shown = app.dataframe[-1].value
-    assert list(shown["Topic"])[-1] == "tiny-events" and list(shown["Verdict"])[-1] == "? not known"
-    assert app.code[0].value.endswith("--delete --topic reports-old")
+    assert list(shown["Topic"])[-1] == "tx-ledger" and list(shown["Verdict"])[-1] == "? not known"
+    assert app.code[0].value.endswith("--delete --topic tiny-events")
+    app.number_input(key="idle-days").set_value(10).run()
+    assert "Not proposed: group old-reporting has not read" in said(app) and not app.code
     app.number_input(key="idle-days").set_value(60).run()
     assert "0 topics idle for 60 days or more; of 2 topics it is not known." in said(app)
     assert not app.code

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from dashboard.guard_texts import guard
 from dashboard.idle import judged
 from tests.support.sample_partitions import Rows, SamplePartition
 
@@ -14,7 +15,8 @@ _QUIET: dict[str, tuple[timedelta, str, int, list[str]]] = {
     "reports-old": (timedelta(days=41), "ordinary", 1, []),
     "audit-log": (timedelta(days=12), "ordinary", 0, []),
     "metrics-raw": (timedelta(days=9), "ordinary", 0, ["metrics-tail"]),
-    "tiny-events": (timedelta(minutes=2), "ordinary", 1, []),
+    "tiny-events": (timedelta(days=8), "ordinary", 1, []),
+    "tx-ledger": (timedelta(minutes=2), "ordinary", 1, []),
     "counts-app-store-repartition": (timedelta(days=30), "streams", 1, []),
 }
 
@@ -43,13 +45,31 @@ def _row(
         "topic": topic, "kind": kind, "tool": "Kafka Streams" if kind == "streams" else None,
         "owner": own[0].topic.owner, "partitions": len(own), "unread_partitions": unread,
         "quiet_since": taken_at - quiet, "known_since": taken_at - quiet,
-        "last_moved_at": None, "groups": groups, "reading_groups": reading,
+        "last_moved_at": None, "groups": groups, "reading_groups": reading, "share_groups": [],
         "last_commit_at": taken_at - quiet if groups and quiet > timedelta(days=1) else None,
         "bytes_out_per_hour": None,
         "records": sum(p.high_watermark - p.log_start for p in own),
         "size_bytes": sum(p.size_bytes for p in own) * len(answered),
         "evidence": ["commits"] if unread else ["offsets", "commits"], "readers_unknown": None,
+        "retention_ms": 30 * 86_400_000, "replay_window_ms": 0, "guards": _guards(own),
     }  # fmt: skip
+
+
+def _guards(own: list[SamplePartition]) -> Rows:
+    """As `analytics.wanted` finds them."""
+    topic = own[0].topic
+    facts = {"topic": topic.topic, "who": "No group", "group_id": "metrics-tail"}
+    names = [*topic.guards, *([] if topic.owner else ["readers-undeclared"])]
+    found: Rows = [
+        {"name": name, "partitions": len(own), "reason": guard(name, **facts).reason}
+        for name in names
+    ]
+    for group in topic.groups:
+        records = sum(p.high_watermark - p.committed[group] for p in own)
+        if records:
+            found.append({"name": "unread-by-group", "group_id": group, "partitions": len(own),
+                          "records": records})  # fmt: skip
+    return found
 
 
 def last_writes(parts: list[SamplePartition], taken_at: datetime) -> Rows:

@@ -41,6 +41,7 @@ def _row(
     row: dict[str, Any] = {
         "topic": topic, "owner": own[0].topic.owner, "partitions": len(own),
         "unknown_partitions": 0, "lag_since": taken_at - timedelta(days=days),
+        "groups_since": taken_at - timedelta(days=days),
         "lag_low_ms": lag * 9 // 10, "lag_high_ms": lag, "margin": MARGIN, "replay_window_ms": 0,
         "retention_ms": retention, "size_bytes": size, "guards": [], "gone_groups": [],
     }  # fmt: skip
@@ -56,7 +57,8 @@ def reader_lags(parts: list[SamplePartition], taken_at: datetime) -> Rows:
          "knot_times": [taken_at - timedelta(days=days), taken_at],
          "knot_ends": [p.log_start, p.high_watermark], "pane_from": taken_at - timedelta(days=3),
          "lag_low_ms": lag * 9 // 10, "lag_high_ms": lag, "seen_at": taken_at,
-         "since": taken_at - timedelta(days=days)}
+         "since": taken_at - timedelta(days=days), "groups": sorted(p.committed),
+         "groups_since": taken_at - timedelta(days=days)}
         for p in parts if p.topic.topic in _LAGS and p.committed
         for lag, days, _ in [_LAGS[p.topic.topic]]
     ]  # fmt: skip

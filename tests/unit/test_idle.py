@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.idle import apart, delete_command, idle, judged, risks
+from dashboard.idle import headline, idle, judged, not_proposed, risks
 from dashboard.topic_kinds import kind_of, tool
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
@@ -17,8 +17,9 @@ LONG_AGO = NOW - timedelta(days=30)
 QUIET: dict[str, Any] = {
     "topic": "old.orders-2", "kind": "ordinary", "taken_at": NOW, "partitions": 3,
     "unread_partitions": 0, "quiet_since": LONG_AGO, "last_moved_at": None, "groups": 0,
-    "reading_groups": [], "last_commit_at": None, "bytes_out_per_hour": None,
+    "reading_groups": [], "share_groups": [], "last_commit_at": None, "bytes_out_per_hour": None,
     "readers_unknown": None, "evidence": ["offsets", "commits"], "size_bytes": 5,
+    "records": 40, "retention_ms": 604_800_000, "replay_window_ms": 0, "guards": [],
 }  # fmt: skip
 
 
@@ -28,6 +29,11 @@ def verdict(days: int = 7, **facts: Any) -> str:
 
 def reason(days: int = 7, **facts: Any) -> str:
     return str(judged({**QUIET, **facts}, days, NOW)["reason"])
+
+
+def line(row: dict[str, Any], servers: str = "b:1", unusable: str = "") -> str | None:
+    found = idle([row], 7, unusable)
+    return found.delete_command(found.rows[0], servers)
 
 
 def test_quiet_for_long_enough_and_read_by_nobody_is_idle() -> None:
@@ -42,6 +48,9 @@ def test_quiet_for_long_enough_and_read_by_nobody_is_idle() -> None:
 def test_what_reads_or_writes_it_is_named() -> None:
     assert verdict(reading_groups=["a", "b"]) == "read"
     assert "group a and 1 more" in reason(reading_groups=["a", "b"])
+    assert (verdict(share_groups=["sg"]), reason(share_groups=["sg"])) == (
+        "read", "share group sg has a start offset on it",
+    )  # fmt: skip
     assert verdict(bytes_out_per_hour=1) == "read"
     assert verdict(bytes_out_per_hour=0) == "idle"
     assert verdict(last_commit_at=NOW - timedelta(days=2)) == "read"
@@ -55,7 +64,7 @@ def test_what_reads_or_writes_it_is_named() -> None:
     ("facts", "said"),
     [
         ({"unread_partitions": 1}, "log ends of 1 of 3 partitions"),
-        ({"quiet_since": None}, "were not read"),
+        ({"quiet_since": None}, "not read, by a clock that was wrong, or while a replica was out"),
         ({"quiet_since": NOW - timedelta(days=6)}, "not known for long enough"),
         ({"readers_unknown": "no DESCRIBE"}, "who reads it is not known: no DESCRIBE"),
     ],
@@ -72,23 +81,68 @@ def test_rows_are_judged_for_the_days_that_are_asked_for_and_idle_ones_come_firs
         {**QUIET, "topic": "unmeasured", "size_bytes": None},
         {**QUIET, "topic": "large", "size_bytes": 9},
     ]
-    found = idle(rows, 7)
+    found = idle(rows, 7, "")
     assert [row["topic"] for row in found.rows] == ["large", "small", "unmeasured", "alive"]
-    assert not idle(rows, 60).of("idle")
+    kept = {**QUIET, "topic": "kept", "size_bytes": 99, "retention_ms": -1}
+    assert [row["topic"] for row in idle([kept, *rows], 7, "").rows][2:4] == ["unmeasured", "kept"]
+    assert not idle(rows, 60, "").of("idle")
 
 
 def test_only_ordinary_idle_topics_get_a_line_and_it_names_no_other_topic() -> None:
-    row = {**QUIET, **judged(QUIET, 7, NOW)}
-    line = delete_command(row, "b1:9092,b2:9092")
-    assert line is not None
-    words = shlex.split(line)
+    said = line(QUIET, "b1:9092,b2:9092")
+    assert said is not None
+    words = shlex.split(said)
     assert words[:4] == ["kafka-topics.sh", "--bootstrap-server", "b1:9092,b2:9092", "--delete"]
     assert re.fullmatch(words[-1], "old.orders-2")
     assert not re.fullmatch(words[-1], "old-orders-2")
     for kind in ("compacted", "dead-letter", "retry", "streams", "tool", None):
-        assert delete_command({**row, "kind": kind}, "b:1") is None
-        assert apart({**row, "kind": kind})
-    assert delete_command({**row, "verdict": "unknown"}, "b:1") is None
+        assert line({**QUIET, "kind": kind}) is None
+        assert not_proposed({**QUIET, "kind": kind})
+    assert line({**QUIET, "quiet_since": None}) is None
+
+
+def test_findings_that_do_not_tell_of_now_propose_nothing() -> None:
+    found = idle([QUIET], 7, "they are 60 days old")
+    assert (line(QUIET, unusable="they are 60 days old"), found.deletable) == (None, [])
+    assert found.not_proposed(found.rows[0]) == "they are 60 days old"
+    assert headline(found) == "1 topic idle for 7 days or more; not proposed: 1."
+
+
+def guard(name: str, **facts: Any) -> dict[str, Any]:
+    return {"name": name, "group_id": None, "partitions": 2, "records": None,
+            "reason": "Told.", **facts}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"guards": [guard("unread-by-group", group_id="g", records=30)]},
+         "group g has not read 30 records"),
+        ({"guards": [guard("replay-window", records=9)], "replay_window_ms": 31_536_000_000},
+         "its replay window of 365 d covers 9 records"),
+        ({"guards": [guard("target-unresolved")], "replay_window_ms": 31_536_000_000},
+         "its replay window of 365 d may cover any of its records; target-unresolved on 2 of 3"),
+        ({"guards": [guard("share-group")]}, "share-group on 2 of 3 partitions: Told"),
+        ({"guards": [guard("beyond-last-stable-offset")]}, "beyond-last-stable-offset"),
+        ({"retention_ms": -1}, "retention.ms is unlimited"),
+        ({"retention_ms": None}, "retention.ms could not be read"),
+        ({"guards": None}, "analyze again"),
+    ],
+)  # fmt: skip
+def test_no_line_where_somebody_may_still_want_its_records(
+    facts: dict[str, Any], said: str
+) -> None:
+    row = {**QUIET, **facts}
+    why = not_proposed(row)
+    assert why is not None and said in why and not why.endswith(".")
+    assert line(row) is None
+    assert headline(idle([row], 7, "")) == "1 topic idle for 7 days or more; not proposed: 1."
+
+
+def test_of_many_groups_that_have_not_read_it_some_are_named() -> None:
+    unread = [guard("unread-by-group", group_id=f"g{n}", records=9 - n) for n in range(5)]
+    why = not_proposed({**QUIET, "guards": unread})
+    assert why is not None and "group g2 has not" in why and why.endswith("read it all: 2 more")
 
 
 def test_risks_tell_what_nobody_has_seen() -> None:
@@ -96,6 +150,9 @@ def test_risks_tell_what_nobody_has_seen() -> None:
     measured = {**QUIET, "evidence": ["offsets", "commits", "metrics"]}
     assert any("without a group" in said for said in risks(measured)), "it may read at night"
     assert any("hold offsets" in said for said in risks({**QUIET, "groups": 1}))
+    assert "40 records" in risks(QUIET)[0]
+    undeclared = {**QUIET, "guards": [guard("readers-undeclared")]}
+    assert not_proposed(undeclared) is None and "Nobody declared" in risks(undeclared)[1]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ HOUR, DAY = 3_600_000, 86_400_000
 ROW: dict[str, Any] = {
     "topic": "team.orders", "partitions": 3, "unknown_partitions": 0, "guards": [],
     "gone_groups": [],
-    "lag_since": NOW - timedelta(days=20), "lag_low_ms": HOUR, "lag_high_ms": 2 * HOUR,
+    "lag_since": NOW - timedelta(days=20), "groups_since": NOW - timedelta(days=20),
+    "lag_low_ms": HOUR, "lag_high_ms": 2 * HOUR,
     "margin": 2.0, "replay_window_ms": 0, "retention_ms": 7 * DAY, "freed_low_bytes": 1 << 20,
     "freed_likely_bytes": 2 << 20, "freed_high_bytes": 3 << 20,
 }  # fmt: skip
@@ -59,26 +60,29 @@ def test_a_shorter_one_is_proposed_only_where_it_is_shorter() -> None:
         ({"guards": ["no-committed-offset"]}, "no-committed-offset"),
         ({"unknown_partitions": 1}, "on 1 of 3 partitions"),
         ({"lag_since": NOW - timedelta(days=6)}, "7 days are needed"),
+        ({"groups_since": NOW - timedelta(hours=26)}, "a group reads it since 2026-02-28T02:00"),
+        ({"groups_since": None}, "how far its readers are behind is not known"),
         ({"retention_ms": None}, "retention.ms could not be read"),
     ],
 )
 def test_unknown_proposes_nothing(facts: dict[str, Any], said: str) -> None:
     row = found(**facts)
     assert (row["verdict"], row["fits_ms"]) == ("unknown", None) and said in row["reason"]
-    assert change(row, "kafka-configs", "b:1") is None
+    assert change(row, "kafka-configs", "b:1", "") is None
 
 
 def test_the_change_is_text_for_each_tool() -> None:
-    line = change(found(), "kafka-configs", "b1:9092")
+    line = change(found(), "kafka-configs", "b1:9092", "")
     assert line is not None and shlex.split(line)[1:] == [
         "--bootstrap-server", "b1:9092", "--alter", "--entity-type", "topics", "--entity-name",
         "team.orders", "--add-config", f"retention.ms={6 * HOUR}",
     ]  # fmt: skip
-    terraform = change(found(), "terraform", None)
+    terraform = change(found(), "terraform", None, "")
     assert terraform is not None and '"kafka_topic" "team_orders"' in terraform
     assert f'"retention.ms" = "{6 * HOUR}"' in terraform and 'name = "team.orders"' in terraform
-    strimzi = change(found(topic="Team_Orders"), "strimzi", None)
+    strimzi = change(found(topic="Team_Orders"), "strimzi", None, "")
     assert strimzi is not None and 'name: "team-orders"' in strimzi
+    assert change(found(), "strimzi", None, "they are old") is None
     assert json.dumps("Team_Orders") in strimzi and f"retention.ms: {6 * HOUR}" in strimzi
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +20,8 @@ _NAMES = ["old", "listened", "busy", "new", "__consumer_offsets"]
 TOPICS = pa.table(
     {"topic_no": pa.array(range(5), pa.int32()), "topic": _NAMES, "topic_id": _NAMES,
      "is_new": [False] * 5, "is_system": [False] * 4 + [True], "owner": ["ann", *[None] * 4],
-     "cleanup_policy": ["delete"] * 4 + ["compact"]}
+     "cleanup_policy": ["delete"] * 4 + ["compact"], "retention_ms": [7] * 5,
+     "replay_window_ms": [0] * 5}
 )  # fmt: skip
 LISTENING = {"group_id": "g", "type": "consumer", "state": "Stable", "members": 1,
              "assigned": [], "subscribed": ["listened"], "patterns": []}  # fmt: skip
@@ -46,18 +48,36 @@ _COMMITS = pa.schema(
 )  # fmt: skip
 
 
+def unread(group_id: str, records: int) -> dict[str, Any]:
+    return {"topic": "old", "name": "unread-by-group", "group_id": group_id, "partitions": 1,
+            "records": records}  # fmt: skip
+
+
+_WANTED = pa.schema(
+    [("topic", pa.string()), ("name", pa.string()), ("group_id", pa.string()),
+     ("partitions", pa.int64()), ("records", pa.int64()), ("reason", pa.string())]
+)  # fmt: skip
+
+
 def found(
-    *groups: dict[str, Any], incomplete: tuple[str, ...] = (), bytes_out: pa.Table | None = None
+    *groups: dict[str, Any],
+    incomplete: tuple[str, ...] = (),
+    bytes_out: pa.Table | None = None,
+    begun: Sequence[str] = (),
 ) -> dict[str, dict[str, Any]]:
     commits = [{"group_id": "gone", "topic": "old", "last_commit_at": LONG_AGO}]
     sums = {
         # Two buckets tell of a topic each their own.
         "last_writes": pa.Table.from_pylist([*ENDS, ends("old", size_bytes=1)], schema=_ENDS),
         "blockers": pa.Table.from_pylist(commits, schema=_COMMITS),
+        "wanted": pa.Table.from_pylist(
+            [unread("slow", 5), unread("far", 6), unread("slow", 3)], schema=_WANTED
+        ),
         "held": pa.table({"topic": ["old", "old"], "group_id": ["gone", "gone"]}),
     }
-    none = pa.table({"topic_no": pa.array([], pa.int32()), "group_id": pa.array([], pa.string())})
-    who = readers(pa.Table.from_pylist(list(groups), schema=GROUPS), none, TOPICS)
+    numbers, names = pa.array([0] * len(begun), pa.int32()), pa.array(begun, pa.string())
+    offsets = pa.table({"topic_no": numbers, "group_id": names})
+    who = readers(pa.Table.from_pylist(list(groups), schema=GROUPS), offsets, TOPICS)
     table = idle_topics(
         sums, TOPICS, who, incomplete=incomplete, taken_at=NOW, days=7, bytes_out=bytes_out
     )
@@ -75,11 +95,23 @@ def test_a_row_for_each_topic_without_a_write_in_the_last_day() -> None:
     assert (old["size_bytes"], old["partitions"], old["groups"]) == (101, 4, 1)
     assert (old["last_commit_at"], old["owner"], old["kind"]) == (LONG_AGO, "ann", "ordinary")
     assert old["evidence"] == ["offsets", "commits"]
+    told = [(g["group_id"], g["records"], g["partitions"]) for g in old["guards"]]
+    assert told == [("slow", 8, 2), ("far", 6, 1)] and rows["listened"]["guards"] == []
+    assert (old["retention_ms"], old["replay_window_ms"]) == (7, 0)
     assert rows["listened"]["reading_groups"] == ["g"]
     new = rows["new"]
     assert (new["size_bytes"], new["records"], new["quiet_since"]) == (None, None, None)
     assert new["evidence"] == ["commits"]
     assert rows["__consumer_offsets"]["kind"] == "tool"
+
+
+def test_a_share_group_is_told_by_its_start_offset_or_by_its_members() -> None:
+    share = {**LISTENING, "group_id": "sg", "type": "share"}
+    rows = found(share, {**share, "group_id": "left", "members": 0, "subscribed": []},
+                 begun=("left",))  # fmt: skip
+    assert (rows["old"]["reading_groups"], rows["old"]["share_groups"]) == ([], ["left"])
+    assert rows["old"]["reason"] == "share group left has a start offset on it"
+    assert (rows["listened"]["reading_groups"], rows["listened"]["share_groups"]) == (["sg"], [])
 
 
 @pytest.mark.parametrize(

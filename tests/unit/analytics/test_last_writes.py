@@ -46,7 +46,7 @@ def kept(cluster: ClusterStore, snapshot: Manifest, found: pa.Table) -> Manifest
 
 
 def made(step: int, dice: random.Random) -> Snapshot:
-    """Topics that stand still, grow, are hidden, made anew or without a leader."""
+    """Topics that stand still, grow, are hidden, made anew, without a leader or a replica."""
     found = Snapshot()
     for number in dice.sample(range(8), 7):
         anew = number % 4 == 0 and step > STEPS // 2
@@ -54,6 +54,8 @@ def made(step: int, dice: random.Random) -> Snapshot:
     for row in found.tables["partitions"]:
         if dice.random() < 0.2:
             row["high_watermark"] = None
+        if dice.random() < 0.1:
+            row["isr"] = [1]
     return found
 
 
@@ -62,7 +64,8 @@ def looped(cluster: ClusterStore, snapshots: list[Manifest]) -> dict[str, dict[s
     known: dict[str, dict[str, Any]] = {}
     for snapshot in snapshots:
         topics = cluster.read("snapshots", snapshot.id, "topics").to_pylist()
-        ends = cluster.read("snapshots", snapshot.id, "partitions")["high_watermark"].to_pylist()
+        parts = cluster.read("snapshots", snapshot.id, "partitions").to_pylist()
+        ends = [row["high_watermark"] if len(row["isr"]) == 2 else None for row in parts]
         step = {}
         for topic, end in zip(topics, ends, strict=True):
             was = known.get(topic["topic"])
@@ -123,6 +126,21 @@ def test_no_time_is_believed_of_a_wrong_clock_or_one_that_stepped_back(
     base = kept(cluster, right, last_writes.fold(cluster, right, None, ()))
     (row,) = last_writes.fold(cluster, back, base, ()).to_pylist()
     assert (row["known_since"], row["moved_at"]) == (back.taken_at, None)
+
+
+def test_a_high_watermark_that_stands_while_a_replica_is_out_of_sync_tells_no_end(
+    cluster: ClusterStore,
+) -> None:
+    """Producers with acks=1 write on, and it follows once the replica is back."""
+    looks = [(100, (1, 2)), (100, (1,)), (100, (1,)), (140, (1, 2))]
+    seen = [
+        write(cluster, hour, Snapshot().topic("t", end=end, isr=isr))
+        for hour, (end, isr) in enumerate(looks)
+    ]
+    behind = last_writes.fold(cluster, seen[2], None, ()).to_pylist()[0]
+    assert (behind["seen_at"], behind["moved_at"]) == (seen[0].taken_at, None), "unread since then"
+    back = last_writes.fold(cluster, seen[3], None, ()).to_pylist()[0]
+    assert (back["seen_at"], back["moved_at"]) == (seen[3].taken_at, seen[3].taken_at)
 
 
 def test_sums_of_parts_are_those_of_the_whole_and_unknown_is_counted(

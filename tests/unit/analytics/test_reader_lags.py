@@ -13,10 +13,11 @@ import pytest
 
 from analytics import knots, reader_lags
 from analytics.tables import stamped
+from dashboard.pruning import prune
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import SNAPSHOT_TABLES
-from tests.support.lab import START, Snapshot
+from tests.support.lab import START, Lab, Snapshot
 from tests.support.sample_partitions import table_of
 
 TOPICS = pa.array(["a", "b"])
@@ -57,6 +58,10 @@ def test_carried_on_or_folded_again_it_is_equal(cluster: ClusterStore, seed: int
         anew = "later" if step > 25 and seed == 1 else "id"
         made = Snapshot().topic("a", end=end, groups={"g": read, "ahead": end}, topic_id=anew)
         made.topic("b", end=7, groups={} if step < 9 else {"g": 7}).topic("other")
+        if dice.random() < 0.1:
+            made.tables["group_offsets"].append(
+                {"group_id": "now and then", "topic_no": 0, "partition": 0, "committed_offset": end}
+            )
         for row in made.tables["partitions"]:
             if dice.random() < 0.1:
                 row["high_watermark"] = None
@@ -104,6 +109,45 @@ def test_lags_of_the_last_panes_count_and_older_ones_are_let_go(cluster: Cluster
     assert max(now["before_high_ms"], now["lag_high_ms"]) < 4 * 24 * HOUR
     assert now["since"] > before["since"], "nothing is said of what was let go"
     assert newest.taken_at - now["since"] <= timedelta(microseconds=2 * reader_lags.PANE)
+
+
+def test_a_group_that_comes_begins_anew_and_one_that_goes_does_not(cluster: ClusterStore) -> None:
+    kinds = ("g", "g h", "g h", "h", "g h", "")
+    seen = [
+        write(cluster, hour, Snapshot().topic("a", groups=dict.fromkeys(groups.split(), 100)))
+        for hour, groups in enumerate(kinds)
+    ]
+    base, since = None, []
+    for snapshot in seen:
+        found = reader_lags.fold(cluster, snapshot, base, (), TOPICS)
+        base = kept(cluster, snapshot, found)
+        since.append((found["groups_since"][0].as_py() - START) // timedelta(hours=1))
+    assert since == [0, 1, 1, 1, 4, 4]
+
+
+def test_what_pruned_snapshots_showed_of_groups_stays_known(cluster: ClusterStore) -> None:
+    """The group `h` was there between two snapshots that are kept, and came before that."""
+    seen = [
+        write(cluster, day * 24, Snapshot().topic("a", groups=dict.fromkeys(groups, 100)))
+        for day, groups in enumerate(("g", "gh", "g", "g", "g"))
+    ]
+    analysis = kept(cluster, seen[3], reader_lags.fold(cluster, seen[3], None, (), TOPICS))
+    prune(cluster, "snapshots", lambda _: {seen[2].id, seen[4].id}, START + timedelta(days=9))
+    found = rows(reader_lags.fold(cluster, seen[4], None, [analysis], TOPICS))["a"]
+    assert found["groups_since"] == seen[1].taken_at
+
+
+def test_a_topic_is_unknown_for_a_week_after_a_group_came(lab: Lab) -> None:
+    """It is read once a week, and came once; another one keeps up, for twenty days."""
+    came = 20 * 24 - 26
+    for hour in range(0, 20 * 24 + 1, 13):
+        groups = {"online": 10 * hour} | ({"weekly": 10 * came} if hour >= came else {})
+        lab.minutes = hour * 60
+        lab.write(Snapshot().topic("a", end=10 * hour, groups=groups, retention__ms="1209600000"))
+    lab.analyze()
+    (row,) = lab.rows("retention_fit")
+    assert row["verdict"] == "unknown" and "a group reads it since" in row["reason"]
+    assert row["lag_since"] < row["groups_since"]
 
 
 def test_what_nobody_can_date_is_unknown(cluster: ClusterStore) -> None:

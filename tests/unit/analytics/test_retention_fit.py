@@ -15,7 +15,7 @@ NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HOUR, DAY = 3_600_000, 86_400_000
 _TIME = pa.timestamp("us", tz="UTC")
 _HELD = pa.schema([("topic", pa.string()), ("group_id", pa.string()), ("last_seen_at_min", _TIME)])
-_KINDS = {"topic": pa.string(), "guard": pa.string(), "since": _TIME}
+_KINDS = {"topic": pa.string(), "guard": pa.string(), "since": _TIME, "groups_since": _TIME}
 TOPICS = pa.table(
     {"topic": ["a", "b", "undeclared"], "topic_id": ["1", "2", "3"], "owner": ["ann", None, None],
      "retention_ms": [7 * DAY, 7 * DAY, 7 * DAY], "replay_window_ms": [0, 0, 0],
@@ -30,7 +30,8 @@ def table(rows: list[dict[str, Any]], names: list[str]) -> pa.Table:
 
 def lag(topic: str, low: int, high: int, **facts: Any) -> dict[str, Any]:
     row = {"topic": topic, "partitions": 2, "unknown": 0, "since": NOW - timedelta(days=20),
-           "lag_low_ms": low, "lag_high_ms": high}  # fmt: skip
+           "groups_since": NOW - timedelta(days=20), "lag_low_ms": low,
+           "lag_high_ms": high}  # fmt: skip
     return {**row, **facts}
 
 
@@ -77,6 +78,13 @@ def test_guards_and_unknown_partitions_of_any_bucket_propose_nothing() -> None:
     assert (rows["a"]["verdict"], rows["a"]["guards"]) == ("unknown", ["no-committed-offset"])
     assert (rows["b"]["verdict"], rows["b"]["lag_high_ms"]) == ("unknown", None)
     assert rows["a"]["freed_likely_bytes"] is None
+
+
+def test_a_group_that_came_to_any_partition_lately_proposes_nothing() -> None:
+    came = NOW - timedelta(hours=26)
+    rows = found(lag("a", 0, 0), lag("a", 0, 0, groups_since=came), lag("b", 0, 0))
+    assert (rows["a"]["verdict"], rows["a"]["groups_since"]) == ("unknown", came)
+    assert rows["b"]["verdict"] == "shorter"
 
 
 def test_bytes_are_unknown_without_a_rate() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,26 @@ def test_people_get_the_line_to_run_where_bytes_are_unexplained(
     assert main(["orphans", "--data", data]) == 0
     text = capsys.readouterr().out
 
+    assert text.startswith("By the snapshot of ") and "ago: orphans known: 2.\n" in text
     line = next(line for line in text.splitlines() if "clicks-v1-0.0a4f-stray" in line)
     assert line.split()[4:6] == ["614.4", "MiB"]
     assert line.endswith("every snapshot of 9 h shows it")
     assert "unexplained: 7.0 GiB on broker 1; run this line there:\n" + shell_line(["/d1"]) in text
     assert "on broker 3; run this" not in text
     assert "seen once only, no orphan yet: 1" in text
+
+
+def test_the_age_of_old_findings_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sample_store.write(tmp_path / "data", now=utc_now() - timedelta(days=60))
+    assert main(["orphans", "--data", str(tmp_path / "data")]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "By the snapshot of 60 d ago: orphans known: 2.\n\nThis may have changed"
+    )
+    value = said(capsys, "--data", str(tmp_path / "data"))
+    assert value["age_seconds"] // 86_400 == 60 and "lowwater watch" in value["unusable"]
 
 
 def test_the_verdicts_are_written_for_a_sweep(

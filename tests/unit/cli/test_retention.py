@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.clock import utc_now
 from tests.support import sample_store
 from tests.unit.cli.printed import answer
 
@@ -46,7 +48,8 @@ def test_people_read_lags_bounds_and_the_text_for_their_tool(
 ) -> None:
     assert main(["retention", "--data", data, "--as", "strimzi", "--topic", "orders"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("1 of 1 topics with declared readers may keep records for less; that ")
+    assert out.startswith("By the snapshot of ")
+    assert "s ago: 1 of 1 topics with declared readers may keep records for less; that " in out
     assert "    retention.ms: 172800000\n" in out and "Lowwater changes no topic" in out
     assert main(["retention", "--data", data]) == 0
     out = capsys.readouterr().out
@@ -73,3 +76,16 @@ def test_what_is_not_measured_or_older_is_said(
     sample_store.write(tmp_path / "older", "older")
     assert main(["retention", "--data", str(tmp_path / "older"), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "NO_ANALYSIS"
+
+
+def test_findings_that_are_old_say_so_and_give_no_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_store.write(tmp_path, now=utc_now() - timedelta(days=60))
+    assert main(["retention", "--data", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("By the snapshot of 60 d ago: 2 of 5 topics")
+    assert "No change is given: the newest findings are of " in out and "add-config" not in out
+    found = retention(str(tmp_path), capsys)
+    assert "lowwater analyze" in found["unusable"]
+    assert {text for row in found["rows"] for text in row["changes"].values()} == {None}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
+from dashboard.findings_age import Age
 from dashboard.purge.journal_rows import Begins, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.reports.source import Source, open_source
@@ -17,6 +18,7 @@ from dashboard.tables import FINDING_TABLES, build
 from tests.support.sample_partitions import table_of
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
+_EVERY = timedelta(minutes=1)
 
 
 def of_store(
@@ -24,8 +26,10 @@ def of_store(
     runs: Sequence[RunRow] = (),
     plan: Plan | None = None,
     begins: Begins | None = None,
+    *,
+    now: datetime = NOW,
 ) -> Source:
-    return open_source(cluster, runs, NOW, plan=plan, begins=begins)
+    return open_source(cluster, runs, now, _EVERY, plan=plan, begins=begins)
 
 
 def of_rows(**tables: Sequence[Mapping[str, Any]]) -> Source:
@@ -55,4 +59,4 @@ def of_topics(count: int) -> Source:
 def _of(tables: Mapping[str, pa.Table]) -> Source:
     rows = {name: table.num_rows for name, table in tables.items()}
     analysis = Manifest("20260301T040000000Z-0000", NOW, rows, 1.0, {"snapshot_id": "s"})
-    return Source("c1", "prod", analysis, None, tables.__getitem__, (), None, NOW)
+    return Source("c1", "prod", analysis, None, tables.__getitem__, (), None, Age(NOW, NOW, ""))

@@ -254,17 +254,32 @@ def test_a_log_dir_of_unknown_pace_is_never_one_that_does_not_fill(
 
 def test_idle_topics_are_told_with_what_is_not_proposed(cluster: ClusterStore) -> None:
     found = section(storage_report(of_store(cluster)), "idle")
-    assert says(found).startswith("3 topics idle for 7 days or more")
+    assert says(found).startswith("By the snapshot of 38 s ago: 4 topics idle for 7 days or more")
     rows = {row[0]: row for row in cells(found)}
-    assert list(rows) == ["reports-old", "audit-log", "counts-app-store-repartition"]
-    assert rows["reports-old"][6:9] == ["offsets, commits", "team-bi", ""]
+    assert list(rows) == [
+        "tiny-events", "reports-old", "audit-log", "counts-app-store-repartition",
+    ]  # fmt: skip
+    assert rows["tiny-events"][6:9] == ["offsets, commits", "team-core", ""]
+    assert rows["reports-old"][8].startswith("group old-reporting has not read 1279295 records")
     assert rows["counts-app-store-repartition"][1] == "Kafka Streams"
     assert "its application makes and deletes it" in rows["counts-app-store-repartition"][8]
 
 
 def test_a_retention_that_fits_is_told_with_its_bounds(cluster: ClusterStore) -> None:
     found = section(storage_report(of_store(cluster)), "retention")
-    assert says(found).startswith("2 of 5 topics with declared readers may keep records for less")
+    assert says(found).startswith(
+        "By the snapshot of 38 s ago: 2 of 5 topics with declared readers may keep records for less"
+    )
     assert [row[:4] for row in cells(found)] == [
         ["orders", "20 h", "7 d", "2 d"], ["payments", "15 min", "7 d", "1 h"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "line"), [("idle", "lowwater idle"), ("retention", "lowwater r")])
+def test_an_old_analysis_tells_its_age_and_proposes_nothing(
+    cluster: ClusterStore, name: str, line: str
+) -> None:
+    old = storage_report(of_store(cluster, now=NOW + timedelta(days=60)))
+    told = says(section(old, name))
+    assert told.startswith("By the snapshot of 60 d ago: ") and "proposed: the newest" in told
+    assert line in says(section(storage_report(of_store(cluster)), name)) and line not in told
