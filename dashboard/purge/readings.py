@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from dashboard.errors import StoreError
 from dashboard.metrics.names import BYTES_OUT, increase, labels
 from dashboard.purge.unseen_readers import WINDOW, Measure, TopicReading, Verdict
+from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 
@@ -90,12 +91,19 @@ def _days(store: ClusterStore) -> list[tuple[str, ...]]:
 
 
 def _with_metrics(store: ClusterStore, ids: list[str]) -> int | None:
-    """Which is the newest of these snapshots that has metrics."""
+    """Which is the newest of these snapshots that has metrics that count."""
     for number in reversed(range(len(ids))):
         with suppress(StoreError):  # damaged or pruned meanwhile: others tell
-            if store.manifest("snapshots", ids[number]).tables.get("broker_metrics"):
+            if _counts(store.manifest("snapshots", ids[number])):
                 return number
     return None
+
+
+def _counts(snapshot: Manifest) -> bool:
+    """Whether it has metrics, and a clock that was right: over a span by another one that is
+    longer than it was, few bytes look like what readers explain.
+    """
+    return bool(snapshot.tables.get("broker_metrics")) and clock_was_right(snapshot)
 
 
 def _time(name: str) -> datetime:
@@ -246,7 +254,7 @@ def _sample(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | N
 
 def _read(store: ClusterStore, snapshot: str, topics: list[str]) -> Sample | None:
     manifest = store.manifest("snapshots", snapshot)
-    if not manifest.tables.get("broker_metrics"):
+    if not _counts(manifest):
         return None
     names = store.read("snapshots", snapshot, "topics", ["topic_no", "topic"])
     names = names.filter(pc.field("topic").isin(topics))

@@ -21,6 +21,7 @@ from dashboard.policies import past_rows
 from dashboard.policies.doctor.owners import Owners, read_owners
 from dashboard.policies.past_rows import ABSENT, Rows
 from dashboard.policy import REPARTITION_SUFFIX
+from dashboard.snapshot_clocks import clock_was_right
 from dashboard.snapshot_files import time_of
 from dashboard.snapshots import ClusterStore
 
@@ -81,14 +82,16 @@ def read_history(
     """The history of today's repartition topics; None where there is no snapshot or no such topic.
 
     `remembered` are groups that an analysis knows, though no snapshot may. A snapshot that is
-    damaged, or was pruned meanwhile, is left out and named.
+    damaged, or was pruned meanwhile, is left out and named, and one whose clock was wrong: by it an
+    application that stopped a minute ago has been gone for a day.
     """
     ids = chosen(store.ids("snapshots"), now, window)
     rows = past_rows.rows(store, ids, lambda topic: topic.endswith(REPARTITION_SUFFIX))
     parts: dict[str, _Part] = {}
     for snapshot in rows.topic_of:
         try:
-            parts[snapshot] = _Part.read(store, snapshot, rows)
+            if clock_was_right(store.manifest("snapshots", snapshot)):
+                parts[snapshot] = _Part.read(store, snapshot, rows)
         except StoreError as error:
             if error.code not in _GONE:
                 raise

@@ -89,6 +89,7 @@ def snapshot(
     groups: Sequence[Group],
     configs: Mapping[str, str],
     incomplete: Sequence[str] = (),
+    **details: Any,
 ) -> None:
     """Write and commit one; every partition has two replicas."""
     numbers = {key: n for n, key in enumerate(sorted({(g.topic, g.topic_id) for g in logs}))}
@@ -115,7 +116,7 @@ def snapshot(
     writer = store.begin("snapshots", at)
     for name, rows in tables.items():
         writer.write(name, table_of(SNAPSHOT_TABLES[name], rows, writer.id, at))
-    writer.commit(0.1, {"groups_incomplete": list(incomplete)})
+    writer.commit(0.1, {"groups_incomplete": list(incomplete), **details})
 
 
 def analysis(

@@ -22,6 +22,7 @@ from tests.unit.policies.streams_topics import (
     Log,
     analysis,
     run,
+    snapshot,
 )
 
 HOUR = timedelta(hours=1)
@@ -325,6 +326,19 @@ def test_a_damaged_snapshot_is_left_out(store: ClusterStore) -> None:
     Path(store.path, "snapshots", broken, "partitions.parquet").write_bytes(b"no table")
     found = the_only(store)
     assert (found.kind, found.evidence.snapshots) == ("not-purged", 24)
+
+
+def test_a_clock_that_ran_ahead_does_not_call_a_stopped_application_dead(
+    store: ClusterStore,
+) -> None:
+    log = Log()
+    run(store, [log], lambda _: reads(log, 500))
+    log.write(300)
+    ahead = timedelta(hours=25)
+    snapshot(store, END + ahead, [log], groups=[Group(state="Empty", members=0)], configs=STREAMS,
+             clock_ahead_seconds=ahead.total_seconds())  # fmt: skip
+    (found,) = diagnose(store, None, Settings(), END + timedelta(minutes=6))
+    assert (found.kind, found.evidence.snapshots) == ("not-purged", 25)
 
 
 def test_nothing_is_said_where_there_is_nothing(store: ClusterStore) -> None:

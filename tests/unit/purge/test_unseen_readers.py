@@ -227,6 +227,18 @@ def history(store: ClusterStore, *rows: tuple[float, Mapping[int, float]]) -> No
 SUSPECTED = ((40.0, {1: 0.0, 2: 0.0}), (39.0, {1: 50.0, 2: 0.0}))
 
 
+def test_a_snapshot_by_a_clock_that_ran_ahead_makes_no_day_of_some_hours(
+    store: ClusterStore,
+) -> None:
+    """Somebody fetches 50 MiB every night; the newest snapshot is of 16 h to come, and says so."""
+    for hours in range(48, 0, -1):
+        sent = 50 * MIB * ((hours <= 34) + (hours <= 10))
+        write(store, NOW - timedelta(hours=hours), {1: sent, 2: 0}, 10)
+    ahead = timedelta(hours=16)
+    write(store, NOW + ahead, {1: 100 * MIB, 2: 0}, 10, clock_ahead_seconds=ahead.total_seconds())
+    assert topic_readings(store, [TOPIC], NOW)[TOPIC].suspected
+
+
 def guard_of(store: ClusterStore, now: datetime = NOW) -> str:
     """The guard that stands by kept snapshots, in words; "" for none."""
     found = suspicion(topic_readings(store, [TOPIC], now)[TOPIC])
