@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_LEAST, _MOST = 512 << 20, 2 << 30
+# Java fills what it may: with 2 GiB it took 2.4 of a long session.
+_LEAST, _MOST = 512 << 20, 1 << 30
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def driver_memory(machine: int) -> dict[str, str]:
     """Spark's properties for a Java in this process' machine of so many bytes.
 
-    A quarter of them, 512 MiB to 2 GiB: tasks work in Python processes beside it. What tasks answer
+    A quarter of them, 512 MiB to 1 GiB: tasks work in Python processes beside it. What tasks answer
     may be half of that, for above it Spark says so, and Java only dies.
     """
     heap = min(max(machine // 4, _LEAST), _MOST) >> 20

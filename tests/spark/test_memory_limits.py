@@ -43,6 +43,6 @@ def test_a_task_that_has_too_little(
 def test_java_has_what_fits_the_machine(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     heap = int(str(conf.get("spark.driver.memory")).removesuffix("m"))
-    assert 512 <= heap <= 2048
+    assert 512 <= heap <= 1024
     runtime: Any = spark.sparkContext._jvm.java.lang.Runtime  # type: ignore[union-attr]
     assert runtime.getRuntime().maxMemory() <= heap << 20

@@ -17,7 +17,7 @@ SNAPSHOT = Manifest("snapshot-1", datetime(2026, 3, 1, tzinfo=UTC), {}, 1.0)
 
 @pytest.mark.parametrize(
     ("machine", "heap", "answers"),
-    [(GIB, "512m", "256m"), (4 * GIB, "1024m", "512m"), (64 * GIB, "2048m", "1024m")],
+    [(GIB, "512m", "256m"), (4 * GIB, "1024m", "512m"), (64 * GIB, "1024m", "512m")],
 )
 def test_java_takes_a_quarter_of_the_machine(machine: int, heap: str, answers: str) -> None:
     assert driver_memory(machine) == {
