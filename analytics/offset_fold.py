@@ -16,8 +16,7 @@ from analytics.memory import remembered
 from dashboard.curve_tables import integers
 from dashboard.curves import Ints
 from dashboard.safety.arrow import column, looked_up
-from dashboard.snapshot_clocks import seen_at
-from dashboard.snapshot_files import Manifest
+from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 
 # Of a key's 63: a million partitions of each of 4 million topics, 2 million groups.
@@ -47,8 +46,8 @@ def folded(
         state.remember(remembered(cluster, base, _HELD), names, oldest_kept)
     for snapshot_id in new:
         own = names.filter(pc.equal(names["snapshot_id"], snapshot_id))
-        at = seen_at(cluster.manifest("snapshots", snapshot_id))
-        state.see(cluster.read("snapshots", snapshot_id, "group_offsets", _READ), own, at)
+        offsets = cluster.read("snapshots", snapshot_id, "group_offsets", _READ)
+        state.see(offsets, own, time_of(snapshot_id))
     return state.table()
 
 
@@ -73,13 +72,16 @@ class _State:
         moved = held["last_commit_at"].cast(pa.int64())
         self.values["moved"][self.rows] = integers(moved, _NEVER)
 
-    def see(self, offsets: pa.Table, names: pa.Table, seen_at: datetime) -> None:
-        """Go on with one snapshot. Failed look-ups and partitions never committed do not count."""
+    def see(self, offsets: pa.Table, names: pa.Table, by_order: datetime | None) -> None:
+        """Go on with one snapshot. Failed look-ups and partitions never committed do not count.
+
+        `by_order`: the time of its id, as in `snapshot_clocks.seen_at`; rows have its own.
+        """
         at = pc.index_in(column(offsets, "topic_no"), value_set=column(names, "topic_no"))
         committed = pc.greater_equal(column(offsets, "committed_offset"), 0)
         counts = pc.fill_null(pc.and_(committed, at.is_valid()), False)
-        own, by_order = offsets["taken_at"], pa.scalar(seen_at, _TIME)
-        seen = pc.if_else(pc.less(own, by_order), by_order, own)
+        own, least = offsets["taken_at"], pa.scalar(by_order, _TIME)
+        seen = pc.if_else(pc.fill_null(pc.less(own, least), False), least, own)
         offsets = offsets.append_column("seen_at", seen)
         self._put(offsets.filter(counts), names.take(at.filter(counts)), "seen_at")
 
