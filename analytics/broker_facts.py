@@ -48,7 +48,7 @@ class Brokers:
         for key, unit in _RETENTION:
             value = self.settings.get((broker_id, key))
             if value is not None:
-                return _times(int(value), unit)
+                return last_copy.times(int(value), unit)
         return None
 
     def delete_delay(self, broker_id: int) -> timedelta:
@@ -61,7 +61,7 @@ class Brokers:
 
     def _interval(self, broker_id: int, key: str) -> timedelta:
         value = self.settings.get((broker_id, key))
-        return _MINUTE if value is None else _times(int(value), timedelta(milliseconds=1))
+        return _MINUTE if value is None else last_copy.times(int(value), timedelta(milliseconds=1))
 
     def topic_settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """By topic the settings of it that were read."""
@@ -154,11 +154,3 @@ def folder_starts(segments: pa.Table) -> np.ndarray:
             ]
         )
     return new
-
-
-def _times(count: int, unit: timedelta) -> timedelta:
-    """Settings may name more time than a calendar has."""
-    try:
-        return count * unit
-    except OverflowError:
-        return timedelta.max

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.clock import format_time
-from dashboard.retention_fit import span
+from dashboard.retention_fit import named, span
 from dashboard.sizes import binary
 from dashboard.topic_kinds import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
 
@@ -92,19 +92,15 @@ def judged(row: Mapping[str, Any], days: int, taken_at: datetime) -> dict[str, A
 def _read(row: Mapping[str, Any], since: datetime) -> tuple[str, str] | None:
     groups: Sequence[str] = row["reading_groups"] or ()
     if groups:
-        return READ, f"members of group {groups[0]}{_others(groups)} read it"
+        return READ, f"members of group {named(groups)} read it"
     shared: Sequence[str] = row["share_groups"] or ()
     if shared:
-        return READ, f"share group {shared[0]}{_others(shared)} has a start offset on it"
+        return READ, f"share group {named(shared)} has a start offset on it"
     if (row["bytes_out_per_hour"] or 0) > 0:
         return READ, f"clients fetch {row['bytes_out_per_hour']} bytes of it an hour"
     if row["last_commit_at"] is not None and row["last_commit_at"] > since:
         return READ, f"a group committed by {format_time(row['last_commit_at'])}"
     return None
-
-
-def _others(groups: Sequence[str]) -> str:
-    return f" and {len(groups) - 1} more" if len(groups) > 1 else ""
 
 
 def _quiet(row: Mapping[str, Any], days: int, since: datetime) -> tuple[str, str] | None:

@@ -63,12 +63,16 @@ def judged(row: Mapping[str, Any], taken_at: datetime) -> dict[str, Any]:
     return {"fits_ms": fits, "verdict": SHORTER, "reason": lagged}
 
 
+def named(groups: Sequence[str]) -> str:
+    """The first of these groups, and how many more there are."""
+    return groups[0] + (f" and {len(groups) - 1} more" if len(groups) > 1 else "")
+
+
 def _unknown(row: Mapping[str, Any], taken_at: datetime) -> str | None:
     if row["guards"]:
         return f"its readers are not all known: {', '.join(row['guards'])}"
     if gone := row["gone_groups"]:
-        who = gone[0] + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
-        return f"group {who} read it and is gone: it may come back for what it has not read"
+        return f"group {named(gone)} read it and is gone: it may come back for what it has not read"
     known = (row["lag_since"], row["groups_since"], row["lag_high_ms"])
     if row["unknown_partitions"] or None in known:
         return (

@@ -73,7 +73,7 @@ def _retention(living: Living) -> timedelta | Kept:
         return _last(living, f"its cleanup.policy is '{policy}'. {_BY_HAND}")
     if int(text) < 0:
         return _last(living, f"it keeps its records for ever (retention.ms {text}). {_BY_HAND}")
-    return _times(int(text))
+    return times(int(text), timedelta(milliseconds=1))
 
 
 def _by_offsets(records: Records, living: Living) -> Kept | None:
@@ -120,9 +120,9 @@ def _last(living: Living, why: str, until: datetime | None = None) -> Kept:
     return Kept(f"partition {name} lives, and this may be the last copy of records: {why}", until)
 
 
-def _times(milliseconds: int) -> timedelta:
-    """Settings may name more time than a calendar has."""
+def times(count: int, unit: timedelta) -> timedelta:
+    """`count` x `unit`: settings may name more time than a calendar has."""
     try:
-        return timedelta(milliseconds=milliseconds)
+        return count * unit
     except OverflowError:
         return timedelta.max
