@@ -145,6 +145,7 @@ def _who_reads(
         streams=applications,
         held=sums["held"],
         met=readers,
+        unread=set(sums["unread"]["group_id"].to_pylist()),
     )
 
 

@@ -28,11 +28,13 @@ def who_reads(
     streams: Collection[str],
     held: pa.Table,
     met: Met,
+    unread: Collection[str],
 ) -> Readers:
     """Who may read which topic, by the snapshot's `groups` and their offsets.
 
     `offsets`: topic_no and group_id of `of_telling`; `streams` are groups that were Kafka Streams
-    applications, `held` (topic, group_id) where offsets are held, `met` as `met_readers` has them.
+    applications, `held` (topic, group_id) where offsets are held, `met` as `met_readers` has them;
+    `unread` are groups of which some offset could not be read.
     """
     number = looked_up(column(held, "topic"), column(topics, "topic"), column(topics, "topic_no"))
     commits = pa.table({"topic_no": number, "group_id": held["group_id"]})
@@ -43,6 +45,7 @@ def who_reads(
         streams=streams,
         commits=commits.filter(number.is_valid()),
         met=met,
+        unread=unread,
     )
 
 
@@ -97,6 +100,12 @@ def commits(holds: pa.Table, topics: pa.Table, snapshot: Manifest) -> pa.Table:
         "seen_at": holds["last_seen_at"].cast(pa.int64()),
     }
     return pa.table([found[n] for n in COMMITS.names], schema=COMMITS).filter(number.is_valid())
+
+
+def unread(cluster: ClusterStore, snapshot: Manifest) -> pa.Table:
+    """group_id, once each, of groups of which some offset could not be read."""
+    rows = cluster.read("snapshots", snapshot.id, "group_offsets", ["group_id", "error"])
+    return rows.filter(rows["error"].is_valid()).group_by("group_id").aggregate([])
 
 
 def offset_errors(

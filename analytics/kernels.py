@@ -108,6 +108,7 @@ def remembered(view: BucketView, work: Work) -> Told:
     sums = {
         "held": offsets.group_by(["topic", "group_id"]).aggregate([("last_seen_at", "min")]),
         "telling": groups.of_telling(view, snapshot, work.telling),
+        "unread": groups.unread(view, snapshot),
         "holdings": broker_facts.holdings(sizes, segments),
         "by_offset": by_offset(ends, commits, work.topics),
         "read_times": read_times(view, new),

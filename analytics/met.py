@@ -1,4 +1,4 @@
-"""Groups that were met on a topic without their offset, as an analysis hands them on."""
+"""Groups that were met without an offset of theirs, as an analysis hands them on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Which groups kept snapshots met reading a topic: members had it, or asked for it.
+"""Which groups kept snapshots met: coordinators listed them.
 
-One that was met there without its offset had begun anew. What was remembered of it before is
-outdated, also when it is gone again before its first commit.
+One that was met without an offset that it had before begins anew there: Kafka drops a group with
+its last offset (GroupMetadataManager), so somebody deleted that offset, or the group, and it came
+back. What was remembered is outdated, also when the group is gone again before its first commit.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ if TYPE_CHECKING:  # slow to import; who reads no tables stays quick
     import pyarrow as pa
 
 DETAIL = "met_readers"  # of an analysis' manifest: each group, its topics ("": any), and when
-READ = ["group_id", "type", "members", "assigned", "subscribed"]
+READ = ["group_id"]
 Met = dict[tuple[str, str], int]
 
 
 def told(analysis: Manifest | None) -> Met:
     """What an analysis keeps of them: microseconds by group and topic; {} of an earlier version's.
 
-    It keeps those alone that were met after an offset of theirs on the topic was seen last.
+    It keeps those alone that were met after an offset of theirs was seen last; earlier versions
+    by topic.
     """
     kept = {} if analysis is None else analysis.details.get(DETAIL, {})
     return {(group, topic): at for group, topics in kept.items() for topic, at in topics.items()}
@@ -62,25 +64,5 @@ def known(
 
 
 def shown(groups: pa.Table) -> list[tuple[str, str]]:
-    """Groups with members, and the topics these have or ask for; "" where they name none.
-
-    Share groups keep their own start offsets.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from dashboard.safety.arrow import column
-    from dashboard.safety.readers import alive, is_share, reading
-
-    groups = alive(groups.filter(pc.invert(is_share(groups))))
-    names, (who, topics) = column(groups, "group_id"), reading(groups)
-    silent = names.filter(pc.invert(pc.is_in(names, value_set=who)))
-    nowhere = pa.repeat(pa.scalar("", pa.string()), len(silent))
-    pairs = pa.table(
-        {
-            "group_id": pa.concat_arrays([who, silent]),
-            "topic": pa.concat_arrays([topics, nowhere]),
-        }
-    ).group_by(["group_id", "topic"])
-    found = pairs.aggregate([])
-    return list(zip(found["group_id"].to_pylist(), found["topic"].to_pylist(), strict=True))
+    """The groups that a snapshot lists, as met on any topic ("")."""
+    return [(group_id, "") for group_id in groups["group_id"].to_pylist()]

@@ -30,7 +30,7 @@ def only_witnesses(
     cluster: ClusterStore, ids: Sequence[str], keep: set[str], most: int = MOST_READ
 ) -> set[str]:
     """Those of `ids` outside `keep` that saw a group's commit on a partition as the last ones, or
-    met a group on a topic as the last ones (`met_readers`).
+    met a group as the last ones (`met_readers`).
 
     Only snapshots after the newest analysis' one are read. One that cannot be read may have seen
     any group, and so may those that are older than the `most` newest of such witnesses: they are
@@ -88,7 +88,7 @@ def _told(cluster: ClusterStore, snapshot_id: str) -> pa.Table | None:
     """group_id, topic, partition of every commit that the snapshot shows; None: not readable.
 
     That a group is a Kafka Streams application counts like a commit, on no topic: its commits may
-    go on while they no longer tell it. That it was met on a topic counts as one on no partition:
+    go on while they no longer tell it. That it was met counts as one on no topic:
     what was remembered of it before is outdated.
     """
     import pyarrow as pa

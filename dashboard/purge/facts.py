@@ -122,6 +122,7 @@ class PlanFacts:
     incomplete: tuple[str, ...] = ()
     offset_errors: Mapping[TopicPartition, str] = field(default_factory=dict)
     readings: Mapping[str, TopicReading] = field(default_factory=dict)  # of kept broker metrics
+    unread_groups: frozenset[str] = frozenset()  # some offset of theirs could not be read
     # Topics where the groups have offsets that tell what they may read (`readers.is_telling`).
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
@@ -182,6 +183,7 @@ def read_facts(
         claims=claims_of(listing, kept, partitions),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
+        unread_groups=unread_groups(listing),
         offset_topics=offset_topics(listing),
         readings=readings or {},
         seen=seen_of(kept),
@@ -367,6 +369,11 @@ def _of_this_log(
                   for k, s in zip(remembered, seen, strict=True)], pa.int64()),
     )  # fmt: skip
     return [bool(counts) for counts in found.to_pylist()]
+
+
+def unread_groups(listing: GroupListing) -> frozenset[str]:
+    """Groups of which some offset could not be read."""
+    return frozenset(o.group_id for o in listing.offsets if o.error)
 
 
 def offset_topics(listing: GroupListing) -> dict[str, frozenset[str]]:

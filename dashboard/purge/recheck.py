@@ -31,6 +31,7 @@ from dashboard.purge.facts import (
     partition_facts,
     reassignments,
     seen_of,
+    unread_groups,
     with_epoch_ends,
     with_later_ends,
 )
@@ -229,6 +230,7 @@ def _facts(
         seen=seen_of(kept),
         incomplete=listing.incomplete,
         offset_errors=offset_errors(listing),
+        unread_groups=unread_groups(listing),
         offset_topics=offset_topics(listing),
     )
 

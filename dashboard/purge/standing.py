@@ -50,6 +50,7 @@ def stand(
     who = readers(
         _groups(facts.groups.values()), _offsets(facts, number), topics, waived,
         streams=facts.streams, commits=commits, met=facts.met,
+        unread=facts.unread_groups,
     )  # fmt: skip
     return standing(partitions, commits, topics, who, waived)
 

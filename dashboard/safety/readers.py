@@ -45,12 +45,12 @@ class Readers:
     `assigned`: the partitions that members have; `share`: topic_no (null: any topic), group_id,
     why it may want records there, whether its topics are known at all, and whether it has a start
     offset there (else a member alone reads it); `anywhere`: groups
-    that may read any topic, since nobody can tell; `restless`: groups with members, and the
-    topics they may read without an offset that shows where (topic_no null: any);
+    that may read any topic, since nobody can tell; `listed`: groups, share groups too, that are
+    there now and whose offsets were all told;
     `streams`: topic_no and group_id of Kafka Streams applications, `applications` all of these,
     whose global tables are read by no group, and of both also those that are gone; `newcomers`:
     topic_no and group_id of groups with members that may be about to read a topic that is new;
-    `met`: topic_no (null: any), group_id and seen_at (microseconds) of groups that had members.
+    `met`: topic_no (null: any), group_id and seen_at (microseconds) of groups that were there.
     """
 
     members: pa.Table
@@ -58,7 +58,7 @@ class Readers:
     assigned: pa.Table
     share: pa.Table
     anywhere: pa.Array
-    restless: pa.Table
+    listed: pa.Array
     streams: pa.Table
     applications: pa.Array
     newcomers: pa.Table
@@ -74,6 +74,7 @@ def readers(
     streams: Collection[str] = (),
     commits: pa.Table | None = None,
     met: Mapping[tuple[str, str], int] | None = None,
+    unread: Collection[str] = (),
 ) -> Readers:
     """`groups`: GROUPS, as a snapshot keeps them; `topics`: topic_no, topic and is_new.
 
@@ -82,7 +83,8 @@ def readers(
     start offsets of share groups, also where they have not begun. `streams` are groups that were
     Kafka Streams applications once, `commits` (topic_no, group_id) where any group has an offset,
     remembered ones too: an application that is gone restores its state when it starts again.
-    `met`: when groups were met on a topic, as `met_readers` has them.
+    `met`: when groups were met on a topic, as `met_readers` has them. `unread`: groups of which
+    some offset could not be read.
     """
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(is_share(groups)))
@@ -100,7 +102,7 @@ def readers(
         assigned=_assigned(plain, topics),
         share=_share(share, offsets, topics),
         anywhere=_anywhere(plain, offsets),
-        restless=_restless(plain, topics, patterns),
+        listed=_listed(groups, unread),
         streams=_streams(applications, pairs),
         applications=applications,
         newcomers=_newcomers(plain, topics, members),
@@ -232,15 +234,13 @@ def _topicless(groups: pa.Table) -> pa.Array:
 _NAMING = ("assigned", "subscribed", "patterns")
 
 
-def _restless(groups: pa.Table, topics: pa.Table, patterns: pa.Table) -> pa.Table:
-    """Groups with members, by topic: these may have started over where their offset is gone.
-
-    While a group rebalances its members have no partitions, and may name no topic.
-    """
-    groups = alive(groups)
-    anything = groups.filter(_topicless(groups))["group_id"]
-    nowhere = pa.table([pa.nulls(len(anything), pa.int32()), anything], schema=_PAIRS)
-    return pa.concat_tables([_members(groups, topics), patterns.select(_PAIRS.names), nowhere])
+def _listed(groups: pa.Table, unread: Collection[str]) -> pa.Array:
+    """Groups that coordinators list, and whose offsets they told."""
+    names = column(groups, "group_id")
+    if not unread:
+        return names
+    kept = pa.array(sorted(unread), pa.string())
+    return names.filter(pc.invert(pc.is_in(names, value_set=kept)))
 
 
 def _streams(applications: pa.Array, pairs: list[pa.Table]) -> pa.Table:

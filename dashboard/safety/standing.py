@@ -114,8 +114,8 @@ def standing(
     `by_offset` of their other partitions, where these are not all.
 
     A remembered offset counts as a live one does, where nothing was seen of its group since; that
-    of a group that may have started over is still its lowest bound, and its place is unknown
-    besides: it has members, or was seen later on the topic without that offset (`_outlived`).
+    of a group that begins anew is still its lowest bound, and its place is unknown besides: the
+    group is listed now, or was seen later (`_outlived`), without that offset.
     """
     return _Judged(partitions, commits, topics, who, waived, elsewhere=elsewhere).standing()
 
@@ -195,11 +195,11 @@ class _Judged:
         self.names, ranks = _ranked(
             column(commits, "group_id"), column(who.members, "group_id"),
             column(who.patterns, "group_id"), column(who.assigned, "group_id"),
-            column(who.restless, "group_id"), column(who.share, "group_id"), who.anywhere,
+            who.listed, column(who.share, "group_id"), who.anywhere,
             column(who.streams, "group_id"), column(who.newcomers, "group_id"),
             column(elsewhere, "group_id"), column(who.met, "group_id"),
         )  # fmt: skip
-        (self.group, self.member, self.pattern, self.assigned, self.restless, self.share,
+        (self.group, self.member, self.pattern, self.assigned, self.listed, self.share,
          self.anywhere, self.streams, self.newcomer, others, self.met) = ranks  # fmt: skip
         self.width = max(len(self.names), 1)
         self.elsewhere = _numbers(column(elsewhere, "topic_no")) * self.width + others
@@ -289,8 +289,10 @@ class _Judged:
         wanted = self._on_rows(plain)
         known = self.row * self.width + self.group
         standing = self.here & self.tells
-        over = standing & self.remembered & (self._may_start_over() | self._outlived())
-        missing = without(wanted, known[standing & ~over])
+        began_anew = _among(self.group, self.listed) | self._outlived()
+        over = standing & self.remembered & began_anew
+        of_share = known[over & _among(self.group, self.share)]
+        missing = np.concatenate([without(wanted, known[standing & ~over]), of_share])
         kinds = np.full(len(missing), SKIPPED, dtype=np.int8)
         by_pattern = self._on_rows(self._only_by_pattern())
         kinds[_among(missing, by_pattern)] = PATTERN
@@ -347,16 +349,9 @@ class _Judged:
         pairs = _numbers(column(self.who.patterns, "topic_no")) * self.width + self.pattern
         return without(pairs, self._reading())
 
-    def _may_start_over(self) -> npt.NDArray[np.bool_]:
-        """Commits whose group has members that may read the topic from where no offset shows."""
-        topic = _numbers(column(self.who.restless, "topic_no"))
-        nowhere = topic < 0
-        there = _among(self._committed(), (topic * self.width + self.restless)[~nowhere])
-        return there | _among(self.group, self.restless[nowhere])
-
     def _outlived(self) -> npt.NDArray[np.bool_]:
-        """Commits of groups that were seen on the topic later, by an offset there or by members,
-        and without this one: somebody deleted it, or all of the group's, and it began anew.
+        """Commits of groups that were seen later, listed or by an offset on the topic, and without
+        this one: somebody deleted it, or all of the group's, and it began anew.
         """
         own, seen = self._committed(), _seen(self.commits)
         if not self.remembered.any():
