@@ -223,13 +223,14 @@ class _Judged:
     def standing(self) -> Standing:
         lists, first_group, first_offset, second_offset = self._positions()
         here, misplaced = self._of_topics()
+        unread_share = self._unread_share()
         return Standing(
             lists,
             first_group,
             first_offset,
             second_offset,
-            self._unplaced(here, misplaced),
-            self._unread_share(),
+            self._unplaced(here, misplaced, self._pairs(unread_share)),
+            unread_share,
             self._restorers(),
             self.who.applications,
             pc.is_in(self.topic, value_set=pa.array(np.unique(here // self.width), pa.int32())),
@@ -280,18 +281,22 @@ class _Judged:
         number = _numbers(column(self.who.share, "topic_no"))
         return np.asarray((number * self.width + self.share)[own], np.int64)
 
-    def _unplaced(self, here: Ints, misplaced: Ints) -> pa.Table:
+    def _pairs(self, rows: pa.Table) -> Ints:
+        """The number of each row and group_id."""
+        named = pc.index_in(column(rows, "group_id"), value_set=self.names)
+        return _numbers(column(rows, "row")) * self.width + _numbers(named)
+
+    def _unplaced(self, here: Ints, misplaced: Ints, unread_share: Ints) -> pa.Table:
         """Groups of a row's topic that have no offset there which tells how far they read.
 
-        Share groups are judged by their own start offsets.
+        Share groups are judged by their own start offsets, and named here where one is gone.
         """
         plain = here[~_among(here % self.width, self.share)]
         wanted = self._on_rows(plain)
         known = self.row * self.width + self.group
         standing = self.here & self.tells
-        began_anew = _among(self.group, self.listed) | self._outlived()
-        over = standing & self.remembered & began_anew
-        of_share = known[over & _among(self.group, self.share)]
+        over = standing & self.remembered & self._begun_anew()
+        of_share = without(known[over & _among(self.group, self.share)], unread_share)
         missing = np.concatenate([without(wanted, known[standing & ~over]), of_share])
         kinds = np.full(len(missing), SKIPPED, dtype=np.int8)
         by_pattern = self._on_rows(self._only_by_pattern())
@@ -349,9 +354,17 @@ class _Judged:
         pairs = _numbers(column(self.who.patterns, "topic_no")) * self.width + self.pattern
         return without(pairs, self._reading())
 
+    def _begun_anew(self) -> npt.NDArray[np.bool_]:
+        """Remembered commits of groups that are there without them, or were since: somebody deleted
+        the offset, or the group, and it came back.
+
+        Kafka drops the offsets of a group that nobody reads by all at once, and it with them.
+        """
+        return _among(self.group, self.listed) | self._outlived()
+
     def _outlived(self) -> npt.NDArray[np.bool_]:
         """Commits of groups that were seen later, listed or by an offset on the topic, and without
-        this one: somebody deleted it, or all of the group's, and it began anew.
+        this one.
         """
         own, seen = self._committed(), _seen(self.commits)
         if not self.remembered.any():

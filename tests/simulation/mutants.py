@@ -126,7 +126,7 @@ def what_a_group_read_before_it_began_anew_counts() -> Planted:
     """A memory of hours ago, of a group that was seen since without it: "then it read that"."""
     return _patched(
         mock.patch.object(
-            standing._Judged, "_outlived", lambda judged: np.zeros(len(judged.group), dtype=bool)
+            standing._Judged, "_begun_anew", lambda judged: np.zeros(len(judged.group), dtype=bool)
         )
     )
 

@@ -111,6 +111,7 @@ def who_reads(
     listed = cluster.read("snapshots", snapshot.id, "groups")
     offsets = groups.of_telling(cluster, snapshot, groups.telling(listed))
     readers = met.remembered(cluster, snapshot, None, None)
+    unread = set(groups.unread(cluster, snapshot)["group_id"].to_pylist())
     return groups.who_reads(
-        listed, topics, offsets=offsets, streams=streams, held=held, met=readers
+        listed, topics, offsets=offsets, streams=streams, held=held, met=readers, unread=unread
     )

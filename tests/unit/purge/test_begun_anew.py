@@ -22,6 +22,7 @@ from dashboard.tables import SNAPSHOT_TABLES, build
 from tests.support.collected import NOTHING_HIDDEN
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
+from tests.unit.purge.room import Room
 from tests.unit.purge.test_memory_age import SETTINGS
 
 READ = (90, 90)  # what group etl had committed on the two partitions
@@ -161,3 +162,14 @@ def test_one_that_had_committed_when_it_was_met_counts_where_it_stood(store: Clu
 
     assert names(plan) == [[], []]
     assert [part.target_offset for part in plan.partitions] == [90, 90]
+
+
+def test_an_offset_that_was_deleted_by_hand_after_the_plan_stands_for_nothing(room: Room) -> None:
+    """Coordinators list the group, without members and without its offset."""
+    room.live.offsets_of = {"a": {0: 60}, "batch": {0: 60}}
+    plan = room.plan()
+    assert plan.partitions[0].target_offset == 60
+    room.live.offsets_of["batch"] = {}
+    view = room.carry_out(plan)
+    assert (view.run.state, view.partitions[0].error) == ("refused", "no-committed-offset")
+    assert room.live.sent == []

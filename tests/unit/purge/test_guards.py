@@ -167,11 +167,12 @@ REREADING = Group("g", "consumer", "Stable", 1, (KEY,))
         (replace(REREADING, assigned=(TopicPartition(TOPIC, 1),)), ["no-committed-offset"]),
         (replace(REREADING, state="PreparingRebalance", assigned=()), ["no-committed-offset"]),
         (replace(REREADING, type="streams", members=None, assigned=()), ["no-committed-offset"]),
-        (replace(REREADING, assigned=(TopicPartition("other", 0),)), []),
-        (replace(REREADING, state="Empty", members=0, assigned=()), []),
+        (replace(REREADING, assigned=(TopicPartition("other", 0),)), ["no-committed-offset"]),
+        # Its offset was deleted, or the group itself, and it crashed before its first commit.
+        (replace(REREADING, state="Empty", members=0, assigned=()), ["no-committed-offset"]),
     ],
 )
-def test_a_remembered_offset_does_not_stand_for_members_that_have_none(
+def test_a_remembered_offset_does_not_stand_for_a_group_that_is_there_without_it(
     group: Group, expected: list[str]
 ) -> None:
     """Its offsets were deleted to read all again: what it once read is wanted once more."""
@@ -408,6 +409,24 @@ def test_a_remembered_start_offset_of_a_share_group_is_no_beginning() -> None:
         claims={0: {"a": 80, "share": 60}}, groups=(share,), remembered=frozenset({"share"})
     )
     assert names(found) == ["share-group"]
+
+
+def test_a_share_group_whose_start_offset_is_gone_has_no_place() -> None:
+    """Its offsets on this topic were deleted (KIP-932), those on another one were not."""
+    share = replace(SHARE, assigned=(), members=0, state="Empty")
+    told = facts(claims={0: {"a": 80, "share": 60}}, groups=(share,),
+                 remembered=frozenset({"share"}))  # fmt: skip
+    told = replace(told, offset_topics={"share": frozenset({"payments"})})
+    assert names(told) == ["no-committed-offset"]
+    assert names(told, waived={"share"}) == []
+
+
+def test_an_offset_that_could_not_be_read_is_not_gone() -> None:
+    idle = replace(REREADING, state="Empty", members=0, assigned=())
+    told = facts(claims={0: {"g": 90}}, groups=(idle,), remembered=frozenset({"g"}))
+    why = {KEY: "group g: COORDINATOR_LOAD_IN_PROGRESS"}
+    told = replace(told, offset_errors=why, unread_groups=frozenset({"g"}))
+    assert names(told) == ["groups-incomplete"]
 
 
 def test_what_lifts_a_guard_is_offered_as_a_shell_takes_it_group_by_group() -> None:

@@ -106,16 +106,15 @@ def test_records_that_are_back_before_the_move_keep_the_group_where_it_is(room: 
     ("offset", "members", "state", "error"),
     [
         (20, 0, "refused", "OFFSET_CHANGED"),
-        (None, 0, "refused", "GROUP_OFFSET_GONE"),
         (60, 0, "moved", None),
         (75, 2, "moved", None),
     ],
 )
 def test_a_group_that_changed_since_the_plan_is_left_alone(
-    room: Room, offset: int | None, members: int, state: str, error: str | None
+    room: Room, offset: int, members: int, state: str, error: str | None
 ) -> None:
     plan = plan_of(room)
-    room.live.offsets_of["dead"] = {} if offset is None else {0: offset}
+    room.live.offsets_of["dead"] = {0: offset}
     room.live.members["dead"] = members
     view = room.carry_out(plan)
     assert (view.run.state, view.partitions[0].state) == ("done", "done")
@@ -126,6 +125,15 @@ def test_a_group_that_changed_since_the_plan_is_left_alone(
     assert there in "".join(moves_text.made(view.to_json()["moves"]))
     stood = "0 of 1 offset moved to the target, 1 stood there or further before"
     assert (stood in run_after.moves_html(view.moves)) == (state == "moved")
+
+
+def test_a_waived_group_whose_offset_was_deleted_since_the_plan_is_refused(room: Room) -> None:
+    """It is to read all again, more than the plan said that it loses."""
+    plan = plan_of(room)
+    room.live.offsets_of["dead"] = {}
+    view = room.carry_out(plan)
+    assert (view.run.state, view.partitions[0].error) == ("refused", "unread-by-group")
+    assert (room.live.sent, room.live.commits) == ([], [])
 
 
 def test_a_group_that_wakes_up_after_it_was_read_is_refused_by_its_coordinator(room: Room) -> None:
