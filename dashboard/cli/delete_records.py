@@ -21,6 +21,7 @@ from dashboard.settings import Settings, read_client_config
 from dashboard.visible import in_lines
 
 if TYPE_CHECKING:
+    from dashboard.model import Guard
     from dashboard.purge.asked import Lift
     from dashboard.purge.drafts import Read
     from dashboard.purge.journal_rows import RunView
@@ -114,20 +115,24 @@ def _confirmed(args: argparse.Namespace, settings: Settings, target: Target) -> 
 
         facts = read(target)
         guarded = facts.plan(())
-        lift = _lifting(guarded, settings.purge.liftable_guards)
+        lift = _lifting(guarded, facts.facts.elsewhere, settings.purge.liftable_guards)
         plan = facts.plan(lift)
         if _ask(args, guarded, plan) and plan.free_partitions:
             _still_as_shown(plan, read(_frozen(plan)).plan(lift))
     return plan
 
 
-def _lifting(guarded: Plan, liftable: Collection[str]) -> list[Lift]:
+def _lifting(guarded: Plan, elsewhere: Guard | None, liftable: Collection[str]) -> list[Lift]:
     from dashboard.purge.asked import Lift
 
-    names = {guard.name for partition in guarded.partitions for guard in partition.guards}
     # A purge from another folder makes its history the one that counts, for policies too: that
     # takes a person's word of its own (lowwater apply), and no yes to records.
-    names -= {"no-history"} if guarded.known_since is not None else set()
+    names = {
+        guard.name
+        for partition in guarded.partitions
+        for guard in partition.guards
+        if guard != elsewhere
+    }
     return [Lift(name, _ACCEPTED) for name in sorted(names & set(liftable))]
 
 

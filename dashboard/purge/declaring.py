@@ -101,14 +101,17 @@ def declare(
     """
     name = people.require(settings, who, "operator", "declare readers")
     entry = said.entry(name, now)
-    for topic in topics:
-        declaration(topic, entry, f"the declaration of {topic}")
+    new = [declaration(topic, entry, f"the declaration of {topic}") for topic in topics]
     with _alone(settings, store):
         known = store.declarations()
         found = standing(settings, store, topics)
         if (refusal := found.refusal()) is not None:
             raise refusal
         _as_shown(shown, found, topics)
+        if any(_loosens(found.by_topic.get(to.glob), to) for to in new):
+            # No second person is asked about the policies that go by it.
+            what = "declare that more may be purged, which policies go by at once"
+            people.require(settings, who, people.deciding_role(settings), what)
         rows = [{"glob": topic, **entry} for topic in sorted(topics)]
         # Chained first: a declaration that counts is one that the journal knows.
         journal.declare(rows, cluster_id=store.cluster_id, from_where=from_where, now=now)
@@ -129,6 +132,16 @@ def merged(
 
 def _exact_first(row: Mapping[str, str]) -> tuple[bool, str]:
     return any(sign in row["glob"] for sign in "*?["), row["glob"]
+
+
+def _loosens(known: TopicDeclaration | None, new: TopicDeclaration) -> bool:
+    """Whether fewer readers count by the new one, or for a shorter time."""
+    then = known or declaration(new.glob, {}, "nothing")
+    return (
+        (new.readers == "groups" != then.readers)
+        or new.replay_window < then.replay_window
+        or (new.state_restore == "none" != then.state_restore)
+    )
 
 
 def _as_shown(shown: Standing, found: Standing, topics: Sequence[str]) -> None:

@@ -79,7 +79,7 @@ def _of_the_plan(
     if facts.unknown_to is not None:
         made.append(Finding(guard("no-history", data=facts.unknown_to)))
     elif facts.elsewhere is not None:
-        made.append(Finding(facts.elsewhere))
+        made.append(Finding(facts.elsewhere, fact="elsewhere"))
     if (why := facts.unremembered.get(topic)) is not None:
         made.append(Finding(guard("stale-history", why=why)))
     return made

@@ -51,7 +51,7 @@ def drafted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[str]]]:
 
         def read_live(*_: Any, **_more: Any) -> Any:
             readings.append(plans[min(len(readings), len(plans) - 1)])
-            return SimpleNamespace(plan=planned)
+            return SimpleNamespace(plan=planned, facts=SimpleNamespace(elsewhere=None))
 
         def planned(override: Any) -> Plan:
             overrides.append([lift.name for lift in override])

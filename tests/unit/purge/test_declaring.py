@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.errors import LowwaterError, RefusedError, SettingsError, StoreError
+from dashboard.people import Actor, Who
+from dashboard.people_settings import PeopleSettings
 from dashboard.purge import declaring, memory
 from dashboard.purge.declaring import Said, declare, standing
 from dashboard.purge.journal import Journal
@@ -20,6 +22,7 @@ from dashboard.settings import Settings, load
 from dashboard.snapshots import ClusterStore, Store
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+BOB, ANN = (Actor(name, None, "local") for name in ("bob", "ann"))
 WEEK = Said("team", "groups", "7d", "unknown", "asked")
 _GLOB = """[topics."orders*"]
 owner = "a"
@@ -68,7 +71,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 def say(
     settings: Settings, store: ClusterStore, journal: Journal, topic: str, said: Said = WEEK,
-    *, shown: declaring.Standing | None = None, name: str = "ann",
+    *, shown: declaring.Standing | None = None, name: Who = "ann",
 ) -> None:  # fmt: skip
     shown = shown or standing(settings, store, [topic])
     declare(settings, store, journal, said, shown=shown, topics=[topic], who=name,
@@ -197,3 +200,25 @@ def test_who_waits_too_long_is_told(
         say(settings, store, journal, "orders")
     assert busy.value.code == "DECLARATIONS_BUSY"
     assert (store.declarations(), chained(journal)) == ([], set())
+
+
+def test_with_a_second_person_an_approver_alone_lets_policies_purge_more(
+    settings: Settings, store: ClusterStore, journal: Journal
+) -> None:
+    two = PeopleSettings(operators=("bob",), approvers=("ann",), second_person=True)
+    settings = replace(settings, people=two)
+    more = [
+        Said("team", "groups", "7d", "unknown", "asked"),
+        Said("team", "unknown", "1d", "unknown", "asked"),
+        Said("team", "unknown", "7d", "none", "asked"),
+    ]
+    strict = Said("team", "unknown", "7d", "unknown", "asked")
+    say(settings, store, journal, "t", strict, name=BOB)
+    for said in more:
+        with pytest.raises(RefusedError) as refused:
+            say(settings, store, journal, "t", said, name=BOB)
+        assert refused.value.code == "ROLE_TOO_LOW"
+    assert set(windows(store).values()) == {"7d"}
+    for said in more:
+        say(settings, store, journal, "t", said, name=ANN)
+    say(settings, store, journal, "t", strict, name=BOB)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -480,17 +481,20 @@ def test_a_run_by_a_store_that_was_never_analyzed_moves_no_journal(
     assert rested is not None and rested.run_id == first
 
 
+@pytest.mark.parametrize("write", [analyzed, snapshot], ids=["analyzed", "collected alone"])
 def test_a_yes_to_delete_records_makes_no_other_folder_the_one_that_counts(
-    machine: Machine, tmp_path: Path
+    machine: Machine, tmp_path: Path, write: Callable[[ClusterStore, datetime], object]
 ) -> None:
     """Kafka's tool has no such word, and a nightly job says it without looking."""
     right = store_of(tmp_path)
     analyzed(right, JANUARY)
     machine.purged(right)
     below = store_of(tmp_path, "below")
-    analyzed(below, JUNE)
+    write(below, JUNE)
     request = PlanRequest((), Target("file", offsets={KEY: 5}), by="cron")
-    guarded = read_live(machine.live, machine.settings, below, request, now=NOW).plan(())
+    read = read_live(machine.live, machine.settings, below, request, now=NOW)
+    guarded = read.plan(())
     assert "no-history" in {g.name for p in guarded.partitions for g in p.guards}
-    lifted = {lift.name for lift in _lifting(guarded, machine.settings.purge.liftable_guards)}
+    elsewhere, liftable = read.facts.elsewhere, machine.settings.purge.liftable_guards
+    lifted = {lift.name for lift in _lifting(guarded, elsewhere, liftable)}
     assert lifted == {"readers-undeclared"}
