@@ -22,7 +22,7 @@ from dashboard.collect_epochs import Asked, epoch_ends
 from dashboard.collect_tables import Answers, build_tables, rows_of, to_arrow
 from dashboard.columns import Names, Sizes, place
 from dashboard.epoch_ends import ASKED_OF
-from dashboard.errors import ClusterError, LowwaterError, StoreError
+from dashboard.errors import ClusterError, LowwaterError, OtherClusterError, StoreError
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
 from dashboard.metrics.sources import Sources
 from dashboard.model import Broker, GroupListing
@@ -194,10 +194,10 @@ def _refuse_overtaken(cluster: ClusterStore, snapshot_id: str) -> None:
 def _same_cluster(live: LiveCluster, cluster: ClusterStore) -> None:
     found = live.cluster_id()
     if found != cluster.cluster_id:
-        raise ClusterError(
+        raise OtherClusterError(
+            found,
             f"the address belongs to cluster {found} now, not to {cluster.cluster_id}",
             "Check the bootstrap address; start again to collect the other cluster.",
-            code="CLUSTER_CHANGED",
         )
 
 

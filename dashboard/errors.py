@@ -13,7 +13,8 @@ LowwaterError
 │   └── ApprovalRequired  3  a second person must approve what was asked for
 ├── PartialError          2  some partition is not done
 ├── ClusterError          4  nothing could be read from Kafka
-│   └── BrokerError       4  one broker could not be reached or refused
+│   ├── BrokerError       4  one broker could not be reached or refused
+│   └── OtherClusterError 4  another cluster answers at a known address
 ├── AnalysisError        70  the Spark job failed
 ├── JournalError         70  the purge journal cannot be written or does not verify
 └── DemoError             1  the local demo cluster
@@ -161,6 +162,16 @@ class BrokerError(ClusterError):
     ) -> None:
         super().__init__(message, next_step, code=code, retriable=retriable)
         self.broker_id = broker_id
+
+
+class OtherClusterError(ClusterError):
+    """Another cluster answers at a known address; `cluster_id` is the one that it tells."""
+
+    default_code = "CLUSTER_CHANGED"
+
+    def __init__(self, cluster_id: str, message: str, next_step: str) -> None:
+        super().__init__(message, next_step)
+        self.cluster_id = cluster_id
 
 
 class AnalysisError(LowwaterError):

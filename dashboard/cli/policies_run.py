@@ -106,7 +106,8 @@ def opener(args: argparse.Namespace, site: Site) -> Any:
 
     def opened() -> Any:
         settings = site.settings
-        return connect(client_for(settings, site.store, overrides), settings.broker_timeout)
+        client = client_for(settings, site.store, overrides)
+        return connect(client, settings.broker_timeout, cluster_id=site.store.cluster_id)
 
     client_for(site.settings, site.store, overrides)
     return opened

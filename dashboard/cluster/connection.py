@@ -15,10 +15,10 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 
-from dashboard.cluster.messages import MetadataRequest
+from dashboard.cluster.owner import Owner
 from dashboard.cluster.security import Security, read_security
-from dashboard.cluster.wire import Wire
-from dashboard.errors import BrokerError, ClusterError
+from dashboard.cluster.wire import Wire, metadata_of_nothing
+from dashboard.errors import BrokerError, ClusterError, OtherClusterError
 
 Ask = Callable[[Wire, float], Any]
 T = TypeVar("T")
@@ -31,8 +31,11 @@ _IDLE_SECONDS = 60.0
 class Connection:
     """Made by `open_connection`. Thread-safe; close it, or use it as a context manager."""
 
-    def __init__(self, security: Security, timeout: timedelta) -> None:
+    def __init__(
+        self, security: Security, timeout: timedelta, cluster_id: str | None = None
+    ) -> None:
         self.security = security
+        self._owner = Owner(cluster_id)
         self.timeout_seconds = timeout.total_seconds()
         self.cluster_id: str | None = None  # as read last
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -178,18 +181,16 @@ class Connection:
         return address, self._ask_address(address, question, self.timeout_seconds)
 
     def _all_failed(self, errors: Sequence[ClusterError]) -> ClusterError:
-        # A refusal tells more than "could not be reached" of another address.
+        # A refusal tells more than "could not be reached" of another address, and a stranger there
+        # more than both.
+        others = [e for e in errors if isinstance(e, OtherClusterError)]
         telling = [e for e in errors if e.code in ("TLS_FAILED", "AUTHENTICATION_FAILED")]
-        chosen = next(iter([*telling, *errors]))
-        if telling or chosen.code not in ("ANSWER_LOST", ClusterError.default_code):
+        chosen = next(iter([*others, *telling, *errors]))
+        if chosen.code not in ("ANSWER_LOST", ClusterError.default_code):
             return chosen
-        # A listener that wants SASL closes the connection at the first question without it.
-        cut_off = any(e.code == "ANSWER_LOST" and not _hung(e) for e in errors)
-        hint = f"; is {self.security.protocol} its protocol?" if cut_off else ""
         return ClusterError(
             f"no broker of {self.security.addresses} answered: "
-            + "; ".join(sorted({e.message for e in errors}))
-            + hint,
+            + "; ".join(sorted({e.message for e in errors})),
             chosen.next_step,
             retriable=True,
         )
@@ -235,7 +236,7 @@ class Connection:
         return None
 
     def _open(self, address: tuple[str, int], patience: float) -> Wire:
-        wire = Wire(*address, self.security)
+        wire = Wire(*address, self.security, self._owner)
         with self._lock:
             if self._closed.is_set():
                 raise ClusterError("the connection was closed", "Open it again.")
@@ -264,13 +265,19 @@ class Connection:
             self._silent_until[address] = time.monotonic() + self.timeout_seconds
 
 
-def open_connection(client: Mapping[str, str], *, timeout: timedelta) -> Connection:
+def open_connection(
+    client: Mapping[str, str], *, timeout: timedelta, cluster_id: str | None = None
+) -> Connection:
     """Connect with client properties in librdkafka's words; `timeout` is each broker's.
+
+    `cluster_id`: whose cluster it must be; None: that of the first broker to answer. Nobody of
+    another one is asked or told anything but who it is. Where nobody else is there, the connection
+    opens, `read_cluster_id` says whose it is, and all else raises OtherClusterError.
 
     Raises SettingsError for properties that cannot be used, ClusterError CLUSTER_UNREACHABLE,
     TLS_FAILED or AUTHENTICATION_FAILED, naming the address.
     """
-    connection = Connection(read_security(client), timeout)
+    connection = Connection(read_security(client), timeout, cluster_id)
     try:
         read_cluster_id(connection)
     except BaseException:
@@ -280,8 +287,14 @@ def open_connection(client: Mapping[str, str], *, timeout: timedelta) -> Connect
 
 
 def read_cluster_id(connection: Connection) -> str:
-    """The cluster's id now, and with it the addresses of its alive brokers."""
-    answer = connection.ask_any(_who_is_there)
+    """The cluster's id now, and with it the addresses of its alive brokers.
+
+    If nobody but another cluster answers: that one's id, and no addresses.
+    """
+    try:
+        answer = connection.ask_any(_who_is_there)
+    except OtherClusterError as error:
+        return error.cluster_id
     connection.remember(_addresses(answer))
     connection.cluster_id = _cluster_id(answer)
     return connection.cluster_id
@@ -301,17 +314,20 @@ def meet_bootstrap(connection: Connection) -> list[str]:
     }
     others = []
     for at, answer in connection.side_by_side(calls).items():
-        if isinstance(answer, ClusterError):
+        if isinstance(answer, OtherClusterError):
+            told = answer.cluster_id
+        elif isinstance(answer, ClusterError):
             continue
-        told = _cluster_id(answer)
+        else:
+            told = _cluster_id(answer)
         if told == connection.cluster_id:
             connection.meet(_addresses(answer))
-        else:
-            host, port = strangers[at]
-            others.append(
-                f"the bootstrap address {host}:{port} is of another cluster "
-                f"({told or 'it tells no id'}): one list of addresses may name one cluster alone"
-            )
+            continue
+        host, port = strangers[at]
+        others.append(
+            f"the bootstrap address {host}:{port} is of another cluster "
+            f"({told or 'it tells no id'}): one list of addresses may name one cluster alone"
+        )
     return others
 
 
@@ -335,11 +351,7 @@ def read_alive_anywhere(connection: Connection) -> tuple[int, ...]:
 
 
 def _who_is_there(wire: Wire, deadline: float) -> Any:
-    def request(at: Wire) -> Any:
-        version = at.version(MetadataRequest, 12)
-        return MetadataRequest(version=version, topics=[], allow_auto_topic_creation=False)
-
-    return wire.ask(request, deadline)
+    return wire.ask(metadata_of_nothing, deadline)
 
 
 def passed_on(question: Ask) -> Ask:

@@ -52,15 +52,15 @@ class Lists:
 
 
 class _Look(NamedTuple):
-    """One broker's answers in their order: its view of the offsets topic, why it does not
-    coordinate what it leads there (by partition), its list, its view again, our right there.
+    """One broker's answers: its view of the offsets topic and our right there, why it does not
+    coordinate what it leads there (by partition), its list, its view and our right again.
     """
 
     before: TopicState
     idle: Mapping[int, str]
     listed: Any
     after: TopicState
-    may_see_all: bool | None
+    may_see_all: tuple[bool | None, bool | None]
 
 
 # By partition of the offsets topic: its newest leader epoch, and who leads in it.
@@ -76,7 +76,7 @@ def read_lists(connection: Connection) -> Lists:
     lists = Lists(reasons=others)
     views = [view for look in looks.values() for view in (look.before, look.after)]
     leaders = _leaders(views)
-    _doubt_rights([look.may_see_all for look in looks.values()], lists)
+    _doubt_rights([told for look in looks.values() for told in look.may_see_all], lists)
     _doubt_views(views, lists)
     _take(connection, looks, lists)
     silent = set(answers) - set(looks)
@@ -109,17 +109,15 @@ def _look_of(broker_id: int) -> Callable[[Wire, float], _Look]:
 
     def look(wire: Wire, deadline: float) -> _Look:
         before = view(wire, deadline)[OFFSETS_TOPIC]
+        # Twice, as the view: a right that arrives in between was not there for all of the list.
+        might_see = may_describe_cluster(wire, deadline)
         led = [p.partition for p in before.partitions if p.leader_id == broker_id]
         # Before the list: a partition that is read between the two would be in none, and active.
         # One that is active stays so while its leader epoch lasts (CoordinatorRuntime).
         idle = not_coordinated(wire, deadline, led, _count([before])) if led else {}
-        return _Look(
-            before,
-            idle,
-            _list(wire, deadline),
-            view(wire, deadline)[OFFSETS_TOPIC],
-            may_describe_cluster(wire, deadline),
-        )
+        listed = _list(wire, deadline)
+        after = view(wire, deadline)[OFFSETS_TOPIC]
+        return _Look(before, idle, listed, after, (might_see, may_describe_cluster(wire, deadline)))
 
     return look
 

@@ -248,9 +248,15 @@ class LiveCluster:
         return commit_offsets(self._connection, group_id, offsets, may_leave=may_leave)
 
 
-def connect(client: Mapping[str, str], timeout: timedelta = timedelta(seconds=10)) -> LiveCluster:
+def connect(
+    client: Mapping[str, str],
+    timeout: timedelta = timedelta(seconds=10),
+    *,
+    cluster_id: str | None = None,
+) -> LiveCluster:
     """Open a cluster by client properties in librdkafka's words; `timeout` is each broker's.
 
+    `cluster_id` is the cluster's, where it is known before; see `connection.open_connection`.
     Raises SettingsError, or ClusterError that names the address.
     """
-    return LiveCluster(open_connection(client, timeout=timeout))
+    return LiveCluster(open_connection(client, timeout=timeout, cluster_id=cluster_id))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from typing import NamedTuple
 
 from dashboard.cluster.compact import length, skip_tags, string
 from dashboard.cluster.kafka_errors import error_name
@@ -18,8 +19,16 @@ Ids = tuple[int, ...]
 Addresses = dict[int, tuple[str, int]]  # broker id -> host and port
 
 
-def decode(body: memoryview[int]) -> tuple[Addresses, dict[str, TopicState]]:
-    """Addresses of the alive brokers, and topics by name, sorted.
+class Metadata(NamedTuple):
+    """Addresses of the alive brokers, whose cluster it is, and topics by name, sorted."""
+
+    addresses: Addresses
+    cluster_id: str
+    topics: dict[str, TopicState]
+
+
+def decode(body: memoryview[int]) -> Metadata:
+    """What a body says.
 
     Raises IndexError, struct.error or ValueError for an answer that is cut short or too long.
     """
@@ -32,7 +41,7 @@ def decode(body: memoryview[int]) -> tuple[Addresses, dict[str, TopicState]]:
         _, at = string(body, at + 4)  # rack
         at = skip_tags(body, at)
         brokers[broker] = (host, port)
-    _, at = string(body, at)  # cluster id
+    cluster_id, at = string(body, at)
     count, at = length(body, at + 4)  # behind the controller
     topics: list[TopicState] = []
     seen: dict[Ids, Ids] = {}
@@ -41,7 +50,8 @@ def decode(body: memoryview[int]) -> tuple[Addresses, dict[str, TopicState]]:
         topics.append(topic)
     if skip_tags(body, at) != len(body):
         raise ValueError("the answer is not as long as its rows")
-    return brokers, {t.topic: t for t in sorted(topics, key=lambda topic: topic.topic)}
+    by_name = {t.topic: t for t in sorted(topics, key=lambda topic: topic.topic)}
+    return Metadata(brokers, cluster_id, by_name)
 
 
 def _topic(body: memoryview[int], at: int, seen: dict[Ids, Ids]) -> tuple[TopicState, int]:

@@ -129,27 +129,36 @@ def _mechanism(client: Mapping[str, str]) -> str:
 
 
 def _tls(client: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context()
+    context = _trusting(client.get("ssl.ca.location"), client.get("ssl.ca.pem"))
     # librdkafka's default is https too (since 2.0); "none" switches the host name check off.
     context.check_hostname = (
         client.get("ssl.endpoint.identification.algorithm", "https") or "none"
     ).lower() == "https"
-    if "ssl.ca.location" in client:
-        _trust(context, client["ssl.ca.location"])
-    if "ssl.ca.pem" in client:
-        with _explained("ssl.ca.pem"):
-            context.load_verify_locations(cadata=_unescaped(client["ssl.ca.pem"]))
     _identify(context, client)
     return context
 
 
-def _trust(context: ssl.SSLContext, location: str) -> None:
-    with _explained("ssl.ca.location", location):
-        path = Path(location).expanduser()
-        if path.is_dir():
-            context.load_verify_locations(capath=str(path))
-        elif location != "probe":  # librdkafka's word for the system's own store
-            context.load_verify_locations(cafile=str(path))
+def _trusting(location: str | None, pem: str | None) -> ssl.SSLContext:
+    """Trusts the authorities that are named, and the system's only where none is: as both Kafka
+    clients do. Who names an authority does not want to meet whatever any other one signed.
+    """
+    if location == "probe":  # librdkafka's word for the system's own store
+        location = None
+    if location is None and pem is None:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it trusts nobody yet, and asks for all
+    context.verify_flags = ssl.create_default_context().verify_flags  # strict since Python 3.13
+    if location is not None:
+        with _explained("ssl.ca.location", location):
+            path = Path(location).expanduser()
+            is_folder = path.is_dir()
+            context.load_verify_locations(
+                cafile=None if is_folder else str(path), capath=str(path) if is_folder else None
+            )
+    if pem is not None:
+        with _explained("ssl.ca.pem"):
+            context.load_verify_locations(cadata=_unescaped(pem))
+    return context
 
 
 def _identify(context: ssl.SSLContext, client: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from dashboard.cluster.connection import Ask, Connection, meet_bootstrap
 from dashboard.cluster.kafka_errors import error_name
 from dashboard.cluster.messages import DescribeClusterRequest, MetadataRequest
 from dashboard.cluster.metadata_rows import Addresses, topic_id
-from dashboard.cluster.wire import Wire
+from dashboard.cluster.wire import Wire, metadata_of_nothing
 from dashboard.errors import ClusterError
 from dashboard.model import Broker, PartitionState, TopicState
 
@@ -86,10 +86,9 @@ def _question(wanted: list[str] | None) -> Ask:
     def ask(wire: Wire, deadline: float) -> tuple[Addresses, dict[str, TopicState]]:
         version = wire.version(MetadataRequest, metadata_rows.VERSION)
         if version == metadata_rows.VERSION:
-            addresses, found = wire.ask_rows(
-                lambda _: request(version), metadata_rows.decode, deadline
-            )
-            return addresses, _completed(found, wanted)
+            found = wire.ask_rows(lambda _: request(version), metadata_rows.decode, deadline)
+            wire.heard(found.cluster_id)
+            return found.addresses, _completed(found.topics, wanted)
         answer = wire.ask(lambda _: request(version), deadline)
         addresses = {b.node_id: (b.host, b.port) for b in answer.brokers}
         topics = sorted(answer.topics, key=lambda topic: topic.name)
@@ -129,9 +128,10 @@ def read_topic_of_id(connection: Connection, wanted: str) -> TopicState:
                 "That came with Metadata v12, in Kafka 3.1.",
                 code="API_UNSUPPORTED",
             )
-        _, topics = wire.ask_rows(request, metadata_rows.decode, deadline)
+        found = wire.ask_rows(request, metadata_rows.decode, deadline)
+        wire.heard(found.cluster_id)
         left_out = TopicState("", None, False, (), "UNKNOWN_SERVER_ERROR")
-        return next(iter(topics.values()), left_out)
+        return next(iter(found.topics.values()), left_out)
 
     answer: TopicState = connection.ask_any(ask)
     return answer
@@ -186,18 +186,12 @@ def _with(known: Broker, reachable: bool, error: str | None, versions: dict[str,
 
 def _versions(wire: Wire, deadline: float) -> dict[str, int]:
     # A new question, not the greeting remembered from when this connection was opened.
-    wire.ask(_metadata_of_nothing, deadline)
+    wire.ask(metadata_of_nothing, deadline)
     return {
         name: wire.versions[key][1]
         for key, name in APIS_OF_INTEREST.items()
         if key in wire.versions
     }
-
-
-def _metadata_of_nothing(wire: Wire) -> Any:
-    return MetadataRequest(
-        version=wire.version(MetadataRequest, 12), topics=[], allow_auto_topic_creation=False
-    )
 
 
 def _described(connection: Connection) -> list[Broker]:
@@ -215,7 +209,7 @@ def _described(connection: Connection) -> list[Broker]:
     except ClusterError as error:
         if error.code != "API_UNSUPPORTED":
             raise
-    listed = connection.ask_any(lambda wire, deadline: wire.ask(_metadata_of_nothing, deadline))
+    listed = connection.ask_any(lambda wire, deadline: wire.ask(metadata_of_nothing, deadline))
     return [Broker(b.node_id, b.host, b.port, b.rack) for b in listed.brokers]
 
 

@@ -19,17 +19,20 @@ from dashboard.cluster.compact import skip_tags
 from dashboard.cluster.kafka_errors import UNSUPPORTED_VERSION, error_name
 from dashboard.cluster.messages import (
     ApiVersionsRequest,
+    MetadataRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
     response_to,
 )
+from dashboard.cluster.owner import Owner
 from dashboard.cluster.security import Security
-from dashboard.cluster.wire_errors import lost, refused, tls_refused, unreachable
+from dashboard.cluster.wire_errors import foreign, lost, refused, tls_refused, unreachable
 from dashboard.errors import ClusterError
 
 T = TypeVar("T")
 # Of a session's lifetime: Kafka's clients sign in again at 85 to 95 % of it.
 _SESSION_SHARE = 0.85
+_METADATA_SPOKEN = 12
 _LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
 
 
@@ -38,7 +41,7 @@ class Wire:
     come from another.
     """
 
-    def __init__(self, host: str, port: int, security: Security) -> None:
+    def __init__(self, host: str, port: int, security: Security, owner: Owner) -> None:
         self.host = host
         self.port = port
         self.address = f"{host}:{port}"
@@ -46,6 +49,7 @@ class Wire:
         self.closed = False
         self.answering = False  # an answer has begun to come and is not decoded yet
         self._security = security
+        self._owner = owner
         self._correlation = 0
         self._socket: socket.socket | None = None
         self._session_ends = math.inf  # on the monotonic clock
@@ -56,9 +60,12 @@ class Wire:
         return not self.closed and time.monotonic() < self._session_ends
 
     def open(self, timeout_seconds: float) -> None:
-        """Connect, negotiate versions, sign in.
+        """Connect, negotiate versions, sign in, and hear of what cluster the broker is.
 
-        Raises ClusterError CLUSTER_UNREACHABLE, TLS_FAILED or AUTHENTICATION_FAILED.
+        That comes before any question: whoever is at an address by now, and what is asked of it
+        or told to it, are then one cluster's, for as long as this connection stands.
+        Raises ClusterError CLUSTER_UNREACHABLE, TLS_FAILED, AUTHENTICATION_FAILED or
+        CLUSTER_CHANGED.
         """
         deadline = time.monotonic() + timeout_seconds
         try:
@@ -66,6 +73,7 @@ class Wire:
             self._negotiate(deadline)
             if self._security.mechanism:
                 self._sign_in(deadline)
+            self.heard(self._greet(metadata_of_nothing(self), deadline).cluster_id)
         except BaseException:
             self.close()
             raise
@@ -76,7 +84,17 @@ class Wire:
         `deadline` is on the monotonic clock. Raises ClusterError: CLUSTER_UNREACHABLE when
         nothing was sent, ANSWER_LOST when the request may have been carried out.
         """
-        return self._exchange(make(self), deadline)
+        answer = self._exchange(make(self), deadline)
+        self.heard(getattr(answer, "cluster_id", None))
+        return answer
+
+    def heard(self, cluster_id: str | None) -> None:
+        """Hold the cluster id of an answer against the connection's. A proxy may pass each
+        question on to somebody else. Raises OtherClusterError, and closes.
+        """
+        if not self._owner.is_named(cluster_id):
+            self.close()
+            raise foreign(self.address, str(cluster_id))
 
     def ask_rows(
         self,
@@ -264,3 +282,9 @@ class Wire:
                 raise ConnectionResetError("it closed the connection")
             view = view[got:]
         return bytes(buffer)
+
+
+def metadata_of_nothing(at: Wire) -> Any:
+    """The question of who is there, and of what cluster: it needs no right, and costs little."""
+    version = at.version(MetadataRequest, _METADATA_SPOKEN)
+    return MetadataRequest(version=version, topics=[], allow_auto_topic_creation=False)

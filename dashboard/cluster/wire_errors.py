@@ -7,7 +7,7 @@ import ssl
 from dashboard.clock import utc_now
 from dashboard.cluster.own_certificate import why_refused
 from dashboard.cluster.security import Security
-from dashboard.errors import ClusterError
+from dashboard.errors import ClusterError, OtherClusterError
 
 _BY_PASSWORD = "sasl.username and sasl.password"
 _CREDENTIALS = {"OAUTHBEARER": "sasl.oauthbearer.* (its token's audience, issuer and scope)"}
@@ -47,6 +47,16 @@ def refused(address: str, mechanism: str, reason: str) -> ClusterError:
         f"{address} refused {mechanism}: {reason}",
         f"Check sasl.mechanisms, {_CREDENTIALS.get(mechanism, _BY_PASSWORD)} of this cluster.",
         code="AUTHENTICATION_FAILED",
+    )
+
+
+def foreign(address: str, cluster_id: str) -> OtherClusterError:
+    """Nothing but who it is was asked."""
+    return OtherClusterError(
+        cluster_id,
+        f"{address} belongs to another cluster ({cluster_id})",
+        "Check bootstrap.servers, which may name one cluster alone, and where these names and "
+        "ports lead now.",
     )
 
 

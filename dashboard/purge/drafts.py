@@ -75,7 +75,7 @@ def draft(
     """
     store = Store(store_root).cluster(cluster)
     client = client_for(settings, store, client_overrides)
-    with connect(client, settings.broker_timeout) as live:
+    with connect(client, settings.broker_timeout, cluster_id=store.cluster_id) as live:
         return draft_live(live, settings, store, request, now=now or utc_now())
 
 

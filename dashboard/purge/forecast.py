@@ -75,7 +75,8 @@ def forecast(
     """
     store = Store(store_root).cluster(cluster)
     client = client_for(settings, store, client_overrides)
-    with connect(client, min(settings.broker_timeout, PATIENCE)) as live:
+    patience = min(settings.broker_timeout, PATIENCE)
+    with connect(client, patience, cluster_id=plan.cluster_id) as live:
         reached = live.cluster_id()
         if reached != plan.cluster_id:
             text = guard("cluster-mismatch", planned=plan.cluster_id, found=reached)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from dashboard.clock import Mark, Stopwatch
-from dashboard.errors import BrokerError
+from dashboard.errors import BrokerError, ClusterError
 from dashboard.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.facts import PartitionFacts
@@ -43,6 +43,14 @@ class Fresh:
     @property
     def over(self) -> bool:
         return self.age >= self.most
+
+    @property
+    def outdated(self) -> str:
+        return (
+            f"{self.age.total_seconds():.0f} s passed from the beginning of the last look at the "
+            f"cluster until a request could leave; after {self.most.total_seconds():.0f} s it no "
+            "longer counts"
+        )
 
 
 @dataclass
@@ -82,7 +90,12 @@ class Sender:
         `look`: when the last look at the cluster began.
         `silent` are partitions with a replica that did not answer just now; None: not read yet.
         """
-        stalled = self._stalled(allowed, silent)
+        waiting = [rows[key] for key in sorted(allowed)]
+        try:
+            stalled = self._stalled(allowed, silent)
+        except ClusterError as error:
+            self._note(waiting, error.code, error.message)
+            return False
         queues = batches(rows, allowed, stalled, self.run.options.partitions_per_request)
         if only_one:
             leader, queue = next(iter(sorted(queues.items())))
@@ -96,7 +109,7 @@ class Sender:
         if self._failure:
             raise self._failure[0]
         if self._late and not self._asked:
-            self._say_late([rows[key] for key in sorted(allowed)], counts)
+            self._note(waiting, OUTDATED, counts.outdated)
         return self._sent > 0
 
     def _work(
@@ -241,15 +254,9 @@ class Sender:
             return row
         return replace(row, message=MissingRight(row.topic, self.live.principal()).said)
 
-    def _say_late(self, rows: Batch, look: Fresh) -> None:
-        """Why these wait: the last look was outdated before any request could leave."""
-        age, most = look.age.total_seconds(), look.most.total_seconds()
-        text = (
-            f"{age:.0f} s passed from the beginning of the last look at the cluster until a "
-            f"request could leave; after {most:.0f} s it no longer counts"
-        )
-        late = [replace(row, error=OUTDATED, message=text) for row in rows]
-        self.journal.note(self.run.run_id, late)
+    def _note(self, waiting: Batch, code: str, text: str) -> None:
+        why = [replace(row, error=code, message=text) for row in waiting]
+        self.journal.note(self.run.run_id, why)
 
     def _stalled(
         self,

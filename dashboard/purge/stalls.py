@@ -12,8 +12,8 @@ from dashboard.purge.lag_time import seconds_behind
 
 Ends = Mapping[TopicPartition, Sequence[tuple[datetime, int]]]
 _NO_ANSWER = (
-    "BROKER_UNREACHABLE", "ANSWER_LOST", "CLUSTER_UNREACHABLE", "TLS_FAILED",
-    "AUTHENTICATION_FAILED",
+    "BROKER_UNREACHABLE", "ANSWER_LOST", "CLUSTER_UNREACHABLE", "CLUSTER_CHANGED",
+    "TLS_FAILED", "AUTHENTICATION_FAILED",
 )  # fmt: skip
 _STILL = 1.0  # records a second
 UNUSABLE = ("no-leader", "leader-silent")  # in any mode

@@ -117,7 +117,7 @@ def _connect(chosen: Settings, run: RunRow, now: Callable[[], datetime]) -> Live
     deadline = now() + timedelta(milliseconds=run.options.timeout_ms)
     while True:
         try:
-            return connect(client, chosen.broker_timeout)
+            return connect(client, chosen.broker_timeout, cluster_id=run.cluster_id)
         except ClusterError as error:
             if not error.retriable or now() >= deadline:
                 raise

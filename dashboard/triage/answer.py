@@ -99,7 +99,7 @@ def triage(
     """
     store = Store(store_root).cluster(cluster)
     client = client_for(settings, store, client_overrides)
-    with connect(client, settings.broker_timeout) as live:
+    with connect(client, settings.broker_timeout, cluster_id=store.cluster_id) as live:
         return triage_live(live, settings, store, question, now=now or utc_now())
 
 

@@ -26,6 +26,7 @@ _TITLES = {
     "CLUSTER_AMBIGUOUS": "Which cluster?",
     "CLUSTER_NOT_FOUND": "That cluster is not here",
     "CLUSTER_UNREACHABLE": "The cluster does not answer",
+    "CLUSTER_CHANGED": "Another cluster answers there",
     "TLS_FAILED": "The TLS connection was refused",
     "AUTHENTICATION_FAILED": "The login was refused",
     "SNAPSHOT_NOT_FOUND": "That is no longer kept",

@@ -54,7 +54,7 @@ def live(alone: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
     made.topic(TOPIC)
     made.produce(TOPIC, 10)
     made.commit("billing", TOPIC)
-    monkeypatch.setattr("dashboard.cluster.live.connect", lambda *_: made)
+    monkeypatch.setattr("dashboard.cluster.live.connect", lambda *_, **_named: made)
     return made
 
 

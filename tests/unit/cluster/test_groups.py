@@ -99,6 +99,28 @@ def test_missing_describe_right_makes_the_list_incomplete(
     assert "no DESCRIBE right" in read(*brokers).incomplete[0]
 
 
+@pytest.mark.parametrize("change", ["arrives", "goes"])
+def test_a_right_that_changes_while_groups_are_listed_makes_the_list_incomplete(
+    brokers: tuple[FakeBroker, FakeBroker], change: str
+) -> None:
+    """The list of a broker without it leaves groups out, and says no word of it."""
+    rights = [8] if change == "goes" else []
+
+    def listed(_: Any, version: int) -> Any:
+        rights[:] = [] if change == "goes" else [8]
+        return groups_answer(version)
+
+    def described(_: Any, version: int) -> Any:
+        return DescribeClusterResponse(
+            version=version, error_code=0, cluster_id="fake", brokers=[], controller_id=1,
+            endpoint_type=1, error_message=None, authorized_operations=set(rights),
+        )  # fmt: skip
+
+    brokers[1].answers[16], brokers[1].answers[60] = listed, described
+    (reason,) = read(*brokers).incomplete
+    assert reason.startswith("no DESCRIBE right on the cluster")
+
+
 def test_a_silent_coordinator_makes_the_list_incomplete(
     brokers: tuple[FakeBroker, FakeBroker],
 ) -> None:

@@ -51,8 +51,8 @@ def answered() -> bytes:
 
 
 def test_an_answer_is_decoded_as_kafkas_schema_says() -> None:
-    brokers, topics = metadata_rows.decode(memoryview(answered()))
-    assert brokers == {4: ("kafka-4", 9093)}
+    brokers, cluster_id, topics = metadata_rows.decode(memoryview(answered()))
+    assert (brokers, cluster_id) == ({4: ("kafka-4", 9093)}, "c")
     assert list(topics) == ["gone", "über"]
     assert topics["gone"] == TopicState("gone", None, False, (), "UNKNOWN_TOPIC_OR_PARTITION")
     assert topics["über"] == TopicState(

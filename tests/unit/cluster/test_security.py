@@ -9,6 +9,7 @@ import pytest
 
 from dashboard.cluster.security import librdkafka_properties, read_security
 from dashboard.errors import SettingsError
+from tests.brokers.certificates import Certificates, write_certificates
 
 PLAIN = {
     "bootstrap.servers": "a:9092,b:9093",
@@ -87,3 +88,42 @@ def test_the_host_name_check_follows_its_property() -> None:
     assert free is not None
     assert not free.check_hostname
     assert free.verify_mode == ssl.CERT_REQUIRED
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return write_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize("given", ["location", "pem", "probe and pem", "folder"])
+def test_an_authority_that_is_named_replaces_the_systems(
+    files: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """As for librdkafka and Java: else whatever any public authority signed is a broker."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))  # the system's, on any machine
+    own = write_certificates(tmp_path).authority
+    words = {
+        "location": {"ssl.ca.location": str(own)},
+        "pem": {"ssl.ca.pem": own.read_text()},
+        "probe and pem": {"ssl.ca.location": "probe", "ssl.ca.pem": own.read_text()},
+        "folder": {"ssl.ca.location": str(tmp_path)},
+    }[given]
+    client = {"bootstrap.servers": "a:1", "security.protocol": "SSL"}
+    tls = read_security({**client, **words}).tls
+    expected = [ssl.PEM_cert_to_DER_cert(own.read_text())]
+    assert tls is not None
+    assert tls.get_ca_certs(binary_form=True) == ([] if given == "folder" else expected)
+    assert (tls.verify_mode, tls.check_hostname) == (ssl.CERT_REQUIRED, True)
+    default = ssl.create_default_context()
+    assert (tls.verify_flags, tls.options) == (default.verify_flags, default.options)
+
+
+@pytest.mark.parametrize("words", [{}, {"ssl.ca.location": "probe"}])
+def test_where_none_is_named_the_systems_authorities_count(
+    files: Certificates, monkeypatch: pytest.MonkeyPatch, words: dict[str, str]
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
+    tls = read_security({"bootstrap.servers": "a:1", "security.protocol": "SSL", **words}).tls
+    assert tls is not None
+    system = ssl.PEM_cert_to_DER_cert(files.authority.read_text())
+    assert system in tls.get_ca_certs(binary_form=True)

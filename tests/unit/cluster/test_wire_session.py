@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from dashboard.cluster import wire
+from dashboard.cluster.owner import Owner
 from dashboard.cluster.security import read_security
 
 
@@ -19,7 +20,7 @@ def test_a_connection_is_left_before_its_session_ends(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(wire, "time", SimpleNamespace(monotonic=lambda: now))
-    one = wire.Wire("h", 1, read_security({"bootstrap.servers": "h:1"}))
+    one = wire.Wire("h", 1, read_security({"bootstrap.servers": "h:1"}), Owner())
     assert one.usable
     one._note_session(SimpleNamespace(session_lifetime_ms=lifetime_ms))
     now += later_seconds
