@@ -146,9 +146,14 @@ class Execution:
         return self._send(pending) or moved
 
     def _canary_holds(self, canary: PartitionRow, pending: list[PartitionRow]) -> bool:
-        """Fail the rest with the canary; whether anything moved: it may be unread as yet."""
+        """Fail the rest with the canary, once it has ended; whether anything moved.
+
+        It may be unread as yet, or wait for its next request: then it goes alone again.
+        """
         if canary.state in ("sent", "unknown"):
             return False
+        if canary.state == "pending":
+            return self._send([canary])
         self._hold_back("cancelled", pending, lambda row: without_canary(row, canary))
         return True
 
@@ -338,7 +343,12 @@ class Execution:
 
     def _give_up(self) -> None:
         """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""
-        canary = unproved_canary(self._rows(), self.run.mode) if self.run.options.canary else None
+        if not self.run.options.canary:
+            self._hold_back("gave-up", self._rows(("pending",)), unasked)
+            return
+        tried = [row for row in self._rows(("pending",)) if row.was_sent]
+        self._hold_back("gave-up", tried, unasked)  # the canary itself: the rest names its end
+        canary = unproved_canary(self._rows(), self.run.mode)
         self._hold_back(
             "gave-up", self._rows(("pending",)),
             lambda row: without_canary(row, canary) if canary else unasked(row),
