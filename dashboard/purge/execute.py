@@ -38,7 +38,9 @@ from dashboard.purge.run_waits import expected, long_polls
 from dashboard.purge.send import Sender
 from dashboard.purge.standards import Standards
 from dashboard.purge.states import (
+    followed,
     held_back,
+    looked_after,
     not_sent,
     run_state,
     settled,
@@ -214,13 +216,14 @@ class Execution:
         """
         sent = [row for row in rows if row.was_sent]
         seen: Mapping[TopicPartition, Seen] = {}
+        entry = self.journal.newest_entry()
         if sent:
             with suppress(ClusterError):
                 targets = {row.key: row.target_offset for row in sent}
                 seen = read_back(self.live, targets, self.plan.topic_ids)
         wait_all = self.run.mode == "wait-all"
         after = [
-            held_back(row, seen.get(row.key), closed, wait_all=wait_all)
+            looked_after(row, held_back(row, seen.get(row.key), closed, wait_all=wait_all), entry)
             if row.was_sent
             else closed(row)
             for row in rows
@@ -318,6 +321,7 @@ class Execution:
     def _read_and_settle(self, kind: str, rows: list[PartitionRow]) -> bool:
         if not rows:
             return False
+        entry = self.journal.newest_entry()
         try:
             targets = {row.key: row.target_offset for row in rows}
             seen = read_back(self.live, targets, self.plan.topic_ids)
@@ -325,7 +329,12 @@ class Execution:
             self._unreadable(error)
             return False
         wait_all, may_resend = self.run.mode == "wait-all", not self.rules.sends_nothing
-        after = [settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend) for r in rows]
+        after = [
+            looked_after(
+                r, settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend), entry
+            )
+            for r in rows
+        ]
         changed = [new for old, new in zip(rows, after, strict=True) if new != old]
         self._record(kind, changed)
         self.rules.saw(changed)
@@ -358,7 +367,6 @@ class Execution:
         rows = self._rows()
         state = run_state(rows, self.run.mode, cancelled=self.cancelled)
         until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
-        nothing_sent = not any(row.was_sent for row in rows)
         error = stop_error(rows) or expired_error(rows)
         if error is None and self._refused is not None:
             error = self._refused.to_json()["error"]
@@ -369,7 +377,7 @@ class Execution:
             state,
             self.now(),
             error=error,
-            watched_until=self.now() if nothing_sent else until,
+            watched_until=until if any(map(followed, rows)) else self.now(),
         )
         return state
 

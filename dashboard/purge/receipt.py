@@ -21,7 +21,7 @@ from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Estimate, Plan
 from dashboard.purge.receipt_earlier import Place, place
 from dashboard.purge.receipt_gap import cause
-from dashboard.purge.states import doubtful
+from dashboard.purge.states import all_arrived, doubtful, followed
 
 # Every live replica is past the target, or another leader brought records back: it stays so.
 _AT_REST = ("done", "reverted")
@@ -38,6 +38,8 @@ def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dic
     `future` lists `[topic, partition, broker_id]` of replicas that move to another log dir.
     """
     wanted = set(keys)
+    if not wanted:  # an empty list asks a broker for all that it has
+        return {"taken_at": format_time(now), "replicas": [], "future": []}
     answer = live.log_dirs(wanted)
     offsets = {
         (r.broker_id, r.topic, r.partition): r for r in live.replica_offsets(sorted(wanted), None)
@@ -148,7 +150,7 @@ def start(
         "retention_bytes": 0 if measured else None,
         "produced_bytes": 0 if measured else None,
         "cleaner_bytes": 0 if measured else None,
-        "final": not sent and not any(map(doubtful, rows)),
+        "final": not any(doubtful(r) or (followed(r) and r.state != "not_done") for r in rows),
         "arrived_at": None,
         "rested_at": None,
         "measured_at": None,
@@ -196,9 +198,9 @@ def advance(
         for old in receipt["replicas"]
     ]
     there = [row for row in rows if row.topic not in gone]
-    sent = [row for row in there if row.was_sent and row.state != "not_done"]
-    arrived = all(map(_all_arrived, sent)) and not any(map(doubtful, there))
-    rested = all(row.state in _AT_REST for row in sent)
+    moved = [row for row in there if row.state != "not_done"]  # by this run, or there already
+    arrived = all(map(all_arrived, moved)) and not any(map(doubtful, there))
+    rested = all(row.state in _AT_REST for row in moved)
     arrived_at = (receipt["arrived_at"] or format_time(now)) if arrived else None
     rested_at = (receipt.get("rested_at") or format_time(now)) if rested else None
     since = arrived_at or (rested_at if last else None)
@@ -218,7 +220,3 @@ def advance(
         "final": rested_long and (all_read or last),
     }
     return {**body, "gap": cause(body, rows)}
-
-
-def _all_arrived(row: PartitionRow) -> bool:
-    return row.state == "done" and all(f.alive and f.arrived for f in row.followers)
