@@ -69,7 +69,7 @@ def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dic
 
 def fallen(receipt: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[TopicPartition, set[int]]:
     """The brokers whose replica lost bytes since the last look: what a receipt is to count."""
-    sizes = {place(r): r["size_bytes"] for r in receipt["replicas"]}
+    sizes = {place(r): r["size_bytes"] for r in measured(receipt)}
     found: dict[TopicPartition, set[int]] = {}
     for r in sample["replicas"]:
         if r["size_bytes"] < sizes.get(place(r), 0):
@@ -127,9 +127,12 @@ def start(
 ) -> dict[str, Any]:
     """The receipt before any sample; partitions that were there already free nothing.
 
+    Replicas of partitions that were sent and are `not_done` are kept `aside`, and not counted.
+
     `leaving` are bytes that earlier purges had yet to free at the baseline (`receipt_earlier`).
     """
-    sent = {row.key for row in rows if row.was_sent and row.state != "not_done"}
+    sent = {row.key for row in rows if row.was_sent}
+    counted = _counted(rows)
     estimates = {p.key: p.estimate for p in plan.partitions if p.key in sent}
     replicas = []
     for replica in (baseline or {}).get("replicas", []):
@@ -139,17 +142,10 @@ def start(
             predicted = estimate.replicas.get(replica["broker_id"]) if estimate else None
             earlier, cleaned = leaving.get(place(replica), 0), _cleaned(estimate, replica)
             replicas.append(receipt_bytes.begun(replica, predicted, earlier, cleaned))
-    sizes = [e.bytes_at_once if e else None for e in estimates.values()]
-    known = [size for size in sizes if size is not None]
-    measured = bool(replicas) or not sent
+    parts = _apart(replicas, counted)
     return {
-        "predicted_bytes": sum(known) if known or not sent else None,
-        "methods": sorted({e.method for e in estimates.values() if e}),
-        "unmeasured_partitions": len(sizes) - len(known),
-        "freed_bytes": 0 if measured else None,
-        "retention_bytes": 0 if measured else None,
-        "produced_bytes": 0 if measured else None,
-        "cleaner_bytes": 0 if measured else None,
+        **foreseen(rows, plan),
+        **_totals(parts["replicas"], counted),
         "final": not any(doubtful(r) or (followed(r) and r.state != "not_done") for r in rows),
         "arrived_at": None,
         "rested_at": None,
@@ -157,7 +153,53 @@ def start(
         "gone_topics": [],
         "gap": None,
         "waits": wait_outcomes.requests(rows),
-        "replicas": replicas,
+        **parts,
+    }
+
+
+def foreseen(rows: Iterable[PartitionRow], plan: Plan) -> dict[str, Any]:
+    """What the plan predicted for partitions that count: sent, and not known to be not done."""
+    counted = _counted(rows)
+    estimates = [p.estimate for p in plan.partitions if p.key in counted]
+    known = [e.bytes_at_once for e in estimates if e and e.bytes_at_once is not None]
+    return {
+        "predicted_bytes": sum(known) if known or not counted else None,
+        "methods": sorted({e.method for e in estimates if e}),
+        "unmeasured_partitions": len(estimates) - len(known),
+    }
+
+
+def measured(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of all replicas that are followed, counted or not."""
+    return [*receipt["replicas"], *receipt.get("aside", ())]
+
+
+def _counted(rows: Iterable[PartitionRow]) -> set[TopicPartition]:
+    return {row.key for row in rows if row.was_sent and row.state != "not_done"}
+
+
+def _apart(
+    parts: Iterable[dict[str, Any]], counted: Collection[TopicPartition]
+) -> dict[str, list[dict[str, Any]]]:
+    """The `replicas` of partitions that count, and `aside` those of which nothing was deleted.
+
+    A request may take effect yet, or turn out not to have: both are followed, so that a partition
+    changes sides with all that was seen of it.
+    """
+    found: dict[str, list[dict[str, Any]]] = {"replicas": [], "aside": []}
+    for part in sorted(parts, key=place):
+        key = TopicPartition(part["topic"], part["partition"])
+        found["replicas" if key in counted else "aside"].append(part)
+    return found
+
+
+def _totals(
+    replicas: Sequence[Mapping[str, Any]], counted: Collection[TopicPartition]
+) -> dict[str, int | None]:
+    """None where there is something to count, but no size of it."""
+    return {
+        name: sum(r.get(name, 0) for r in replicas) if replicas or not counted else None
+        for name in ("freed_bytes", "retention_bytes", "produced_bytes", "cleaner_bytes")
     }
 
 
@@ -189,14 +231,16 @@ def advance(
     """
     targets = {row.key: row.target_offset for row in rows}
     newest = {place(r): r for r in sample["replicas"] if r["topic"] not in gone}
-    replicas = [
+    looked = [
         receipt_bytes.looked(
             old,
             newest.get(place(old)),
             targets[TopicPartition(old["topic"], old["partition"])],
         )
-        for old in receipt["replicas"]
+        for old in measured(receipt)
     ]
+    counted = _counted(rows)
+    parts = _apart(looked, counted)
     there = [row for row in rows if row.topic not in gone]
     moved = [row for row in there if row.state != "not_done"]  # by this run, or there already
     arrived = all(map(all_arrived, moved)) and not any(map(doubtful, there))
@@ -205,18 +249,17 @@ def advance(
     rested_at = (receipt.get("rested_at") or format_time(now)) if rested else None
     since = arrived_at or (rested_at if last else None)
     rested_long = since is not None and now >= parse_time(since) + settle
-    totals = {
-        name: sum(r.get(name, 0) for r in replicas) if replicas else receipt.get(name)
-        for name in ("freed_bytes", "retention_bytes", "produced_bytes", "cleaner_bytes")
-    }
+    final = rested_long and (all_read or last)
+    if final:
+        del parts["aside"]  # never counted now
     body = {
-        **receipt,
-        **totals,
-        "replicas": replicas,
+        **{name: value for name, value in receipt.items() if name != "aside"},
+        **_totals(parts["replicas"], counted),
+        **parts,
         "arrived_at": arrived_at,
         "rested_at": rested_at,
         "measured_at": sample["taken_at"],
         "gone_topics": sorted(gone),
-        "final": rested_long and (all_read or last),
+        "final": final,
     }
     return {**body, "gap": cause(body, rows)}

@@ -97,7 +97,15 @@ def _missing(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | 
             f"{', '.join(gone)} was deleted, or made anew, before its receipt was final: what left "
             "after the last look before that is not counted"
         )
-    behind = sorted({f.broker_id for row in rows for f in row.followers if not f.arrived})
+    behind = sorted(
+        {
+            f.broker_id
+            for row in rows
+            if row.state != "not_done"
+            for f in row.followers
+            if not f.arrived
+        }
+    )
     if not behind:
         return None
     names = ", ".join(str(b) for b in behind)
@@ -127,10 +135,10 @@ def _unmeasured(
 ) -> Iterator[int]:
     """Brokers of partitions that were sent and whose replica there is not in the receipt."""
     known = {(r["topic"], r["partition"], r["broker_id"]) for r in replicas}
-    for row in rows:
+    for row in (r for r in rows if r.was_sent and r.state != "not_done"):
         leader = () if row.leader_id is None else (row.leader_id,)
         for broker_id in (*leader, *(f.broker_id for f in row.followers)):
-            if row.was_sent and (row.topic, row.partition, broker_id) not in known:
+            if (row.topic, row.partition, broker_id) not in known:
                 yield broker_id
 
 

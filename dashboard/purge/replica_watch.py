@@ -126,6 +126,7 @@ class ReplicaWatch:
         # Sizes go by name: those of a topic made anew count not. So its id is read after them.
         sample = self._sampled(current)
         rows, all_read = self._read()
+        current = {**current, **receipt.foreseen(rows, self.plan)}
         found = receipt.advance(
             current, sample, rows, settle, self.now(), all_read=all_read, last=last,
             gone=self._gone(rows),
