@@ -55,8 +55,10 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Baseline:
-    """What was read before anything was sent: `receipt.measure`'s sample, followers' long polls."""
+class _Before:
+    """What was read just before sending: `receipt.measure`'s sample, and in the run's first round
+    followers' long polls.
+    """
 
     sample: Mapping[str, Any]
     polls: Mapping[int, int]
@@ -237,7 +239,7 @@ class Execution:
             self.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE.total_seconds() * 2**tried))
         look = self._watch.mark()
         try:
-            checked, baseline = self._look(pending, look.at)
+            checked, before = self._look(pending, look.at)
         except (ClusterError, SettingsError, StoreError) as error:  # nothing to judge it by
             self._unreadable(error)
             return False
@@ -251,9 +253,12 @@ class Execution:
         arrived = self._read_and_settle("arrived", [by_key[k] for k in sorted(checked.arrived)])
         sent = False
         if checked.allowed:
-            if baseline is not None:
-                self._foresee(checked.allowed, baseline)
-                self.journal.write_baseline(self.run.run_id, baseline.sample, self.now())
+            kept = self.journal.baseline(self.run.run_id)
+            if kept is None:
+                self._foresee(checked.allowed, before)
+            going = [by_key[k] for k in sorted(checked.allowed)]
+            sizes = receipt.renewed(kept, before.sample, going)
+            self.journal.write_baseline(self.run.run_id, sizes, self.now())
             first = not any(row.was_sent for row in self._rows())
             canary = first and self.run.options.canary
             self.rules.placed(checked.allowed)
@@ -261,36 +266,33 @@ class Execution:
                 self.live, self.journal, self.run, self._watch, self._may_send, self.rules.saw,
                 self._waits, checked.known_since,
             )  # fmt: skip
-            silent = receipt.unread(baseline.sample, checked.allowed) if baseline else None
+            silent = receipt.unread(before.sample, checked.allowed)
             sent = sender.send(by_key, checked.allowed, look, only_one=canary, silent=silent)
             self._close_what_was_sent()
         return bool(checked.refused) or arrived or sent
 
-    def _look(
-        self, pending: Sequence[PartitionRow], at: datetime
-    ) -> tuple[Rechecked, _Baseline | None]:
-        """The recheck and, until they are kept, all replicas' sizes: read side by side."""
-        if self.journal.baseline(self.run.run_id) is not None:
-            return self._recheck(pending), None
-        keys = [row.key for row in self._rows()]
+    def _look(self, pending: Sequence[PartitionRow], at: datetime) -> tuple[Rechecked, _Before]:
+        """The recheck and replicas' sizes, read side by side: sizes once in each round, since
+        retention goes on between two (a pause, a leader that hangs).
+        """
+        first = self.journal.baseline(self.run.run_id) is None
+        keys = [row.key for row in pending]
         with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
             sizes = pool.submit(receipt.measure, self.live, keys, at)
-            polls = pool.submit(long_polls, self.live)
+            polls = pool.submit(long_polls, self.live) if first else None
             found = self._recheck(pending)
-            return found, _Baseline(sizes.result(), polls.result())
+            return found, _Before(sizes.result(), polls.result() if polls else {})
 
     def _recheck(self, pending: Sequence[PartitionRow]) -> Rechecked:
         standards = self.standards()  # reads the store: the moment of the look comes after it
         return recheck(self.live, self.plan, pending, self.now(), standards)
 
-    def _foresee(
-        self, allowed: Mapping[TopicPartition, PartitionFacts], baseline: _Baseline
-    ) -> None:
+    def _foresee(self, allowed: Mapping[TopicPartition, PartitionFacts], before: _Before) -> None:
         """Only wait-all waits for anybody; a canary's run is foreseen once, at its start."""
         if self.run.mode == "wait-all":
             timeout_ms = self.run.options.timeout_ms
             self._waits = expected(
-                self.live, allowed, baseline.sample, baseline.polls, timeout_ms,
+                self.live, allowed, before.sample, before.polls, timeout_ms,
                 now=self.now, sleep=self.sleep,
             )  # fmt: skip
 

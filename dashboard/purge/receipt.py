@@ -1,6 +1,6 @@
 """The receipt of a run: bytes predicted against bytes freed, per replica, and who freed the rest.
 
-Sizes come from DescribeLogDirs: before the first request, then sampled until final. What
+Sizes come from DescribeLogDirs: before each partition's request, then sampled until final. What
 producers wrote in between is added, and what retention took above the target is told apart by the
 log start (`receipt_bytes`). Pure, but for `measure`.
 """
@@ -25,6 +25,8 @@ from dashboard.purge.states import all_arrived, doubtful, followed
 
 # Every live replica is past the target, or another leader brought records back: it stays so.
 _AT_REST = ("done", "reverted")
+# As long as a worker's look at the cluster may count, and its request take to leave.
+_SIZES_LAST = timedelta(seconds=60)
 _DEFAULTS_MS = {
     "log.retention.check.interval.ms": 300_000,
     "log.flush.start.offset.checkpoint.interval.ms": 60_000,
@@ -65,6 +67,33 @@ def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dic
         if r.is_future and TopicPartition(r.topic, r.partition) in wanted
     )
     return {"taken_at": format_time(now), "replicas": replicas, "future": future}
+
+
+def renewed(
+    kept: Mapping[str, Any] | None, sample: Mapping[str, Any], going: Iterable[PartitionRow]
+) -> dict[str, Any]:
+    """The sizes that a receipt begins with: of partitions whose request is about to leave the new
+    sample's, so that what retention took since the run began is nobody's.
+
+    Of one that was sent before, only replicas whose log start is below the target: a request took
+    no effect there. A replica that was never sent and does not answer now is left out once what is
+    kept of it is old: its size is unknown.
+    """
+    if kept is None:
+        return dict(sample)
+    rows = {row.key: row for row in going}
+    taken, found = parse_time(sample["taken_at"]), {}
+    for r in kept["replicas"]:
+        row = rows.get(TopicPartition(r["topic"], r["partition"]))
+        age = taken - parse_time(r.get("taken_at", kept["taken_at"]))
+        if row is None or row.was_sent or age <= _SIZES_LAST:
+            found[place(r)] = r
+    for r in sample["replicas"]:
+        row = rows.get(TopicPartition(r["topic"], r["partition"]))
+        start = r["log_start_offset"]
+        if row and (not row.was_sent or (start is not None and start < row.target_offset)):
+            found[place(r)] = {**r, "taken_at": sample["taken_at"]}
+    return {**kept, "replicas": [found[name] for name in sorted(found)]}
 
 
 def fallen(receipt: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[TopicPartition, set[int]]:
@@ -134,6 +163,7 @@ def start(
     sent = {row.key for row in rows if row.was_sent}
     counted = _counted(rows)
     estimates = {p.key: p.estimate for p in plan.partitions if p.key in sent}
+    planned = {p.key: p.log_start_offset for p in plan.partitions}
     replicas = []
     for replica in (baseline or {}).get("replicas", []):
         key = TopicPartition(replica["topic"], replica["partition"])
@@ -141,7 +171,8 @@ def start(
             estimate = estimates.get(key)
             predicted = estimate.replicas.get(replica["broker_id"]) if estimate else None
             earlier, cleaned = leaving.get(place(replica), 0), _cleaned(estimate, replica)
-            replicas.append(receipt_bytes.begun(replica, predicted, earlier, cleaned))
+            part = receipt_bytes.begun(replica, predicted, earlier, cleaned)
+            replicas.append(part | _moved_before(part, planned.get(key)))
     parts = _apart(replicas, counted)
     return {
         **foreseen(rows, plan),
@@ -201,6 +232,13 @@ def _totals(
         name: sum(r.get(name, 0) for r in replicas) if replicas or not counted else None
         for name in ("freed_bytes", "retention_bytes", "produced_bytes", "cleaner_bytes")
     }
+
+
+def _moved_before(part: Mapping[str, Any], planned: int | None) -> dict[str, int]:
+    """How many offsets the log start had moved on since the plan, when the request left."""
+    start = part["start_before"]
+    moved = 0 if start is None or planned is None else max(0, start - planned)
+    return {"moved_before": moved} if moved else {}
 
 
 def _cleaned(estimate: Estimate | None, replica: Mapping[str, Any]) -> dict[str, int | None]:

@@ -28,7 +28,7 @@ def begun(
     earlier_bytes: int = 0,
     cleaned: Mapping[str, int | None] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """A replica's part of a receipt, from its entry in the first sample.
+    """A replica's part of a receipt, from its entry in the sample before its request.
 
     `fallen_bytes`: by how much its size fell; `seen_bytes` of `seen_records`: written where it did
     not; `doubt_records`: written where it did. `below_…`: the same, and its log start, by the last
@@ -42,7 +42,7 @@ def begun(
         "below_fallen_bytes", "below_doubt_records",
     )  # fmt: skip
     return {
-        **replica,
+        **{name: value for name, value in replica.items() if name != "taken_at"},
         "before_bytes": replica["size_bytes"],
         "start_before": replica["log_start_offset"],
         "end_before": replica["log_end_offset"],

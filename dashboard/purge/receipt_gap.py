@@ -24,6 +24,7 @@ _MOVED_ON = (
     "the log start moved on past the target, by retention or a later purge, and segments that "
     "hold records below and above the target left with it"
 )
+_LEFT_BEFORE = "the log start had moved on since the plan, before the request left"
 _EARLIER = "segments of an earlier purge were leaving still, and its estimate tells which are whose"
 
 
@@ -167,4 +168,6 @@ def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -
         why = _MOVED_ON
     elif any(r.get("earlier_bytes") for r in furthest):
         why = _EARLIER
+    elif any(r.get("moved_before") for r in furthest):
+        why = _LEFT_BEFORE
     return f"{'; '.join(named)}: {why}" if named else why

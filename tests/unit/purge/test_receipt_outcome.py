@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.purge.facts_of import KEY
+from dashboard.model import LogDirsAnswer
+from dashboard.purge import receipt
+from dashboard.purge.plan import Estimate
+from dashboard.purge.resolve import ResolvedTarget
+from tests.unit.purge.facts_of import KEY, NOW, facts
 from tests.unit.purge.room import Room
-from tests.unit.purge.test_receipt import advance, sample, started
+from tests.unit.purge.test_plan import plan_of
+from tests.unit.purge.test_receipt import advance, row, sample, started
+
+ESTIMATE = Estimate(4_000, "proportional", {1: 4_000})
 
 
 @pytest.fixture
@@ -83,6 +92,73 @@ def test_what_retention_took_before_it_was_carried_out_is_retentions(room: Room)
     at_sleep(room, 6, lambda: starts(room, 60))
     found = receipt_of(room, view)
     assert (found["freed_bytes"], found["retention_bytes"]) == (120_000, 60_000)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_what_retention_took_while_the_run_was_paused_is_nobodys(
+    tmp_path: Path, silent: bool
+) -> None:
+    room = Room(tmp_path, partitions=2)
+    run_id = room.queue(room.plan(), partitions_per_request=1)
+    room.live.on_send = [lambda: room.journal.set_wish(run_id, "pause", "ann", room.clock.now)]
+    second = sorted(room.live.parts)[1]
+
+    def retention() -> None:
+        room.live.parts[second].starts = {1: 50, 2: 50, 3: 50}
+        if silent:  # and broker 3 says nothing of its sizes when the run goes on
+            room.clock.now += timedelta(minutes=2)
+            dirs = room.live.log_dirs
+            monkey.setattr(room.live, "log_dirs", lambda keys: without_broker_3(dirs(keys)))
+
+    def resumed() -> None:
+        room.journal.set_wish(run_id, None, "ann", room.clock.now)
+
+    sleep = room.clock.sleep
+    with pytest.MonkeyPatch.context() as monkey:
+        at_sleep(room, 5, retention)
+        at_sleep(room, 8, resumed)
+        room.execution(run_id).execute()
+    room.clock.sleep = sleep  # type: ignore[method-assign]
+    found = receipt_of(room, room.journal.run(run_id))
+    freed = {(r["partition"], r["broker_id"]): r["freed_bytes"] for r in found["replicas"]}
+    brokers = (1, 2) if silent else (1, 2, 3)
+    assert freed == {(0, b): 60_000 for b in (1, 2, 3)} | {(1, b): 10_000 for b in brokers}
+    assert found["final"]
+    room.journal.close()
+
+
+def without_broker_3(answer: LogDirsAnswer) -> LogDirsAnswer:
+    return replace(answer, replicas=tuple(r for r in answer.replicas if r.broker_id != 3))
+
+
+def test_a_partition_that_goes_again_is_measured_anew_where_nothing_took_effect(
+    room: Room,
+) -> None:
+    room.live.answers = ["lost-before"]
+    at_sleep(room, 1, lambda: starts(room, 50))  # before the second request
+    found = receipt_of(room, room.carry_out())
+    assert len(room.live.sent) == 2
+    assert (found["freed_bytes"], found["retention_bytes"]) == (30_000, 0)
+
+
+def test_a_round_reads_sizes_once_whatever_its_partitions(tmp_path: Path) -> None:
+    room = Room(tmp_path, partitions=40)
+    asked, measure = [], receipt.measure
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(receipt, "measure", lambda *a: asked.append(a) or measure(*a))
+        room.carry_out()
+    assert len(room.live.sent) == 20
+    assert len(asked) == 1
+    room.journal.close()
+
+
+def test_a_gap_names_what_left_before_the_request() -> None:
+    world = facts(claims={0: {"a": 40}})
+    plan = plan_of(world, {KEY: ResolvedTarget(40)}, estimates={KEY: ESTIMATE})
+    begun = receipt.start(sample(9_000, 10), [row()], plan)
+    late = receipt.advance(begun, sample(6_000, 40), [row()], timedelta(0), NOW)
+    assert (late["freed_bytes"], late["predicted_bytes"]) == (3_000, 4_000)
+    assert late["gap"].endswith("moved on since the plan, before the request left")
 
 
 def test_what_leaves_while_the_log_start_is_below_the_target_is_retentions() -> None:
