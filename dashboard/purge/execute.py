@@ -23,7 +23,7 @@ from dashboard.errors import (
     StoreError,
 )
 from dashboard.model import TopicPartition
-from dashboard.purge import receipt
+from dashboard.purge import receipt_sizes
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.expiry import EXPIRED, expired, expired_error, is_over
 from dashboard.purge.facts import PartitionFacts
@@ -56,8 +56,8 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What was read just before sending: `receipt.measure`'s sample, and in the run's first round
-    followers' long polls.
+    """What was read just before sending: the sample of `receipt_sizes.measure`, and in the run's
+    first round followers' long polls.
     """
 
     sample: Mapping[str, Any]
@@ -257,7 +257,7 @@ class Execution:
             if kept is None:
                 self._foresee(checked.allowed, before)
             going = [by_key[k] for k in sorted(checked.allowed)]
-            sizes = receipt.renewed(kept, before.sample, going)
+            sizes = receipt_sizes.renewed(kept, before.sample, going)
             self.journal.write_baseline(self.run.run_id, sizes, self.now())
             first = not any(row.was_sent for row in self._rows())
             canary = first and self.run.options.canary
@@ -266,7 +266,7 @@ class Execution:
                 self.live, self.journal, self.run, self._watch, self._may_send, self.rules.saw,
                 self._waits, checked.known_since,
             )  # fmt: skip
-            silent = receipt.unread(before.sample, checked.allowed)
+            silent = receipt_sizes.unread(before.sample, checked.allowed)
             sent = sender.send(by_key, checked.allowed, look, only_one=canary, silent=silent)
             self._close_what_was_sent()
         return bool(checked.refused) or arrived or sent
@@ -278,7 +278,7 @@ class Execution:
         first = self.journal.baseline(self.run.run_id) is None
         keys = [row.key for row in pending]
         with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
-            sizes = pool.submit(receipt.measure, self.live, keys, at)
+            sizes = pool.submit(receipt_sizes.measure, self.live, keys, at)
             polls = pool.submit(long_polls, self.live) if first else None
             found = self._recheck(pending)
             return found, _Before(sizes.result(), polls.result() if polls else {})

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.errors import ClusterError
-from dashboard.purge import receipt, receipt_earlier, receipt_estimates
+from dashboard.purge import receipt, receipt_earlier, receipt_estimates, receipt_sizes
 from dashboard.purge.closing import Closing
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal import Journal
@@ -141,9 +141,9 @@ class ReplicaWatch:
         The broker that tells metadata may not know yet of a topic that another one has anew.
         """
         keys = [row.key for row in self.journal.partitions(self.run.run_id) if row.was_sent]
-        sample = receipt.measure(self.live, keys, self.now())
+        sample = receipt_sizes.measure(self.live, keys, self.now())
         doubted = doubts(self.live, receipt.fallen(current, sample), self.plan.topic_ids)
-        return receipt.without(sample, doubted)
+        return receipt_sizes.without(sample, doubted)
 
     def _gone(self, rows: Iterable[PartitionRow]) -> set[str]:
         """Topics of the run that are another one now, or none."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.model import ConfigEntry
-from dashboard.purge import receipt
+from dashboard.purge import receipt, receipt_sizes
 from dashboard.purge.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
@@ -181,12 +181,12 @@ def test_a_broker_without_an_answer_keeps_its_last_size() -> None:
 
 def test_a_replica_that_a_sample_lacks_is_unread_unless_no_size_is_known() -> None:
     one = {KEY: partition(replicas=(1,))}
-    assert receipt.unread(sample(10_000, 0), one) == set()
-    assert receipt.unread(sample(10_000, 0), {KEY: partition(replicas=(1, 2))}) == {KEY}
+    assert receipt_sizes.unread(sample(10_000, 0), one) == set()
+    assert receipt_sizes.unread(sample(10_000, 0), {KEY: partition(replicas=(1, 2))}) == {KEY}
     silent = sample(10_000, 0)
     silent["replicas"][0]["log_start_offset"] = None
-    assert receipt.unread(silent, one) == {KEY}
-    assert receipt.unread({"replicas": []}, one) is None
+    assert receipt_sizes.unread(silent, one) == {KEY}
+    assert receipt_sizes.unread({"replicas": []}, one) is None
 
 
 def test_the_settle_time_is_read_from_configs_and_else_kafkas_default() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dashboard.model import LogDirsAnswer
-from dashboard.purge import receipt
+from dashboard.purge import receipt, receipt_sizes
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
 from tests.unit.purge.facts_of import KEY, NOW, facts
@@ -143,9 +143,9 @@ def test_a_partition_that_goes_again_is_measured_anew_where_nothing_took_effect(
 
 def test_a_round_reads_sizes_once_whatever_its_partitions(tmp_path: Path) -> None:
     room = Room(tmp_path, partitions=40)
-    asked, measure = [], receipt.measure
+    asked, measure = [], receipt_sizes.measure
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(receipt, "measure", lambda *a: asked.append(a) or measure(*a))
+        patch.setattr(receipt_sizes, "measure", lambda *a: asked.append(a) or measure(*a))
         room.carry_out()
     assert len(room.live.sent) == 20
     assert len(asked) == 1
