@@ -90,7 +90,10 @@ def test_freed_bytes_are_unsure_by_what_was_written_while_segments_left() -> Non
 
 def test_a_receipt_that_an_older_release_left_open_goes_on() -> None:
     body = advance(started(), sample(10_500, 0, 105), sample(7_000, 40, 105))
-    new = ("fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes")
+    new = (
+        "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes", "past",
+        "below_start", "below_fallen_bytes", "below_doubt_records",
+    )  # fmt: skip
     old = {k: v for k, v in body["replicas"][0].items() if k not in new}
     later = advance({**body, "replicas": [old]}, sample(6_000, 40, 105))
     assert (later["freed_bytes"], later["produced_bytes"]) == (4_500, 500)
