@@ -20,7 +20,7 @@ BESIDE: dict[str, tuple[str, ...]] = {
         "tests/brokers/test_move_waived.py::"
         "test_a_worker_killed_around_the_move_is_followed_by_one_that_reads_first[before-sending]",
         "tests/brokers/test_purge_workers.py::"
-        "test_the_rest_follows_a_canary_whose_worker_was_killed_only_if_it_is_done[before-sending]",
+        "test_the_rest_follows_a_canary_whose_worker_was_killed_once_it_is_done[before-sending]",
         f"tests/brokers/test_purge_workers.py::{_KILLED}[before-sending-leader-only-verified]",
         f"tests/brokers/test_purge_workers.py::{_KILLED}[after-the-answer-wait-all]",
         "tests/spark/test_in_buckets.py::"

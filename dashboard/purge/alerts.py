@@ -1,4 +1,9 @@
-"""Which purges were undone: records came back, and nothing has purged as far again since."""
+"""Which purges were undone: records came back, and nothing has purged as far again since.
+
+A later run ends the alert only if its look that found the leader at the target began after the look
+that saw the reversal. A run that found a leader there before, and sent nothing, says nothing of the
+stale replica that was elected after it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from dataclasses import dataclass
 
 from dashboard.purge.journal_reads import JournalReads
 
+# Rows of earlier versions do not tell when they were read: of those, one that was sent counts.
 # Asked every few seconds: a partial index finds the few reversals, and CROSS JOIN keeps SQLite to
 # looking a partition up in each later run, instead of walking through all partitions.
 UNDONE = """run_partitions p CROSS JOIN runs r ON r.run_id = p.run_id
@@ -15,7 +21,12 @@ WHERE p.state = 'reverted' AND NOT EXISTS (
     WHERE s.cluster_id = r.cluster_id AND s.rowid > r.rowid
       AND q.state IN ('done', 'leader_done')
       AND json_extract(plain(q.body), '$.target_offset')
-        >= json_extract(plain(p.body), '$.target_offset'))
+        >= json_extract(plain(p.body), '$.target_offset')
+      AND CASE WHEN json_extract(plain(q.body), '$.read_after') IS NULL
+        THEN json_extract(plain(p.body), '$.read_after') IS NULL
+          AND json_extract(plain(q.body), '$.sent_at') IS NOT NULL
+        ELSE json_extract(plain(q.body), '$.read_after')
+          > coalesce(json_extract(plain(p.body), '$.read_after'), -1) END)
 """
 _SQL = f"""
 SELECT p.run_id, p.topic, COUNT(*) AS partitions FROM {UNDONE} AND r.cluster_id = ?

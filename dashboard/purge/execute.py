@@ -23,7 +23,7 @@ from dashboard.errors import (
     StoreError,
 )
 from dashboard.model import TopicPartition
-from dashboard.purge import receipt
+from dashboard.purge import receipt_sizes
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.expiry import EXPIRED, expired, expired_error, is_over
 from dashboard.purge.facts import PartitionFacts
@@ -38,7 +38,9 @@ from dashboard.purge.run_waits import expected, long_polls
 from dashboard.purge.send import Sender
 from dashboard.purge.standards import Standards
 from dashboard.purge.states import (
+    followed,
     held_back,
+    looked_after,
     not_sent,
     run_state,
     settled,
@@ -53,8 +55,10 @@ _LONGEST_PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Baseline:
-    """What was read before anything was sent: `receipt.measure`'s sample, followers' long polls."""
+class _Before:
+    """What was read just before sending: the sample of `receipt_sizes.measure`, and in the run's
+    first round followers' long polls.
+    """
 
     sample: Mapping[str, Any]
     polls: Mapping[int, int]
@@ -146,9 +150,14 @@ class Execution:
         return self._send(pending) or moved
 
     def _canary_holds(self, canary: PartitionRow, pending: list[PartitionRow]) -> bool:
-        """Fail the rest with the canary; whether anything moved: it may be unread as yet."""
+        """Fail the rest with the canary, once it has ended; whether anything moved.
+
+        It may be unread as yet, or wait for its next request: then it goes alone again.
+        """
         if canary.state in ("sent", "unknown"):
             return False
+        if canary.state == "pending":
+            return self._send([canary])
         self._hold_back("cancelled", pending, lambda row: without_canary(row, canary))
         return True
 
@@ -209,13 +218,14 @@ class Execution:
         """
         sent = [row for row in rows if row.was_sent]
         seen: Mapping[TopicPartition, Seen] = {}
+        entry = self.journal.newest_entry()
         if sent:
             with suppress(ClusterError):
                 targets = {row.key: row.target_offset for row in sent}
                 seen = read_back(self.live, targets, self.plan.topic_ids)
         wait_all = self.run.mode == "wait-all"
         after = [
-            held_back(row, seen.get(row.key), closed, wait_all=wait_all)
+            looked_after(row, held_back(row, seen.get(row.key), closed, wait_all=wait_all), entry)
             if row.was_sent
             else closed(row)
             for row in rows
@@ -229,7 +239,7 @@ class Execution:
             self.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE.total_seconds() * 2**tried))
         look = self._watch.mark()
         try:
-            checked, baseline = self._look(pending, look.at)
+            checked, before = self._look(pending, look.at)
         except (ClusterError, SettingsError, StoreError) as error:  # nothing to judge it by
             self._unreadable(error)
             return False
@@ -243,9 +253,12 @@ class Execution:
         arrived = self._read_and_settle("arrived", [by_key[k] for k in sorted(checked.arrived)])
         sent = False
         if checked.allowed:
-            if baseline is not None:
-                self._foresee(checked.allowed, baseline)
-                self.journal.write_baseline(self.run.run_id, baseline.sample, self.now())
+            kept = self.journal.baseline(self.run.run_id)
+            if kept is None:
+                self._foresee(checked.allowed, before)
+            going = [by_key[k] for k in sorted(checked.allowed)]
+            sizes = receipt_sizes.renewed(kept, before.sample, going)
+            self.journal.write_baseline(self.run.run_id, sizes, self.now())
             first = not any(row.was_sent for row in self._rows())
             canary = first and self.run.options.canary
             self.rules.placed(checked.allowed)
@@ -253,36 +266,33 @@ class Execution:
                 self.live, self.journal, self.run, self._watch, self._may_send, self.rules.saw,
                 self._waits, checked.known_since,
             )  # fmt: skip
-            silent = receipt.unread(baseline.sample, checked.allowed) if baseline else None
+            silent = receipt_sizes.unread(before.sample, checked.allowed)
             sent = sender.send(by_key, checked.allowed, look, only_one=canary, silent=silent)
             self._close_what_was_sent()
         return bool(checked.refused) or arrived or sent
 
-    def _look(
-        self, pending: Sequence[PartitionRow], at: datetime
-    ) -> tuple[Rechecked, _Baseline | None]:
-        """The recheck and, until they are kept, all replicas' sizes: read side by side."""
-        if self.journal.baseline(self.run.run_id) is not None:
-            return self._recheck(pending), None
-        keys = [row.key for row in self._rows()]
+    def _look(self, pending: Sequence[PartitionRow], at: datetime) -> tuple[Rechecked, _Before]:
+        """The recheck and replicas' sizes, read side by side: sizes once in each round, since
+        retention goes on between two (a pause, a leader that hangs).
+        """
+        first = self.journal.baseline(self.run.run_id) is None
+        keys = [row.key for row in pending]
         with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
-            sizes = pool.submit(receipt.measure, self.live, keys, at)
-            polls = pool.submit(long_polls, self.live)
+            sizes = pool.submit(receipt_sizes.measure, self.live, keys, at)
+            polls = pool.submit(long_polls, self.live) if first else None
             found = self._recheck(pending)
-            return found, _Baseline(sizes.result(), polls.result())
+            return found, _Before(sizes.result(), polls.result() if polls else {})
 
     def _recheck(self, pending: Sequence[PartitionRow]) -> Rechecked:
         standards = self.standards()  # reads the store: the moment of the look comes after it
         return recheck(self.live, self.plan, pending, self.now(), standards)
 
-    def _foresee(
-        self, allowed: Mapping[TopicPartition, PartitionFacts], baseline: _Baseline
-    ) -> None:
+    def _foresee(self, allowed: Mapping[TopicPartition, PartitionFacts], before: _Before) -> None:
         """Only wait-all waits for anybody; a canary's run is foreseen once, at its start."""
         if self.run.mode == "wait-all":
             timeout_ms = self.run.options.timeout_ms
             self._waits = expected(
-                self.live, allowed, baseline.sample, baseline.polls, timeout_ms,
+                self.live, allowed, before.sample, before.polls, timeout_ms,
                 now=self.now, sleep=self.sleep,
             )  # fmt: skip
 
@@ -313,6 +323,7 @@ class Execution:
     def _read_and_settle(self, kind: str, rows: list[PartitionRow]) -> bool:
         if not rows:
             return False
+        entry = self.journal.newest_entry()
         try:
             targets = {row.key: row.target_offset for row in rows}
             seen = read_back(self.live, targets, self.plan.topic_ids)
@@ -320,7 +331,12 @@ class Execution:
             self._unreadable(error)
             return False
         wait_all, may_resend = self.run.mode == "wait-all", not self.rules.sends_nothing
-        after = [settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend) for r in rows]
+        after = [
+            looked_after(
+                r, settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend), entry
+            )
+            for r in rows
+        ]
         changed = [new for old, new in zip(rows, after, strict=True) if new != old]
         self._record(kind, changed)
         self.rules.saw(changed)
@@ -338,7 +354,12 @@ class Execution:
 
     def _give_up(self) -> None:
         """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""
-        canary = unproved_canary(self._rows(), self.run.mode) if self.run.options.canary else None
+        if not self.run.options.canary:
+            self._hold_back("gave-up", self._rows(("pending",)), unasked)
+            return
+        tried = [row for row in self._rows(("pending",)) if row.was_sent]
+        self._hold_back("gave-up", tried, unasked)  # the canary itself: the rest names its end
+        canary = unproved_canary(self._rows(), self.run.mode)
         self._hold_back(
             "gave-up", self._rows(("pending",)),
             lambda row: without_canary(row, canary) if canary else unasked(row),
@@ -348,7 +369,6 @@ class Execution:
         rows = self._rows()
         state = run_state(rows, self.run.mode, cancelled=self.cancelled)
         until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
-        nothing_sent = not any(row.was_sent for row in rows)
         error = stop_error(rows) or expired_error(rows)
         if error is None and self._refused is not None:
             error = self._refused.to_json()["error"]
@@ -359,7 +379,7 @@ class Execution:
             state,
             self.now(),
             error=error,
-            watched_until=self.now() if nothing_sent else until,
+            watched_until=until if any(map(followed, rows)) else self.now(),
         )
         return state
 

@@ -160,6 +160,9 @@ class PartitionRow:
     leader_id: int | None = None  # as last read
     wait_forecast: WaitForecast | None = None
     waited_seconds: float | None = None  # from sending to the answer
+    # The journal's newest entry when the look began that found it done, leader_done or reverted:
+    # it orders such looks of different runs whatever their clocks say.
+    read_after: int | None = None
 
     @property
     def key(self) -> TopicPartition:

@@ -1,8 +1,8 @@
 """The receipt of a run: bytes predicted against bytes freed, per replica, and who freed the rest.
 
-Sizes come from DescribeLogDirs: before the first request, then sampled until final. What
+Sizes come from DescribeLogDirs: before each partition's request, then sampled until final. What
 producers wrote in between is added, and what retention took above the target is told apart by the
-log start (`receipt_bytes`). Pure, but for `measure`.
+log start (`receipt_bytes`). `receipt_sizes` reads them; all here is pure.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from typing import Any
 from dashboard.clock import format_time, parse_time
 from dashboard.model import ConfigEntry, TopicPartition
 from dashboard.purge import receipt_bytes, wait_outcomes
-from dashboard.purge.cluster_seam import Cluster
-from dashboard.purge.facts import PartitionFacts
 from dashboard.purge.journal_rows import PartitionRow
 from dashboard.purge.plan import Estimate, Plan
 from dashboard.purge.receipt_earlier import Place, place
 from dashboard.purge.receipt_gap import cause
-from dashboard.purge.states import doubtful
+from dashboard.purge.states import all_arrived, doubtful, followed
 
 # Every live replica is past the target, or another leader brought records back: it stays so.
 _AT_REST = ("done", "reverted")
@@ -32,75 +30,14 @@ _DEFAULTS_MS = {
 }
 
 
-def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dict[str, Any]:
-    """Size, log start and log end of every replica of `keys`; of future ones only where they are.
-
-    `future` lists `[topic, partition, broker_id]` of replicas that move to another log dir.
-    """
-    wanted = set(keys)
-    answer = live.log_dirs(wanted)
-    offsets = {
-        (r.broker_id, r.topic, r.partition): r for r in live.replica_offsets(sorted(wanted), None)
-    }
-    replicas = []
-    for r in sorted(answer.replicas, key=lambda r: (r.topic, r.partition, r.broker_id)):
-        if r.is_future or TopicPartition(r.topic, r.partition) not in wanted:
-            continue
-        seen = offsets.get((r.broker_id, r.topic, r.partition))
-        replicas.append(
-            {
-                "topic": r.topic,
-                "partition": r.partition,
-                "broker_id": r.broker_id,
-                "size_bytes": r.size_bytes,
-                "log_start_offset": seen.log_start_offset if seen else None,
-                "log_end_offset": seen.log_end_offset if seen else None,
-            }
-        )
-    future = sorted(
-        [r.topic, r.partition, r.broker_id]
-        for r in answer.replicas
-        if r.is_future and TopicPartition(r.topic, r.partition) in wanted
-    )
-    return {"taken_at": format_time(now), "replicas": replicas, "future": future}
-
-
 def fallen(receipt: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[TopicPartition, set[int]]:
     """The brokers whose replica lost bytes since the last look: what a receipt is to count."""
-    sizes = {place(r): r["size_bytes"] for r in receipt["replicas"]}
+    sizes = {place(r): r["size_bytes"] for r in measured(receipt)}
     found: dict[TopicPartition, set[int]] = {}
     for r in sample["replicas"]:
         if r["size_bytes"] < sizes.get(place(r), 0):
             found.setdefault(TopicPartition(r["topic"], r["partition"]), set()).add(r["broker_id"])
     return found
-
-
-def without(
-    sample: Mapping[str, Any], replicas: Mapping[TopicPartition, Collection[int]]
-) -> dict[str, Any]:
-    """The sample without some replicas, which keep what was measured of them last."""
-    kept = [
-        r
-        for r in sample["replicas"]
-        if r["broker_id"] not in replicas.get(TopicPartition(r["topic"], r["partition"]), ())
-    ]
-    return {**sample, "replicas": kept}
-
-
-def unread(
-    sample: Mapping[str, Any], partitions: Mapping[TopicPartition, PartitionFacts]
-) -> set[TopicPartition] | None:
-    """Partitions with a replica whose offsets a sample of `measure` lacks.
-
-    None where sizes cannot be read at all: then the sample tells nothing of replicas either.
-    """
-    if not sample["replicas"]:
-        return None
-    known: dict[TopicPartition, set[int]] = {}
-    for r in sample["replicas"]:
-        if r["log_start_offset"] is not None:
-            known.setdefault(TopicPartition(r["topic"], r["partition"]), set()).add(r["broker_id"])
-    return {key for key, seen in partitions.items() if set(seen.replicas) - known.get(key, set())}
 
 
 def settle_time(entries: Iterable[ConfigEntry]) -> timedelta:
@@ -125,10 +62,14 @@ def start(
 ) -> dict[str, Any]:
     """The receipt before any sample; partitions that were there already free nothing.
 
+    Replicas of partitions that were sent and are `not_done` are kept `aside`, and not counted.
+
     `leaving` are bytes that earlier purges had yet to free at the baseline (`receipt_earlier`).
     """
-    sent = {row.key for row in rows if row.was_sent and row.state != "not_done"}
+    sent = {row.key for row in rows if row.was_sent}
+    counted = _counted(rows)
     estimates = {p.key: p.estimate for p in plan.partitions if p.key in sent}
+    planned = {p.key: p.log_start_offset for p in plan.partitions}
     replicas = []
     for replica in (baseline or {}).get("replicas", []):
         key = TopicPartition(replica["topic"], replica["partition"])
@@ -136,27 +77,74 @@ def start(
             estimate = estimates.get(key)
             predicted = estimate.replicas.get(replica["broker_id"]) if estimate else None
             earlier, cleaned = leaving.get(place(replica), 0), _cleaned(estimate, replica)
-            replicas.append(receipt_bytes.begun(replica, predicted, earlier, cleaned))
-    sizes = [e.bytes_at_once if e else None for e in estimates.values()]
-    known = [size for size in sizes if size is not None]
-    measured = bool(replicas) or not sent
+            part = receipt_bytes.begun(replica, predicted, earlier, cleaned)
+            replicas.append(part | _moved_before(part, planned.get(key)))
+    parts = _apart(replicas, counted)
     return {
-        "predicted_bytes": sum(known) if known or not sent else None,
-        "methods": sorted({e.method for e in estimates.values() if e}),
-        "unmeasured_partitions": len(sizes) - len(known),
-        "freed_bytes": 0 if measured else None,
-        "retention_bytes": 0 if measured else None,
-        "produced_bytes": 0 if measured else None,
-        "cleaner_bytes": 0 if measured else None,
-        "final": not sent and not any(map(doubtful, rows)),
+        **foreseen(rows, plan),
+        **_totals(parts["replicas"], counted),
+        "final": not any(doubtful(r) or (followed(r) and r.state != "not_done") for r in rows),
         "arrived_at": None,
         "rested_at": None,
         "measured_at": None,
         "gone_topics": [],
         "gap": None,
         "waits": wait_outcomes.requests(rows),
-        "replicas": replicas,
+        **parts,
     }
+
+
+def foreseen(rows: Iterable[PartitionRow], plan: Plan) -> dict[str, Any]:
+    """What the plan predicted for partitions that count: sent, and not known to be not done."""
+    counted = _counted(rows)
+    estimates = [p.estimate for p in plan.partitions if p.key in counted]
+    known = [e.bytes_at_once for e in estimates if e and e.bytes_at_once is not None]
+    return {
+        "predicted_bytes": sum(known) if known or not counted else None,
+        "methods": sorted({e.method for e in estimates if e}),
+        "unmeasured_partitions": len(estimates) - len(known),
+    }
+
+
+def measured(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of all replicas that are followed, counted or not."""
+    return [*receipt["replicas"], *receipt.get("aside", ())]
+
+
+def _counted(rows: Iterable[PartitionRow]) -> set[TopicPartition]:
+    return {row.key for row in rows if row.was_sent and row.state != "not_done"}
+
+
+def _apart(
+    parts: Iterable[dict[str, Any]], counted: Collection[TopicPartition]
+) -> dict[str, list[dict[str, Any]]]:
+    """The `replicas` of partitions that count, and `aside` those of which nothing was deleted.
+
+    A request may take effect yet, or turn out not to have: both are followed, so that a partition
+    changes sides with all that was seen of it.
+    """
+    found: dict[str, list[dict[str, Any]]] = {"replicas": [], "aside": []}
+    for part in sorted(parts, key=place):
+        key = TopicPartition(part["topic"], part["partition"])
+        found["replicas" if key in counted else "aside"].append(part)
+    return found
+
+
+def _totals(
+    replicas: Sequence[Mapping[str, Any]], counted: Collection[TopicPartition]
+) -> dict[str, int | None]:
+    """None where there is something to count, but no size of it."""
+    return {
+        name: sum(r.get(name, 0) for r in replicas) if replicas or not counted else None
+        for name in ("freed_bytes", "retention_bytes", "produced_bytes", "cleaner_bytes")
+    }
+
+
+def _moved_before(part: Mapping[str, Any], planned: int | None) -> dict[str, int]:
+    """How many offsets the log start had moved on since the plan, when the request left."""
+    start = part["start_before"]
+    moved = 0 if start is None or planned is None else max(0, start - planned)
+    return {"moved_before": moved} if moved else {}
 
 
 def _cleaned(estimate: Estimate | None, replica: Mapping[str, Any]) -> dict[str, int | None]:
@@ -187,38 +175,35 @@ def advance(
     """
     targets = {row.key: row.target_offset for row in rows}
     newest = {place(r): r for r in sample["replicas"] if r["topic"] not in gone}
-    replicas = [
+    looked = [
         receipt_bytes.looked(
             old,
             newest.get(place(old)),
             targets[TopicPartition(old["topic"], old["partition"])],
         )
-        for old in receipt["replicas"]
+        for old in measured(receipt)
     ]
+    counted = _counted(rows)
+    parts = _apart(looked, counted)
     there = [row for row in rows if row.topic not in gone]
-    sent = [row for row in there if row.was_sent and row.state != "not_done"]
-    arrived = all(map(_all_arrived, sent)) and not any(map(doubtful, there))
-    rested = all(row.state in _AT_REST for row in sent)
+    moved = [row for row in there if row.state != "not_done"]  # by this run, or there already
+    arrived = all(map(all_arrived, moved)) and not any(map(doubtful, there))
+    rested = all(row.state in _AT_REST for row in moved)
     arrived_at = (receipt["arrived_at"] or format_time(now)) if arrived else None
     rested_at = (receipt.get("rested_at") or format_time(now)) if rested else None
     since = arrived_at or (rested_at if last else None)
     rested_long = since is not None and now >= parse_time(since) + settle
-    totals = {
-        name: sum(r.get(name, 0) for r in replicas) if replicas else receipt.get(name)
-        for name in ("freed_bytes", "retention_bytes", "produced_bytes", "cleaner_bytes")
-    }
+    final = rested_long and (all_read or last)
+    if final:
+        del parts["aside"]  # never counted now
     body = {
-        **receipt,
-        **totals,
-        "replicas": replicas,
+        **{name: value for name, value in receipt.items() if name != "aside"},
+        **_totals(parts["replicas"], counted),
+        **parts,
         "arrived_at": arrived_at,
         "rested_at": rested_at,
         "measured_at": sample["taken_at"],
         "gone_topics": sorted(gone),
-        "final": rested_long and (all_read or last),
+        "final": final,
     }
     return {**body, "gap": cause(body, rows)}
-
-
-def _all_arrived(row: PartitionRow) -> bool:
-    return row.state == "done" and all(f.alive and f.arrived for f in row.followers)

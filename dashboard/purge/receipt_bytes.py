@@ -4,9 +4,11 @@ Where a size did not fall, what it grew by is what was written: exact. Where it 
 were written meanwhile hide a part of what left: they are in doubt, and count as many bytes as those
 that were seen coming, before or after, so a later look makes an earlier one truer.
 
-Not all that leaves is the purge's. Of a topic that is compacted, too, the log cleaner takes from
-the same logs: what leaves beyond the most that the purge can free is not counted. Nor is what a
-replica is without that begins anew, as on a disk that was replaced: its log end goes back.
+Not all that leaves is the purge's. What leaves while a log start is below the target is
+retention's: a purge moves the log start first, and segments leave later. Of a topic that is
+compacted, too, the log cleaner takes from the same logs: what leaves beyond the most that the purge
+can free is not counted. Nor is what a replica is without that begins anew, as on a disk that was
+replaced: its log end goes back.
 """
 
 from __future__ import annotations
@@ -26,24 +28,28 @@ def begun(
     earlier_bytes: int = 0,
     cleaned: Mapping[str, int | None] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """A replica's part of a receipt, from its entry in the first sample.
+    """A replica's part of a receipt, from its entry in the sample before its request.
 
     `fallen_bytes`: by how much its size fell; `seen_bytes` of `seen_records`: written where it did
-    not; `doubt_records`: written where it did. The others follow from these, in `looked`.
+    not; `doubt_records`: written where it did. `below_…`: the same, and its log start, by the last
+    look before the log start was `past` the target. The others follow from these, in `looked`.
     `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`). `cleaned`:
     `most_bytes` of a replica of a compacted topic, the most that the purge frees; None: unknown.
     """
     counted = (
         "dropped_bytes", "freed_bytes", "retention_bytes", "cleaner_bytes", "produced_bytes",
         "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes",
+        "below_fallen_bytes", "below_doubt_records",
     )  # fmt: skip
     return {
-        **replica,
+        **{name: value for name, value in replica.items() if name != "taken_at"},
         "before_bytes": replica["size_bytes"],
         "start_before": replica["log_start_offset"],
         "end_before": replica["log_end_offset"],
         "predicted_bytes": predicted_bytes,
         "earlier_bytes": earlier_bytes,
+        "below_start": replica["log_start_offset"],
+        "past": False,
         **cleaned,
         **dict.fromkeys(counted, 0),
     }
@@ -60,9 +66,12 @@ def looked(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -
     if old.get("restarted") or _went_back(old, new):
         return {**old, **told, "restarted": True}
     body = {**old, **_counted(old, new), **told}
+    body |= _below(body, target)
     doubt = round(body["doubt_records"] * record_bytes(body))
     dropped = max(0, body["fallen_bytes"] + doubt - body.get("earlier_bytes", 0))
-    retention = round(dropped * _retention_share(body, target))
+    below = body["below_fallen_bytes"] + round(body["below_doubt_records"] * record_bytes(body))
+    early = min(dropped, max(0, below - body.get("earlier_bytes", 0)))
+    retention = early + round((dropped - early) * _retention_share(body, target))
     unsure = _unsure(body)
     cleaner = _beyond(body, dropped - retention - unsure)
     return {
@@ -106,6 +115,27 @@ def _counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, int]:
             "doubt_records": doubt}  # fmt: skip
 
 
+def _below(body: Mapping[str, Any], target: int) -> dict[str, Any]:
+    """What left by the last look that saw the log start below the target.
+
+    Parts that older releases left open do not tell; what is past its target now counts as before.
+    """
+    start, past = body["log_start_offset"], bool(body.get("past"))
+    if start is None or start >= target or past:
+        return {
+            "past": past or (start is not None and start >= target),
+            "below_start": body.get("below_start", body["start_before"]),
+            "below_fallen_bytes": body.get("below_fallen_bytes", 0),
+            "below_doubt_records": body.get("below_doubt_records", 0),
+        }
+    return {
+        "past": False,
+        "below_start": start,
+        "below_fallen_bytes": body["fallen_bytes"],
+        "below_doubt_records": body["doubt_records"],
+    }
+
+
 def _written(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
     before, after = old["log_end_offset"], new["log_end_offset"]
     return 0 if before is None or after is None else max(0, int(after) - int(before))
@@ -137,7 +167,7 @@ def _unsure(body: Mapping[str, Any]) -> int:
 
 def _retention_share(body: Mapping[str, Any], target: int) -> float:
     """The share of what left that lay above the target: retention took that."""
-    start, first = body["log_start_offset"], body["start_before"]
+    start, first = body["log_start_offset"], body["below_start"]
     if start is None or first is None or start <= target or start <= first:
         return 0.0
     return float(start - max(target, first)) / float(start - first)

@@ -11,6 +11,7 @@ from typing import Any
 
 from dashboard.purge.receipt_bytes import BATCH_HEADER_BYTES, record_bytes
 
+_NEVER = "~"  # later than any time as text
 Place = tuple[str, int, int]  # topic, partition, broker id
 
 
@@ -29,15 +30,16 @@ def leaving(
     """
     if baseline is None:
         return {}
-    newest: dict[Place, tuple[Mapping[str, Any], bool]] = {}
+    newest: dict[Place, tuple[Mapping[str, Any], str]] = {}
     for receipt in earlier:
-        over = receipt["final"] and (receipt["measured_at"] or "") <= baseline["taken_at"]
+        over_at = (receipt["measured_at"] or "") if receipt["final"] else _NEVER
         gone = receipt.get("gone_topics", ())  # nothing of that log is left to leave
         for replica in (r for r in receipt["replicas"] if r["topic"] not in gone):
-            newest.setdefault(place(replica), (replica, over))
+            newest.setdefault(place(replica), (replica, over_at))
     found = {}
     for now in baseline["replicas"]:
-        old, over = newest.get(place(now), (None, True))
+        old, over_at = newest.get(place(now), (None, ""))
+        over = over_at <= now.get("taken_at", baseline["taken_at"])
         if old is not None and not over and (left := _left(old, now)):
             found[place(now)] = left
     return found

@@ -24,6 +24,7 @@ _MOVED_ON = (
     "the log start moved on past the target, by retention or a later purge, and segments that "
     "hold records below and above the target left with it"
 )
+_LEFT_BEFORE = "the log start had moved on since the plan, before the request left"
 _EARLIER = "segments of an earlier purge were leaving still, and its estimate tells which are whose"
 
 
@@ -97,7 +98,15 @@ def _missing(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | 
             f"{', '.join(gone)} was deleted, or made anew, before its receipt was final: what left "
             "after the last look before that is not counted"
         )
-    behind = sorted({f.broker_id for row in rows for f in row.followers if not f.arrived})
+    behind = sorted(
+        {
+            f.broker_id
+            for row in rows
+            if row.state != "not_done"
+            for f in row.followers
+            if not f.arrived
+        }
+    )
     if not behind:
         return None
     names = ", ".join(str(b) for b in behind)
@@ -127,10 +136,10 @@ def _unmeasured(
 ) -> Iterator[int]:
     """Brokers of partitions that were sent and whose replica there is not in the receipt."""
     known = {(r["topic"], r["partition"], r["broker_id"]) for r in replicas}
-    for row in rows:
+    for row in (r for r in rows if r.was_sent and r.state != "not_done"):
         leader = () if row.leader_id is None else (row.leader_id,)
         for broker_id in (*leader, *(f.broker_id for f in row.followers)):
-            if row.was_sent and (row.topic, row.partition, broker_id) not in known:
+            if (row.topic, row.partition, broker_id) not in known:
                 yield broker_id
 
 
@@ -159,4 +168,6 @@ def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -
         why = _MOVED_ON
     elif any(r.get("earlier_bytes") for r in furthest):
         why = _EARLIER
+    elif any(r.get("moved_before") for r in furthest):
+        why = _LEFT_BEFORE
     return f"{'; '.join(named)}: {why}" if named else why

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.errors import ClusterError
-from dashboard.purge import receipt, receipt_earlier, receipt_estimates
+from dashboard.purge import receipt, receipt_earlier, receipt_estimates, receipt_sizes
 from dashboard.purge.closing import Closing
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal import Journal
@@ -17,7 +17,7 @@ from dashboard.purge.journal_rows import PartitionRow, RunRow
 from dashboard.purge.moves import MoveRow, skipped_records
 from dashboard.purge.plan import Plan
 from dashboard.purge.readback import GONE, read_back
-from dashboard.purge.states import doubtful, run_state, settled
+from dashboard.purge.states import doubtful, followed, looked_after, run_state, settled
 from dashboard.purge.topic_identity import doubts
 
 _NO_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", GONE)
@@ -126,6 +126,7 @@ class ReplicaWatch:
         # Sizes go by name: those of a topic made anew count not. So its id is read after them.
         sample = self._sampled(current)
         rows, all_read = self._read()
+        current = {**current, **receipt.foreseen(rows, self.plan)}
         found = receipt.advance(
             current, sample, rows, settle, self.now(), all_read=all_read, last=last,
             gone=self._gone(rows),
@@ -140,14 +141,14 @@ class ReplicaWatch:
         The broker that tells metadata may not know yet of a topic that another one has anew.
         """
         keys = [row.key for row in self.journal.partitions(self.run.run_id) if row.was_sent]
-        sample = receipt.measure(self.live, keys, self.now())
+        sample = receipt_sizes.measure(self.live, keys, self.now())
         doubted = doubts(self.live, receipt.fallen(current, sample), self.plan.topic_ids)
-        return receipt.without(sample, doubted)
+        return receipt_sizes.without(sample, doubted)
 
     def _gone(self, rows: Iterable[PartitionRow]) -> set[str]:
         """Topics of the run that are another one now, or none."""
         ids = self.plan.topic_ids
-        known = self.live.topics(sorted({row.topic for row in rows if row.was_sent}))
+        known = self.live.topics(sorted({row.topic for row in rows if followed(row)}))
         return {
             name
             for name, state in known.items()
@@ -158,6 +159,7 @@ class ReplicaWatch:
         """The rows as they stand now, and whether every leader that there is was read."""
         rows = self.journal.partitions(self.run.run_id)
         watched = [row for row in rows if row.state in _WATCHED or doubtful(row)]
+        entry = self.journal.newest_entry()
         seen = read_back(
             self.live,
             {row.key: row.target_offset for row in watched},
@@ -166,10 +168,9 @@ class ReplicaWatch:
         )
         wait_all = self.run.mode == "wait-all"
         after = [
-            self._closing.rated(
-                settled(row, seen[row.key], wait_all=wait_all, may_resend=False), self.now()
-            )
+            looked_after(row, self._closing.rated(found, self.now()), entry)
             for row in watched
+            for found in (settled(row, seen[row.key], wait_all=wait_all, may_resend=False),)
         ]
         moves = self.journal.moves(self.run.run_id)
         changed = [

@@ -36,7 +36,7 @@ def expected(
     now: Callable[[], datetime],
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[TopicPartition, WaitForecast]:
-    """A forecast per partition where one can be made; `sample` is `receipt.measure`'s,
+    """A forecast per partition where one can be made; `sample` is `receipt_sizes.measure`'s,
     `polls` are followers' long polls in milliseconds.
 
     Followers out of sync are read once more, a second later, to see whether they fetch. Empty

@@ -14,6 +14,7 @@ from dashboard.purge.readback import GONE, Seen
 NOTHING_MOVED = frozenset({1, 17, 29, 35, 44})
 _NONE, _TIMED_OUT = 0, 7  # after both the answering leader had truncated itself
 MOST_ATTEMPTS = 4
+_PLACED = ("done", "leader_done", "reverted")  # what a leader's log start alone decides
 _MOVES = "broker {} is moving its replica to another log dir, and the new one has not arrived"
 _UNTOLD = "whether the leader moves its replica to another log dir cannot be told: {}"
 
@@ -116,6 +117,25 @@ def settled(row: PartitionRow, seen: Seen, *, wait_all: bool, may_resend: bool) 
             message=_still_moves(seen),
         )
     return _below(known, seen, may_resend)
+
+
+def looked_after(before: PartitionRow, after: PartitionRow, entry: int) -> PartitionRow:
+    """A row that a look has put into a state, with the journal's newest entry when that began."""
+    found = after.state in _PLACED and after.state != before.state
+    return replace(after, read_after=entry) if found else after
+
+
+def all_arrived(row: PartitionRow) -> bool:
+    """Whether every assigned replica is at or past the target, those of dead brokers included."""
+    return row.state == "done" and all(f.alive and f.arrived for f in row.followers)
+
+
+def followed(row: PartitionRow) -> bool:
+    """Whether a closed run's partition is watched: it was sent, or its leader was there already
+    and a replica is not, which may be elected and bring the records back.
+    """
+    there = row.state in ("done", "leader_done")
+    return row.was_sent or (there and not all_arrived(row))
 
 
 def _below(row: PartitionRow, seen: Seen, may_resend: bool) -> PartitionRow:

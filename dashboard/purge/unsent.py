@@ -8,7 +8,7 @@ from dashboard.errors import LowwaterError
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import RunRow
 from dashboard.purge.moves import refused
-from dashboard.purge.states import not_sent, run_state, unanswered
+from dashboard.purge.states import followed, not_sent, run_state, unanswered
 
 
 def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: datetime) -> None:
@@ -27,11 +27,11 @@ def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: d
         unmoved = [refused(m, error.code, error.message) for m in moves]
         journal.record_moves(run.run_id, "moves-refused", unmoved, now)
     after = journal.partitions(run.run_id)
-    sent = any(row.was_sent for row in after)
+    watched = any(map(followed, after))
     journal.set_run(
         run.run_id,
         run_state(after, run.mode, cancelled=False),
         now,
         error=error.to_json()["error"],
-        watched_until=now + timedelta(milliseconds=run.options.watch_for_ms if sent else 0),
+        watched_until=now + timedelta(milliseconds=run.options.watch_for_ms if watched else 0),
     )

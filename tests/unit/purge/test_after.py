@@ -183,7 +183,7 @@ def test_a_reversal_is_an_alert_until_a_later_run_purged_it_again(journal: Journ
 
     again, _ = insert(journal, free_plan(created_by="bob"), "another click")
     assert len(reverted(journal, cluster_id)) == 1
-    journal.record(again, "read", [replace(planned, state="done")], NOW)
+    journal.record(again, "read", [replace(planned, state="done", sent_at=NOW)], NOW)
     assert reverted(journal, cluster_id) == []
 
 

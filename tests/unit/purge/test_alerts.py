@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from dashboard.purge.alerts import reverted
 from dashboard.purge.journal_archive import archive
-from tests.unit.purge.facts_of import NOW, TOPIC
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 
 
@@ -45,6 +46,94 @@ def test_a_later_purge_ends_the_alert_where_it_went_as_far(
     assert told(room) == [{TOPIC: 1}]
     assert room.carry_out(room.plan(to)).run.state == "done"
     assert told(room) == ([{TOPIC: 1}] if still else [])
+
+
+MODE = "leader-only-verified"
+
+
+@pytest.fixture
+def at_leader(tmp_path: Path) -> Iterator[Room]:
+    """Followers that have not fetched since the leader alone was purged: they may be elected."""
+    made = Room(tmp_path)
+    made.live.answers = [7]
+    yield made
+    made.journal.close()
+
+
+def test_a_run_that_found_the_leader_there_before_ends_no_alert_and_is_watched_itself(
+    at_leader: Room,
+) -> None:
+    plan, later = at_leader.plan(), replace(at_leader.plan(), created_by="bob")
+    first = at_leader.carry_out(plan, mode=MODE)
+    second = at_leader.carry_out(later, mode=MODE)
+    assert [row.state for row in second.partitions] == ["leader_done"]
+    assert not second.partitions[0].was_sent
+    at_leader.live.elect(2)  # behind: its log begins at 0
+    assert [row.state for row in at_leader.watch(first).partitions] == ["reverted"]
+    assert [found.run_id for found in reverted(at_leader.journal, "cluster-1")] == [
+        first.run.run_id
+    ]
+    began = at_leader.clock.now = NOW
+    after = at_leader.watch(second)
+    assert [row.state for row in after.partitions] == ["reverted"]
+    assert (after.run.state, after.run.watched_until) == ("partial", began + timedelta(hours=1))
+    assert {found.run_id for found in reverted(at_leader.journal, "cluster-1")} == {
+        first.run.run_id, second.run.run_id,
+    }  # fmt: skip
+
+
+def test_a_run_that_sent_before_the_election_ends_no_alert_either(at_leader: Room) -> None:
+    plan, later = at_leader.plan("offset:50"), at_leader.plan("offset:60")
+    first = at_leader.carry_out(plan, mode=MODE)
+    at_leader.live.answers = [7]
+    assert at_leader.carry_out(later, mode=MODE).partitions[0].was_sent
+    at_leader.live.elect(2)
+    at_leader.watch(first)
+    assert [r.run_id for r in reverted(at_leader.journal, "cluster-1")] == [first.run.run_id]
+
+
+def test_a_run_that_finds_the_leader_there_after_records_came_back_ends_the_alert(
+    room: Room,
+) -> None:
+    for part in room.live.parts.values():
+        part.starts = dict.fromkeys(part.starts, 60)  # somebody else purged, or retention
+    later = room.carry_out(replace(room.plan("offset:60"), created_by="bob"))
+    assert [row.was_sent for row in later.partitions] == [False]
+    assert told(room) == []
+
+
+def test_rows_of_an_earlier_version_end_the_alert_if_they_were_sent(room: Room) -> None:
+    room.carry_out(room.plan("offset:60"))
+    runs = {row["run_id"] for row in room.journal.file.rows("SELECT run_id FROM runs")}
+    for run_id in runs:
+        old = [replace(row, read_after=None) for row in room.journal.partitions(run_id)]
+        room.journal.note(run_id, old)
+    assert told(room) == []
+    for run_id in runs:
+        old = [replace(row, sent_at=None) for row in room.journal.partitions(run_id)]
+        room.journal.note(run_id, old)
+    assert told(room) == [{TOPIC: 1}]
+
+
+def test_a_run_that_was_there_already_is_followed_until_its_followers_are(
+    at_leader: Room,
+) -> None:
+    at_leader.live.parts[KEY].starts[1] = 60  # by retention, or by somebody else
+    view = at_leader.carry_out(at_leader.plan("offset:60"), mode=MODE)
+    assert (view.partitions[0].was_sent, view.counts) == (False, {"leader_done": 1})
+    assert view.run.watched_until == NOW + timedelta(hours=1)
+
+    def sleep(seconds: float) -> None:
+        at_leader.clock.now += timedelta(seconds=seconds)
+        if at_leader.clock.now > NOW + timedelta(seconds=30):
+            at_leader.live.parts[KEY].starts = {1: 60, 2: 60, 3: 60}
+
+    at_leader.clock.sleep = sleep  # type: ignore[method-assign]
+    after = at_leader.watch(view)
+    receipt = after.run.receipt
+    assert receipt is not None
+    assert (after.counts, receipt["final"], receipt["freed_bytes"]) == ({"done": 1}, True, 0)
+    assert (receipt["replicas"], receipt["gap"]) == ([], None)
 
 
 @pytest.mark.parametrize("purged_again", [False, True])

@@ -45,7 +45,6 @@ def dies_after(room: Room, run_id: str, kind: str) -> None:
         (7, "answer", "leader_done"),
         (7, "read", "leader_done"),
         ("lost", "no-answer", "leader_done"),
-        ("lost-before", "no-answer", "not_done"),
         (0, "answer", "done"),
         (0, "read", "done"),
     ],
@@ -66,6 +65,71 @@ def test_a_canary_is_judged_by_the_worker_that_follows_a_dead_one(
     else:
         assert {(r.state, r.error) for r in rest} == {("not_done", "CANARY_FAILED")}
         assert len(room.live.sent) == 1
+    room.journal.close()
+
+
+class _Died(BaseException):
+    """A worker's end that nothing catches."""
+
+
+def _dies() -> None:
+    raise _Died
+
+
+@pytest.mark.parametrize("what", ["died before sending", "lost before the leader", "leader moved"])
+def test_a_canary_of_which_nothing_took_effect_goes_again_alone(tmp_path: Path, what: str) -> None:
+    room = Room(tmp_path, partitions=5)
+    run_id = room.queue(room.plan(), canary=True)
+    if what == "died before sending":
+        room.live.on_connect = [_dies]
+        with pytest.raises(_Died):
+            room.execution(run_id).execute()
+    elif what == "lost before the leader":
+        room.live.answers = ["lost-before"]
+        dies_after(room, run_id, "no-answer")
+    else:
+        room.live.on_send = [lambda: room.live.elect(2)]
+        room.live.answers = ["lost-before"]
+    assert room.execution(run_id).execute() == "done"
+    before = 0 if what == "died before sending" else 1
+    assert [len(targets) for _, targets, _ in room.live.sent] == [1] * before + [1, 2, 2]
+    assert {r.state for r in room.journal.partitions(run_id)} == {"done"}
+    room.journal.close()
+
+
+def test_a_canary_that_never_takes_effect_is_named_by_how_it_ended(tmp_path: Path) -> None:
+    room = Room(tmp_path, partitions=3)
+    room.live.answers = ["lost-before"] * 9
+    first, *rest = room.carry_out(canary=True).partitions
+    assert (first.state, first.error) == ("not_done", "ANSWER_LOST")
+    assert {(r.error, r.message) for r in rest} == {
+        ("CANARY_FAILED", "the canary orders-0 ended not_done: ANSWER_LOST")
+    }
+    assert {tuple(targets) for _, targets, _ in room.live.sent} == {(KEY,)}
+    room.journal.close()
+
+
+def test_a_canary_whose_leader_is_gone_before_it_goes_again_is_not_called_pending(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path, partitions=3)
+    run_id = room.queue(room.plan(), canary=True)
+    room.live.on_connect = [_dies]
+    with pytest.raises(_Died):
+        room.execution(run_id).execute()
+    execution = room.execution(run_id)
+
+    def sleep(seconds: float) -> None:  # read below the target, then no leader is left
+        for part in room.live.parts.values():
+            part.leader_id = None
+        room.clock.sleep(seconds)
+
+    execution.sleep = sleep
+    assert execution.execute() == "partial"
+    said = [(r.state, r.message or "") for r in room.journal.partitions(run_id)]
+    assert said[0][0] == "unknown"
+    assert not any("pending" in message for _, message in said), said
+    assert not room.live.sent
     room.journal.close()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.model import ConfigEntry
-from dashboard.purge import receipt
+from dashboard.purge import receipt, receipt_sizes
 from dashboard.purge.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import ResolvedTarget
@@ -90,7 +90,10 @@ def test_freed_bytes_are_unsure_by_what_was_written_while_segments_left() -> Non
 
 def test_a_receipt_that_an_older_release_left_open_goes_on() -> None:
     body = advance(started(), sample(10_500, 0, 105), sample(7_000, 40, 105))
-    new = ("fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes")
+    new = (
+        "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes", "past",
+        "below_start", "below_fallen_bytes", "below_doubt_records",
+    )  # fmt: skip
     old = {k: v for k, v in body["replicas"][0].items() if k not in new}
     later = advance({**body, "replicas": [old]}, sample(6_000, 40, 105))
     assert (later["freed_bytes"], later["produced_bytes"]) == (4_500, 500)
@@ -181,12 +184,12 @@ def test_a_broker_without_an_answer_keeps_its_last_size() -> None:
 
 def test_a_replica_that_a_sample_lacks_is_unread_unless_no_size_is_known() -> None:
     one = {KEY: partition(replicas=(1,))}
-    assert receipt.unread(sample(10_000, 0), one) == set()
-    assert receipt.unread(sample(10_000, 0), {KEY: partition(replicas=(1, 2))}) == {KEY}
+    assert receipt_sizes.unread(sample(10_000, 0), one) == set()
+    assert receipt_sizes.unread(sample(10_000, 0), {KEY: partition(replicas=(1, 2))}) == {KEY}
     silent = sample(10_000, 0)
     silent["replicas"][0]["log_start_offset"] = None
-    assert receipt.unread(silent, one) == {KEY}
-    assert receipt.unread({"replicas": []}, one) is None
+    assert receipt_sizes.unread(silent, one) == {KEY}
+    assert receipt_sizes.unread({"replicas": []}, one) is None
 
 
 def test_the_settle_time_is_read_from_configs_and_else_kafkas_default() -> None:
