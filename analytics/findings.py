@@ -21,7 +21,6 @@ from analytics import (
     growth,
     idle_topics,
     kernels,
-    memory,
     met,
     orphans,
     quality,
@@ -73,19 +72,20 @@ def compute(
     settings: Settings,
     *,
     base: Manifest | None,
+    before: Sequence[Manifest] = (),
     left_out: Mapping[str, str],
 ) -> Findings:
     """All findings of one snapshot; the long ones as files in the writer's folder.
 
-    `base`: the analysis to go on from. `left_out` are earlier snapshots and analyses that could not
+    `base`: the analysis to go on from; `before`: without one, those to remember, as
+    `earlier.going_on` has both. `left_out` are earlier snapshots and analyses that could not
     be read, and why: what they alone knew of groups is missing.
     """
     read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
-    work = _work(cluster, snapshot, settings, base, read)
+    work = _work(cluster, snapshot, settings, read, base=base, before=before)
     place = Place.of(cluster, writer)
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
     alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
-    before = base or earlier.newest_base(cluster, snapshot, ["holds"])
     applications = streams.remembered(cluster, snapshot, base, before, done.sums["held"])
     readers = met.remembered(cluster, snapshot, base, before)
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
@@ -103,14 +103,15 @@ def compute(
     done = done.then(tasks.run(spark, kernel, place, snapshot))
     short = _short(snapshot, read, done.sums, alone)
     short["quality"] = _quality(snapshot, read, done.sums, incomplete, left_out)
+    newest = base or (before[-1] if before else None)
     short |= _used(work, done.sums, who, settings, incomplete=incomplete, rates=short["growth"])
     return Findings(
         {table: stamped(table, rows, snapshot) for table, rows in short.items()},
         _caused(spark, read, snapshot, place, done).files(),
         applications,
         met.without_offset(readers, done.sums["held"]),
-        absent.carried(done.sums["held"], work.topics, before, snapshot),
-        known_since.of_analysis(cluster, before, anew=base is None),
+        absent.carried(done.sums["held"], work.topics, newest, snapshot),
+        known_since.of_analysis(cluster, [base] if base else before, anew=base is None),
     )
 
 
@@ -152,15 +153,16 @@ def _work(
     cluster: ClusterStore,
     snapshot: Manifest,
     settings: Settings,
-    base: Manifest | None,
     read: Mapping[str, pa.Table],
+    *,
+    base: Manifest | None,
+    before: Sequence[Manifest],
 ) -> Work:
     declarations = topics.all_declarations(settings, cluster.declarations())
     named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
     named = topics.with_new(named, cluster, snapshot, settings.purge.pattern_refresh)
-    before = () if base else tuple(memory.witnesses(cluster, snapshot))
     short = {name: read[name] for name in ("brokers", "log_dirs", "reassignments")}
-    return Work(snapshot, base, before, named, short, groups.telling(read["groups"]))
+    return Work(snapshot, base, tuple(before), named, short, groups.telling(read["groups"]))
 
 
 def _caused(

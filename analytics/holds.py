@@ -48,7 +48,7 @@ def fold(
     Brokers before 2.8 know no topic ids: then the name has to do.
 
     Snapshots count in the order of their commits. Without `base`, what the analyses `before`
-    (`memory.witnesses`) saw later than any kept snapshot stays.
+    (`earlier.going_on`) saw later than any kept snapshot stays.
     """
     new = since(cluster, base, snapshot)
     oldest = oldest_kept(cluster, snapshot)

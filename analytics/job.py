@@ -113,14 +113,16 @@ def _computed(
     while True:
         listed = cluster.ids("snapshots")
         kept = earlier.OnDriver(cluster.store, cluster.cluster_id, listed, left_out)
-        newest = earlier.newest_base(kept, snapshot, _CARRIED)
-        base = None if full else newest
+        base, before = earlier.going_on(kept, snapshot, full=full)
         try:
             missed = known | _damaged(left_out)
-            found = compute(spark, kept, writer, snapshot, settings, base=base, left_out=missed)
+            found = compute(
+                spark, kept, writer, snapshot, settings,
+                base=base, before=before, left_out=missed,
+            )  # fmt: skip
             return found, base, left_out, missed
         except (StoreError, PySparkException, Py4JError, pa.ArrowException) as error:
-            wrong = earlier.unreadable(kept, newest, snapshot, full=full)
+            wrong = earlier.unreadable(kept, base, before, snapshot)
             if snapshot.id in wrong:
                 raise wrong[snapshot.id] from error
             left_out.update(wrong)
@@ -159,9 +161,6 @@ def _failed(snapshot: Manifest, error: Exception) -> LowwaterError:
         f"Spark failed on snapshot {snapshot.id}: {_first_line(error)}",
         "Collect and analyze again; if it stays, lowwater doctor shows Java and Spark.",
     )
-
-
-_CARRIED = {"holds", "curves", "trends", "sightings", "last_writes", "reader_lags"}
 
 
 def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> None:

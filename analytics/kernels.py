@@ -58,9 +58,9 @@ from dashboard.snapshot_files import Manifest
 class Work:
     """What every bucket needs of one analysis: short tables, sent to each task.
 
-    `base`: the analysis to go on from; `before`: without one, `memory.witnesses`. `topics`:
-    `topics.known`; `read`: the snapshot's short tables by name; `telling`: groups whose offsets
-    tell what they may read.
+    `base`: the analysis to go on from; `before`: without one, those to remember, as
+    `earlier.going_on` has both. `topics`: `topics.known`; `read`: the snapshot's short tables by
+    name; `telling`: groups whose offsets tell what they may read.
     """
 
     snapshot: Manifest

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.absent import hidden
-from analytics.earlier import newest_base, put_back
 from dashboard.curve_tables import changes
 from dashboard.safety.arrow import column, looked_up
 from dashboard.snapshot_clocks import seen_at
@@ -27,14 +26,6 @@ def remembered(cluster: ClusterStore, base: Manifest, columns: list[str]) -> pa.
     if "former_readers" in base.tables:  # analyses of earlier versions have none
         found.append(cluster.read("findings", base.id, "former_readers", columns))
     return pa.concat_tables(found)
-
-
-def witnesses(cluster: ClusterStore, snapshot: Manifest) -> list[Manifest]:
-    """The analyses whose memory a fold that begins anew must not lose: those that the newest one
-    could not read and that were put back since, then the newest; none before the first.
-    """
-    newest = newest_base(cluster, snapshot, ["holds"])
-    return [] if newest is None else [*put_back(cluster, snapshot), newest]
 
 
 def with_memory(

@@ -94,7 +94,7 @@ def fold(
     """The `reader_lags` of these topics (`judged`), without snapshot_id and taken_at, by its key.
 
     Goes on from those of `base`, an earlier analysis, over every snapshot since then. Without it,
-    the longer lags that the analyses `before` (`memory.witnesses`) knew of the same panes count.
+    the longer lags that the analyses `before` (`earlier.going_on`) knew of the same panes count.
     """
     if not len(topics):
         return _to_table(_NOTHING)

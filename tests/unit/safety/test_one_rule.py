@@ -93,7 +93,7 @@ class Analysis:
         self.held, _ = holds.split(offsets, named)
         of = partitions.of_topics(read["partitions"], named)
         commits = groups.commits(offsets, named, snapshot)
-        applications = streams.remembered(store, snapshot, None, None, offsets)
+        applications = streams.remembered(store, snapshot, None, (), offsets)
         who = who_reads(store, snapshot, named, streams=applications, held=offsets)
         self.groups: Standing = standing(of, commits, named, who)
         found = partitions.partitions(
