@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from dashboard import folded
 from dashboard.buckets import LONG
 from dashboard.errors import StoreError
 from dashboard.holes import holes_of
@@ -63,7 +64,7 @@ def since(cluster: ClusterStore, base: Manifest | None, snapshot: Manifest) -> l
     return [i for i in cluster.ids("snapshots") if known_to < i < snapshot.id] + [snapshot.id]
 
 
-def folded(
+def stepped(
     cluster: ClusterStore,
     base: Manifest | None,
     snapshot: Manifest,
@@ -113,12 +114,14 @@ def going_on(
     Only the newest one that remembers groups is gone on from, if it has all that is carried. Never
     one before it: what the newest alone remembers, one of an older release say that was put back
     in place for some hours, nobody would read again. With it those are remembered that it could
-    not read and that were put back since, and the newest that has all that is carried.
+    not read and that were put back since, and the newest that has all that is carried. Nor is it
+    gone on from where a kept snapshot came to stand before its own since: a step back is none.
     """
     newest = newest_base(cluster, snapshot, ["holds"])
     if newest is None:
         return None, ()
-    if not full and newest.tables.keys() >= _CARRIED:
+    whole = newest.tables.keys() >= _CARRIED and folded.DETAIL in newest.details
+    if whole and not full and not folded.late(cluster.ids("snapshots"), newest):
         return newest, ()
     found = [*put_back(cluster, snapshot), newest_base(cluster, snapshot, _CARRIED), newest]
     known = {analysis.id: analysis for analysis in found if analysis is not None}

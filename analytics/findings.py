@@ -36,7 +36,7 @@ from analytics.read_times import seconds
 from analytics.scrapes import Scrapes
 from analytics.suspects import scans
 from analytics.tables import Tables, stamped
-from dashboard import known_since
+from dashboard import folded, known_since
 from dashboard.holes import reasons
 from dashboard.met_readers import Met
 from dashboard.safety.readers import Readers
@@ -52,8 +52,8 @@ from dashboard.snapshots import ClusterStore
 class Findings:
     """Short tables by name; the files of the long ones, a file for each bucket; the Kafka Streams
     applications that are known, as `streams` has them, groups that were met without their offsets,
-    as `met` has them, the topics that are missed, as `absent` has them, and what the memory of
-    groups began with.
+    as `met` has them, the topics that are missed, as `absent` has them, what the memory of groups
+    began with, and the kept snapshots that are in it.
     """
 
     tables: dict[str, pa.Table]
@@ -62,6 +62,7 @@ class Findings:
     met: Met
     absent: dict[str, str]
     known_since: str | None
+    folded: Sequence[str]
 
 
 def compute(
@@ -112,6 +113,7 @@ def compute(
         met.without_offset(readers, done.sums["held"]),
         absent.carried(done.sums["held"], work.topics, newest, snapshot),
         known_since.of_analysis(cluster, [base] if base else before, anew=base is None),
+        folded.told(cluster.ids("snapshots"), snapshot.id),
     )
 
 

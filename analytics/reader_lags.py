@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics import knots
-from analytics.earlier import folded
+from analytics.earlier import stepped
 from analytics.knots import NEVER, Knots
 from analytics.last_writes import other_topic
 from analytics.points import matched, named
@@ -103,7 +103,7 @@ def fold(
     def step(was: _State, now: Manifest) -> _State:
         return _stepped(was, _look(cluster, now, topics), microseconds(now.taken_at))
 
-    found = folded(cluster, base, snapshot, found, step)
+    found = stepped(cluster, base, snapshot, found, step)
     for analysis in () if base else before:
         if "reader_lags" in analysis.tables:
             known = cluster.read("findings", analysis.id, "reader_lags")
