@@ -164,7 +164,9 @@ def _work(
     named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
     named = topics.with_new(named, cluster, snapshot, settings.purge.pattern_refresh)
     short = {name: read[name] for name in ("brokers", "log_dirs", "reassignments")}
-    return Work(snapshot, base, tuple(before), named, short, groups.telling(read["groups"]))
+    telling = groups.telling(read["groups"])
+    kept_for = settings.snapshots.longest
+    return Work(snapshot, base, tuple(before), named, short, telling, kept_for)
 
 
 def _caused(
