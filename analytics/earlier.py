@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from dashboard import folded
 from dashboard.buckets import LONG
 from dashboard.errors import StoreError
 from dashboard.holes import holes_of
@@ -63,7 +64,7 @@ def since(cluster: ClusterStore, base: Manifest | None, snapshot: Manifest) -> l
     return [i for i in cluster.ids("snapshots") if known_to < i < snapshot.id] + [snapshot.id]
 
 
-def folded(
+def stepped(
     cluster: ClusterStore,
     base: Manifest | None,
     snapshot: Manifest,
@@ -86,7 +87,7 @@ def folded(
 def newest_base(
     cluster: ClusterStore, snapshot: Manifest, carried: Collection[str]
 ) -> Manifest | None:
-    """The analysis to go on from: that of the newest snapshot up to this one that has all tables.
+    """The analysis of the newest snapshot up to this one that has these tables.
 
     It is LATEST, unless an older snapshot is analyzed again: an analysis of an older snapshot
     would know less, however new it is itself.
@@ -102,6 +103,32 @@ def newest_base(
         key=lambda other: (str(other.details["snapshot_id"]), other.id),
         default=None,
     )
+
+
+def going_on(
+    cluster: ClusterStore, snapshot: Manifest, *, full: bool
+) -> tuple[Manifest | None, tuple[Manifest, ...]]:
+    """The analysis to go on from, and where there is none those whose memory a fold over all kept
+    snapshots must not lose, the newest last; nothing before the first analysis.
+
+    Only the newest one that remembers groups is gone on from, if it has all that is carried. Never
+    one before it: what the newest alone remembers, one of an older release say that was put back
+    in place for some hours, nobody would read again. With it those are remembered that it could
+    not read and that were put back since, and the newest that has all that is carried. Nor is it
+    gone on from where a kept snapshot came to stand before its own since: a step back is none.
+    """
+    newest = newest_base(cluster, snapshot, ["holds"])
+    if newest is None:
+        return None, ()
+    whole = newest.tables.keys() >= _CARRIED and folded.DETAIL in newest.details
+    if whole and not full and not folded.late(cluster.ids("snapshots"), newest):
+        return newest, ()
+    found = [*put_back(cluster, snapshot), newest_base(cluster, snapshot, _CARRIED), newest]
+    known = {analysis.id: analysis for analysis in found if analysis is not None}
+    return None, (*(a for a in known.values() if a.id != newest.id), newest)
+
+
+_CARRIED = {"holds", "curves", "trends", "sightings", "last_writes", "reader_lags"}
 
 
 def _carrying(
@@ -147,20 +174,22 @@ def put_back(cluster: ClusterStore, snapshot: Manifest) -> list[Manifest]:
 
 
 def unreadable(
-    cluster: ClusterStore, base: Manifest | None, snapshot: Manifest, *, full: bool
+    cluster: ClusterStore, base: Manifest | None, before: Sequence[Manifest], snapshot: Manifest
 ) -> Mapping[str, StoreError]:
-    """Why the snapshot, those since the base (`full`: all) or the base cannot be read, by id.
+    """Why the snapshot, those since the base (without one: all), the base or what it remembers
+    `before` cannot be read, by id.
 
     {} if all of them can. Where some were pruned meanwhile nothing more is asked.
     """
     # One of an earlier version keeps no applications and no counters: all snapshots tell them once.
-    anew = full or base is None or DETAIL not in base.details or "counters" not in base.tables
+    anew = base is None or DETAIL not in base.details or "counters" not in base.tables
     ids = since(cluster, None if anew else base, snapshot)
     gone = _wrong(cluster, "snapshots", dict.fromkeys(ids, ()))
     if gone:
         return gone
     wrong = _wrong(cluster, "snapshots", dict.fromkeys(ids, tuple(SNAPSHOT_TABLES)))
-    return wrong | (_wrong(cluster, "findings", {base.id: tuple(FINDING_TABLES)}) if base else {})
+    analyses = [base.id] if base else [analysis.id for analysis in before]
+    return wrong | _wrong(cluster, "findings", dict.fromkeys(analyses, tuple(FINDING_TABLES)))
 
 
 def _wrong(

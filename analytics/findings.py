@@ -21,7 +21,6 @@ from analytics import (
     growth,
     idle_topics,
     kernels,
-    memory,
     met,
     orphans,
     quality,
@@ -37,7 +36,7 @@ from analytics.read_times import seconds
 from analytics.scrapes import Scrapes
 from analytics.suspects import scans
 from analytics.tables import Tables, stamped
-from dashboard import known_since
+from dashboard import folded, known_since
 from dashboard.holes import reasons
 from dashboard.met_readers import Met
 from dashboard.safety.readers import Readers
@@ -53,8 +52,8 @@ from dashboard.snapshots import ClusterStore
 class Findings:
     """Short tables by name; the files of the long ones, a file for each bucket; the Kafka Streams
     applications that are known, as `streams` has them, groups that were met without their offsets,
-    as `met` has them, the topics that are missed, as `absent` has them, and what the memory of
-    groups began with.
+    as `met` has them, the topics that are missed, as `absent` has them, what the memory of groups
+    began with, and the kept snapshots that are in it.
     """
 
     tables: dict[str, pa.Table]
@@ -63,6 +62,7 @@ class Findings:
     met: Met
     absent: dict[str, str]
     known_since: str | None
+    folded: Sequence[str]
 
 
 def compute(
@@ -73,19 +73,20 @@ def compute(
     settings: Settings,
     *,
     base: Manifest | None,
+    before: Sequence[Manifest] = (),
     left_out: Mapping[str, str],
 ) -> Findings:
     """All findings of one snapshot; the long ones as files in the writer's folder.
 
-    `base`: the analysis to go on from. `left_out` are earlier snapshots and analyses that could not
+    `base`: the analysis to go on from; `before`: without one, those to remember, as
+    `earlier.going_on` has both. `left_out` are earlier snapshots and analyses that could not
     be read, and why: what they alone knew of groups is missing.
     """
     read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
-    work = _work(cluster, snapshot, settings, base, read)
+    work = _work(cluster, snapshot, settings, read, base=base, before=before)
     place = Place.of(cluster, writer)
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
     alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
-    before = base or earlier.newest_base(cluster, snapshot, ["holds"])
     applications = streams.remembered(cluster, snapshot, base, before, done.sums["held"])
     readers = met.remembered(cluster, snapshot, base, before)
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
@@ -103,14 +104,16 @@ def compute(
     done = done.then(tasks.run(spark, kernel, place, snapshot))
     short = _short(snapshot, read, done.sums, alone)
     short["quality"] = _quality(snapshot, read, done.sums, incomplete, left_out)
+    newest = base or (before[-1] if before else None)
     short |= _used(work, done.sums, who, settings, incomplete=incomplete, rates=short["growth"])
     return Findings(
         {table: stamped(table, rows, snapshot) for table, rows in short.items()},
         _caused(spark, read, snapshot, place, done).files(),
         applications,
         met.without_offset(readers, done.sums["held"]),
-        absent.carried(done.sums["held"], work.topics, before, snapshot),
-        known_since.of_analysis(cluster, before, anew=base is None),
+        absent.carried(done.sums["held"], work.topics, newest, snapshot),
+        known_since.of_analysis(cluster, [base] if base else before, anew=base is None),
+        folded.told(cluster.ids("snapshots"), snapshot.id),
     )
 
 
@@ -153,15 +156,18 @@ def _work(
     cluster: ClusterStore,
     snapshot: Manifest,
     settings: Settings,
-    base: Manifest | None,
     read: Mapping[str, pa.Table],
+    *,
+    base: Manifest | None,
+    before: Sequence[Manifest],
 ) -> Work:
     declarations = topics.all_declarations(settings, cluster.declarations())
     named = topics.with_settings(topics.describe(read["topics"], declarations), read["configs"])
     named = topics.with_new(named, cluster, snapshot, settings.purge.pattern_refresh)
-    before = () if base else tuple(memory.witnesses(cluster, snapshot))
     short = {name: read[name] for name in ("brokers", "log_dirs", "reassignments")}
-    return Work(snapshot, base, before, named, short, groups.telling(read["groups"]))
+    telling = groups.telling(read["groups"])
+    kept_for = settings.snapshots.longest
+    return Work(snapshot, base, tuple(before), named, short, telling, kept_for)
 
 
 def _caused(

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.absent import hidden
+from analytics import absent
 from analytics.earlier import commit_order, since
 from analytics.memory import oldest_kept, remembered, with_memory
 from analytics.offset_fold import folded
@@ -30,6 +31,8 @@ def fold(
     present: pa.Table,
     base: Manifest | None,
     before: Sequence[Manifest] = (),
+    *,
+    kept_for: timedelta,
 ) -> pa.Table:
     """The last known committed offset per topic, partition and group, as `holds` has it, sorted.
 
@@ -44,18 +47,20 @@ def fold(
 
     Offsets of a topic that was deleted and recreated (another topic_id) stay until the group
     commits on the new one, as long as a kept snapshot knew them: `split` tells them apart. A topic
-    that is absent keeps its holds until it has been for as long: it may only be hidden from us.
+    that is absent keeps its holds until it has been for as long as snapshots are `kept_for`: it may
+    only be hidden from us.
     Brokers before 2.8 know no topic ids: then the name has to do.
 
     Snapshots count in the order of their commits. Without `base`, what the analyses `before`
-    (`memory.witnesses`) saw later than any kept snapshot stays.
+    (`earlier.going_on`) saw later than any kept snapshot stays.
     """
     new = since(cluster, base, snapshot)
     oldest = oldest_kept(cluster, snapshot)
-    names = _Names.of(cluster, new, present, base, oldest)
+    ended = absent.ended(snapshot, oldest, kept_for)
+    names = _Names.of(cluster, new, present, base, ended)
     found = folded(cluster, new, names.numbered, base, oldest)
     held = in_order(names.spelt(found), ["topic", "partition", "group_id"])
-    held = held if base else with_memory(held, before, cluster, snapshot, present)
+    held = held if base else with_memory(held, before, cluster, snapshot, present, ended=ended)
     return with_ends(held, cluster, snapshot, present)
 
 
@@ -92,7 +97,7 @@ class _Names:
         new: list[str],
         present: pa.Table,
         base: Manifest | None,
-        oldest: pa.Scalar,
+        ended: datetime | None,
     ) -> _Names:
         seen = [seen_topics(cluster, i, _NAMED) for i in new]
         if base:
@@ -103,7 +108,7 @@ class _Names:
         now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
         there = pc.is_in(topics, value_set=column(present, "topic"))
         same = pc.fill_null(pc.equal(ids, now), True)
-        unseen = hidden(topics, present, base, oldest)
+        unseen = absent.hidden(topics, present, base, ended)
         rows = rows.append_column("is_present", pc.or_(pc.and_(there, same), unseen))
         told = pc.fill_null(pc.not_equal(ids, UNKNOWN_ID), True)
         rows = rows.append_column("is_told", told)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from analytics import absent, earlier, sightings
 from analytics.findings import Findings, compute
 from analytics.memory_limits import too_little
-from dashboard import known_since, met_readers
+from dashboard import folded, known_since, met_readers
 from dashboard.errors import AnalysisError, LowwaterError, StoreError
 from dashboard.holes import holes_of
 from dashboard.pruning import prune_findings
@@ -33,6 +33,7 @@ class Analyzed:
     """What an analysis wrote: rows by table; `seconds` without the session's start.
 
     `left_out` are earlier snapshots and analyses that could not be read, or were pruned meanwhile.
+    `published`: readers see it; else they see one of a newer snapshot.
     """
 
     analysis_id: str
@@ -40,6 +41,7 @@ class Analyzed:
     tables: dict[str, int]
     seconds: float
     left_out: tuple[str, ...] = ()
+    published: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -48,6 +50,7 @@ class Analyzed:
             "tables": self.tables,
             "seconds": round(self.seconds, 3),
             "left_out": list(self.left_out),
+            "published": self.published,
         }
 
 
@@ -81,11 +84,12 @@ def analyze(
         with suppress(OSError):  # a task that nobody waits for may still write: pruning takes it
             writer.abandon()
         raise
-    _publish(cluster, writer.id, snapshot)
+    published = _publish(cluster, writer.id, snapshot)
     with suppress(OSError, LowwaterError):  # the analysis stands: pruning can wait
         prune_findings(cluster, settings.snapshots, snapshot)
     seconds = time.monotonic() - began
-    return Analyzed(writer.id, snapshot.id, dict(writer.rows), seconds, tuple(sorted(left_out)))
+    names = tuple(sorted(left_out))
+    return Analyzed(writer.id, snapshot.id, dict(writer.rows), seconds, names, published)
 
 
 def _write(writer: Writer, found: Findings) -> None:
@@ -113,14 +117,16 @@ def _computed(
     while True:
         listed = cluster.ids("snapshots")
         kept = earlier.OnDriver(cluster.store, cluster.cluster_id, listed, left_out)
-        newest = earlier.newest_base(kept, snapshot, _CARRIED)
-        base = None if full else newest
+        base, before = earlier.going_on(kept, snapshot, full=full)
         try:
             missed = known | _damaged(left_out)
-            found = compute(spark, kept, writer, snapshot, settings, base=base, left_out=missed)
+            found = compute(
+                spark, kept, writer, snapshot, settings,
+                base=base, before=before, left_out=missed,
+            )  # fmt: skip
             return found, base, left_out, missed
         except (StoreError, PySparkException, Py4JError, pa.ArrowException) as error:
-            wrong = earlier.unreadable(kept, newest, snapshot, full=full)
+            wrong = earlier.unreadable(kept, base, before, snapshot)
             if snapshot.id in wrong:
                 raise wrong[snapshot.id] from error
             left_out.update(wrong)
@@ -161,10 +167,7 @@ def _failed(snapshot: Manifest, error: Exception) -> LowwaterError:
     )
 
 
-_CARRIED = {"holds", "curves", "trends", "sightings", "last_writes", "reader_lags"}
-
-
-def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> None:
+def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> bool:
     named = cluster.latest("findings")
     if named is not None:
         try:
@@ -172,8 +175,9 @@ def _publish(cluster: ClusterStore, analysis_id: str, snapshot: Manifest) -> Non
         except StoreError:
             shown = ""
         if shown > snapshot.id:
-            return
+            return False
     cluster.set_latest(analysis_id)
+    return True
 
 
 def _details(
@@ -188,6 +192,7 @@ def _details(
         absent.DETAIL: found.absent,
         sightings.PROVED: True,
         known_since.DETAIL: found.known_since,
+        folded.DETAIL: list(found.folded),
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,9 +59,10 @@ from dashboard.snapshot_files import Manifest
 class Work:
     """What every bucket needs of one analysis: short tables, sent to each task.
 
-    `base`: the analysis to go on from; `before`: without one, `memory.witnesses`. `topics`:
-    `topics.known`; `read`: the snapshot's short tables by name; `telling`: groups whose offsets
-    tell what they may read.
+    `base`: the analysis to go on from; `before`: without one, those to remember, as
+    `earlier.going_on` has both. `topics`: `topics.known`; `read`: the snapshot's short tables by
+    name; `telling`: groups whose offsets tell what they may read; `kept_for`: how long snapshots
+    are.
     """
 
     snapshot: Manifest
@@ -69,6 +71,7 @@ class Work:
     topics: pa.Table
     read: Mapping[str, pa.Table]
     telling: groups.Telling
+    kept_for: timedelta
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,9 @@ class Told:
 def remembered(view: BucketView, work: Work) -> Told:
     """Where every group got to, and which groups and topics these are; how much brokers hold."""
     snapshot = work.snapshot
-    offsets = holds.fold(view, snapshot, work.topics, work.base, work.before)
+    offsets = holds.fold(
+        view, snapshot, work.topics, work.base, work.before, kept_for=work.kept_for
+    )
     held, former = holds.split(offsets, work.topics)
     sizes = view.read("snapshots", snapshot.id, "replicas", ["broker_id", "size_bytes"])
     segments = view.read("snapshots", snapshot.id, "segments", broker_facts.SEGMENTS)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.earlier import folded
+from analytics.earlier import stepped
 from analytics.points import matched, named
 from dashboard.clock import microseconds
 from dashboard.curve_tables import integers
@@ -53,10 +53,10 @@ def fold(
     """The `last_writes` of a snapshot's partitions, without snapshot_id and taken_at, by its key.
 
     Goes on from those of `base`, an earlier analysis, over every snapshot since then. Without it,
-    what the analyses `before` (`memory.witnesses`) knew of an end that still stands is kept.
+    what the analyses `before` (`earlier.going_on`) knew of an end that still stands is kept.
     """
     found = _from_table(cluster.read("findings", base.id, "last_writes")) if base else _NOTHING
-    found = folded(cluster, base, snapshot, found, lambda was, now: _stepped(was, cluster, now))
+    found = stepped(cluster, base, snapshot, found, lambda was, now: _stepped(was, cluster, now))
     for analysis in () if base else before:
         if "last_writes" in analysis.tables:
             known = cluster.read("findings", analysis.id, "last_writes")

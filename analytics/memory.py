@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.absent import hidden
-from analytics.earlier import newest_base, put_back
 from dashboard.curve_tables import changes
 from dashboard.safety.arrow import column, looked_up
 from dashboard.snapshot_clocks import seen_at
@@ -29,27 +29,21 @@ def remembered(cluster: ClusterStore, base: Manifest, columns: list[str]) -> pa.
     return pa.concat_tables(found)
 
 
-def witnesses(cluster: ClusterStore, snapshot: Manifest) -> list[Manifest]:
-    """The analyses whose memory a fold that begins anew must not lose: those that the newest one
-    could not read and that were put back since, then the newest; none before the first.
-    """
-    newest = newest_base(cluster, snapshot, ["holds"])
-    return [] if newest is None else [*put_back(cluster, snapshot), newest]
-
-
 def with_memory(
     held: pa.Table,
     before: Sequence[Manifest],
     cluster: ClusterStore,
     snapshot: Manifest,
     present: pa.Table,
+    *,
+    ended: datetime | None,
 ) -> pa.Table:
     """`held`, the `holds` of a fold that began anew, and what the analyses `before` saw later.
 
     `present` are the topics of the snapshot: commits on a topic that was recreated since count as
-    long as a kept snapshot knew them, those on one that is not there until it has been away as
-    long. Of a time that is still to come nobody knows whether it is the later one: then the lower
-    offset counts.
+    long as a kept snapshot knew them, those on one that is not there unless it has been away since
+    before `ended` (`absent.ended`). Of a time that is still to come nobody knows whether it is the
+    later one: then the lower offset counts.
     """
     if not before:
         return held
@@ -57,7 +51,7 @@ def with_memory(
     seen = []
     for base in before:
         remembers = remembered(cluster, base, held.column_names)
-        remembers = remembers.filter(_counts(remembers, present, base, oldest))
+        remembers = remembers.filter(_counts(remembers, present, base, oldest, ended))
         seen.append(_plausible(remembers, held, snapshot))
     ranked = [_ranked(rows, rank) for rank, rows in enumerate((*seen, held))]
     both = pa.concat_tables(ranked)
@@ -87,13 +81,19 @@ def _ranked(rows: pa.Table, rank: int) -> pa.Table:
     return rows.append_column("rank", pa.repeat(pa.scalar(rank, pa.int32()), rows.num_rows))
 
 
-def _counts(before: pa.Table, present: pa.Table, base: Manifest, oldest: pa.Scalar) -> pa.Array:
+def _counts(
+    before: pa.Table,
+    present: pa.Table,
+    base: Manifest,
+    oldest: pa.Scalar,
+    ended: datetime | None,
+) -> pa.Array:
     topics = column(before, "topic")
     now = looked_up(topics, column(present, "topic"), column(present, "topic_id"))
     same = pc.fill_null(pc.equal(column(before, "topic_id"), now), True)
     there = pc.is_in(topics, value_set=column(present, "topic"))
     recent = pc.greater_equal(before["last_seen_at"], oldest)
-    unseen = hidden(topics, present, base, oldest)
+    unseen = hidden(topics, present, base, ended)
     return pc.or_(pc.or_(pc.and_(there, same), unseen), recent)
 
 

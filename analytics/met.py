@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.earlier import put_back
 from dashboard.met_readers import Met, known, told
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
 
 def remembered(
-    cluster: ClusterStore, snapshot: Manifest, base: Manifest | None, before: Manifest | None
+    cluster: ClusterStore, snapshot: Manifest, base: Manifest | None, before: Sequence[Manifest]
 ) -> Met:
     """When each group was met last on a topic, up to this snapshot; from `base`, without it from
-    all kept snapshots and what `before` knew, the newest analysis, and those that were put back.
+    all kept snapshots and what the analyses `before` knew (`earlier.going_on`).
     """
-    back = () if base else put_back(cluster, snapshot)
     found: Met = {}
-    for some in (*map(told, (*back, before)), known(cluster, base, snapshot.id)):
+    for some in (*map(told, before), known(cluster, base, snapshot.id)):
         for key, at in some.items():
             found[key] = max(at, found.get(key, at))
     return found

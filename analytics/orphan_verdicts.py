@@ -62,9 +62,9 @@ def verdict(
 ) -> Verdict:
     """Removable, scheduled with the time of another look, or never, and why.
 
-    `now` is the snapshot's time, `delay` how long every snapshot must have shown the orphan, and
-    `most_share` how much of a broker may be orphans before that smells of lost metadata. `clock`:
-    by what clock the snapshot was taken, where that was wrong (`snapshot_clocks`).
+    `now` is the snapshot's time, `delay` how long every snapshot that could look must have shown
+    the orphan, and `most_share` how much of a broker may be orphans before that smells of lost
+    metadata. `clock`: by what clock the snapshot was taken, where wrong (`snapshot_clocks`).
     """
     wanted = _wanted(facts, now)
     return (
@@ -170,7 +170,7 @@ def _removable(facts: Facts, now: datetime) -> Verdict:
         )
     return Verdict(
         REMOVABLE,
-        f"every snapshot of {in_words(_seen_for(facts, now))} shows it, "
+        f"every snapshot of {in_words(_seen_for(facts, now))} that could look there shows it, "
         f"{facts.snapshots_seen} of them; no assignment names it; its newest record is "
         f"{in_words(now - facts.newest_at)} old, past the broker's "
         f"{in_words(facts.retention)} of retention{let_go}",

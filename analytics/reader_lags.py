@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics import knots
-from analytics.earlier import folded
+from analytics.earlier import stepped
 from analytics.knots import NEVER, Knots
 from analytics.last_writes import other_topic
 from analytics.points import matched, named
@@ -94,7 +94,7 @@ def fold(
     """The `reader_lags` of these topics (`judged`), without snapshot_id and taken_at, by its key.
 
     Goes on from those of `base`, an earlier analysis, over every snapshot since then. Without it,
-    the longer lags that the analyses `before` (`memory.witnesses`) knew of the same panes count.
+    the longer lags that the analyses `before` (`earlier.going_on`) knew of the same panes count.
     """
     if not len(topics):
         return _to_table(_NOTHING)
@@ -103,7 +103,7 @@ def fold(
     def step(was: _State, now: Manifest) -> _State:
         return _stepped(was, _look(cluster, now, topics), microseconds(now.taken_at))
 
-    found = folded(cluster, base, snapshot, found, step)
+    found = stepped(cluster, base, snapshot, found, step)
     for analysis in () if base else before:
         if "reader_lags" in analysis.tables:
             known = cluster.read("findings", analysis.id, "reader_lags")

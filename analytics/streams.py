@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.earlier import put_back
 from dashboard.safety.arrow import column
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -16,19 +17,18 @@ def remembered(
     cluster: ClusterStore,
     snapshot: Manifest,
     base: Manifest | None,
-    before: Manifest | None,
+    before: Sequence[Manifest],
     holding: pa.Table,
 ) -> dict[str, str]:
     """Each application and the last snapshot that told so, by name; `holding` (group_id) are the
     groups that hold an offset.
 
-    Goes on from `base`, without it from all kept snapshots and what `before` knew, the newest
-    analysis, and those that it missed and that were put back. One is let go when neither an offset
+    Goes on from `base`, without it from all kept snapshots and what the analyses `before` knew
+    (`earlier.going_on`). One is let go when neither an offset
     of it nor a kept snapshot as old is left.
     """
-    back = () if base else put_back(cluster, snapshot)
-    found = dict(pair for analysis in back for pair in told(analysis).items())
-    found |= {**told(before), **known(cluster, base, snapshot.id)}
+    found = dict(pair for analysis in before for pair in told(analysis).items())
+    found |= known(cluster, base, snapshot.id)
     oldest = next(iter(cluster.ids("snapshots")), snapshot.id)
     holding = _holding(holding, [name for name, last in found.items() if last < oldest])
     return {n: last for n, last in sorted(found.items()) if last >= oldest or n in holding}

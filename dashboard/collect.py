@@ -32,7 +32,6 @@ from dashboard.snapshot_files import Manifest
 from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import ClusterStore
 
-_DEFAULT = SnapshotSettings()
 _RETENTION = "offsets.retention.minutes"
 _UNREACHED = ("BROKER_UNREACHABLE", "ANSWER_LOST")
 
@@ -90,10 +89,10 @@ def collect(
     progress: Callable[[str], None],
     metrics: Sources | None = None,
     inventories: Sequence[Inventory] = (),
-    keep: SnapshotSettings = _DEFAULT,
+    keep: Callable[[], SnapshotSettings] = SnapshotSettings,
     every: timedelta | None = None,
 ) -> Collected:
-    """One snapshot of the cluster into its store; then old ones are thinned out as `keep` says.
+    """One snapshot of the cluster into its store; then old ones go, as `keep` says by then.
 
     `metrics` says where brokers' own counts are read, `inventories` are brokers' disks. A broker
     that is dead, slow or refuses costs its own rows and is named in the manifest. Raises
@@ -117,7 +116,7 @@ def _collect(
     progress: Callable[[str], None],
     metrics: Sources | None,
     inventories: Sequence[Inventory],
-    keep: SnapshotSettings,
+    keep: Callable[[], SnapshotSettings],
 ) -> Collected:
     taken_at = now()
     begun = time.monotonic()
@@ -392,16 +391,18 @@ def _metrics_json(answers: Answers) -> tuple[dict[str, Any], ...]:
 
 def _prune(
     cluster: ClusterStore,
-    keep: SnapshotSettings,
+    keep: Callable[[], SnapshotSettings],
     snapshot: Manifest,
     now: datetime,
     progress: Callable[[str], None],
 ) -> Pruned:
-    """By a clock that this very snapshot knows to be wrong nothing is old: all stays."""
+    """By a clock that this very snapshot knows to be wrong nothing is old, and by settings that
+    cannot be read nobody knows what is: all stays.
+    """
     try:
         if clock := wrong_clock(snapshot):
             raise StoreError(f"the newest was taken {clock}", "Set the clock right.")
-        return prune_snapshots(cluster, keep, now)
+        return prune_snapshots(cluster, keep(), now)
     except (OSError, LowwaterError) as error:  # the new snapshot stands: thinning can wait
         progress(f"old snapshots could not be thinned out: {error}")
         return Pruned(errors=({"object": "snapshots", "error": str(error)},))

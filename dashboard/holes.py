@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dashboard.folded import late
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -32,7 +33,8 @@ def told_since(
     cluster: ClusterStore, analysis: Manifest | None, detail: str, until: str | None
 ) -> list[str]:
     """The kept snapshots of which `detail` of an analysis does not tell yet, oldest first: those
-    after its own, without it all of them, but for those that it could not read itself.
+    after its own or unknown to it (`folded.late`), without it all of them, but for those that it
+    could not read itself.
 
     `until` is the last one that counts; None: the newest.
     """
@@ -40,7 +42,9 @@ def told_since(
     if analysis is not None:
         missed = frozenset(analysis.details.get("left_out", {}))
         after = str(analysis.details["snapshot_id"]) if detail in analysis.details else ""
-    kept = [name for name in cluster.ids("snapshots") if name > after and name not in missed]
+    ids = cluster.ids("snapshots")
+    unread = {*late(ids, analysis)}
+    kept = [name for name in ids if (name > after or name in unread) and name not in missed]
     return [name for name in kept if until is None or name <= until]
 
 

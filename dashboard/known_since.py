@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 from dashboard.errors import StoreError
@@ -62,12 +63,13 @@ def goes_on_from(cluster: ClusterStore, since: str) -> bool:
     return all(i in own and _same(its, own[i]) for i, its in wanted.items())
 
 
-def of_analysis(cluster: ClusterStore, before: Manifest | None, *, anew: bool) -> str | None:
-    """What a new analysis carries that remembers what the one `before` does.
+def of_analysis(cluster: ClusterStore, before: Sequence[Manifest], *, anew: bool) -> str | None:
+    """What a new analysis carries that remembers what those `before` do, the newest one last.
 
     `anew`: it reads all kept snapshots besides, and so what was put back before the oldest.
     """
-    found = _of(cluster, before)
+    carrying = [analysis for analysis in before if _carried(analysis)]
+    found = _of(cluster, next(reversed(carrying or [*before]), None))
     kept = _kept(cluster)[:1] if anew else []
     return _text(found | {i: _hash(cluster, i) for i in kept if i <= min(found, default=i)})
 

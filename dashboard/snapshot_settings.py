@@ -20,6 +20,11 @@ class SnapshotSettings:
     keep_hourly_for: timedelta = timedelta(days=7)
     keep_daily_for: timedelta = timedelta(days=90)
 
+    @property
+    def longest(self) -> timedelta:
+        """Up to which age some of them stay."""
+        return max(self.keep_all_for, self.keep_hourly_for, self.keep_daily_for)
+
 
 def snapshot_settings(table: Any, where: str) -> SnapshotSettings:
     """The section out of a settings file. Raises SettingsError naming the key."""

@@ -27,6 +27,7 @@ from dashboard.snapshot_files import (
     not_kept,
     parse_manifest,
     spec_of,
+    time_of,
     unreadable,
     write_atomically,
 )
@@ -164,11 +165,15 @@ class ClusterStore:
     def begin(self, kind: Kind, taken_at: datetime, buckets: int = 1) -> Writer:
         """Start a new snapshot or analysis; nothing is visible before `commit`.
 
-        Its id sorts behind every committed one's, even where the clock has stepped back since.
+        Its id sorts behind every committed one's, even where the clock has stepped back since. A
+        snapshot's also behind those that were analyzed and are not kept any more: who goes on from
+        an analysis reads what sorts behind its snapshot.
         """
-        newest = None
+        known: list[str] = []
         with suppress(StoreError):  # whoever cannot list cannot write either, and is told so then
-            newest = self._newest(kind)
+            known = [name for name in [self._newest(kind)] if name]
+            known += self._analyzed() if kind == "snapshots" else []
+        newest = max((name for name in known if time_of(name)), default=None)
         item_id = new_id(taken_at, after=newest)
         return Writer(self.fs, self.path, kind, item_id, taken_at, buckets=buckets)
 
@@ -304,6 +309,17 @@ class ClusterStore:
     def _newest(self, kind: Kind) -> str | None:
         names = sorted(self.store._names(f"{self.path}/{kind}"), reverse=True)
         return next((name for name in names if self._committed(kind, name)), None)
+
+    def _analyzed(self) -> list[str]:
+        """The snapshot of LATEST; where that does not tell it, those of all analyses that do."""
+        with suppress(StoreError):
+            if (named := self.latest("findings")) is not None:
+                return [str(self.manifest("findings", named).details.get("snapshot_id"))]
+        found = []
+        for analysis in self.ids("findings"):
+            with suppress(StoreError):
+                found.append(str(self.manifest("findings", analysis).details.get("snapshot_id")))
+        return found
 
     def _committed(self, kind: Kind, name: str) -> bool:
         return bool(self.fs.exists(f"{self.path}/{kind}/{name}/manifest.json"))

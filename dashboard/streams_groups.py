@@ -30,7 +30,8 @@ def known(
     """
     found = told(analysis)
     for snapshot in told_since(store, analysis, DETAIL, until):
-        found.update(dict.fromkeys(_shown(store, snapshot), snapshot))
+        for name in _shown(store, snapshot):
+            found[name] = max(snapshot, found.get(name, ""))
     return found
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from dashboard import met_readers, streams_groups
 from dashboard.errors import StoreError
+from dashboard.folded import late
+from dashboard.snapshot_files import Manifest
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa
@@ -32,12 +34,13 @@ def only_witnesses(
     """Those of `ids` outside `keep` that saw a group's commit on a partition as the last ones, or
     met a group as the last ones (`met_readers`).
 
-    Only snapshots after the newest analysis' one are read. One that cannot be read may have seen
-    any group, and so may those that are older than the `most` newest of such witnesses: they are
-    named unread.
+    Only snapshots that the newest analysis does not know are read. One that cannot be read may have
+    seen any group, and so may those that are older than the `most` newest of such witnesses: they
+    are named unread.
     """
-    known_to = folded_to(cluster)
-    unfolded = [name for name in sorted(ids, reverse=True) if name > known_to]
+    newest = _newest_whole(cluster)
+    known_to, unread = _shown(newest), {*late(ids, newest)}
+    unfolded = [n for n in sorted(ids, reverse=True) if n > known_to or n in unread]
     stays = iter([name for name in unfolded if name in keep])
     ahead = next(stays, None)
     newer: list[pa.Table] = []  # what those that stay tell, read as far as needed
@@ -65,14 +68,22 @@ def only_witnesses(
 
 def folded_to(cluster: ClusterStore) -> str:
     """The snapshot up to which the newest analysis remembers every group; "" if there is none."""
+    return _shown(_newest_whole(cluster))
+
+
+def _shown(analysis: Manifest | None) -> str:
+    return "" if analysis is None else str(analysis.details.get("snapshot_id", ""))
+
+
+def _newest_whole(cluster: ClusterStore) -> Manifest | None:
     try:
         newest = cluster.latest("findings")
         found = cluster.manifest("findings", newest) if newest else None
     except StoreError:
-        return ""
+        return None
     if found is None or "holds" not in found.tables or not found.details.keys() >= _DETAILS:
-        return ""
-    return str(found.details.get("snapshot_id", ""))
+        return None
+    return found
 
 
 def _unseen(told: pa.Table | None, newer: Sequence[pa.Table]) -> pa.Table | None:

@@ -19,7 +19,6 @@ from dashboard.metrics.sources import Sources
 from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import ClusterStore, Store
 
-_DEFAULT = SnapshotSettings()
 _TEND_SECONDS = 0.5
 
 
@@ -36,7 +35,7 @@ def run(
     rounds: int | None = None,
     metrics: Sources | None = None,
     inventories: Sequence[str] = (),
-    keep: SnapshotSettings = _DEFAULT,
+    keep: Callable[[], SnapshotSettings] = SnapshotSettings,
     each_round: Callable[[], None] = lambda: None,
 ) -> None:
     """Collect every `every` until Ctrl-C (KeyboardInterrupt passes through), or for `rounds`.
@@ -46,8 +45,9 @@ def run(
     "error": {code, message, next}}`; it is called by two threads, one at a time. `remember` is
     called once with the cluster's store, to write its connection. `metrics` says where brokers'
     own counts are read, `inventories` names the files of brokers' disks, which are read afresh
-    each time; `keep` says how long snapshots stay; `each_round` is called before each. `analysis`
-    makes the child's command line out of data folder and cluster id; None analyzes nothing.
+    each time; `keep` says how long snapshots stay, asked before any is removed; `each_round` is
+    called before each. `analysis` makes the child's command line out of data folder and cluster
+    id; None analyzes nothing.
     Raises ClusterError when the first connection fails, InventoryError when a file cannot be used
     at the start; later outages are events, and the loop goes on.
     """
@@ -93,7 +93,7 @@ def _round(
     progress: Callable[[str], None],
     metrics: Sources | None,
     inventories: Sequence[str],
-    keep: SnapshotSettings,
+    keep: Callable[[], SnapshotSettings],
     every: timedelta,
 ) -> LiveCluster:
     """One snapshot, or an event that says why not; the connection to use from now on."""

@@ -145,10 +145,14 @@ def _silent(code: int) -> AnalysisError:
 
 def _text(answer: dict[str, Any]) -> str:
     tables = ", ".join(f"{name} {rows}" for name, rows in sorted(answer["tables"].items()))
-    return in_lines(
-        [
-            f"analysis {answer['analysis_id']} of snapshot {answer['snapshot_id']} "
-            f"in {answer['seconds']:.1f} s",
-            f"rows: {tables}",
-        ]
-    )
+    lines = [
+        f"analysis {answer['analysis_id']} of snapshot {answer['snapshot_id']} "
+        f"in {answer['seconds']:.1f} s",
+        f"rows: {tables}",
+    ]
+    if not answer.get("published", True):
+        lines.append(
+            "not shown: the findings that are shown are of a newer snapshot, which is no longer "
+            "kept or came meanwhile. Collect, then analyze again"
+        )
+    return in_lines(lines)

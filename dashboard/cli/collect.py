@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             progress=output.progress,
             metrics=sources,
             inventories=inventories,
-            keep=settings.snapshots,
+            keep=lambda: settings.snapshots,
         )
     value = {**collected.to_json(), "cluster_id": cluster.cluster_id, "cluster": cluster.name}
     output.emit(value, describe(value), as_json=args.json)

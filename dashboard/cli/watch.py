@@ -54,6 +54,9 @@ def run(args: argparse.Namespace) -> int:
     store = context.open_store(settings.data)
     from dashboard import attempts, watch
     from dashboard.cluster.live import connect
+    from dashboard.current_settings import CurrentSettings
+
+    current = CurrentSettings(settings)
 
     def remember(cluster: ClusterStore) -> None:
         context.remember(store, cluster.cluster_id, target)
@@ -74,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             remember=remember,
             metrics=sources,
             inventories=args.inventory,
-            keep=settings.snapshots,
+            keep=lambda: current.get().snapshots,
             each_round=lambda: context.respawn(settings),
         )
     except KeyboardInterrupt:

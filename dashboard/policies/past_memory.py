@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from dashboard.clock import microseconds
 from dashboard.columns import Ints
 from dashboard.curve_tables import integers
+from dashboard.folded import late
 from dashboard.holes import newest_analysis
 from dashboard.policies.past_rows import Rows
 from dashboard.snapshots import ClusterStore
@@ -47,9 +48,12 @@ def unanalyzed(store: ClusterStore, snapshots: Sequence[str], read: Sequence[str
     Raises StoreError.
     """
     analysis = newest_analysis(store)
-    details = {} if analysis is None else store.manifest("findings", analysis).details
+    manifest = None if analysis is None else store.manifest("findings", analysis)
+    details = {} if manifest is None else manifest.details
     since, until = str(details.get("snapshot_id", "")), max(read, default="")
-    return [name for name in snapshots if since <= name < until and name not in read]
+    unread = {*late(snapshots, manifest)}
+    wanted = [name for name in snapshots if since <= name or name in unread]
+    return [name for name in wanted if name < until and name not in read]
 
 
 def memory(store: ClusterStore, rows: Rows, now: datetime) -> Memory:

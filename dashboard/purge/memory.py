@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dashboard import met_readers
 from dashboard.clock import format_time
 from dashboard.errors import StoreError
+from dashboard.folded import late
 from dashboard.guard_texts import elsewhere
 from dashboard.holes import holes, newest_analysis, reasons
 from dashboard.known_since import began_at, carried_since, goes_on_from, known_since
@@ -88,7 +89,7 @@ def _analysis(store: ClusterStore) -> Manifest | None:
 def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset]:
     found: dict[tuple[str, str, int], RememberedOffset] = {}
     analysis = newest_analysis(store)
-    after = ""
+    after, manifest = "", None
     if analysis is not None:
         manifest = store.manifest("findings", analysis)
         for name in ("former_readers", "holds"):
@@ -98,7 +99,13 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
                     _keep(found, row)
         details = manifest.details
         after = str(details.get("snapshot_id", ""))
-    for snapshot in store.ids("snapshots"):
+    ids = store.ids("snapshots")
+    for snapshot in late(ids, manifest):
+        for row in _group_offsets(store, snapshot, wanted):
+            known = found.get((row["group_id"], row["topic"], row["partition"]))
+            if known is None or known.seen_at is None or row["last_seen_at"] > known.seen_at:
+                _keep(found, row)
+    for snapshot in ids:
         if snapshot >= after:
             for row in _group_offsets(store, snapshot, wanted):
                 _keep(found, row)

@@ -110,7 +110,7 @@ def who_reads(
     """Who may read which topic of a snapshot; `held` are its `holds`."""
     listed = cluster.read("snapshots", snapshot.id, "groups")
     offsets = groups.of_telling(cluster, snapshot, groups.telling(listed))
-    readers = met.remembered(cluster, snapshot, None, None)
+    readers = met.remembered(cluster, snapshot, None, ())
     unread = set(groups.unread(cluster, snapshot)["group_id"].to_pylist())
     return groups.who_reads(
         listed, topics, offsets=offsets, streams=streams, held=held, met=readers, unread=unread

@@ -12,8 +12,8 @@ from tests.support.sample_partitions import Rows
 MIB = 2**20
 INDEXES = 40 * MIB
 _REASONS = {
-    "removable": "every snapshot of 9 h shows it, 540 of them; no assignment names it; its newest "
-    "record is 40 d old, past the broker's 7 d of retention",
+    "removable": "every snapshot of 9 h that could look there shows it, 540 of them; no "
+    "assignment names it; its newest record is 40 d old, past the broker's 7 d of retention",
     "scheduled": "its newest record is 2 d old; the broker keeps records for 7 d",
     "never": "no topic id: nothing tells this folder from the one of a topic of the same name",
 }

@@ -15,7 +15,8 @@ import pytest
 
 from dashboard import analysis_child, watch
 from dashboard.clock import utc_now
-from dashboard.errors import ClusterError
+from dashboard.errors import ClusterError, SettingsError
+from dashboard.snapshot_settings import SnapshotSettings
 from dashboard.snapshots import Store
 from tests.support.fake_live import FakeLive, unreachable
 
@@ -209,3 +210,19 @@ def test_pauses_grow_while_the_analysis_tells_why_it_cannot_start(
     codes = [event["error"]["code"] for event in events]
     assert codes.count("ANALYSIS_FAILED") == 3
     assert "SPARK_UNAVAILABLE" in codes
+
+
+def test_how_long_snapshots_stay_is_asked_before_each_removal(tmp_path: Path) -> None:
+    """A longer time is written while it runs, then the file is wrong for a moment."""
+    nothing = SnapshotSettings(timedelta(0), timedelta(0), timedelta(0))
+    said: list[SnapshotSettings | None] = [nothing, nothing, SnapshotSettings(), None]
+
+    def keep() -> SnapshotSettings:
+        if (found := said.pop(0)) is None:
+            raise SettingsError("lowwater.toml is wrong", "Correct it.")
+        return found
+
+    events = named(run(tmp_path, FakeLive(), 4, keep=keep), "snapshot")
+    assert [len(event["removed"]) for event in events] == [0, 1, 0, 0]
+    parts = [{error["part"] for error in event["errors"]} for event in events]
+    assert ["prune" in some for some in parts] == [False, False, False, True]

@@ -89,12 +89,54 @@ def test_a_topic_that_has_been_away_for_longer_than_snapshots_are_kept_is_forgot
 ) -> None:
     lab.write(Snapshot().topic("t", groups={"g": 20}))
     lab.analyze()
-    for _ in range(3):
+    for day in (1, 90.5, 91.5):
+        assert looks.held(lab) == {("t", "g"): 20}
+        lab.minutes = int(day * 1440)
         lab.write(Snapshot().topic("other"))
         _keep_the_newest(lab)
         lab.analyze(full=full)
     # Missed since the first of the three, which is not kept any more.
     assert looks.held(lab) == {}
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_topic_is_not_forgotten_because_no_snapshot_is_older_than_its_absence(
+    lab: Lab, full: bool
+) -> None:
+    """`watch` was off for a quarter, or somebody emptied the folder; then DESCRIBE is missing."""
+    lab.write(Snapshot().topic("t", groups={"a": 60, "g": 20}))
+    lab.analyze()
+    lab.minutes = 100 * 1440
+    for _ in range(12):
+        lab.minutes += 15
+        lab.write(Snapshot().topic("other"))
+        at = START + timedelta(minutes=lab.minutes)
+        prune_snapshots(lab.cluster, SnapshotSettings(timedelta(minutes=20)), at)
+        _keep_the_newest(lab)
+        lab.analyze(full=full)
+    assert looks.held(lab) == {("t", "a"): 60, ("t", "g"): 20}
+    lab.write(Snapshot().topic("t", groups={"a": 60}))
+    lab.analyze(full=full)
+    assert lab.targets()["t"]["target_offset"] == 20
+
+
+@pytest.mark.parametrize("ahead", [-100, 100])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_clock_that_was_wrong_neither_begins_an_absence_nor_ends_it(
+    lab: Lab, ahead: int, first: bool
+) -> None:
+    lab.minutes = 200 * 1440
+    lab.write(Snapshot().topic("t", groups={"a": 60}))
+    lab.analyze()
+    for wrong in (first, not first, False):
+        lab.minutes += 10
+        right = lab.minutes
+        lab.minutes += ahead * 1440 * wrong
+        lab.write(Snapshot().topic("other"), clock_ahead_seconds=86400.0 * ahead * wrong)
+        lab.minutes = right
+        _keep_the_newest(lab)
+        lab.analyze()
+        assert looks.held(lab) == {("t", "a"): 60}
 
 
 def _keep_the_newest(lab: Lab) -> None:

@@ -92,7 +92,7 @@ def by_key(rows: pa.Table) -> Held:
 def fold(cluster: ClusterStore, snapshot_id: str, base: Manifest | None) -> pa.Table:
     snapshot = cluster.manifest("snapshots", snapshot_id)
     present = cluster.read("snapshots", snapshot_id, "topics")
-    return holds.fold(cluster, snapshot, present, base)
+    return holds.fold(cluster, snapshot, present, base, kept_for=timedelta(days=90))
 
 
 def kept(cluster: ClusterStore, snapshot_id: str) -> Manifest:

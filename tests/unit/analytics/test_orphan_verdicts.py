@@ -47,8 +47,8 @@ def test_what_fulfils_every_condition_to_the_microsecond_may_go() -> None:
     found = judged(JUST)
     assert (found.verdict, found.check_at) == (REMOVABLE, None)
     assert found.reason == (
-        "every snapshot of 2 h shows it, 2 of them; no assignment names it; its newest record is "
-        "7 d old, past the broker's 7 d of retention"
+        "every snapshot of 2 h that could look there shows it, 2 of them; no assignment names "
+        "it; its newest record is 7 d old, past the broker's 7 d of retention"
     )
 
 

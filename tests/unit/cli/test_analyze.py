@@ -57,7 +57,20 @@ def test_the_childs_object_is_relayed_and_its_words_are_right(
         "-m", "analytics", "--data", data, "--cluster", sample_store.CLUSTER_ID, "--full",
     ]  # fmt: skip
     assert main(["analyze", "--data", data]) == 0
-    assert "analysis a of snapshot s in 1.2 s" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "analysis a of snapshot s in 1.2 s" in told
+    assert "not shown" not in told
+
+
+def test_findings_that_are_not_shown_are_said_to_be_so(
+    data: str, child: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    child(
+        "print(json.dumps({'analysis_id': 'a', 'snapshot_id': 's', 'tables': {}, 'seconds': 1,"
+        " 'published': False}))"
+    )
+    assert main(["analyze", "--data", data]) == 0
+    assert "not shown: the findings that are shown are of a newer" in capsys.readouterr().out
 
 
 def test_the_childs_error_keeps_its_code_and_exit(

@@ -123,8 +123,11 @@ def test_settings_say_how_long_snapshots_stay(
 ) -> None:
     kept: list[Any] = []
 
-    def taken(*_words: Any, keep: SnapshotSettings, **_more: Any) -> Collected:
-        kept.append((keep.keep_all_for, keep.keep_hourly_for, keep.keep_daily_for))
+    def taken(*_words: Any, keep: Callable[[], SnapshotSettings], **_more: Any) -> Collected:
+        kept.append((keep().keep_all_for, keep().keep_hourly_for, keep().keep_daily_for))
+        if verb == "watch":
+            _settings('[clusters.prod]\n"bootstrap.servers" = "h:1"\n')
+            kept.append(keep().keep_all_for)
         return COLLECTED
 
     monkeypatch.setattr(dashboard.collect, "collect", taken)
@@ -134,7 +137,8 @@ def test_settings_say_how_long_snapshots_stay(
         'keep_hourly_for = "2d"\nkeep_daily_for = "0s"\n'
     )
     assert main([verb, "--data", "d"]) in (0, 130)
-    assert kept == [(timedelta(hours=2), timedelta(days=2), timedelta(0))]
+    now = [timedelta(hours=1)] if verb == "watch" else []
+    assert kept == [(timedelta(hours=2), timedelta(days=2), timedelta(0)), *now]
 
 
 def test_people_are_told_how_many_older_snapshots_went_and_which_could_not() -> None:

@@ -58,7 +58,7 @@ def analyzed(
     shown = snapshot(store, at)
     newest = store.latest("findings")
     before = store.manifest("findings", newest) if newest else None
-    since = known_since.of_analysis(store, before, anew=full or before is None)
+    since = known_since.of_analysis(store, [before] if before else [], anew=full or before is None)
     told = {"nothing": None, "id": str(since).partition(":")[0]}.get(tells, since)
     writer = store.begin("findings", at)
     for table in ("holds", "curves"):
@@ -310,11 +310,11 @@ def test_a_full_analysis_carries_what_it_was_told_and_what_was_put_back_before_i
     kept = Path(right.path) / "snapshots"
     shutil.copytree(kept / first, kept / before)
     older = begins_with(right, before)
-    assert known_since.of_analysis(right, newest, anew=False) == told
-    assert known_since.of_analysis(right, newest, anew=True) == f"{older} {told}"
-    assert known_since.of_analysis(right, None, anew=True) == older
+    assert known_since.of_analysis(right, [newest], anew=False) == told
+    assert known_since.of_analysis(right, [newest], anew=True) == f"{older} {told}"
+    assert known_since.of_analysis(right, [], anew=True) == older
     prune(right, "snapshots", lambda ids: ids[-1:], NOW)
-    assert known_since.of_analysis(right, newest, anew=True) == told, "a full one forgets nothing"
+    assert known_since.of_analysis(right, [newest], anew=True) == told, "a full one forgets nothing"
 
 
 def test_a_plan_keeps_since_when_it_knew_and_refuses_what_is_no_id(

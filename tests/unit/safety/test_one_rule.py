@@ -89,11 +89,11 @@ class Analysis:
         declared = [case.declaration] if case.declaration else []
         named = topics.with_settings(topics.describe(read["topics"], declared), read["configs"])
         named = topics.with_new(named, store, snapshot, REFRESH)
-        offsets = holds.fold(store, snapshot, named, None)
+        offsets = holds.fold(store, snapshot, named, None, kept_for=timedelta(days=90))
         self.held, _ = holds.split(offsets, named)
         of = partitions.of_topics(read["partitions"], named)
         commits = groups.commits(offsets, named, snapshot)
-        applications = streams.remembered(store, snapshot, None, None, offsets)
+        applications = streams.remembered(store, snapshot, None, (), offsets)
         who = who_reads(store, snapshot, named, streams=applications, held=offsets)
         self.groups: Standing = standing(of, commits, named, who)
         found = partitions.partitions(
