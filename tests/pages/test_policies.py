@@ -257,7 +257,7 @@ def test_one_that_is_held_says_why_and_is_confirmed_again(
     serves(journal, now)
     text = said(app := open_policies())
     assert "⏸ held: confirm it again" in text
-    assert "⏸ held: no service gave a sign of life for long: no service gave a sign of life" in text
+    assert "⏸ held: it waits for a person: no service gave a sign of life" in text
     assert "none: it is held" in text
     assert "Make sure that nobody switched the policy off" in text
     assert "Switch on" in [button.label for button in app.button]
@@ -320,3 +320,14 @@ def test_each_state_is_designed(
     open_policies: OpenPolicies, variant: str | None, expected: str
 ) -> None:
     assert expected in said(open_policies(variant=variant))
+
+
+def test_one_that_the_settings_do_not_define_is_switched_off_here(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal, defined(ORDERS.replace("orders]", "gone]"), "gone"))
+    app = open_policies()
+    assert "Policy gone is switched on" in " ".join(c.value for c in app.caption)
+    next(f for f in app.text_input if f.key == "undefined-who-gone").set_value("ann").run()
+    next(b for b in app.button if b.key == "undefined-off-gone").click().run()
+    assert not journal.policy_states(sample_store.CLUSTER_ID)["gone"].enabled

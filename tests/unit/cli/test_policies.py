@@ -228,3 +228,30 @@ def test_the_documented_services_read_their_settings_and_know_their_flags(
     (words,) = [found for x in lines if (found := x.split("/lowwater ")[1].split())[0] == verb]
     assert main(words) == code
     assert json.loads(capsys.readouterr().out)["error"]["code"] == error
+
+
+def test_one_that_was_taken_out_is_told_held_and_switched_off(
+    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "on", "streams", "--confirm", SENTENCE)
+    (alone / "lowwater.toml").write_text(SETTINGS[: SETTINGS.index("[policies")])
+    code, (value,) = call(capsys, "run", "--once")
+    assert (code, value["error"]["code"]) == (1, "NO_POLICY")
+    assert "lowwater policies off streams" in value["error"]["next"]
+
+    (alone / "lowwater.toml").write_text(SETTINGS)
+    code, events = call(capsys, "run", "--once")
+    assert (code, events[-1]["state"], events[-1]["code"]) == (3, "held", "POLICY_TAKEN_OUT")
+    assert live.sent == []
+
+    (alone / "lowwater.toml").write_text(SETTINGS.replace("streams", "others"))
+    code, (value,) = call(capsys, "check")
+    assert (code, value["on_and_undefined"]) == (0, ["streams"])
+    assert main(["policies", "check"]) == 0
+    assert "the settings do not define it: lowwater policies off streams" in capsys.readouterr().out
+    code, (value,) = call(capsys, "on", "streams", "--confirm", SENTENCE)
+    assert (code, value["error"]["code"]) == (1, "POLICY_UNKNOWN")
+    code, (value,) = call(capsys, "off", "streams")
+    assert (code, value["standing"], value["who"]) == (0, "off", "ann")
+    code, (value,) = call(capsys, "off", "nobody")
+    assert (code, value["error"]["code"]) == (1, "POLICY_UNKNOWN")

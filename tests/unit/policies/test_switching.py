@@ -55,7 +55,7 @@ def test_on_by_its_sentence_and_off_by_a_name(journal: Journal, cluster: Cluster
     assert (standing(policy(), state), state.who) == ("on", "eve")
 
     for who in (" bob ", "eve"):
-        switch_off(Settings(), journal, cluster, policy(), who=who, from_where="here", now=NOON)
+        switch_off(Settings(), journal, cluster, "p", who=who, from_where="here", now=NOON)
     state = journal.policy_states("c1")["p"]
     assert (standing(policy(), state), state.who) == ("off", "bob")
     assert [entry.body["typed"] for entry in journal.entries()] == [SENTENCE, SENTENCE, ""]
@@ -97,7 +97,7 @@ def test_an_approvers_switch_refuses_on_but_not_off(
     with pytest.raises(LowwaterError, match="switched every purge off"):
         switched_on(journal, cluster, policy())
 
-    switch_off(Settings(), journal, cluster, policy(), who="ada", from_where="here", now=NOON)
+    switch_off(Settings(), journal, cluster, "p", who="ada", from_where="here", now=NOON)
     assert standing(policy(), journal.policy_states("c1")["p"]) == "off"
 
 
