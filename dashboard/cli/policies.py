@@ -22,7 +22,7 @@ _DESCRIPTION = """\
 Policies are purges that lowwater.toml describes ([policies.NAME]) and an operator switches on.
 check   what each would purge now, what holds it back, and what it would have done last week
 run     the service: carries them out until Ctrl-C; of several, one leads. --once: one cycle of each
-on      switch one on, as it is defined now, by the sentence that check prints
+on      switch one on, as check showed it defined, by the sentence that check prints
 off     no further purge of it begins, and what one in flight has not sent stays
 doctor  which repartition topics of Streams are purged badly, and what to set; asks no broker"""
 _NAMED = ("on", "off")
@@ -37,7 +37,7 @@ def add_parser(verbs: Verbs) -> None:
         description=_DESCRIPTION,
         examples=(
             "lowwater policies check",
-            'lowwater policies on repartition --confirm "switch on policy repartition on prod"',
+            'lowwater policies on tidy --confirm "switch on policy tidy on prod as 7359a176e27a"',
             "lowwater policies run --json",
             "lowwater policies off repartition",
             "lowwater policies doctor --json",

@@ -75,8 +75,8 @@ def _refuse_other(cluster: ClusterStore, policy: Policy, typed: str) -> None:
     sentence = policy.confirmation(cluster.name)
     if typed != sentence:
         raise RefusedError(
-            f"'{typed}' is not the confirmation of policy {policy.name}",
-            f"Repeat exactly: {sentence}",
+            f"'{typed}' is not the confirmation of policy {policy.name} as it is defined now",
+            f"Look at its definition (lowwater policies check); then repeat exactly: {sentence}",
             code="CONFIRMATION_MISMATCH",
         )
 

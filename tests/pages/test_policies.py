@@ -23,7 +23,7 @@ from tests.pages.conftest import Open, said
 from tests.pages.purges import a_plan
 from tests.support import sample_store
 
-SENTENCE = "switch on policy orders on prod-eu"
+SENTENCE = "switch on policy orders on prod-eu as ce145edf084b"
 ORDERS = """
 [policies.orders]
 topics = ["orders*"]
@@ -288,7 +288,7 @@ def test_one_of_several_is_chosen_and_others_clusters_are_named(
     app = open_policies(ORDERS + more, policy="pay")
     text = said(app)
 
-    assert "<code>switch on policy pay on prod-eu</code>" in text
+    assert "<code>switch on policy pay on prod-eu as " in text
     assert "<td><b>orders</b></td>" in text and "<td><b>pay</b></td>" in text
     assert "<td><b>far</b></td>" not in text
     assert "For other clusters, and not shown: far (us)." in text

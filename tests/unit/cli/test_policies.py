@@ -9,11 +9,13 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.cli.policies_run import _once, _Told
 from dashboard.clock import utc_now
 from dashboard.purge.journal import Journal
 from dashboard.snapshots import ClusterStore, Store
@@ -31,7 +33,7 @@ min_purge_interval_ms = 1000
 topics = ["x"]
 cluster = "other"
 """
-SENTENCE = "switch on policy streams on prod"
+SENTENCE = "switch on policy streams on prod as 9dbafa301547"
 
 
 class Live(Streams):
@@ -255,3 +257,20 @@ def test_one_that_was_taken_out_is_told_held_and_switched_off(
     assert (code, value["standing"], value["who"]) == (0, "off", "ann")
     code, (value,) = call(capsys, "off", "nobody")
     assert (code, value["error"]["code"]) == (1, "POLICY_UNKNOWN")
+
+
+def test_a_cycle_that_ran_counts_after_hundreds_that_were_refused() -> None:
+    told = _Told(as_json=True)
+    cycle = {"event": "cycle", "at": "now", "policy": "p", "run_id": None, "application": None}
+    told.event({**cycle, "state": "ran", "reason": "done"})
+    for _ in range(150):
+        told.event({**cycle, "state": "refused", "reason": "guarded"})
+    assert _exit_once(told) == 0
+    told.event({**cycle, "state": "ran", "reason": "partial: 1 of 2"})
+    for _ in range(150):
+        told.event({**cycle, "state": "refused", "reason": "guarded"})
+    assert _exit_once(told) == 2
+
+
+def _exit_once(told: _Told) -> int:
+    return _once(SimpleNamespace(error=None, leader=None), told)  # type: ignore[arg-type]

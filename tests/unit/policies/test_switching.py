@@ -16,7 +16,7 @@ from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
 from tests.unit.policies.examples import NOON, policy
 
-SENTENCE = "switch on policy p on prod-eu"
+SENTENCE = "switch on policy p on prod-eu as a125ce785629"
 
 
 @pytest.fixture
@@ -73,7 +73,8 @@ def test_a_policy_that_is_defined_otherwise_since_is_not_on(
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"typed": "switch on policy p on prod-us"}, "CONFIRMATION_MISMATCH"),
+        ({"typed": SENTENCE.replace("-eu", "-us")}, "CONFIRMATION_MISMATCH"),
+        ({"typed": SENTENCE[:-1]}, "CONFIRMATION_MISMATCH"),
         ({"typed": ""}, "CONFIRMATION_MISMATCH"),
         ({"who": "  "}, "WHO_MISSING"),
         ({"settings": replace(Settings(), read_only=True)}, "READ_ONLY"),
