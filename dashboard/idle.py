@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,15 +34,21 @@ _APART = {
 }
 
 
+# Of topics that would be proposed: what keeps one from it, in words; others are left out.
+Ask = Callable[[Sequence[str]], Mapping[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Idle:
     """Rows of `idle_topics` judged for so many days: first the idle ones, of these the proposed
-    ones, largest first. `unusable`: why the findings do not tell of now; "": they do.
+    ones, largest first. `unusable`: why the findings do not tell of now; "": they do. `doubts`:
+    per topic what a purge of it would be guarded by beside its findings.
     """
 
     rows: tuple[dict[str, Any], ...]
     days: int
     unusable: str
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, verdict: str) -> list[dict[str, Any]]:
         """The rows of one verdict."""
@@ -55,7 +61,7 @@ class Idle:
 
     def not_proposed(self, row: Mapping[str, Any]) -> str | None:
         """Why the deletion of an idle topic is not offered, with numbers; None: it is."""
-        return not_proposed(row) or self.unusable or None
+        return not_proposed(row) or self.unusable or self.doubts.get(row["topic"])
 
     def delete_command(self, row: Mapping[str, Any], bootstrap_servers: str | None) -> str | None:
         """The line that deletes it, to be copied; None for a topic that is not proposed."""
@@ -64,18 +70,25 @@ class Idle:
         return _delete_command(row["topic"], bootstrap_servers)
 
 
-def idle(rows: Iterable[Mapping[str, Any]], days: int, unusable: str) -> Idle:
+def idle(
+    rows: Iterable[Mapping[str, Any]], days: int, unusable: str, ask: Ask | None = None
+) -> Idle:
     """The rows of an `idle_topics` table, judged for other days than the analysis took.
 
-    `unusable` as `findings_age` has it: who reads and writes by now nobody knows then.
+    `unusable` as `findings_age` has it: who reads and writes by now nobody knows then. `ask` is
+    asked of the topics that would be proposed: `purge/doubts.said`.
     """
     found = [{**row, **judged(row, days, row["taken_at"])} for row in rows]
-    found.sort(key=_place)
-    return Idle(tuple(found), days, unusable)
+    first = Idle(tuple(found), days, unusable)
+    names = sorted(row["topic"] for row in first.deletable)
+    doubts = ask(names) if ask is not None and names else {}
+    found.sort(key=lambda row: _place(row, doubts))
+    return Idle(tuple(found), days, unusable, doubts)
 
 
-def _place(row: Mapping[str, Any]) -> tuple[int, bool, int, str]:
-    withheld = row["verdict"] == IDLE and not_proposed(row) is not None
+def _place(row: Mapping[str, Any], doubts: Mapping[str, str]) -> tuple[int, bool, int, str]:
+    why = not_proposed(row) or doubts.get(row["topic"])
+    withheld = row["verdict"] == IDLE and why is not None
     return _ORDER.index(row["verdict"]), withheld, -(row["size_bytes"] or 0), row["topic"]
 
 

@@ -83,5 +83,5 @@ class Policy:
         )
 
     def confirmation(self, cluster_name: str) -> str:
-        """The sentence that an operator repeats to switch it on."""
-        return f"switch on policy {self.name} on {cluster_name}"
+        """The sentence that an operator repeats to switch it on, as it was defined when shown."""
+        return f"switch on policy {self.name} on {cluster_name} as {self.definition_sha256[:12]}"

@@ -21,6 +21,7 @@ from dashboard.ui import (
     policy_switch,
     policy_table,
     policy_texts,
+    policy_undefined,
     policy_views,
     repartition_cards,
     runs,
@@ -47,6 +48,7 @@ def show() -> None:
         show_one(screen, chosen(own))
     else:
         policy_first.show(screen)
+    policy_undefined.show(screen)
     if others:
         st.caption(markup.plain(policy_texts.elsewhere(others)))
     states.guarded(repartition_cards.show)(screen)

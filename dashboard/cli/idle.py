@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, output
@@ -52,13 +53,20 @@ def run(args: argparse.Namespace) -> int:
     """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
     check_limit(args.limit)
     _check_days(args.days)
+    from dashboard.purge import doubts
+
     settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
     rows = cluster.read("findings", analysis_id, checked(cluster, analysis_id, "idle_topics"))
     chosen = [r for r in rows.to_pylist() if not args.topic or r["topic"] in args.topic]
     analysis = cluster.manifest("findings", analysis_id)
-    age = age_of(cluster, analysis, utc_now(), settings.every)
-    found = idle(chosen, args.days or settings.idle.days, age.unusable)
+    now = utc_now()
+    age = age_of(cluster, analysis, now, settings.every)
+
+    def ask(topics: Sequence[str]) -> Mapping[str, str]:
+        return doubts.said(settings, cluster, topics, now)
+
+    found = idle(chosen, args.days or settings.idle.days, age.unusable, ask)
     value = _value(cluster, analysis_id, found, age, args.limit)
     output.emit(value, _text(value, found, age), as_json=args.json)
     return 0

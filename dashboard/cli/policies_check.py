@@ -38,6 +38,7 @@ def run(
     """
     from dashboard.policies.checking import check
     from dashboard.policies.serving import serving
+    from dashboard.policies.switching import on_and_undefined
     from dashboard.purge.queue_refusals import stopped
 
     with context.open_journal(settings) as journal:
@@ -47,6 +48,8 @@ def run(
         with open_live() as live:
             found = check(site, live, policies)
         known = serving(journal, cluster.cluster_id, settings.purge.most_service_silence)
+        states = journal.policy_states(cluster.cluster_id)
+        undefined = on_and_undefined(states.values(), settings.policies)
         value = {
             "cluster": cluster.name,
             "cluster_id": cluster.cluster_id,
@@ -56,6 +59,7 @@ def run(
             "open_runs": known.open_runs,
             "read_only": stopped(settings, journal) is not None,
             "alerts_waiting": [_waiting(row) for row in journal.untold_alerts(cluster.cluster_id)],
+            "on_and_undefined": [state.name for state in undefined],
             "policies": [{**each.to_json(cluster.name), **_week(site, each)} for each in found],
         }
     output.emit(value, _text(value), as_json=args.json)
@@ -118,6 +122,8 @@ def _text(value: dict[str, Any]) -> str:
     for alert in value["alerts_waiting"]:
         failed = alert["failed"] or "the service sends it"
         lines.append(f"not told yet: {alert['alert']}: {alert['text']} ({failed})")
+    for name in value["on_and_undefined"]:
+        lines.append(f"{name}: on, and the settings do not define it: lowwater policies off {name}")
     for policy in value["policies"]:
         lines += ["", *_policy(policy)]
     return in_lines(lines)

@@ -77,7 +77,7 @@ def run(
     if told.stop.is_set():
         output.progress("policies ended")
         return _INTERRUPTED
-    return _once(service, told.cycles)
+    return _once(service, told)
 
 
 def site_of(
@@ -114,18 +114,20 @@ def opener(args: argparse.Namespace, site: Site) -> Any:
 
 
 class _Told:
-    """Prints events, from any thread, and keeps the cycles; a reader that went away ends all."""
+    """Prints events, from any thread, and folds the cycles; a reader that went away ends all."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.stop = Stop()
-        self.cycles: list[Mapping[str, Any]] = []
+        self.states: set[str] = set()  # of all cycles: --once ends by them
+        self.partial = False
         self._as_json = as_json
         self._lock = threading.Lock()
 
     def event(self, event: Mapping[str, Any]) -> None:
         with self._lock:
             if event["event"] == "cycle":
-                self.cycles = [*self.cycles[-99:], event]
+                self.states.add(event["state"])
+                self.partial |= event["state"] == "ran" and not event["reason"].startswith("done")
             try:
                 output.emit_line(event, _text(event), as_json=self._as_json)
             except BrokenPipeError:
@@ -144,7 +146,7 @@ class _Told:
             )  # fmt: skip
 
 
-def _once(service: Service, cycles: list[Mapping[str, Any]]) -> int:
+def _once(service: Service, told: _Told) -> int:
     if service.error is not None:
         raise service.error
     leader = service.leader
@@ -154,11 +156,9 @@ def _once(service: Service, cycles: list[Mapping[str, Any]]) -> int:
             "Let it; or stop it, and call again.",
             code="NOT_LEADING",
         )
-    states = {cycle["state"] for cycle in cycles}
-    if states & {"refused", "held"} and "ran" not in states:
+    if told.states & {"refused", "held"} and "ran" not in told.states:
         return RefusedError.exit_code
-    partial = any(c["state"] == "ran" and not c["reason"].startswith("done") for c in cycles)
-    return 2 if partial else 0
+    return 2 if told.partial else 0
 
 
 @contextmanager

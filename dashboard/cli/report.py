@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
@@ -98,6 +98,7 @@ def _offsets(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
 
 
 def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
+    from dashboard.purge import doubts
     from dashboard.reports.source import open_source
 
     settings, cluster = context.open_cluster(args)
@@ -105,7 +106,12 @@ def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
     if context.journal_exists(settings):  # else nothing was ever purged from here
         with context.open_journal(settings) as journal:
             runs, begins = journal.runs(cluster.cluster_id), journal.begins()
-    return open_source(cluster, runs, utc_now(), settings.every, plan=plan, begins=begins)
+    now = utc_now()
+
+    def ask(topics: Sequence[str]) -> Mapping[str, str]:
+        return doubts.said(settings, cluster, topics, now)
+
+    return open_source(cluster, runs, now, settings.every, plan=plan, begins=begins, ask=ask)
 
 
 def _page(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:

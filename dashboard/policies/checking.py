@@ -19,7 +19,6 @@ from dashboard.policy_settings import Policy
 from dashboard.policy_windows import is_open, next_open
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.journal_policies import PolicyState
-from dashboard.purge.journal_silence import HELD
 from dashboard.purge.queue_refusals import stopped
 
 
@@ -35,7 +34,7 @@ class Checked:
     standing: str
     applications: tuple[Application, ...]
     outcomes: tuple[Outcome, ...]
-    # Why no purge begins now: off, changed, SERVICE_SILENT, window, trigger, read-only.
+    # Why no purge begins now: off, changed, the code of a hold, window, trigger, read-only.
     held_by: str | None
     told: Mapping[str, Any] | None  # what the service said last, with `at`
 
@@ -119,7 +118,7 @@ def _held_by(site: Site, policy: Policy, state: PolicyState | None) -> str | Non
     """In the order in which a service asks."""
     now, stands = site.now(), standing(policy, state)
     if stands == "held" and state is not None and state.hold is not None:
-        return f"{HELD}: {state.hold.why}"
+        return f"{state.hold.code}: {state.hold.why}"
     if stands != "on":
         return "its definition changed since it was confirmed" if stands == "changed" else "off"
     if stopped(site.settings, site.journal) is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dashboard.clock import format_time
 from dashboard.errors import LowwaterError
-from dashboard.purge.journal_silence import HELD
+from dashboard.purge.journal_silence import HELD, TAKEN_OUT
 from dashboard.purge.plan import Plan, PlannedPartition
 
 # What is told of a policy whose applications differ: what asks for an operator comes first.
@@ -20,7 +20,7 @@ STATES = (
 _MOST_BLOCKED = 100
 _ELSEWHERE = {
     "TOPIC_BUSY": "busy", "TOO_SOON": "waiting", "LEADER_LOST": "waiting", "POLICY_OFF": "off",
-    "POLICY_CHANGED": "changed", HELD: "held",
+    "POLICY_CHANGED": "changed", HELD: "held", TAKEN_OUT: "held",
 }  # fmt: skip
 
 

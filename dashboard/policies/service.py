@@ -7,7 +7,7 @@ The interval is between starts; commits play no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -23,12 +23,11 @@ from dashboard.policies.link import Link, OpenCluster
 from dashboard.policies.outcome import Outcome, of_error, unexpected
 from dashboard.policies.purging import Site
 from dashboard.policies.statuses import Emit, Statuses
-from dashboard.policies.switching import is_for, standing
+from dashboard.policies.switching import is_for, on_and_undefined, standing
 from dashboard.policies.triggers import Triggered, triggered
 from dashboard.policy_settings import Policy
 from dashboard.policy_windows import is_open, next_open
-from dashboard.purge.journal_policies import Lease, PolicyState
-from dashboard.purge.journal_silence import HELD
+from dashboard.purge.journal_policies import Hold, Lease, PolicyState
 from dashboard.purge.queue import STALE_AFTER
 from dashboard.purge.queue_refusals import stopped
 from dashboard.read_only import wrong
@@ -139,7 +138,10 @@ class Service:
 
     def _round(self, now: datetime) -> None:
         states = self.site.journal.policy_states(self.site.cluster_id)
-        held = self._settings_wrong() or self._held()
+        held = self._settings_wrong()
+        if held is None:
+            self._hold_taken_out(states, now)
+        held = held or self._held()
         wanted = []
         for policy in self.policies:
             outcome = _kept_from(policy, states.get(policy.name), now) or held
@@ -171,6 +173,13 @@ class Service:
             text = f"{wrong(self.site.current.started, error)}. {error.next_step}"
             return Outcome("waiting", text, code="READ_ONLY")
         return None
+
+    def _hold_taken_out(self, states: Mapping[str, PolicyState], now: datetime) -> None:
+        """What settings that are right define no more waits for a person, should it come back."""
+        undefined = on_and_undefined(states.values(), self.policies)
+        if any(state.hold is None for state in undefined):
+            defined = {policy.name for policy in self.policies}
+            self.site.journal.hold_taken_out(self.site.cluster_id, defined, now)
 
     def _held(self) -> Outcome | None:
         """The read-only switch, of the settings or of an approver, holds every policy."""
@@ -240,11 +249,14 @@ def _kept_from(policy: Policy, state: PolicyState | None, now: datetime) -> Outc
         )
         return Outcome("changed", text)
     if stands == "held" and state is not None and state.hold is not None:
-        text = f"{state.hold.why}; make sure that nobody did, then confirm it again"
-        return Outcome("held", text, code=HELD)
+        return _of_hold(state.hold)
     if not is_open(policy, now):
         return Outcome("outside-window", "no window is open", next_at=next_open(policy, now))
     return None
+
+
+def _of_hold(hold: Hold) -> Outcome:
+    return Outcome("held", f"{hold.why}; {hold.ask}, then confirm it again", code=hold.code)
 
 
 def _ahead(moment: datetime | None, now: datetime, most: timedelta) -> bool:

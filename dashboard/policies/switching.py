@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -20,7 +21,7 @@ Standing = Literal["on", "off", "changed", "held"]
 
 def standing(policy: Policy, state: PolicyState | None) -> Standing:
     """Whether it may run; `changed`: it was switched on, and is defined otherwise since; `held`:
-    its service was silent for long after that.
+    its service was silent for long after that, or settings did not define it.
     """
     if state is None or not state.enabled:
         return "off"
@@ -55,7 +56,7 @@ def switch_on(
     name = people.require(settings, who, role, f"switch on policy {policy.name}")
     queue_refusals.read_only(settings, journal)
     _refuse_other(cluster, policy, typed)
-    named = _named(name, policy)
+    named = _named(name, policy.name)
     journal.policy_states(cluster.cluster_id)  # one that cannot be read is not written to
     journal.switch_policy(
         cluster.cluster_id, policy.name, policy.definition_sha256, enabled=True, who=named,
@@ -74,8 +75,8 @@ def _refuse_other(cluster: ClusterStore, policy: Policy, typed: str) -> None:
     sentence = policy.confirmation(cluster.name)
     if typed != sentence:
         raise RefusedError(
-            f"'{typed}' is not the confirmation of policy {policy.name}",
-            f"Repeat exactly: {sentence}",
+            f"'{typed}' is not the confirmation of policy {policy.name} as it is defined now",
+            f"Look at its definition (lowwater policies check); then repeat exactly: {sentence}",
             code="CONFIRMATION_MISMATCH",
         )
 
@@ -84,7 +85,7 @@ def switch_off(
     settings: Settings,
     journal: Journal,
     cluster: ClusterStore,
-    policy: Policy,
+    name: str,
     *,
     who: Who,
     from_where: str,
@@ -92,24 +93,31 @@ def switch_off(
 ) -> None:
     """No run of the policy begins any more; what one in flight has not sent is not sent.
 
-    A policy that is off stays so, and nothing is written. Raises RefusedError ROLE_TOO_LOW;
-    UsageError WHO_MISSING.
+    The settings need not define it: the journal knows what is on. A policy that is off stays so,
+    and nothing is written. Raises RefusedError ROLE_TOO_LOW; UsageError WHO_MISSING.
     """
-    what = f"switch off policy {policy.name}"
-    named = _named(people.require(settings, who, "operator", what), policy)
-    state = journal.policy_states(cluster.cluster_id).get(policy.name)
+    named = _named(people.require(settings, who, "operator", f"switch off policy {name}"), name)
+    state = journal.policy_states(cluster.cluster_id).get(name)
     if state is None or not state.enabled:
         return
     journal.switch_policy(
-        cluster.cluster_id, policy.name, policy.definition_sha256, enabled=False, who=named,
+        cluster.cluster_id, name, state.definition_sha256, enabled=False, who=named,
         typed="", from_where=from_where, now=now,
     )  # fmt: skip
 
 
-def _named(who: str, policy: Policy) -> str:
+def on_and_undefined(
+    states: Iterable[PolicyState], policies: Iterable[Policy]
+) -> tuple[PolicyState, ...]:
+    """Policies that the journal has as on, held or not, and that none of `policies` defines."""
+    defined = {policy.name for policy in policies}
+    return tuple(state for state in states if state.enabled and state.name not in defined)
+
+
+def _named(who: str, name: str) -> str:
     if not who.strip():
         raise UsageError(
-            f"nobody is named who switches policy {policy.name}",
+            f"nobody is named who switches policy {name}",
             "Say who you are: the journal keeps it.",
             code="WHO_MISSING",
         )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
 from dashboard.connections import client_for
-from dashboard.errors import JournalError, RefusedError, UsageError
+from dashboard.errors import RefusedError, UsageError
 from dashboard.guard_texts import guard
 from dashboard.model import TopicPartition
 from dashboard.purge import clocks, memory, memory_age, sampled
 from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.cluster_seam import Cluster
+from dashboard.purge.doubts import rested
 from dashboard.purge.facts import PlanFacts, read_facts
-from dashboard.purge.journal_head import journal_in
-from dashboard.purge.journal_reads import JournalReads
-from dashboard.purge.journal_rows import RestedOn
 from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Estimate, Plan, build
@@ -177,7 +174,7 @@ def read_live(
         met=memory.met(store, topics),
         wrong_clock=wrong.why if wrong else None,
     )
-    facts = memory.with_holes(store, facts, _rested(settings, store))
+    facts = memory.with_holes(store, facts, rested(settings, store))
     facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
     facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)
     waived = {w.group_id for w in waivers}
@@ -203,18 +200,6 @@ def read_live(
         settings, request, now, waivers, facts, declared, resolved, analysis_id, estimates,
         history, missing(live, topics),
     )  # fmt: skip
-
-
-def _rested(settings: Settings, store: ClusterStore) -> list[RestedOn]:
-    """What the newest run in this machine's journal rested on; nothing where there is none."""
-    path = journal_in(settings.state_dir)
-    # Who may not read it plans without: what is sent is judged again by who has it open.
-    with suppress(OSError, JournalError):
-        if path.is_file():
-            with closing(JournalReads(path, on_network=settings.state_dir_on_network)) as journal:
-                found = journal.rested_on(store.cluster_id)
-                return [found] if found else []
-    return []
 
 
 def _not_exact(

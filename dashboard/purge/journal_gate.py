@@ -38,7 +38,9 @@ def admit(
     claim: PolicyClaim,
     now: datetime,
 ) -> None:
-    """Raises RefusedError LEADER_LOST, POLICY_OFF, POLICY_CHANGED, SERVICE_SILENT or TOO_SOON."""
+    """Raises RefusedError LEADER_LOST, POLICY_OFF, POLICY_CHANGED, SERVICE_SILENT,
+    POLICY_TAKEN_OUT or TOO_SOON.
+    """
     _refuse_lost(db, plan, claim, now)
     state = state_of(db, plan.cluster_id, claim.name)
     refuse_off(state, claim.name, claim.definition_sha256, plan.cluster_name)
@@ -130,7 +132,7 @@ def refuse_off(
     state: PolicyState | None, name: str, definition_sha256: str | None, cluster_name: str
 ) -> None:
     """POLICY_OFF or POLICY_CHANGED: the last switch of a policy is not on for this definition.
-    SERVICE_SILENT: it is, but waits for a person.
+    SERVICE_SILENT, POLICY_TAKEN_OUT: it is, but waits for a person.
     """
     if state is None or not state.enabled:
         raise RefusedError(
@@ -148,8 +150,9 @@ def refuse_off(
     if state.hold is not None:
         raise RefusedError(
             f"policy {name} is held on {cluster_name}: {state.hold.why}",
-            f"Make sure that nobody did, then confirm it again with: lowwater policies on {name}.",
-            code="SERVICE_SILENT",
+            f"{state.hold.ask.capitalize()}, then confirm it again with: lowwater policies on "
+            f"{name}.",
+            code=state.hold.code,
         )
 
 

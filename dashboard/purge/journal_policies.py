@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,8 +36,10 @@ FROM counted JOIN run_policies p USING (run_id) LEFT JOIN run_budgets b USING (r
 WHERE p.cluster_id=? AND p.policy=?
 """
 _SWITCH = """
-SELECT s.*, h.since AS held_since, h.until AS held_until FROM policy_switches s
+SELECT s.*, h.since AS held_since, h.until AS held_until, t.at AS taken_out_at
+FROM policy_switches s
 LEFT JOIN policy_holds h ON h.cluster_id = s.cluster_id AND h.name = s.name
+LEFT JOIN policy_taken_out t ON t.cluster_id = s.cluster_id AND t.name = s.name
 WHERE s.cluster_id=?
 """
 
@@ -54,18 +56,33 @@ class PolicyClaim:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A silence of the service after which a policy waits for a person: see `journal_silence`."""
+    """Why a policy waits for a person, see `journal_silence`: a silence of the service, or
+    (`until` is `since`) settings that did not define it.
+    """
 
     since: datetime
     until: datetime
+    code: str = journal_silence.HELD
 
     @property
     def why(self) -> str:
+        if self.code == journal_silence.TAKEN_OUT:
+            return (
+                f"at {format_time(self.since)} the settings did not define it: somebody took it "
+                "out of them, and who wrote it there again may not know"
+            )
         return (
             f"no service gave a sign of life from {format_time(self.since)} to "
             f"{format_time(self.until)}: the machine was down, or the journal is a restored one, "
             "which has forgotten who switched the policy off, or stopped every purge, since"
         )
+
+    @property
+    def ask(self) -> str:
+        """What a person makes sure of before confirming it again."""
+        if self.code == journal_silence.TAKEN_OUT:
+            return "make sure that it is wanted again"
+        return "make sure that nobody did"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +162,11 @@ class JournalPolicies(JournalReads):
         """The last switch of each policy that was ever switched on this cluster."""
         rows = self.file.rows(f"{_SWITCH} ORDER BY s.name", cluster_id)
         return {row["name"]: _state(row) for row in rows}
+
+    def hold_taken_out(self, cluster_id: str, defined: Collection[str], now: datetime) -> list[str]:
+        """Hold each policy that is on and not among those that valid settings define; which."""
+        with self.file.write() as db:
+            return journal_silence.taken_out(db, cluster_id, defined, now)
 
     # -- the lease: one service at a time for a cluster
 
@@ -297,9 +319,12 @@ def _status(row: sqlite3.Row) -> tuple[str, tuple[datetime, dict[str, Any]]]:
 
 @readable
 def _state(row: sqlite3.Row) -> PolicyState:
-    since, until = row["held_since"], row["held_until"]
+    since, until, out = row["held_since"], row["held_until"], row["taken_out_at"]
+    hold = Hold(parse_time(since), parse_time(until)) if since else None
+    if out:
+        hold = Hold(parse_time(out), parse_time(out), journal_silence.TAKEN_OUT)
     return PolicyState(
         row["name"], bool(row["enabled"]), row["definition_sha256"], row["who"],
         parse_time(row["at"]), row["from_where"],
-        Hold(parse_time(since), parse_time(until)) if since else None,
+        hold,
     )  # fmt: skip

@@ -61,6 +61,9 @@ CREATE TABLE IF NOT EXISTS policy_holds (
   cluster_id TEXT NOT NULL, name TEXT NOT NULL, since TEXT NOT NULL, until TEXT NOT NULL,
   PRIMARY KEY (cluster_id, name)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS policy_taken_out (
+  cluster_id TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (cluster_id, name)
+) STRICT;
 CREATE TABLE IF NOT EXISTS purge_requests (
   request_id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL,
   plan_sha256 TEXT NOT NULL, plan TEXT NOT NULL, cluster_id TEXT NOT NULL,

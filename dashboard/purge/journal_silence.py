@@ -1,18 +1,22 @@
-"""Holds policies after a long silence of their service, until a person confirms them again.
+"""Holds policies until a person confirms them again: after a long silence of their service, or
+once they were taken out of the settings.
 
 A journal that is restored with all that lies beside it has forgotten `policies off`, and an
 approver's stop, and nothing in it tells. That no service gave a sign of life for long does.
+A settings file that comes back from a backup has forgotten who took a policy out of it, likewise.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from dashboard.clock import format_time, parse_time
 from dashboard.purge.journal_file import append
 
 HELD = "SERVICE_SILENT"
+TAKEN_OUT = "POLICY_TAKEN_OUT"
 # Earlier versions kept no sign, but leases, and when a status was said.
 SIGN = """SELECT coalesce(
   (SELECT at FROM policy_signs WHERE cluster_id=:cluster),
@@ -60,6 +64,23 @@ def hold(
         append(db, None, "policy-held", {**body, "code": HELD}, now)
 
 
+def taken_out(
+    db: sqlite3.Connection, cluster_id: str, defined: Collection[str], now: datetime
+) -> list[str]:
+    """Hold the policies that are on, and that valid settings define no more; which these are."""
+    sql = """SELECT name FROM policy_switches s WHERE cluster_id=? AND enabled=1 AND NOT EXISTS (
+      SELECT 1 FROM policy_taken_out t WHERE t.cluster_id = s.cluster_id AND t.name = s.name
+    ) ORDER BY name"""
+    found = [row["name"] for row in db.execute(sql, (cluster_id,)) if row["name"] not in defined]
+    for name in found:
+        row = (cluster_id, name, format_time(now))
+        db.execute("INSERT INTO policy_taken_out VALUES (?,?,?)", row)
+        body = {"cluster_id": cluster_id, "policy": name, "at": row[2], "code": TAKEN_OUT}
+        append(db, None, "policy-held", body, now)
+    return found
+
+
 def confirmed(db: sqlite3.Connection, cluster_id: str, name: str) -> None:
     """A person switched the policy: it is held no longer."""
-    db.execute("DELETE FROM policy_holds WHERE cluster_id=? AND name=?", (cluster_id, name))
+    for table in ("policy_holds", "policy_taken_out"):
+        db.execute(f"DELETE FROM {table} WHERE cluster_id=? AND name=?", (cluster_id, name))

@@ -118,7 +118,7 @@ def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn]
     mounted, into which collecting writes. Raises StoreError.
     """
     known = store.latest("snapshots") is not None
-    other, since = _unpruned(store, lambda: (_elsewhere(store, rested), carried_since(store)))
+    other, since = _unpruned(store, lambda: (elsewhere_of(store, rested), carried_since(store)))
     return replace(
         facts,
         incomplete=(*facts.incomplete, *reasons(holes(store))),
@@ -128,7 +128,8 @@ def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn]
     )
 
 
-def _elsewhere(store: ClusterStore, rested: Sequence[RestedOn]) -> Guard | None:
+def elsewhere_of(store: ClusterStore, rested: Sequence[RestedOn]) -> Guard | None:
+    """Guard no-history, where the folder does not go on from what runs rested on."""
     since = known_since(store) if rested else None
     if since is None:
         return None

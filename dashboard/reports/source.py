@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dashboard.errors import StoreError
 from dashboard.findings_age import Age, age_of
+from dashboard.idle import Ask
 from dashboard.purge.journal_rows import Begins, RunRow
 from dashboard.purge.plan import Plan
 from dashboard.snapshot_files import Manifest
@@ -36,6 +37,7 @@ class Source:
     plan: Plan | None
     age: Age
     begins: Begins | None = None
+    ask: Ask | None = None
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A findings table as rows."""
@@ -72,11 +74,12 @@ def open_source(
     analysis_id: str | None = None,
     read: Read | None = None,
     begins: Begins | None = None,
+    ask: Ask | None = None,
 ) -> Source:
     """The newest analysis, or the one named. Raises StoreError NO_ANALYSIS.
 
     `runs` are the cluster's, newest first, of a journal that `begins` there; snapshots are taken
-    once in `every`; `read` serves tables that are already in memory.
+    once in `every`; `ask` is `idle`'s; `read` serves tables that are already in memory.
     """
     chosen = analysis_id or cluster.latest_analysis()
     analysis = cluster.manifest("findings", chosen)
@@ -93,4 +96,5 @@ def open_source(
         plan,
         age_of(cluster, analysis, now, every),
         begins,
+        ask,
     )

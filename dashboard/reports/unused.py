@@ -30,7 +30,7 @@ def idle_section(source: Source) -> tuple[Section, ...]:
     rows = source.rows("idle_topics")
     if not rows:
         return ()
-    found = idle(rows, rows[0]["idle_days"], source.age.unusable)
+    found = idle(rows, rows[0]["idle_days"], source.age.unusable, source.ask)
     says = [text(f"{source.age.said}: {headline(found)}")]
     if source.age.unusable:
         says.append(text(f"No topic is proposed: {source.age.unusable}."))

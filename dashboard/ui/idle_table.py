@@ -8,8 +8,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dashboard.clock import utc_now
 from dashboard.findings_age import age_of
-from dashboard.idle import IDLE, UNKNOWN, Idle, headline, idle, risks, sure
+from dashboard.idle import IDLE, UNKNOWN, Ask, Idle, headline, idle, risks, sure
+from dashboard.purge import doubts
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore
 from dashboard.ui import formats, grid, markup
 from dashboard.ui.context import Screen
 from dashboard.ui.loading import findings_of
@@ -28,12 +32,27 @@ def show(screen: Screen) -> None:
         "Quiet for days", 1, _MOST_DAYS, screen.settings.idle.days, key="idle-days", width=160
     )
     age = age_of(screen.cluster, found.manifest, screen.now, screen.settings.every)
-    judged = idle(found.table(TABLE).to_pylist(), int(days), age.unusable)
+    judged = idle(found.table(TABLE).to_pylist(), int(days), age.unusable, asking(screen))
     st.html(f'<div class="lw">{markup.text(f"{age.said}: {headline(judged)}")}</div>')
     rows = [row for row in judged.rows if row["verdict"] in (IDLE, UNKNOWN)]
     if not rows:
         return
     show_chosen(screen, judged, chosen(rows))
+
+
+def asking(screen: Screen) -> Ask:
+    """What a purge of these topics would be asked, kept until a snapshot more is there."""
+    cluster = screen.cluster
+    key = (cluster.path, cluster.latest("snapshots") or "")
+    return lambda topics: _asked(screen.settings, cluster, tuple(topics), key)
+
+
+@st.cache_data(max_entries=16, ttl=60, show_spinner="Looking for readers that no group shows …")
+def _asked(
+    _settings: Settings, _cluster: ClusterStore, topics: tuple[str, ...], key: tuple[str, str]
+) -> dict[str, str]:
+    del key  # what the others are known by
+    return doubts.said(_settings, _cluster, topics, utc_now())
 
 
 def frame(rows: Sequence[dict[str, Any]]) -> tuple[pd.DataFrame, str]:

@@ -123,7 +123,7 @@ def _switched(screen: Screen, policy: Policy, typed: str, who: str, on: bool) ->
             )  # fmt: skip
         else:
             switching.switch_off(
-                screen.settings, journal, screen.cluster, policy,
+                screen.settings, journal, screen.cluster, policy.name,
                 who=access.who(who), from_where=where, now=now,
             )  # fmt: skip
     except LowwaterError as error:

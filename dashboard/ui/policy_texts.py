@@ -16,7 +16,7 @@ from dashboard.ui import formats
 START = "lowwater policies run"
 STATES = {
     "off": "○ off",
-    "held": "⏸ held: no service gave a sign of life for long",
+    "held": "⏸ held: it waits for a person",
     "changed": "⚠ changed since it was switched on",
     "waiting": "… waiting for its time",
     "outside-window": "◷ outside its windows",

@@ -28,6 +28,7 @@ def _choose(screen: Screen) -> None:
     from dashboard.reports.page import html_page
     from dashboard.reports.source import open_source
     from dashboard.reports.storage import storage_report
+    from dashboard.ui.idle_table import asking
 
     found = screen.findings
     assert found is not None
@@ -36,6 +37,7 @@ def _choose(screen: Screen) -> None:
     source = open_source(
         screen.cluster, runs, screen.now, screen.settings.every,
         analysis_id=found.id, read=found.table, begins=journal.begins(),
+        ask=asking(screen),
     )  # fmt: skip
     st.caption(
         f"{markup.plain(screen.cluster.name)}: what can be given back, who holds the rest, disks, "

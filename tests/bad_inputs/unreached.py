@@ -76,6 +76,7 @@ UNREACHED = {
     "PEOPLE_GONE": (_PEOPLE, "tests/unit/test_people.py"),
     "POLICY_CHANGED": (_RACE, "tests/unit/purge/test_journal_policies.py"),
     "POLICY_OFF": (_RACE, "tests/unit/purge/test_journal_policies.py"),
+    "POLICY_TAKEN_OUT": ("a file that changed", "tests/unit/policies/test_taken_out.py"),
     "SERVICE_SILENT": (_BACKUP, "tests/unit/policies/test_silence.py"),
     "PREVIEW_BUILD_FAILED": (_DEMO, "tests/unit/demo/test_preview.py"),
     "PREVIEW_SOURCE_UNKNOWN": (_DEMO, "tests/unit/demo/test_preview.py"),

@@ -164,7 +164,7 @@ class PolicyBench:
 
     def switch_off(self) -> None:
         switch_off(
-            self.settings, self.bench.journal, self.bench.store, self.policy,
+            self.settings, self.bench.journal, self.bench.store, self.policy.name,
             who="test", from_where="here", now=utc_now(),
         )  # fmt: skip
 

@@ -8,6 +8,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.demo.brokers import LocalCluster
+from dashboard.settings import load
 from tests.brokers.purge_bench import Bench
 from tests.support import marked, sample_store
 
@@ -50,7 +51,8 @@ def test_a_purge_and_its_reports_tell_no_secret(
                     ["delete-records", *there, "--offset-json-file", out["offsets.json"],
                      "--command-config", config, "--yes"],
                     ["policies", "check"],
-                    ["policies", "on", "orders", "--confirm", "switch on policy orders on test"],
+                    ["policies", "on", "orders",
+                     "--confirm", load(file).policies[0].confirmation("test")],
                     ["policies", "run", "--once"],
                     ["doctor", *there, "--client-config", config],
                     ["runs", "--export", str(tmp_path / "runs.json")],

@@ -36,7 +36,7 @@ def test_a_policy_is_switched_on_by_its_sentence(
         button = page.get_by_role("button", name="Switch on")
         expect(button).to_be_disabled()
         page.get_by_label("Confirmation", exact=True).click()
-        page.keyboard.type("switch on policy orders on prod-eu", delay=15)
+        page.keyboard.type("switch on policy orders on prod-eu as 8e5dd2e37f01", delay=15)
         expect(button).to_be_enabled()
         keep_screenshot(page, "policy-confirm")
         button.click()

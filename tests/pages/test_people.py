@@ -210,7 +210,7 @@ def test_a_viewer_switches_no_policy(
     sign(OPERATOR)
     app = open_page("policies")
     assert app.text_input(key="policy-who").value == OPERATOR
-    confirmation(app)("switch on policy orders on prod-eu")
+    confirmation(app)("switch on policy orders on prod-eu as 8e5dd2e37f01")
     sign(VIEWER)
     app.button(key="policy-on").click().run()
     assert journal.entries() == []

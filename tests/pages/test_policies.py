@@ -23,7 +23,7 @@ from tests.pages.conftest import Open, said
 from tests.pages.purges import a_plan
 from tests.support import sample_store
 
-SENTENCE = "switch on policy orders on prod-eu"
+SENTENCE = "switch on policy orders on prod-eu as ce145edf084b"
 ORDERS = """
 [policies.orders]
 topics = ["orders*"]
@@ -257,7 +257,7 @@ def test_one_that_is_held_says_why_and_is_confirmed_again(
     serves(journal, now)
     text = said(app := open_policies())
     assert "⏸ held: confirm it again" in text
-    assert "⏸ held: no service gave a sign of life for long: no service gave a sign of life" in text
+    assert "⏸ held: it waits for a person: no service gave a sign of life" in text
     assert "none: it is held" in text
     assert "Make sure that nobody switched the policy off" in text
     assert "Switch on" in [button.label for button in app.button]
@@ -288,7 +288,7 @@ def test_one_of_several_is_chosen_and_others_clusters_are_named(
     app = open_policies(ORDERS + more, policy="pay")
     text = said(app)
 
-    assert "<code>switch on policy pay on prod-eu</code>" in text
+    assert "<code>switch on policy pay on prod-eu as " in text
     assert "<td><b>orders</b></td>" in text and "<td><b>pay</b></td>" in text
     assert "<td><b>far</b></td>" not in text
     assert "For other clusters, and not shown: far (us)." in text
@@ -320,3 +320,14 @@ def test_each_state_is_designed(
     open_policies: OpenPolicies, variant: str | None, expected: str
 ) -> None:
     assert expected in said(open_policies(variant=variant))
+
+
+def test_one_that_the_settings_do_not_define_is_switched_off_here(
+    open_policies: OpenPolicies, journal: Journal
+) -> None:
+    switched_on(journal, defined(ORDERS.replace("orders]", "gone]"), "gone"))
+    app = open_policies()
+    assert "Policy gone is switched on" in " ".join(c.value for c in app.caption)
+    next(f for f in app.text_input if f.key == "undefined-who-gone").set_value("ann").run()
+    next(b for b in app.button if b.key == "undefined-off-gone").click().run()
+    assert not journal.policy_states(sample_store.CLUSTER_ID)["gone"].enabled

@@ -93,7 +93,7 @@ def _on(settings: Settings, journal: Journal, policy: Any) -> None:
 
 
 def _off(settings: Settings, journal: Journal, policy: Any) -> None:
-    switching.switch_off(settings, journal, None, policy, who=EVE, from_where="here", now=NOW)  # type: ignore[arg-type]
+    switching.switch_off(settings, journal, None, policy.name, who=EVE, from_where="here", now=NOW)  # type: ignore[arg-type]
 
 
 LINES = {

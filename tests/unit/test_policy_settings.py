@@ -249,8 +249,10 @@ def test_a_policy_lifts_no_guard_that_the_purge_settings_leave_out(tmp_path: Pat
     assert str(path) in caught.value.message
 
 
-def test_the_sentence_names_policy_and_cluster() -> None:
-    assert _one("").confirmation("prod-eu") == "switch on policy p on prod-eu"
+def test_the_sentence_names_policy_cluster_and_definition() -> None:
+    one = _one("")
+    sentence = f"switch on policy p on prod-eu as {one.definition_sha256[:12]}"
+    assert one.confirmation("prod-eu") == sentence
 
 
 def test_a_policy_cannot_be_changed_and_may_be_a_key() -> None:

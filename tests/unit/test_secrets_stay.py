@@ -32,7 +32,7 @@ EVERY = [
     ["policies", "check"],
     ["policies", "run", "--once"],
     ["policies", "on", "orders", "--confirm", "x"],
-    ["policies", "on", "orders", "--confirm", "switch on policy orders on prod-eu"],
+    ["policies", "on", "orders", "--confirm", "switch on policy orders on prod-eu as 704e119841cf"],
     ["policies", "run", "--once"],
     ["policies", "off", "orders"],
     ["policies", "doctor"],

@@ -7,7 +7,7 @@ from tests.bad_inputs.cases.settings import line
 
 P = "[policies.a]\n"
 T = f'{P}topics = ["x"]\n'
-ON = "policies on a --confirm 'switch on policy a on prod-eu'"
+ON = "policies on a --confirm 'switch on policy a on prod-eu as f875957af4eb'"
 WHERE = "policies.a"
 SOON = "strftime('%Y-%m-%dT%H:%M:%fZ','now','+{} seconds')"
 

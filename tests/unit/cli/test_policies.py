@@ -9,11 +9,13 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.cli.policies_run import _once, _Told
 from dashboard.clock import utc_now
 from dashboard.purge.journal import Journal
 from dashboard.snapshots import ClusterStore, Store
@@ -31,7 +33,7 @@ min_purge_interval_ms = 1000
 topics = ["x"]
 cluster = "other"
 """
-SENTENCE = "switch on policy streams on prod"
+SENTENCE = "switch on policy streams on prod as 9dbafa301547"
 
 
 class Live(Streams):
@@ -228,3 +230,47 @@ def test_the_documented_services_read_their_settings_and_know_their_flags(
     (words,) = [found for x in lines if (found := x.split("/lowwater ")[1].split())[0] == verb]
     assert main(words) == code
     assert json.loads(capsys.readouterr().out)["error"]["code"] == error
+
+
+def test_one_that_was_taken_out_is_told_held_and_switched_off(
+    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(capsys, "on", "streams", "--confirm", SENTENCE)
+    (alone / "lowwater.toml").write_text(SETTINGS[: SETTINGS.index("[policies")])
+    code, (value,) = call(capsys, "run", "--once")
+    assert (code, value["error"]["code"]) == (1, "NO_POLICY")
+    assert "lowwater policies off streams" in value["error"]["next"]
+
+    (alone / "lowwater.toml").write_text(SETTINGS)
+    code, events = call(capsys, "run", "--once")
+    assert (code, events[-1]["state"], events[-1]["code"]) == (3, "held", "POLICY_TAKEN_OUT")
+    assert live.sent == []
+
+    (alone / "lowwater.toml").write_text(SETTINGS.replace("streams", "others"))
+    code, (value,) = call(capsys, "check")
+    assert (code, value["on_and_undefined"]) == (0, ["streams"])
+    assert main(["policies", "check"]) == 0
+    assert "the settings do not define it: lowwater policies off streams" in capsys.readouterr().out
+    code, (value,) = call(capsys, "on", "streams", "--confirm", SENTENCE)
+    assert (code, value["error"]["code"]) == (1, "POLICY_UNKNOWN")
+    code, (value,) = call(capsys, "off", "streams")
+    assert (code, value["standing"], value["who"]) == (0, "off", "ann")
+    code, (value,) = call(capsys, "off", "nobody")
+    assert (code, value["error"]["code"]) == (1, "POLICY_UNKNOWN")
+
+
+def test_a_cycle_that_ran_counts_after_hundreds_that_were_refused() -> None:
+    told = _Told(as_json=True)
+    cycle = {"event": "cycle", "at": "now", "policy": "p", "run_id": None, "application": None}
+    told.event({**cycle, "state": "ran", "reason": "done"})
+    for _ in range(150):
+        told.event({**cycle, "state": "refused", "reason": "guarded"})
+    assert _exit_once(told) == 0
+    told.event({**cycle, "state": "ran", "reason": "partial: 1 of 2"})
+    for _ in range(150):
+        told.event({**cycle, "state": "refused", "reason": "guarded"})
+    assert _exit_once(told) == 2
+
+
+def _exit_once(told: _Told) -> int:
+    return _once(SimpleNamespace(error=None, leader=None), told)  # type: ignore[arg-type]

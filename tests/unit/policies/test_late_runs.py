@@ -52,7 +52,7 @@ def taken_over(room: ServiceRoom, minutes: float) -> RunRow:
 
 def off(room: ServiceRoom) -> None:
     switch_off(
-        room.settings, room.journal, room.store, OPEN_TILL_ONE, who="eve", from_where="here",
+        room.settings, room.journal, room.store, OPEN_TILL_ONE.name, who="eve", from_where="here",
         now=room.clock(),
     )  # fmt: skip
 

@@ -62,7 +62,7 @@ def stands(room: ServiceRoom) -> str:
 
 def off(room: ServiceRoom) -> None:
     switch_off(
-        room.settings, room.journal, room.store, room.settings.policies[0], who="eve",
+        room.settings, room.journal, room.store, "streams", who="eve",
         from_where="here", now=room.clock(),
     )  # fmt: skip
 

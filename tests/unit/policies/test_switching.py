@@ -16,7 +16,7 @@ from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore, Store
 from tests.unit.policies.examples import NOON, policy
 
-SENTENCE = "switch on policy p on prod-eu"
+SENTENCE = "switch on policy p on prod-eu as a125ce785629"
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_on_by_its_sentence_and_off_by_a_name(journal: Journal, cluster: Cluster
     assert (standing(policy(), state), state.who) == ("on", "eve")
 
     for who in (" bob ", "eve"):
-        switch_off(Settings(), journal, cluster, policy(), who=who, from_where="here", now=NOON)
+        switch_off(Settings(), journal, cluster, "p", who=who, from_where="here", now=NOON)
     state = journal.policy_states("c1")["p"]
     assert (standing(policy(), state), state.who) == ("off", "bob")
     assert [entry.body["typed"] for entry in journal.entries()] == [SENTENCE, SENTENCE, ""]
@@ -73,7 +73,8 @@ def test_a_policy_that_is_defined_otherwise_since_is_not_on(
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"typed": "switch on policy p on prod-us"}, "CONFIRMATION_MISMATCH"),
+        ({"typed": SENTENCE.replace("-eu", "-us")}, "CONFIRMATION_MISMATCH"),
+        ({"typed": SENTENCE[:-1]}, "CONFIRMATION_MISMATCH"),
         ({"typed": ""}, "CONFIRMATION_MISMATCH"),
         ({"who": "  "}, "WHO_MISSING"),
         ({"settings": replace(Settings(), read_only=True)}, "READ_ONLY"),
@@ -97,7 +98,7 @@ def test_an_approvers_switch_refuses_on_but_not_off(
     with pytest.raises(LowwaterError, match="switched every purge off"):
         switched_on(journal, cluster, policy())
 
-    switch_off(Settings(), journal, cluster, policy(), who="ada", from_where="here", now=NOON)
+    switch_off(Settings(), journal, cluster, "p", who="ada", from_where="here", now=NOON)
     assert standing(policy(), journal.policy_states("c1")["p"]) == "off"
 
 

@@ -1,0 +1,68 @@
+"""What a purge of whole topics would be asked beside their findings: days of metrics, and how much
+is remembered of groups. An analysis of one snapshot tells none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import closing, suppress
+from datetime import datetime
+
+from dashboard.errors import JournalError, StoreError
+from dashboard.guard_texts import guard
+from dashboard.model import Guard
+from dashboard.purge import memory, memory_age
+from dashboard.purge.journal_head import journal_in
+from dashboard.purge.journal_reads import JournalReads
+from dashboard.purge.journal_rows import RestedOn
+from dashboard.purge.readings import topic_readings
+from dashboard.purge.unseen_readers import reading_of, suspicion
+from dashboard.settings import Settings
+from dashboard.snapshots import ClusterStore
+
+
+def doubts(
+    settings: Settings, store: ClusterStore, topics: Collection[str], now: datetime
+) -> dict[str, tuple[Guard, ...]]:
+    """The plan-level guards that a purge of each topic would have now, judged as a plan judges:
+    `unseen-reader-suspected`, `stale-history`, `no-history`. Raises StoreError.
+    """
+    if not topics:
+        return {}
+    readings = topic_readings(store, topics, now)
+    unremembered = memory_age.unremembered(store, topics, now, settings.purge.most_history_age)
+    of_all = memory.elsewhere_of(store, rested(settings, store))
+    found: dict[str, tuple[Guard, ...]] = {}
+    for topic in topics:
+        made = [suspicion(reading_of(readings, topic)), of_all]
+        if (why := unremembered.get(topic)) is not None:
+            made.append(guard("stale-history", why=why))
+        if guards := tuple(each for each in made if each is not None):
+            found[topic] = guards
+    return found
+
+
+def said(
+    settings: Settings, store: ClusterStore, topics: Collection[str], now: datetime
+) -> dict[str, str]:
+    """The same in words, by topic; where snapshots cannot be read, that is what stands."""
+    try:
+        found = doubts(settings, store, topics, now)
+    except StoreError as error:
+        return dict.fromkeys(topics, f"who else may want its records is not known: {error.message}")
+    return {
+        topic: "; ".join(f"{one.name}: {one.reason.removesuffix('.')}" for one in guards)
+        for topic, guards in found.items()
+    }
+
+
+def rested(settings: Settings, store: ClusterStore) -> list[RestedOn]:
+    """What the newest run in this machine's journal rested on; nothing where there is none."""
+    path = journal_in(settings.state_dir)
+    # Who may not read it plans without: what is sent is judged again by who has it open.
+    with suppress(OSError, JournalError):
+        if path.is_file():
+            with closing(JournalReads(path, on_network=settings.state_dir_on_network)) as journal:
+                found = journal.rested_on(store.cluster_id)
+                return [found] if found else []
+    return []
