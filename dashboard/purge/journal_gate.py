@@ -152,7 +152,7 @@ def refuse_off(
             f"policy {name} is held on {cluster_name}: {state.hold.why}",
             f"{state.hold.ask.capitalize()}, then confirm it again with: lowwater policies on "
             f"{name}.",
-            code=state.hold.code,
+            code="SERVICE_SILENT" if state.hold.by_silence else "POLICY_TAKEN_OUT",
         )
 
 

@@ -65,8 +65,12 @@ class Hold:
     code: str = journal_silence.HELD
 
     @property
+    def by_silence(self) -> bool:
+        return self.code == journal_silence.HELD
+
+    @property
     def why(self) -> str:
-        if self.code == journal_silence.TAKEN_OUT:
+        if not self.by_silence:
             return (
                 f"at {format_time(self.since)} the settings did not define it: somebody took it "
                 "out of them, and who wrote it there again may not know"
@@ -80,7 +84,7 @@ class Hold:
     @property
     def ask(self) -> str:
         """What a person makes sure of before confirming it again."""
-        if self.code == journal_silence.TAKEN_OUT:
+        if not self.by_silence:
             return "make sure that it is wanted again"
         return "make sure that nobody did"
 

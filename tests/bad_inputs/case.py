@@ -250,7 +250,7 @@ def live(change: Callable[[Any], Any] = lambda _: None) -> Make:
         made.id = CLUSTER_ID
         change(made)
         for place in _CONNECTING:
-            patch.setattr(f"{place}.connect", lambda *_: nullcontext(made))
+            patch.setattr(f"{place}.connect", lambda *_, **_more: nullcontext(made))
 
     return make
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from dashboard.model import LogDirsAnswer, ReplicaSize, TopicPartition
-from dashboard.purge import receipt as receipts
-from dashboard.purge import wait_outcomes
+from dashboard.purge import receipt_sizes, wait_outcomes
 from dashboard.purge.journal_pack import unpack
 from dashboard.purge.journal_rows import PartitionRow, WaitForecast
 from dashboard.purge.lifting import Override
@@ -164,7 +163,7 @@ def test_a_leader_that_moves_its_log_is_expected_to_run_into_the_timeout(room: R
     room.live.log_dirs = moving  # type: ignore[method-assign]
     plan = room.plan(overrides=(Override("leader-log-dir-move", None, "known", "ann", NOW),))
     rows = room.journal.partitions(room.queue(plan))
-    sample = receipts.measure(room.live, list(room.live.parts), NOW)
+    sample = receipt_sizes.measure(room.live, list(room.live.parts), NOW)
     facts = recheck(room.live, plan, rows, NOW, room.standards).allowed
     polls = {1: 500, 2: 500, 3: 500}
     found = expected(room.live, facts, sample, polls, 10_000, now=room.clock, sleep=_never)
