@@ -15,7 +15,7 @@ from dashboard.purge import memory, memory_age
 from dashboard.purge.journal_head import journal_in
 from dashboard.purge.journal_reads import JournalReads
 from dashboard.purge.journal_rows import RestedOn
-from dashboard.purge.readings import topic_readings
+from dashboard.purge.standards import readings
 from dashboard.purge.unseen_readers import reading_of, suspicion
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore
@@ -29,12 +29,12 @@ def doubts(
     """
     if not topics:
         return {}
-    readings = topic_readings(store, topics, now)
+    measured = readings(store, topics, now)
     unremembered = memory_age.unremembered(store, topics, now, settings.purge.most_history_age)
     of_all = memory.elsewhere_of(store, rested(settings, store))
     found: dict[str, tuple[Guard, ...]] = {}
     for topic in topics:
-        made = [suspicion(reading_of(readings, topic)), of_all]
+        made = [suspicion(reading_of(measured, topic)), of_all]
         if (why := unremembered.get(topic)) is not None:
             made.append(guard("stale-history", why=why))
         if guards := tuple(each for each in made if each is not None):

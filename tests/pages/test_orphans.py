@@ -59,7 +59,7 @@ def test_a_card_has_all_evidence_and_a_line_only_where_a_sweep_would_act(open_pa
     assert "211.0 MiB</abbr>, <abbr" in text
     assert "60 d ago</abbr>" in text
     assert "by 540 snapshots" in text
-    assert "<b>✔ removable</b>: every snapshot of 9 h shows it" in text
+    assert "<b>✔ removable</b>: every snapshot of 9 h that could look there shows it" in text
     assert app.code[-1].value == (
         "lowwater orphans sweep --log-dirs /d1 --bootstrap-server 127.0.0.1:9 "
         "--verdicts verdicts.json"

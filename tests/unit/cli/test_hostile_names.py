@@ -138,6 +138,7 @@ def _policies(name: str) -> str:
         {"name": "share-group", "reason": name, "lift": name}]}  # fmt: skip
     return policies_check._text({
         "cluster": name, "leader": {"pid": 1, "host": name}, "read_only": False,
+        "on_and_undefined": [name],
         "alerts_waiting": [{"alert": "a", "text": name, "failed": name}],
         "policies": [{
             "name": "p", "standing": "off", "held_by": name, "topics": 1, "partitions": 1,
