@@ -104,8 +104,14 @@ def commits(holds: pa.Table, topics: pa.Table, snapshot: Manifest) -> pa.Table:
 
 def unread(cluster: ClusterStore, snapshot: Manifest) -> pa.Table:
     """group_id, once each, of groups of which some offset could not be read."""
+    rows = cluster.read("snapshots", snapshot.id, "group_offsets", ["error"])
+    if rows["error"].null_count == len(rows):
+        return _NO_GROUPS.empty_table()
     rows = cluster.read("snapshots", snapshot.id, "group_offsets", ["group_id", "error"])
     return rows.filter(rows["error"].is_valid()).group_by("group_id").aggregate([])
+
+
+_NO_GROUPS = pa.schema([("group_id", pa.string())])
 
 
 def offset_errors(

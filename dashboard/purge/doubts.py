@@ -9,14 +9,14 @@ from contextlib import closing, suppress
 from datetime import datetime
 
 from dashboard.errors import JournalError, StoreError
-from dashboard.guard_texts import guard
 from dashboard.model import Guard
 from dashboard.purge import memory, memory_age
+from dashboard.purge.guards import Finding, of_history
 from dashboard.purge.journal_head import journal_in
 from dashboard.purge.journal_reads import JournalReads
 from dashboard.purge.journal_rows import RestedOn
 from dashboard.purge.standards import readings
-from dashboard.purge.unseen_readers import reading_of, suspicion
+from dashboard.purge.unseen_readers import reading_of
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore
 
@@ -32,14 +32,12 @@ def doubts(
     measured = readings(store, topics, now)
     unremembered = memory_age.unremembered(store, topics, now, settings.purge.most_history_age)
     of_all = memory.elsewhere_of(store, rested(settings, store))
-    found: dict[str, tuple[Guard, ...]] = {}
-    for topic in topics:
-        made = [suspicion(reading_of(measured, topic)), of_all]
-        if (why := unremembered.get(topic)) is not None:
-            made.append(guard("stale-history", why=why))
-        if guards := tuple(each for each in made if each is not None):
-            found[topic] = guards
-    return found
+    folder = None if of_all is None else Finding(of_all, fact="elsewhere")
+    found = {
+        topic: of_history(reading_of(measured, topic), folder, unremembered.get(topic))
+        for topic in topics
+    }
+    return {topic: tuple(f.guard for f in made) for topic, made in found.items() if made}
 
 
 def said(

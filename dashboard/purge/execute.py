@@ -238,8 +238,9 @@ class Execution:
         if tried:  # a leader that just refused needs a moment to learn who leads
             self.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE.total_seconds() * 2**tried))
         look = self._watch.mark()
+        kept = self.journal.baseline(self.run.run_id)
         try:
-            checked, before = self._look(pending, look.at)
+            checked, before = self._look(pending, look.at, with_polls=kept is None)
         except (ClusterError, SettingsError, StoreError) as error:  # nothing to judge it by
             self._unreadable(error)
             return False
@@ -253,7 +254,6 @@ class Execution:
         arrived = self._read_and_settle("arrived", [by_key[k] for k in sorted(checked.arrived)])
         sent = False
         if checked.allowed:
-            kept = self.journal.baseline(self.run.run_id)
             if kept is None:
                 self._foresee(checked.allowed, before)
             going = [by_key[k] for k in sorted(checked.allowed)]
@@ -271,15 +271,16 @@ class Execution:
             self._close_what_was_sent()
         return bool(checked.refused) or arrived or sent
 
-    def _look(self, pending: Sequence[PartitionRow], at: datetime) -> tuple[Rechecked, _Before]:
+    def _look(
+        self, pending: Sequence[PartitionRow], at: datetime, *, with_polls: bool
+    ) -> tuple[Rechecked, _Before]:
         """The recheck and replicas' sizes, read side by side: sizes once in each round, since
         retention goes on between two (a pause, a leader that hangs).
         """
-        first = self.journal.baseline(self.run.run_id) is None
         keys = [row.key for row in pending]
         with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
             sizes = pool.submit(receipt_sizes.measure, self.live, keys, at)
-            polls = pool.submit(long_polls, self.live) if first else None
+            polls = pool.submit(long_polls, self.live) if with_polls else None
             found = self._recheck(pending)
             return found, _Before(sizes.result(), polls.result() if polls else {})
 

@@ -9,7 +9,7 @@ from dashboard.guard_texts import guard, untold
 from dashboard.model import Guard, TopicPartition
 from dashboard.purge.facts import PartitionFacts, PlanFacts
 from dashboard.purge.resolve import ResolvedTarget
-from dashboard.purge.unseen_readers import reading_of, suspicion
+from dashboard.purge.unseen_readers import TopicReading, reading_of, suspicion
 from dashboard.settings import TopicDeclaration
 
 
@@ -68,18 +68,34 @@ def _deletes(facts: PlanFacts, key: TopicPartition, target: ResolvedTarget) -> b
 def _of_the_plan(
     facts: PlanFacts, topic: str, most_partitions: int, planned_partitions: int
 ) -> list[Finding]:
-    """What only a plan is asked: days of metrics, its own size, how much is remembered."""
-    made = []
-    reading = reading_of(facts.readings, topic)
-    if (unseen := suspicion(reading)) is not None:
-        made.append(Finding(unseen, fact=None if reading.suspected else "untold"))
+    """What only a plan is asked."""
+    over = folder = None
     if planned_partitions > most_partitions:
-        of_run = guard("over-limit", partitions=planned_partitions, limit=most_partitions)
-        made.append(Finding(of_run))
+        over = Finding(guard("over-limit", partitions=planned_partitions, limit=most_partitions))
     if facts.unknown_to is not None:
-        made.append(Finding(guard("no-history", data=facts.unknown_to)))
+        folder = Finding(guard("no-history", data=facts.unknown_to))
     elif facts.elsewhere is not None:
-        made.append(Finding(facts.elsewhere, fact="elsewhere"))
-    if (why := facts.unremembered.get(topic)) is not None:
-        made.append(Finding(guard("stale-history", why=why)))
-    return made
+        folder = Finding(facts.elsewhere, fact="elsewhere")
+    reading = reading_of(facts.readings, topic)
+    return of_history(reading, folder, facts.unremembered.get(topic), over=over)
+
+
+def of_history(
+    reading: TopicReading,
+    folder: Finding | None,
+    unremembered: str | None,
+    *,
+    over: Finding | None = None,
+) -> list[Finding]:
+    """What one snapshot cannot tell of a topic, in the order of a plan's guards: days of metrics,
+    whether the `folder` is the right one, since when no group that came and went is known. `over`:
+    the plan's own size, where there is a plan.
+    """
+    unseen = suspicion(reading)
+    found = (
+        Finding(unseen, fact=None if reading.suspected else "untold") if unseen else None,
+        over,
+        folder,
+        Finding(guard("stale-history", why=unremembered)) if unremembered is not None else None,
+    )
+    return [each for each in found if each is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -50,13 +50,6 @@ def snapshot(
              "assigned": [[{"topic": TOPIC, "partition": p} for p in (0, 1)]]}  # fmt: skip
     writer.write("groups", build(SNAPSHOT_TABLES["groups"], group if members else {}))
     writer.commit(0.1, {**NOTHING_HIDDEN, "clock_ahead_seconds": 60.0 * ahead})
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    yield made
-    made.journal.close()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -24,13 +24,6 @@ from dashboard.purge.journal_rows import Options
 from dashboard.purge.replica_watch import ReplicaWatch
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    yield made
-    made.journal.close()
 
 
 def carry(room: Room, run_id: str, *, read_only: bool = False) -> str:
@@ -213,8 +206,8 @@ def test_a_worker_whose_machine_stood_still_sends_nothing_before_it_beats(room: 
     execution, states = room.execution(run_id), []
     look = execution._look
 
-    def frozen(*given: Any) -> Any:
-        found = look(*given)
+    def frozen(*given: Any, **more: Any) -> Any:
+        found = look(*given, **more)
         if not states:
             room.clock.sleep(601)
         return found

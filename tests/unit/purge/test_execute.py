@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,6 @@ from dashboard.purge.journal_rows import RunView
 from dashboard.purge.lifting import Override
 from tests.unit.purge.facts_of import KEY, NOW
 from tests.unit.purge.room import Room
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    yield made
-    assert made.journal.verify().ok
-    made.journal.close()
 
 
 def row(view: RunView) -> tuple[str, str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,6 @@ from dashboard.purge.lifting import Waiver
 from dashboard.purge.plan import Plan
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    yield made
-    made.journal.close()
 
 
 def ended(room: Room, plan: Plan) -> tuple[str, str | None, int]:

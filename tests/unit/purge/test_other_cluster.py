@@ -29,14 +29,6 @@ METADATA, DELETE_RECORDS = 3, 21
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    yield made
-    assert made.journal.verify().ok
-    made.journal.close()
-
-
-@pytest.fixture
 def two(room: Room) -> Iterator[tuple[FakeBroker, FakeBroker]]:
     """The plan's cluster and a mirror of it, whose broker has the same id."""
     with FakeBroker(1) as prod, FakeBroker(1) as mirror:

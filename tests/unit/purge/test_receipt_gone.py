@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +15,6 @@ from tests.unit.purge.room import Room
 
 KEY = TopicPartition(TOPIC, 0)
 FREED = 180_000  # 60 records of 1000 bytes on three replicas
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    yield made
-    made.journal.close()
 
 
 @pytest.fixture

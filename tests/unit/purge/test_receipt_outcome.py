@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,13 +20,6 @@ from tests.unit.purge.test_plan import plan_of
 from tests.unit.purge.test_receipt import advance, row, sample, started
 
 ESTIMATE = Estimate(4_000, "proportional", {1: 4_000})
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    yield made
-    made.journal.close()
 
 
 def at_sleep(room: Room, number: int, then: Callable[[], None]) -> None:
