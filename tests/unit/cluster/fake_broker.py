@@ -96,9 +96,10 @@ class FakeBroker:
         self.connections = 0
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
-        self._closed = threading.Event()
+        self.closed = threading.Event()
         self._sockets: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def __enter__(self) -> FakeBroker:
         return self
@@ -116,12 +117,15 @@ class FakeBroker:
         return f"127.0.0.1:{self.port}"
 
     def close(self) -> None:
-        self._closed.set()
+        self.closed.set()
         _end(self._server)
+        # Closed under a thread that goes back to it, its number is the next broker's socket.
+        self._accepting.join()
+        self._server.close()
         self.cut()
 
     def cut(self) -> None:
-        """Close every open connection, as a restart would."""
+        """End every open connection, as a restart would; whoever serves one closes it."""
         for connection in self._sockets:
             _end(connection)
         self._sockets.clear()
@@ -134,18 +138,16 @@ class FakeBroker:
                 return
             self.connections += 1
             self._sockets.append(connection)
-            if self._closed.is_set():  # it came in while the others were closed
-                _end(connection)
+            if self.closed.is_set():  # it came in while the others were ended
+                connection.close()
                 return
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        try:
+        with connection, suppress(OSError):
             while frame := _read_frame(connection):
                 if not self._answer(connection, frame):
                     return
-        except OSError:
-            return
 
     def _answer(self, connection: socket.socket, frame: bytes) -> bool:
         key, version, correlation = struct.unpack(">hhi", frame[:8])
@@ -159,7 +161,7 @@ class FakeBroker:
             self.requests.append(request)
             answer = self.answers[key]
             if answer == HANG:
-                self._closed.wait(30)
+                self.closed.wait(30)
                 return False
             if answer == DROP:
                 _end(connection)
@@ -248,10 +250,9 @@ def _api_versions(versions: dict[int, int], version: int) -> Any:
 
 
 def _end(connection: socket.socket) -> None:
-    # close() alone would leave a thread that waits in accept or recv waiting for ever.
+    # Wakes the thread that waits in accept or recv, as closing alone would not; it closes.
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
-    connection.close()
 
 
 def _read_frame(connection: socket.socket) -> bytes:

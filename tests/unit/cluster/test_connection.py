@@ -117,7 +117,8 @@ def test_a_broker_that_hung_is_left_alone_for_a_while(two: tuple[FakeBroker, Fak
 
     def hang(*_: Any) -> Any:
         live._connection.timeout_seconds = 60  # from now on: it is left alone for as long
-        raise OSError  # without an answer and without closing the connection
+        other.closed.wait(30)  # without an answer and without closing the connection
+        raise OSError
 
     other.answers[2] = hang
     with open_live(one) as live:
