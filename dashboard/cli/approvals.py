@@ -80,13 +80,15 @@ def _show(journal: Journal, args: argparse.Namespace) -> int:
     from dashboard.purge.preview import preview
 
     now = utc_now()
-    request = journal.request(args.show).to_json(now)
+    found = journal.request(args.show)
+    request = found.to_json(now)
     view: dict[str, Any] = preview(journal.requested_plan(args.show), now)
-    said = (
-        f"request {args.show} of {request['requester']}, mode {request['mode']}: "
-        f"{request['state']}, expires at {request['expires_at']}"
-    )
-    text = in_lines([said, plan_text.describe(view)])
+    said = [
+        f"request {args.show} of {request['requester']}: {request['state']}, "
+        f"expires at {request['expires_at']}",
+        found.asked.described,
+    ]
+    text = in_lines([*said, plan_text.describe(view)])
     output.emit({**request, "plan": view}, text, as_json=args.json)
     return 0
 

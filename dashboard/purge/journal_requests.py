@@ -123,7 +123,7 @@ def _same(open_one: PurgeRequest, asked: Asked) -> PurgeRequest:
         what
         for what, before, now in (
             ("with other options", was.options, asked.options),
-            ("over another connection", _reached(was), _reached(asked)),
+            ("over another connection", was.reached, asked.reached),
         )
         if before != now
     ]
@@ -135,10 +135,6 @@ def _same(open_one: PurgeRequest, asked: Asked) -> PurgeRequest:
         f"Reject it first: lowwater approvals --reject {open_one.request_id}",
         code="REQUEST_OPEN",
     )
-
-
-def _reached(asked: Asked) -> list[str | None]:
-    return [asked.connection.get(name) for name in ("bootstrap_servers", "client_config")]
 
 
 def _close(

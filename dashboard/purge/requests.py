@@ -30,6 +30,23 @@ class Asked:
     connection: Mapping[str, str | None]
     expires_at: datetime
 
+    @property
+    def reached(self) -> dict[str, str | None]:
+        """The flags that say over which connection to purge; without one, as the cluster's store
+        and settings say.
+        """
+        return {name: self.connection.get(name) for name in ("bootstrap_servers", "client_config")}
+
+    @property
+    def described(self) -> str:
+        """Mode, options and connection: what whoever approves lets through beside the plan."""
+        canary = ", a canary first" if self.options.canary else ""
+        flags = [
+            f"{name.replace('_', ' ')} {value}" for name, value in self.reached.items() if value
+        ]
+        over = ", ".join(flags) or "the connection that the store knows"
+        return f"mode {self.mode}{canary}, time-out {self.options.timeout_ms} ms, over {over}"
+
 
 @dataclass(frozen=True, slots=True)
 class PurgeRequest:
@@ -63,6 +80,9 @@ class PurgeRequest:
             "cluster_id": self.cluster_id,
             "cluster_name": self.cluster_name,
             "mode": self.asked.mode,
+            "canary": self.asked.options.canary,
+            "timeout_ms": self.asked.options.timeout_ms,
+            **self.asked.reached,
             "requester": self.asked.requester,
             "how": self.asked.how,
             "from": self.asked.from_where,

@@ -79,8 +79,8 @@ def head_html(request: PurgeRequest) -> str:
     return (
         f'<div class="lw"><h2>Request {markup.text(request.request_id)} '
         f"<small>{markup.text(said)}</small></h2><small>{markup.text(asked.requester)} asked "
-        f"{markup.ago(request.asked_at, now)} from {markup.text(asked.from_where)}: mode "
-        f"{markup.text(asked.mode)}</small></div>"
+        f"{markup.ago(request.asked_at, now)} from {markup.text(asked.from_where)}: "
+        f"{markup.text(asked.described)}</small></div>"
     )
 
 

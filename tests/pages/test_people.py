@@ -243,6 +243,7 @@ def test_one_asks_and_another_approves(
     sign(APPROVER)
     assert "bob@example.org** asks to purge: wait-all" in said(open_page("purge"))
     app = open_page("purge", request=request.request_id)
+    assert "mode wait-all, time-out 30000 ms, over the connection that the store knows" in said(app)
     button = app.button(key="approve")
     assert button.disabled
     confirmation(app)(SENTENCE)

@@ -40,11 +40,12 @@ def cli(alone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     return call
 
 
-def ask(cli: Cli, who: str = "bob") -> str:
+def ask(cli: Cli, who: str = "bob", *flags: str) -> str:
     """The request that apply leaves."""
     code, value = cli(
-        who, "apply", "plan.json", "--mode", "wait-all", "--confirm", CONFIRM, "--data", "data"
-    )
+        who, "apply", "plan.json", "--mode", "wait-all", "--confirm", CONFIRM, "--data", "data",
+        *flags,
+    )  # fmt: skip
     assert (code, value["error"]["code"]) == (3, "APPROVAL_REQUIRED")
     assert value["request_id"] == value["error"]["request_id"]
     assert value["run_id"] is None
@@ -72,6 +73,13 @@ def test_apply_asks_and_another_approves(cli: Cli) -> None:
     _, run = cli("eve", "run", value["run_id"])
     assert (run["who"], run["approved_by"]) == ("bob", "ann")
     assert cli("ann", "runs", "--verify")[1]["verification"]["ok"]
+
+
+def test_an_approver_sees_over_which_connection_and_how(cli: Cli) -> None:
+    request_id = ask(cli, "bob", "--bootstrap-server", "other:9092", "--canary", "--timeout", "5s")
+    _, shown = cli("ann", "approvals", "--show", request_id)
+    assert (shown["bootstrap_servers"], shown["client_config"]) == ("other:9092", None)
+    assert (shown["canary"], shown["timeout_ms"]) == (True, 5000)
 
 
 def test_an_approver_asks_another_one(cli: Cli) -> None:
@@ -109,6 +117,8 @@ def test_what_cannot_be_decided(
 def test_text_for_people(cli: Cli, capsys: pytest.CaptureFixture[str]) -> None:
     request_id = ask(cli)
     assert main(["approvals", "--show", request_id]) == 0
-    assert f"request {request_id} of bob, mode wait-all: asked" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"request {request_id} of bob: asked" in said
+    assert "mode wait-all, time-out 30000 ms, over the connection that the store knows" in said
     assert main(["approvals"]) == 0
     assert request_id in capsys.readouterr().out
