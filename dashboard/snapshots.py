@@ -187,17 +187,38 @@ class ClusterStore:
         return [(name, self._committed(kind, name)) for name in names]
 
     def latest(self, kind: Kind) -> str | None:
-        """The newest committed id: for findings the one that LATEST names, or None."""
-        if kind == "findings":
-            path = f"{self.path}/findings/LATEST"
-            try:
-                named = (self._bytes(path) or b"").decode().strip()
-            except UnicodeDecodeError as error:
-                raise unreadable(path, error) from error
-            if named and not _ID.fullmatch(named):
-                raise unreadable(path, ValueError("it names no analysis"))
-            return named or None
-        return self._newest(kind)
+        """The newest committed id: for findings the one that LATEST names, or None.
+
+        LATEST moves only forward. Where it was put back, out of a backup say, or by the slower of
+        two analyses that ended at once, a later analysis of a newer snapshot is there: that one
+        counts, for it alone may remember a group. Raises StoreError.
+        """
+        if kind != "findings":
+            return self._newest(kind)
+        path = f"{self.path}/findings/LATEST"
+        try:
+            named = (self._bytes(path) or b"").decode().strip()
+        except UnicodeDecodeError as error:
+            raise unreadable(path, error) from error
+        if named and not _ID.fullmatch(named):
+            raise unreadable(path, ValueError("it names no analysis"))
+        return self._moved_on(named) if named else None
+
+    def _moved_on(self, named: str) -> str:
+        """The analysis of the newest snapshot among this one and those that are later by id."""
+        names = self.store._names(f"{self.path}/findings")
+        later = [i for i in names if i > named and self._committed("findings", i)]
+        of = self._snapshot_of(named) if later else None
+        if of is None:  # a damaged one is named, whatever others tell
+            return named
+        shown = {i: at for i in later if (at := self._snapshot_of(i)) and at >= of}
+        return max(shown, key=lambda name: (shown[name], name), default=named)
+
+    def _snapshot_of(self, analysis_id: str) -> str | None:
+        """Which snapshot an analysis is of; None where it does not tell it, or is not there."""
+        with suppress(StoreError):
+            return str(self.manifest("findings", analysis_id).details.get("snapshot_id", ""))
+        return None
 
     def latest_snapshot(self) -> str:
         """The newest snapshot's id, or StoreError NO_SNAPSHOT."""
@@ -315,11 +336,7 @@ class ClusterStore:
         with suppress(StoreError):
             if (named := self.latest("findings")) is not None:
                 return [str(self.manifest("findings", named).details.get("snapshot_id"))]
-        found = []
-        for analysis in self.ids("findings"):
-            with suppress(StoreError):
-                found.append(str(self.manifest("findings", analysis).details.get("snapshot_id")))
-        return found
+        return [of for i in self.ids("findings") if (of := self._snapshot_of(i))]
 
     def _committed(self, kind: Kind, name: str) -> bool:
         return bool(self.fs.exists(f"{self.path}/{kind}/{name}/manifest.json"))

@@ -173,3 +173,22 @@ def test_an_older_snapshot_that_is_analyzed_again_is_not_shown(lab: Lab) -> None
     done = lab.analyze(snapshot_id=older)
     assert not done.to_json()["published"]
     assert lab.cluster.latest_analysis() == shown.analysis_id
+
+
+def test_memory_does_not_go_back_with_a_pointer_that_was_put_back(lab: Lab) -> None:
+    """LATEST out of a backup; or two analyses ended at once, and the slower one was of before."""
+    lab.write(_plain())
+    before = lab.analyze()
+    brief = lab.write(_plain(g=20))
+    lab.analyze()
+    lab.write(_plain())
+    newest = lab.analyze()
+    assert brief in _thinned(lab), "by now the newest analysis alone remembers g"
+    lab.cluster.set_latest(before.analysis_id)
+
+    assert lab.cluster.latest_analysis() == newest.analysis_id
+    assert _remembered(lab) == {"a": 60, "g": 20}
+    lab.write(_plain())
+    assert lab.analyze().published
+    assert lab.targets()["t"]["target_offset"] == 20
+    assert looks.held(lab) == {**READ, ("t", "g"): 20}
