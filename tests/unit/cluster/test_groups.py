@@ -10,6 +10,7 @@ import pytest
 from kafka.protocol.admin import DescribeClusterResponse
 from kafka.protocol.consumer import OffsetFetchResponse
 
+from dashboard.cluster import group_offsets
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import connect
 from dashboard.cluster.messages import DescribeQuorumRequest, DescribeQuorumResponse
@@ -28,6 +29,7 @@ from tests.unit.cluster.test_controller_clock import QUORUM, quorum
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups_module, "_PAUSES_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(group_offsets, "_PAUSES_SECONDS", (0.01, 0.01))
 
 
 @pytest.fixture
@@ -275,6 +277,52 @@ def test_an_unstable_offset_is_unknown_and_makes_the_list_incomplete(
     assert listing.offsets[0].committed_offset is None
     assert listing.offsets[0].error == "UNSTABLE_OFFSET_COMMIT"
     assert "offset of group billing on orders-0" in listing.incomplete[0]
+
+
+def test_groups_that_commit_in_transactions_all_the_time_are_all_read_in_the_end(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    """At every moment one of them has a transaction open: no look finds both without."""
+    looks = 0
+
+    def one_open(request: Any, version: int) -> Any:
+        nonlocal looks
+        moving = ("billing", "old")[looks % 2]
+        looks += 1
+        answer = committed_answer(request, version)
+        for group in answer.groups:
+            group.topics[0].partitions[0].error_code = 88 * (group.group_id == moving)
+        return answer
+
+    brokers[0].answers[9] = one_open
+    listing = read(*brokers)
+    assert [(o.group_id, o.committed_offset, o.error) for o in listing.offsets] == [
+        ("billing", 50, None),
+        ("old", 50, None),
+    ]
+    assert listing.incomplete == ()
+    asked = [[g.group_id for g in r.groups] for r in brokers[0].requests if r.API_KEY == 9]
+    assert asked == [["billing", "old"], ["billing"]], "those that told are asked no more"
+
+
+@pytest.mark.parametrize("group_error", [69, 16])
+def test_one_that_is_gone_or_moves_while_its_transaction_is_waited_for_is_asked_of_anew(
+    brokers: tuple[FakeBroker, FakeBroker], group_error: int
+) -> None:
+    looks: list[list[str]] = []
+
+    def answer(request: Any, version: int) -> Any:
+        looks.append([g.group_id for g in request.groups])
+        if len(looks) == 1:
+            return committed_answer(request, version, partition_error=88)
+        error = group_error if len(looks) < 4 else 0
+        return committed_answer(request, version, group_error=error)
+
+    brokers[0].answers[9] = answer
+    listing = read(*brokers)
+    assert looks == [["billing", "old"]] * 4, "three of the first list, and one of the second"
+    assert [o.error for o in listing.offsets] == [None, None]
+    assert listing.incomplete == ()
 
 
 def test_a_partition_without_a_commit_is_none(brokers: tuple[FakeBroker, FakeBroker]) -> None:
