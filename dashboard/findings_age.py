@@ -44,9 +44,16 @@ class Age:
 
 def age_of(cluster: ClusterStore, analysis: Manifest, now: datetime, every: timedelta) -> Age:
     """That of an analysis where snapshots are taken once in `every`. Raises StoreError."""
-    snapshot_id = str(analysis.details.get("snapshot_id"))
-    taken_at = time_of(snapshot_id) or analysis.taken_at
+    taken_at = _taken_at(cluster, analysis)
     return Age(taken_at, now, unusable(taken_at, clock_of(cluster, analysis), now, every))
+
+
+def _taken_at(cluster: ClusterStore, analysis: Manifest) -> datetime:
+    """As the analysed snapshot says; its id may follow one of a clock that ran ahead once."""
+    snapshot_id = str(analysis.details.get("snapshot_id"))
+    with suppress(StoreError):  # it was pruned: the analysis outlives it
+        return cluster.manifest("snapshots", snapshot_id).taken_at
+    return time_of(snapshot_id) or analysis.taken_at
 
 
 def clock_of(cluster: ClusterStore, analysis: Manifest) -> str:

@@ -16,7 +16,7 @@ from dashboard.clock import parse_time
 from dashboard.errors import StoreError
 from dashboard.safety.arrow import column, looked_up
 from dashboard.seen_topics import ids_of
-from dashboard.snapshot_clocks import clock_was_right
+from dashboard.snapshot_clocks import taken_by_right_clock
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
@@ -68,18 +68,27 @@ def taken_before(cluster: ClusterStore, limit: datetime) -> Iterator[str]:
     One that was taken while its host's clock was wrong, or could not be compared, is left out:
     nobody knows how old it is.
     """
-    for snapshot_id in reversed(cluster.ids("snapshots")):
-        # Ids begin with the time: only those that can qualify are opened.
-        if snapshot_id[:15] <= f"{limit:%Y%m%dT%H%M%S}":
-            try:
-                manifest = cluster.manifest("snapshots", snapshot_id)
-            except StoreError:  # damaged, or pruned meanwhile
-                continue
-            # Ends are read after it was begun: what was written meanwhile is younger than that.
-            read_by = _read_by(manifest)
-            in_step = f"{manifest.taken_at:%Y%m%dT%H%M%S}" == snapshot_id[:15]
-            if in_step and read_by <= limit and clock_was_right(manifest):
-                yield snapshot_id
+    ids = cluster.ids("snapshots")
+    dated = _bears_its_time(cluster, ids[-1]) if ids else True
+    for snapshot_id in reversed(ids):
+        # Ids begin with the time: only those that can qualify are opened, unless a clock that ran
+        # ahead once has dated those that follow.
+        if dated and snapshot_id[:15] > f"{limit:%Y%m%dT%H%M%S}":
+            continue
+        try:
+            manifest = cluster.manifest("snapshots", snapshot_id)
+        except StoreError:  # damaged, or pruned meanwhile
+            continue
+        # Ends are read after it was begun: what was written meanwhile is younger than that.
+        if taken_by_right_clock(manifest) is not None and _read_by(manifest) <= limit:
+            yield snapshot_id
+
+
+def _bears_its_time(cluster: ClusterStore, snapshot_id: str) -> bool:
+    with suppress(StoreError):
+        taken_at = cluster.manifest("snapshots", snapshot_id).taken_at
+        return snapshot_id[:15] <= f"{taken_at:%Y%m%dT%H%M%S}"
+    return False
 
 
 def _read_by(snapshot: Manifest) -> datetime:

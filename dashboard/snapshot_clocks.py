@@ -33,6 +33,19 @@ def wrong_clock(snapshot: Manifest) -> str:
     return f"by a clock that was {abs(ahead):.0f} s {where} the cluster's controller"
 
 
+def taken_by_right_clock(snapshot: Manifest) -> datetime | None:
+    """When it was taken; None where nobody knows.
+
+    An id that bears another time follows one of a clock that ran ahead. Which of the two was right
+    the controller tells; where it tells no time, nobody does.
+    """
+    if wrong_clock(snapshot):
+        return None
+    in_step = f"{snapshot.taken_at:%Y%m%dT%H%M%S}" == snapshot.id[:15]
+    proved = snapshot.details.get("clock_ahead_seconds") is not None
+    return snapshot.taken_at if in_step or proved else None
+
+
 def seen_at(snapshot: Manifest) -> datetime:
     """When what it shows was seen: its time, or its id's, where a clock has stepped back since.
 

@@ -24,7 +24,8 @@ from dashboard.errors import StoreError
 from dashboard.metrics.names import BYTES_OUT, increase, labels
 from dashboard.purge.unseen_readers import WINDOW, Measure, TopicReading, Verdict
 from dashboard.snapshot_clocks import clock_was_right
-from dashboard.snapshot_files import Manifest, time_of
+from dashboard.snapshot_files import Manifest
+from dashboard.snapshot_times import times
 from dashboard.snapshots import ClusterStore
 
 # Enough to see restarts and resets between; a day of watch keeps some eighty snapshots.
@@ -61,7 +62,7 @@ def topic_readings(
     tell, with less resolution.
     """
     verdicts = {topic: Verdict(topic) for topic in sorted(set(topics))}
-    last, *older = _days(store)
+    last, *older = _days(store, now)
     found, newer = _day(store, last, tuple(verdicts))
     for ids in (*older, None):
         for measure in found:
@@ -73,21 +74,23 @@ def topic_readings(
     return {t: verdict.reading(now) for t, verdict in verdicts.items()} if last else {}
 
 
-def _days(store: ClusterStore) -> list[tuple[str, ...]]:
+def _days(store: ClusterStore, now: datetime) -> list[tuple[str, ...]]:
     """Snapshots by days, the newest first: 24 hours at least up to the last one with metrics, so
     that what is measured does not shrink when they stay away; then days of UTC.
     """
-    ids = [name for name in store.ids("snapshots") if time_of(name) is not None]
+    # Ids that follow one of a clock that ran ahead bear its time: a day of them would be months.
+    at = times(store, store.ids("snapshots"), now)
+    ids = sorted(at, key=lambda name: (at[name], name))
     end = _with_metrics(store, ids)
     if end is None:
         return [()]
-    since = _time(ids[end]) - WINDOW
-    older = [name for name in ids[:end] if _time(name) < since]
+    since = at[ids[end]] - WINDOW
+    older = [name for name in ids[:end] if at[name] < since]
     begin = _with_metrics(store, older)
     before = older[begin : begin + 1] if begin is not None else []
     day = (*before, *_picked(ids[len(older) : end + 1], _SPREAD))
-    by_day = groupby(reversed(older), key=lambda name: name[:8])
-    return [day, *(_picked(sorted(names), _OLD_SPREAD) for _, names in by_day)]
+    by_day = groupby(reversed(older), key=lambda name: at[name].date())
+    return [day, *(_picked([*names][::-1], _OLD_SPREAD) for _, names in by_day)]
 
 
 def _with_metrics(store: ClusterStore, ids: list[str]) -> int | None:
@@ -106,15 +109,10 @@ def _counts(snapshot: Manifest) -> bool:
     return bool(snapshot.tables.get("broker_metrics")) and clock_was_right(snapshot)
 
 
-def _time(name: str) -> datetime:
-    at = time_of(name)
-    assert at is not None, name
-    return at
-
-
 def _picked(ids: list[str], spread: int) -> tuple[str, ...]:
     """The oldest of them, the newest, and some between."""
-    return tuple(sorted({*ids[-_NEWEST:], *ids[:: max(1, len(ids) // spread)]}))
+    chosen = {*ids[-_NEWEST:], *ids[:: max(1, len(ids) // spread)]}
+    return tuple(name for name in ids if name in chosen)
 
 
 def _day(

@@ -42,6 +42,25 @@ def test_a_snapshot_is_as_old_as_the_ends_in_it_by_a_clock_that_was_right(
     assert list(taken_before(cluster, NOON - HOUR)) == ([writer.id] if counts else [])
 
 
+@pytest.mark.parametrize(("ahead", "counts"), [(0.3, True), (None, False)])
+def test_one_that_follows_a_snapshot_of_a_time_to_come_is_as_old_as_a_proved_clock_said(
+    tmp_path: Path, ahead: float | None, counts: bool
+) -> None:
+    """Ids sort in the order of commits: for 400 days they tell the time of that one."""
+    cluster = store(tmp_path)
+    days = timedelta(days=400)
+    wrong = cluster.begin("snapshots", NOON - 3 * HOUR + days)
+    wrong.commit(0.1, {"clock_ahead_seconds": days.total_seconds()})
+    written = []
+    for hours in (2, 1, 0):
+        writer = cluster.begin("snapshots", NOON - hours * HOUR)
+        writer.commit(0.1, {"clock_ahead_seconds": ahead})
+        written.append(writer.id)
+    assert min(written) > wrong.id
+    found = list(taken_before(cluster, NOON - HOUR))
+    assert found == ([written[1], written[0]] if counts else [])
+
+
 @pytest.mark.parametrize(
     ("details", "said"),
     [

@@ -239,6 +239,19 @@ def test_a_snapshot_by_a_clock_that_ran_ahead_makes_no_day_of_some_hours(
     assert topic_readings(store, [TOPIC], NOW)[TOPIC].suspected
 
 
+def test_a_day_is_a_day_where_ids_follow_one_of_a_time_to_come(store: ClusterStore) -> None:
+    """A collector once dated 400 days ahead. For a month the group explained all that went out."""
+    days = timedelta(days=400)
+    write(store, NOW - timedelta(days=31) + days, {}, 0, clock_ahead_seconds=days.total_seconds())
+    for day in range(30, 0, -1):
+        read = (30 - day) * 10**5
+        write(store, NOW - timedelta(days=day), {1: read * 1000, 2: 0}, read, clock_ahead_seconds=0)
+    read = 29 * 10**5
+    write(store, NOW, {1: read * 1000 + 300 * MIB, 2: 0}, read, clock_ahead_seconds=0)
+    found = topic_readings(store, [TOPIC], NOW)[TOPIC]
+    assert (found.window_ms, found.suspected) == (48 * 3_600_000, True)
+
+
 def guard_of(store: ClusterStore, now: datetime = NOW) -> str:
     """The guard that stands by kept snapshots, in words; "" for none."""
     found = suspicion(topic_readings(store, [TOPIC], now)[TOPIC])
