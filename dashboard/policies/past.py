@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from dashboard.policies.past_commits import Commits
 from dashboard.policies.past_memory import Memory
 from dashboard.policies.past_rows import ABSENT, GONE, Rows
 from dashboard.safety.epochs import EPOCH_ENDS
-from dashboard.snapshot_files import Manifest, time_of
+from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 
 Floats = npt.NDArray[np.float64]
@@ -49,9 +49,9 @@ class Moment:
     fullest: float | None
 
 
-def chosen(ids: Sequence[str], since: datetime, until: datetime, most: int) -> list[str]:
+def chosen(taken: Mapping[str, datetime], since: datetime, until: datetime, most: int) -> list[str]:
     """At most so many of these ids, the newest of each equal part of the time that they span."""
-    told = [(at, name) for name in sorted(ids) if (at := time_of(name)) and since <= at <= until]
+    told = [(at, name) for name, at in sorted(taken.items()) if since <= at <= until]
     if len(told) <= most:
         return [name for _, name in told]
     first, last = told[0][0], told[-1][0]

@@ -29,6 +29,7 @@ from dashboard.policies.simulated_notes import notes
 from dashboard.policies.simulated_walk import Walk
 from dashboard.policy import Policy
 from dashboard.settings import TopicDeclaration
+from dashboard.snapshot_times import times
 from dashboard.snapshots import ClusterStore
 
 WEEK = timedelta(days=7)
@@ -92,11 +93,12 @@ def week(
     """
     every = store.ids("snapshots")
     most = _affordable(store, every)
-    read = chosen(every, now - span, now, most)
+    taken = times(store, every, now)
+    read = chosen(taken, now - span, now, most)
     topics = declared([name for name in _topics(store, every) if policy.matches(name)])
     longest = max((d.replay_window for d in topics.values()), default=timedelta(0))
     before_from = now - span - max(reach(policy.target), longest)
-    before = chosen(every, before_from, now - span, most)
+    before = chosen(taken, before_from, now - span, most)
     others = unanalyzed(store, every, read)
     found = rows(store, sorted({*before, *others, *read}), policy.matches)
     known = [snapshot for snapshot in read if snapshot in found.topic_of]

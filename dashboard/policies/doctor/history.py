@@ -22,7 +22,7 @@ from dashboard.policies.doctor.owners import Owners, read_owners
 from dashboard.policies.past_rows import ABSENT, Rows
 from dashboard.policy import REPARTITION_SUFFIX
 from dashboard.snapshot_clocks import clock_was_right
-from dashboard.snapshot_files import time_of
+from dashboard.snapshot_times import times
 from dashboard.snapshots import ClusterStore
 
 MOST_SNAPSHOTS = 48
@@ -66,9 +66,9 @@ class History:
         return [(later - earlier).total_seconds() / 3600 for earlier, later in pairs]
 
 
-def chosen(ids: Sequence[str], now: datetime, window: timedelta) -> list[str]:
+def chosen(taken: Mapping[str, datetime], now: datetime, window: timedelta) -> list[str]:
     """At most 48 of the snapshots of the window: the newest 24, the others evenly spread."""
-    inside = [i for i in ids if (at := time_of(i)) is not None and now - at <= window]
+    inside = [name for name, at in sorted(taken.items()) if now - at <= window]
     if len(inside) <= MOST_SNAPSHOTS:
         return inside
     older, newest = inside[:-_NEWEST], inside[-_NEWEST:]
@@ -85,7 +85,7 @@ def read_history(
     damaged, or was pruned meanwhile, is left out and named, and one whose clock was wrong: by it an
     application that stopped a minute ago has been gone for a day.
     """
-    ids = chosen(store.ids("snapshots"), now, window)
+    ids = chosen(times(store, store.ids("snapshots"), now), now, window)
     rows = past_rows.rows(store, ids, lambda topic: topic.endswith(REPARTITION_SUFFIX))
     parts: dict[str, _Part] = {}
     for snapshot in rows.topic_of:

@@ -66,6 +66,18 @@ def test_a_backlog_grows_without_the_policy_and_is_taken_at_each_snapshot_with_i
     assert "at most once, where the policy may start one every 30 s" in told(found)
 
 
+def test_snapshots_count_by_their_own_times_where_one_was_dated_ahead_before_them(
+    tmp_path: Path,
+) -> None:
+    """Their ids follow that one's."""
+    cluster = store(tmp_path)
+    snapshot(cluster, NOON + 400 * DAY, [Log(50, {"g": 50})])
+    hourly(cluster, [[Log(100, {"g": 50})], [Log(200, {"g": 150})], [Log(300, {"g": 250})]])
+    found = week(cluster, policy(), NOON)
+    assert (found.snapshots, found.from_, found.to) == (3, NOON - 2 * HOUR, NOON)
+    assert found.bytes == 5000
+
+
 def test_what_retention_took_is_not_counted_for_the_policy(tmp_path: Path) -> None:
     cluster = store(tmp_path)
     hourly(cluster, [[Log(100, {"g": 50})], [Log(200, {"g": 150}, start=120)]])
