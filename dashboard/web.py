@@ -11,10 +11,13 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 
+from dashboard.ui import context
 from dashboard.web_guard import LOOPBACK_NAMES, OwnPagesOnly
 
 _NAMES = st.get_option("server.allowedHosts") or LOOPBACK_NAMES
 _ORIGINS = st.get_option("server.corsAllowedOrigins")
+
+context.started()  # who may look is decided by the settings of now, not of the first visit
 
 app = App(
     Path(__file__).parent / "app.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -55,11 +56,16 @@ class Screen:
 
 def settings() -> Settings:
     """The settings as their file says now. Raises SettingsError: then no page shows anything."""
-    return _current().get()
+    return started().get()
 
 
-@st.cache_resource(show_spinner=False)
-def _current() -> CurrentSettings:
+@functools.cache
+def started() -> CurrentSettings:
+    """Those that this server began with: `web` asks before it answers anybody.
+
+    Held by the process, not by Streamlit: any browser may have its caches cleared, also one that
+    nobody signed in with, and settings that begin anew know of no sign-in that was there before.
+    """
     return CurrentSettings(settings_files.load())
 
 

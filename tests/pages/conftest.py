@@ -19,6 +19,7 @@ from dashboard.purge.forecast import judge
 from dashboard.purge.journal import Journal
 from dashboard.purge.plan import Plan
 from dashboard.settings import PurgeSettings
+from dashboard.ui import context
 from tests.support import sample_store
 from tests.unit.purge.forecasts import EVEN, reading
 
@@ -47,7 +48,7 @@ def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]
         monkeypatch.setenv("LOWWATER_DATA", str(data))
         monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
         monkeypatch.setenv("LOWWATER_OPERATOR", "ada")
-        st.cache_resource.clear()
+        new_server()
         app = AppTest.from_file(str(REPOSITORY / "dashboard" / "app.py"), default_timeout=280)
         app.run()
         if page != "overview":
@@ -57,7 +58,13 @@ def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]
         return app.run() if page != "overview" or query else app
 
     yield open_it
+    new_server()
+
+
+def new_server() -> None:
+    """Forget what the pages' process holds, as one that starts anew."""
     st.cache_resource.clear()
+    context.started.cache_clear()
 
 
 def said(app: AppTest) -> str:

@@ -17,7 +17,7 @@ from dashboard.purge.asked import Lift
 from dashboard.purge.journal import Journal
 from dashboard.snapshots import Store
 from dashboard.ui import access, states
-from tests.pages.conftest import Open, said
+from tests.pages.conftest import Open, new_server, said
 from tests.pages.purges import SENTENCE, Requests, confirmation, queued
 
 VIEWER, OPERATOR, APPROVER = "eve@example.org", "bob@example.org", "ann@example.org"
@@ -284,7 +284,7 @@ def test_a_name_is_never_markup(open_page: Open, sign: Sign, requests: Requests)
 
 
 def test_a_part_that_redraws_itself_asks_again(sign: Sign, monkeypatch: pytest.MonkeyPatch) -> None:
-    st.cache_resource.clear()
+    new_server()
     told: list[LowwaterError] = []
     drawn: list[str] = []
     monkeypatch.setattr(states, "show_error", told.append)
@@ -294,7 +294,7 @@ def test_a_part_that_redraws_itself_asks_again(sign: Sign, monkeypatch: pytest.M
         part()
     assert [error.code for error in told] == ["NOT_SIGNED_IN", "ROLE_TOO_LOW"]
     assert drawn == ["data"]
-    st.cache_resource.clear()
+    new_server()
 
 
 def test_a_section_that_is_gone_lets_nobody_through(
@@ -306,3 +306,14 @@ def test_a_section_that_is_gone_lets_nobody_through(
     text = said(app.run())
     assert "PEOPLE_GONE" in text
     assert "Nobody&#x27;s role is known" in text or "Nobody's role is known" in text
+
+
+def test_a_cache_that_a_browser_clears_forgets_no_sign_in(
+    open_page: Open, sign: Sign, tmp_path: Path
+) -> None:
+    app = open_page()
+    (tmp_path / "lowwater.toml").write_text("")
+    st.cache_resource.clear()  # as the message clear_cache does, which any browser may send
+    text = said(app.run())
+    assert "PEOPLE_GONE" in text
+    assert "prod-eu" not in text

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard import watch
@@ -18,7 +17,7 @@ from dashboard.clock import utc_now
 from dashboard.errors import StoreError
 from dashboard.pruning import prune
 from dashboard.snapshots import ClusterStore, Store
-from tests.pages.conftest import REPOSITORY, said
+from tests.pages.conftest import REPOSITORY, new_server, said
 from tests.support import s3, sample_store
 from tests.support.fake_live import FakeLive
 
@@ -81,12 +80,12 @@ def test_findings_and_pages_show_a_store_on_s3(
 
     monkeypatch.setenv("LOWWATER_DATA", URL)
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
-    st.cache_resource.clear()
+    new_server()
     app = AppTest.from_file(str(REPOSITORY / "dashboard" / "app.py"), default_timeout=280).run()
     assert sample_store.NAME in said(app)
     for page in ("reclaimable", "quality"):
         assert "STORE_" not in said(app.switch_page(f"../pages/{page}.py").run())
-    st.cache_resource.clear()
+    new_server()
 
 
 def test_a_bucket_that_is_not_there_is_named_and_never_made(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import streamlit as st
 from pyspark.sql import SparkSession
 from streamlit.testing.v1 import AppTest
 
@@ -18,6 +17,7 @@ from dashboard.cli.main import main
 from dashboard.clock import utc_now
 from dashboard.settings import Settings
 from dashboard.snapshots import Store
+from tests.pages.conftest import new_server
 from tests.support import s3
 from tests.support.fake_live import FakeLive
 
@@ -69,9 +69,9 @@ def test_a_store_on_s3_is_collected_analyzed_and_shown(
 
         monkeypatch.setenv("LOWWATER_DATA", URL)
         monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
-        st.cache_resource.clear()
+        new_server()
         app = AppTest.from_file(str(APP), default_timeout=60).run()
         assert not app.exception
         page = "\n".join(str(block.value) for block in (*app.html, *app.markdown))
         assert "STORE_" not in page and cluster.name in page
-        st.cache_resource.clear()
+        new_server()

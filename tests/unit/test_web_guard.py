@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +100,28 @@ def test_every_answer_forbids_other_servers_and_frames() -> None:
         assert "http" not in policy and "*" not in policy
         assert headers[b"x-content-type-options"] == b"nosniff"
     assert dict(asked(host=HERE)[0]["headers"])[b"x-mine"] == b"1"
+
+
+_STARTED = """
+import pathlib, sys
+import dashboard.web
+from dashboard.errors import SettingsError
+from dashboard.ui import context
+pathlib.Path(sys.argv[1]).write_text("")
+try:
+    print(context.settings().people)
+except SettingsError as error:
+    print(error.code)
+"""
+
+
+def test_who_may_look_is_decided_as_the_server_starts_not_by_the_first_visit(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "lowwater.toml"
+    file.write_text('[people]\nviewers = ["*"]\n')
+    ended = subprocess.run(
+        [sys.executable, "-c", _STARTED, str(file)], capture_output=True, text=True, check=True,
+        env={**os.environ, "LOWWATER_SETTINGS": str(file)}, timeout=240,
+    )  # fmt: skip
+    assert ended.stdout.split() == ["PEOPLE_GONE"]
