@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dashboard.clock import format_time
 from dashboard.errors import LowwaterError, RefusedError
 from dashboard.orphans import words
 from dashboard.orphans.sweep_aside import HELD, Stopped, delete_if_due, not_stopped
@@ -111,6 +112,7 @@ class _Sweep:
                 raise over
             if self._verdicts is None or self._site.now() >= self._verdicts.expires_at:
                 raise Refusal("expired", "the verdicts have expired meanwhile")
+            self._refuse_put_back(row)
             proved = self._site.live.tells_the_time(self._site.now())
             with checked(row, log_dir, self._site.live, self._site.now()) as found:
                 reason = HELD if found.held_by_broker else None
@@ -130,6 +132,19 @@ class _Sweep:
                 row.broker_id, row.log_dir, row.directory, "none", "refused", None, size,
                 refusal.reason, refusal.code,
             )  # fmt: skip
+
+    def _refuse_put_back(self, row: Verdict) -> None:
+        """What was seen before somebody put a folder back says nothing of why they did."""
+        assert self._verdicts is not None and row.directory is not None
+        for item in self._site.put_back(row.log_dir, row.directory):
+            at = item.put_back_at
+            assert at is not None
+            if item.verdicts == self._sha256 or at >= self._verdicts.taken_at:
+                raise Refusal(
+                    "restored",
+                    f"somebody put it back at {format_time(at)}, and these verdicts are older: if "
+                    "it may go after all, collect, analyze and write new ones",
+                )
 
     def _begun(self, row: Verdict, found: Checked) -> Item:
         assert self._verdicts is not None
@@ -159,13 +174,13 @@ class _Sweep:
         """
         site = self._site
         assert site.answer is not None
-        lying = [i for _, i in site.aside() if i.broker_id == site.broker_id]
+        lying = site.lying_bytes()
         there = {(d.path, name) for d in site.log_dirs for name in d.names()}
         leaving = [
             row for row in rows
             if row.verdict == words.REMOVABLE and (row.log_dir, row.directory) in there
         ]  # fmt: skip
-        gone = sum(r.size_bytes or 0 for r in leaving) + sum(i.log_bytes for i in lying)
+        gone = sum(r.size_bytes or 0 for r in leaving) + sum(lying)
         hosted = sum(sizes(site.answer, site.log_dirs).values())
         folders, every = len(leaving) + len(lying), len(there) + len(lying)
         return over_share((folders, every), (gone, hosted + gone), self._options.most_share)

@@ -60,6 +60,7 @@ class Item:
     moved_at: datetime | None = None
     proved_at: datetime | None = None  # since when by proved clocks
     changed: bool = False  # its contents were not those judged when it was seen last
+    put_back_at: datetime | None = None  # when somebody restored it
 
     def path(self, quarantine: Path) -> Path:
         """Where it lies while it is set aside."""
@@ -70,7 +71,7 @@ class Item:
         return {name: getattr(self, name) for name in _BEGUN}
 
 
-_SINCE = ("state", "moved_at", "proved_at", "changed")
+_SINCE = ("state", "moved_at", "proved_at", "changed", "put_back_at")
 _BEGUN = tuple(f.name for f in fields(Item) if f.name not in _SINCE)
 _LATER = ("directory_id", "topic_lived")  # entries of earlier releases lack them
 
@@ -109,8 +110,9 @@ def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
     moved_at = at if kind == "moved" else item.moved_at
     proved_at = at if body.get(PROVED) is True else item.proved_at
     return replace(
-        item, state=_STATES[kind], moved_at=moved_at, proved_at=proved_at, changed=changed
-    )
+        item, state=_STATES[kind], moved_at=moved_at, proved_at=proved_at, changed=changed,
+        put_back_at=at if kind == "restored" else item.put_back_at,
+    )  # fmt: skip
 
 
 def unsettled(
@@ -171,15 +173,20 @@ def _inode(path: str, folder: int, where: Path) -> int | None:
 def _log_bytes(item: Item, folder: int, where: Path) -> int:
     path = f"{item.item}/{item.directory}"
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
-        try:
-            with os.scandir(opened) as entries:
-                logs = [e for e in entries if e.name.endswith(".log")]
-                return sum(e.stat(follow_symlinks=False).st_size for e in logs)
-        finally:
-            os.close(opened)
+        return log_bytes(path, folder)
     except OSError as error:
         raise _unsettled(where / path, error.strerror or str(error)) from error
+
+
+def log_bytes(path: str, folder: int) -> int:
+    """Bytes of the `.log` files in a folder, by its path from an open one. Raises OSError."""
+    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        with os.scandir(opened) as entries:
+            logs = [e for e in entries if e.name.endswith(".log")]
+            return sum(e.stat(follow_symlinks=False).st_size for e in logs)
+    finally:
+        os.close(opened)
 
 
 def _unsettled(path: Path, found: str) -> JournalError:

@@ -19,7 +19,15 @@ from typing import Any
 from dashboard.errors import JournalError, RefusedError
 from dashboard.orphans import sweep_log
 from dashboard.orphans.sweep_folder import FOLDER, Measured, opened
-from dashboard.orphans.sweep_items import DELETING, PROVED, Item, after, items, unsettled
+from dashboard.orphans.sweep_items import (
+    DELETING,
+    PROVED,
+    Item,
+    after,
+    items,
+    log_bytes,
+    unsettled,
+)
 from dashboard.orphans.sweep_places import LogDir, Place
 from dashboard.orphans.sweep_refusal import Refusal
 
@@ -233,6 +241,30 @@ def opened_quarantine(place: Place, *, make: bool = False) -> Iterator[int]:
         yield folder
     finally:
         os.close(folder)
+
+
+def folders_in(place: Place) -> list[tuple[str, int]]:
+    """Each folder that lies in a quarantine, whoever moved it there: the name of what holds it, and
+    the bytes of its records. Raises JournalError.
+    """
+    with opened_quarantine(place) as quarantine:
+        try:
+            return [
+                (item, log_bytes(f"{item}/{name}", quarantine))
+                for item in _folders(".", quarantine)
+                for name in _folders(item, quarantine)
+            ]
+        except OSError as error:
+            raise _unusable(place.path, _text(error)) from error
+
+
+def _folders(path: str, folder: int) -> list[str]:
+    opened = os.open(path, FOLDER, dir_fd=folder)
+    try:
+        with os.scandir(opened) as entries:
+            return sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
+    finally:
+        os.close(opened)
 
 
 def lock(folder: int, where: str) -> None:

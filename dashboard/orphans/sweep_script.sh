@@ -43,6 +43,7 @@ counted='|'
 place=
 ref=
 held=
+made=" (script of $MADE_AT)"
 
 quote() {
 	printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"
@@ -300,6 +301,15 @@ count_lying() {
 	done
 }
 
+# What this very script moved, and somebody put back by the line that it printed.
+check_put_back() {
+	[ "$there" = 9 ] && [ -f "$fd/9/sweep-script.log" ] || return 0
+	! grep -F -e " moved $folder to " "$fd/9/sweep-script.log" | grep -F -e "$made" >/dev/null || {
+		why='somebody put it back since: if it may go after all, collect, analyze and make a new script'
+		return 1
+	}
+}
+
 check_share() {
 	[ "$lying" -le "$spare" ] && [ "$lying_bytes" -le "$spare_bytes" ] || {
 		why="with $lying folders of $lying_bytes bytes that lie in quarantine it is more than the share \
@@ -329,7 +339,7 @@ row() {
 		return
 		;;
 	esac
-	if ! check_place || ! check_share || ! check_folder "$fd/8/$directory" || ! check_open; then
+	if ! check_place || ! check_share || ! check_put_back || ! check_folder "$fd/8/$directory" || ! check_open; then
 		refuse "$why"
 		return
 	fi
@@ -360,7 +370,7 @@ set_aside() {
 		refuse "$why"
 	elif move_checked "$fd/9/$item"; then
 		moved=$((moved + 1))
-		write_log "moved $folder to $place/$item/$directory"
+		write_log "moved $folder to $place/$item/$directory$made"
 		printf 'moved %s%s\n' "$folder" "${note:+ ($note)}"
 		printf '  undo:   [ ! -e %s ] && mv -n %s %s\n' "$(quote "$folder")" \
 			"$(quote "$place/$item/$directory")" "$(quote "${log_dir%/}/")"

@@ -24,6 +24,7 @@ from dashboard.orphans.sweep_places import (
 from dashboard.orphans.sweep_quarantine import (
     Clock,
     Quarantine,
+    folders_in,
     lock,
     open_quarantine,
     opened_quarantine,
@@ -90,13 +91,33 @@ class Site:
 
     def aside(self) -> list[tuple[Path, Item]]:
         """Every folder that lies in a quarantine of these log dirs, in the order it came."""
-        found: list[tuple[Path, Item]] = []
+        lying = ("quarantined", "deleting")
+        return [(place.path, item) for place, item in self._items() if item.state in lying]
+
+    def put_back(self, log_dir: str, directory: str) -> list[Item]:
+        """What the quarantines' logs tell of folders of this name that somebody restored."""
+        return [
+            item
+            for _, item in self._items()
+            if (item.log_dir, item.directory, item.state) == (log_dir, directory, "restored")
+        ]
+
+    def lying_bytes(self) -> list[int]:
+        """Bytes of records in each folder that lies in a quarantine of these log dirs, as the disks
+        have them: what the script moved there too, and nothing that is gone. Not what their logs
+        tell to be of another broker. Raises JournalError.
+        """
+        others = {item.item for _, item in self._items() if item.broker_id != self.broker_id}
+        there = [place for place in self._places() if os.path.lexists(place.path)]
+        return [size for p in there for item, size in folders_in(p) if item not in others]
+
+    def _items(self) -> list[tuple[Place, Item]]:
+        """Every folder that the quarantines' logs tell of, in the order it came."""
+        found: list[tuple[Place, Item]] = []
         for place in self._places():
-            path = place.path
-            if os.path.lexists(path):
-                known = self.quarantine(path).items if self.apply else peek(place, self.now)
-                lying = (i for i in known.values() if i.state in ("quarantined", "deleting"))
-                found += [(path, item) for item in lying]
+            if os.path.lexists(place.path):
+                known = self.quarantine(place.path).items if self.apply else peek(place, self.now)
+                found += [(place, item) for item in known.values()]
         return found
 
     def _places(self) -> list[Place]:

@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import stat
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -50,11 +51,17 @@ def test_a_dry_run_writes_nothing_at_all(host: Host) -> None:
     assert host.said == []
 
 
-def test_a_restored_folder_is_whole_and_may_be_swept_again(host: Host) -> None:
+def test_a_restored_folder_is_whole_and_may_be_swept_again_by_newer_verdicts(host: Host) -> None:
     row = host.row()
+    before = host.verdicts(row)
     aside = host.one(row).quarantined_as or ""
     restored = put_back(host, aside)
     assert (restored.state, restored.reason) == ("restored", None)
+    assert whole(host.stray)
+    host.now += timedelta(minutes=5)
+    for verdicts in (before, replace(before, analysis_id="a2")):  # of a look before it was restored
+        (left,) = host.sweep(verdicts).rows
+        assert (left.state, left.code) == ("refused", "restored")
     assert whole(host.stray)
     assert host.one(row).state == "moved"
     assert kinds(host) == ["moving", "moved", "restoring", "restored", "moving", "moved"]
@@ -198,6 +205,8 @@ def test_a_folder_that_somebody_took_out_of_quarantine_is_not_forgotten(host: Ho
     host.now += DAY
     (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2))).rows
     assert (outcome.state, outcome.code) == ("refused", "gone")
+    with site(host) as opened:  # told, and no more in the way of others by its share
+        assert opened.lying_bytes() == []
 
 
 def test_the_last_copy_is_not_deleted(host: Host) -> None:

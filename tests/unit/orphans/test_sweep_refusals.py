@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -328,6 +329,18 @@ def test_more_than_a_twentieth_of_the_folders_at_once(host: Host) -> None:
     # What lies in quarantine counts: two and one more are over again.
     again = host.sweep(host.verdicts(*rows[2:3]))
     assert [row.code for row in again.rows if row.state == "refused"] == ["share"]
+
+
+def test_what_the_script_or_a_person_set_aside_is_in_the_share_too(host: Host) -> None:
+    host.live.hosted = [replace(r, size_bytes=10_000) for r in host.live.hosted]
+    host.quarantine.mkdir(mode=0o700)
+    (host.quarantine / "sweep-script.log").touch()
+    for number in (7, 8):
+        (host.quarantine / f"20261125T022901-{number}-0" / f"gone-{number}").mkdir(parents=True)
+    for apply in (False, True):
+        assert host.one(apply=apply).code == "share"
+    shutil.rmtree(host.quarantine / "20261125T022901-8-0")
+    assert host.one().state == "moved"
 
 
 def test_bytes_are_a_share_too(host: Host) -> None:

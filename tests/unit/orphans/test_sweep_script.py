@@ -47,7 +47,11 @@ def test_it_tells_then_moves_and_prints_lines_that_undo(host: Host) -> None:
     (undo,) = re.findall(r"undo: +(.*)", done.stdout)
     assert run(host, undo).returncode == 0
     assert host.stray.is_dir()
-    assert run(host, text).returncode == 0
+    again = run(host, text, "--apply")
+    assert "somebody put it back since" in again.stdout
+    assert host.stray.is_dir()
+    host.now += timedelta(seconds=2)
+    assert run(host, script(host).script).returncode == 0  # a newer one asks the cluster anew
 
 
 def test_by_a_clock_that_disagrees_with_the_cluster_nothing_is_written(host: Host) -> None:
@@ -78,7 +82,8 @@ def test_what_lies_in_quarantine_counts_for_the_share_too(host: Host) -> None:
     (host.quarantine / "1-2" / "gone-8").mkdir(parents=True)
     (aside,) = host.quarantine.glob(f"*/{STRAY}")
     aside.rename(host.stray)
-    told = run(host, text, "--apply")
+    host.now += timedelta(seconds=2)
+    told = run(host, script(host).script, "--apply")
     assert told.returncode == 3, told.stdout
     assert "with 2 folders of 0 bytes that lie in quarantine it is more than the share" in (
         told.stdout
