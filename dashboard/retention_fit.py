@@ -25,7 +25,9 @@ CAUTION = (
 )
 LEAST_SEEN = timedelta(days=7)  # so that a job of each week was seen once
 _HOUR, _DAY = 3_600_000, 86_400_000
-_ROUND = [n * _HOUR for n in (1, 2, 3, 6, 12)] + [n * _DAY for n in (1, 2, 3, 5, 7, 10, 14, 21, 30)]
+# Who was never late yet may stand still from Friday evening until somebody is back on Monday.
+_LEAST_KEPT = 3 * _DAY
+_ROUND = [n * _DAY for n in (3, 5, 7, 10, 14, 21, 30)]
 _ORDER = (SHORTER, TOO_SHORT, KEEP, UNKNOWN)
 
 
@@ -39,10 +41,10 @@ def in_order(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def fitting_ms(lag_high_ms: int, margin: float, replay_window_ms: int) -> int:
-    """The retention of `margin` times that lag, not below the replay window nor an hour, rounded up
-    to what people write: 6 h, 2 d, above 30 days whole days.
+    """The retention of `margin` times that lag, not below the replay window nor three days,
+    rounded up to what people write: 5 d, 14 d, above 30 days whole days.
     """
-    least = max(math.ceil(lag_high_ms * margin), replay_window_ms, _HOUR)
+    least = max(math.ceil(lag_high_ms * margin), replay_window_ms, _LEAST_KEPT)
     whole_days = -(-least // _DAY) * _DAY
     return next((size for size in _ROUND if size >= least), whole_days)
 

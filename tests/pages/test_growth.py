@@ -98,8 +98,8 @@ def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: O
     app = open_page("growth")
     assert "2 of 5 topics with declared readers may keep records for less" in said(app)
     shown = app.dataframe[-1].value
-    assert list(shown["Would fit"])[:2] == ["2 d", "1 h"]
+    assert list(shown["Would fit"])[:2] == ["3 d", "3 d"]
     assert list(shown["Verdict"])[-1] == "? not known"
-    assert app.code[0].value.endswith("--add-config retention.ms=172800000")
+    assert app.code[0].value.endswith("--add-config retention.ms=259200000")
     app.selectbox(key="retention-form").select("terraform").run()
     assert 'resource "kafka_topic" "orders"' in app.code[0].value

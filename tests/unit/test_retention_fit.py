@@ -32,8 +32,8 @@ def found(**facts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("lag", "margin", "window", "fits"),
     [
-        (0, 2.0, 0, HOUR), (2 * HOUR, 2.0, 0, 6 * HOUR), (2 * HOUR, 1.5, 0, 3 * HOUR),
-        (HOUR, 2.0, DAY, DAY), (40 * DAY + 1, 1.0, 0, 41 * DAY),
+        (0, 2.0, 0, 3 * DAY), (2 * DAY, 2.0, 0, 5 * DAY), (2 * DAY, 1.5, 0, 3 * DAY),
+        (HOUR, 2.0, 10 * DAY, 10 * DAY), (40 * DAY + 1, 1.0, 0, 41 * DAY),
     ],
 )  # fmt: skip
 def test_it_is_the_lag_with_its_margin_rounded_up(
@@ -43,10 +43,10 @@ def test_it_is_the_lag_with_its_margin_rounded_up(
 
 
 def test_a_shorter_one_is_proposed_only_where_it_is_shorter() -> None:
-    assert (found()["verdict"], found()["fits_ms"]) == ("shorter", 6 * HOUR)
+    assert (found()["verdict"], found()["fits_ms"]) == ("shorter", 3 * DAY)
     assert "at most 2 h behind" in found()["reason"]
     assert found(retention_ms=-1)["verdict"] == "shorter"
-    assert found(retention_ms=6 * HOUR)["verdict"] == "keep"
+    assert found(retention_ms=3 * DAY)["verdict"] == "keep"
     gone = found(gone_groups=["monthly", "other"])
     assert gone["verdict"] == "unknown", "a purge would stop where it stands"
     assert "group monthly and 1 more read it and is gone" in gone["reason"]
@@ -75,15 +75,15 @@ def test_the_change_is_text_for_each_tool() -> None:
     line = change(found(), "kafka-configs", "b1:9092", "")
     assert line is not None and shlex.split(line)[1:] == [
         "--bootstrap-server", "b1:9092", "--alter", "--entity-type", "topics", "--entity-name",
-        "team.orders", "--add-config", f"retention.ms={6 * HOUR}",
+        "team.orders", "--add-config", f"retention.ms={3 * DAY}",
     ]  # fmt: skip
     terraform = change(found(), "terraform", None, "")
     assert terraform is not None and '"kafka_topic" "team_orders"' in terraform
-    assert f'"retention.ms" = "{6 * HOUR}"' in terraform and 'name = "team.orders"' in terraform
+    assert f'"retention.ms" = "{3 * DAY}"' in terraform and 'name = "team.orders"' in terraform
     strimzi = change(found(topic="Team_Orders"), "strimzi", None, "")
     assert strimzi is not None and 'name: "team-orders"' in strimzi
     assert change(found(), "strimzi", None, "they are old") is None
-    assert json.dumps("Team_Orders") in strimzi and f"retention.ms: {6 * HOUR}" in strimzi
+    assert json.dumps("Team_Orders") in strimzi and f"retention.ms: {3 * DAY}" in strimzi
 
 
 def test_the_sum_has_its_bounds_and_leaves_out_what_is_not_known() -> None:

@@ -64,12 +64,12 @@ def test_the_longest_lag_of_all_buckets_counts_and_bytes_have_bounds() -> None:
     rows = found(lag("a", HOUR, 2 * HOUR), lag("a", 8 * HOUR, 11 * HOUR), lag("b", 0, 0))
     assert list(rows) == ["a", "b"], "nobody declared the third one's readers"
     a = rows["a"]
-    assert (a["lag_low_ms"], a["lag_high_ms"], a["fits_ms"]) == (8 * HOUR, 11 * HOUR, DAY)
+    assert (a["lag_low_ms"], a["lag_high_ms"], a["fits_ms"]) == (8 * HOUR, 11 * HOUR, 3 * DAY)
     assert (a["verdict"], a["partitions"], a["owner"]) == ("shorter", 4, "ann")
-    # 24 hours at 600 an hour, the first 12 of them by a rate of half to twice as much.
-    assert a["freed_likely_bytes"] == 100_000 - 24 * 600 - 1000
-    assert a["freed_low_bytes"] == 100_000 - 36 * 600 - 2000
-    assert a["freed_high_bytes"] == 100_000 - 18 * 600
+    # 72 hours at 600 an hour, the first 12 of them by a rate of half to twice as much.
+    assert a["freed_likely_bytes"] == 100_000 - 72 * 600 - 1000
+    assert a["freed_low_bytes"] == 100_000 - (12 + 2 * 60) * 600 - 2000
+    assert a["freed_high_bytes"] == 100_000 - (12 + 60 // 2) * 600
 
 
 def test_guards_and_unknown_partitions_of_any_bucket_propose_nothing() -> None:

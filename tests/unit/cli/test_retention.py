@@ -35,9 +35,9 @@ def test_json_has_what_frees_most_first_and_each_change(
         ("skewed", "keep"), ("tiny-events", "unknown"),
     ]  # fmt: skip
     orders, *_, tiny = found["rows"]
-    assert (orders["fits_ms"], found["shorter"], found["unknown"]) == (2 * 86_400_000, 2, 1)
+    assert (orders["fits_ms"], found["shorter"], found["unknown"]) == (3 * 86_400_000, 2, 1)
     assert set(orders["changes"]) == {"kafka-configs", "terraform", "strimzi"}
-    assert orders["changes"]["kafka-configs"].endswith("--add-config retention.ms=172800000")
+    assert orders["changes"]["kafka-configs"].endswith("--add-config retention.ms=259200000")
     assert set(tiny["changes"].values()) == {None} and tiny["fits_ms"] is None
     assert orders["freed_low_bytes"] < orders["freed_likely_bytes"] < orders["freed_high_bytes"]
     assert [r["topic"] for r in retention(data, capsys, "--limit", "1")["rows"]] == ["orders"]
@@ -50,7 +50,7 @@ def test_people_read_lags_bounds_and_the_text_for_their_tool(
     out = capsys.readouterr().out
     assert out.startswith("By the snapshot of ")
     assert "s ago: 1 of 1 topics with declared readers may keep records for less; that " in out
-    assert "    retention.ms: 172800000\n" in out and "Lowwater changes no topic" in out
+    assert "    retention.ms: 259200000\n" in out and "Lowwater changes no topic" in out
     assert main(["retention", "--data", data]) == 0
     out = capsys.readouterr().out
     assert "tiny-events: not known for long enough" in out and out.count("kafka-configs.sh") == 2

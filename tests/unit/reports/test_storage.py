@@ -271,7 +271,7 @@ def test_a_retention_that_fits_is_told_with_its_bounds(cluster: ClusterStore) ->
         "By the snapshot of 38 s ago: 2 of 5 topics with declared readers may keep records for less"
     )
     assert [row[:4] for row in cells(found)] == [
-        ["orders", "20 h", "7 d", "2 d"], ["payments", "15 min", "7 d", "1 h"],
+        ["orders", "20 h", "7 d", "3 d"], ["payments", "15 min", "7 d", "3 d"],
     ]  # fmt: skip
 
 
