@@ -35,7 +35,8 @@ def blockers(found: pa.Table, groups: pa.Table) -> pa.Table:
 
     bytes_held_alone: bytes between the committed target and the target if only this group did not
     count (as far as the last stable offset and the replay window allow where it is the only
-    group). bytes_freed_if_waived: whole segments of them, which would go at once. Both are 0
+    group). bytes_freed_if_waived: whole segments of them, which would go at once; none of a
+    partition without another group, where the guard no-committed-offset stands then. Both are 0
     where another group is further behind, and on topics whose records no purge may delete; null
     where they cannot be measured. A group that is gone has the state `Gone`.
     """
@@ -63,12 +64,13 @@ def _first(partitions: pa.Table) -> pa.Table:
     deletable = pc.fill_null(pc.match_substring(partitions["cleanup_policy"], "delete"), True)
     counting = pc.and_(deletable, pc.invert(partitions["is_system"]))
     rows = partitions.filter(pc.and_(counting, partitions["first_group"].is_valid()))
+    freed = pc.subtract(rows["without_at_once"], rows["committed_at_once"])
     return pa.table(
         {
             "group_id": rows["first_group"],
             "topic": rows["topic"],
             "held_alone": pc.subtract(rows["without_likely"], rows["committed_likely"]),
-            "freed": pc.subtract(rows["without_at_once"], rows["committed_at_once"]),
+            "freed": pc.if_else(rows["is_only"], 0, freed),
             "is_first": pa.repeat(True, rows.num_rows),
         }
     )

@@ -105,6 +105,7 @@ def _targets(groups: Standing, bounds: Bounds) -> dict[str, pa.Array]:
         "end_problem": to_end.problem,
         "without_target": targets.committed(second, bounds).offset,
         "limit_offset": targets.committed(end, bounds).offset,
+        "is_only": pc.and_(groups.first_offset.is_valid(), groups.second_offset.is_null()),
     }
 
 

@@ -164,14 +164,14 @@ def _bar(row: TopicRow) -> Bar:
 
 
 def blockers_section(source: Source) -> Section:
-    """Groups by the bytes that waiving them would free."""
+    """Groups by the bytes that they alone hold back, and what waiving each would free."""
     name, title = "blockers", "Who holds the rest back"
     table = source.read("blockers")
-    groups = blockers_by_group(table, table.num_rows)
+    groups = blockers_by_group(table, table.num_rows, "bytes_held_alone")
     by_group: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_pylist():
         by_group.setdefault(row["group_id"], []).append(row)
-    alone = [(group, freed) for group, freed in groups if freed > 0]
+    alone = [(group, held) for group, held in groups if held > 0]
     if not alone and unknown_blockers(table):
         said = "What groups hold back is unknown: no replica's size could be read."
         return Section(name, title, (text(said),))
@@ -181,14 +181,16 @@ def blockers_section(source: Source) -> Section:
     rows = tuple(_blocker(group, by_group[group], source) for group, _ in shown)
     heads = columns("Group", ">Freed if waived", ">Topics", "State", ">Members",
                     "Last commit (UTC)", "Silent for")  # fmt: skip
-    bars = tuple(Bar(group, ((HELD, freed),)) for group, freed in alone[:MOST_BARS])
+    freeing = [found for found in blockers_by_group(table, MOST_BARS) if found[1] > 0]
+    bars = tuple(Bar(group, ((HELD, freed),)) for group, freed in freeing)
     says = text(
         f"{formats.plural(len(alone), 'group')} hold back bytes that every other group has passed.",
         "A group counts at its last known offset until it is waived by name and reason, even when "
-        "it is gone today.",
+        "it is gone today. Where it is a topic's only one, waiving it frees nothing by itself.",
     )
     chart = Bars("Bytes that waiving one group alone would free", bars)
-    return Section(name, title, (says,), (chart,), (Table(heads, rows, more=more),))
+    charts = (chart,) if bars else ()
+    return Section(name, title, (says,), charts, (Table(heads, rows, more=more),))
 
 
 def _blocker(group: str, rows: Sequence[dict[str, Any]], source: Source) -> tuple[Words, ...]:
@@ -198,7 +200,7 @@ def _blocker(group: str, rows: Sequence[dict[str, Any]], source: Source) -> tupl
     taken_at = source.analysis.taken_at
     silent = formats.duration(taken_at - last) if last else formats.UNKNOWN
     state = rows[0]["group_state"] or formats.UNKNOWN
-    holding = sum((row["bytes_freed_if_waived"] or 0) > 0 for row in rows)
+    holding = sum((row["bytes_held_alone"] or 0) > 0 for row in rows)
     members = number(rows[0]["members"])
     return (Words(group), size(freed, HELD), number(holding), Words(state), members,
             moment(last), Words(silent))  # fmt: skip

@@ -72,14 +72,16 @@ def top_blocker(blockers: pa.Table) -> tuple[str | None, int]:
 
 def unknown_blockers(blockers: pa.Table) -> bool:
     """Whether groups stand there and not one of their bytes is known."""
-    return known_total(blockers, "bytes_freed_if_waived") is None
+    return known_total(blockers, "bytes_held_alone") is None
 
 
-def blockers_by_group(blockers: pa.Table, limit: int) -> list[tuple[str, int]]:
-    """`(group, bytes freed if waived)`, most first, then by name."""
+def blockers_by_group(
+    blockers: pa.Table, limit: int, what: str = "bytes_freed_if_waived"
+) -> list[tuple[str, int]]:
+    """`(group, bytes)`, most first, then by name; `what` names the column of bytes."""
     if not blockers.num_rows:
         return []
-    sums = blockers.group_by("group_id").aggregate([("bytes_freed_if_waived", "sum")])
-    order = [("bytes_freed_if_waived_sum", "descending"), ("group_id", "ascending")]
+    sums = blockers.group_by("group_id").aggregate([(what, "sum")])
+    order = [(f"{what}_sum", "descending"), ("group_id", "ascending")]
     rows = sums.sort_by(order).slice(0, limit).to_pylist()
-    return [(row["group_id"], int(row["bytes_freed_if_waived_sum"] or 0)) for row in rows]
+    return [(row["group_id"], int(row[f"{what}_sum"] or 0)) for row in rows]

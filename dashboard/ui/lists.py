@@ -21,15 +21,15 @@ _DEAD = ("Empty", "Dead")
 
 
 def blockers(screen: Screen) -> None:
-    """The groups whose waiver would free most."""
+    """The groups that hold back most by themselves, also where waiving them would free nothing."""
     st.html('<div class="lw"><h2>Largest blockers</h2></div>')
     assert screen.findings is not None
-    rows = blockers_by_group(screen.findings.table("blockers"), ROWS)
-    rows = [(group, freed) for group, freed in rows if freed > 0]
+    rows = blockers_by_group(screen.findings.table("blockers"), ROWS, "bytes_held_alone")
+    rows = [(group, held) for group, held in rows if held > 0]
     table = screen.findings.table("blockers")
-    for group, freed in rows:
+    for group, held in rows:
         silent = silence(table, group, screen.now)
-        label = f"**{plain(group)}** holds back {formats.size(freed)}{silent and f', {silent}'}"
+        label = f"**{plain(group)}** holds back {formats.size(held)}{silent and f', {silent}'}"
         routes.link("reclaimable", label, group=group)
     if not rows and unknown_blockers(table):
         st.caption("What groups hold back is unknown: no replica's size could be read.")

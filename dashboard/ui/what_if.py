@@ -30,7 +30,8 @@ def waive(
 
     `facts` are the committed target's partitions. Targets follow the rules of a plan with these
     waivers: `limit_offset` (the last stable offset, the replay window) caps what no group holds
-    back any more, and an offset past the end of the log tells nothing. Where the limit is not
+    back any more, and an offset past the end of the log tells nothing. Where no group remains
+    nothing more may go (guard no-committed-offset), and the target stays; and where the limit is not
     known, as in analyses of earlier versions, a target stays. Bytes of targets that move are read
     from `curves` as the analysis reads them; without a curve they are null.
     """
@@ -176,5 +177,6 @@ def _targets(facts: pa.Table, every: pa.Array, remaining: pa.Array) -> pa.Array:
         pa.repeat(False, facts.num_rows),
         pa.nulls(facts.num_rows, pa.string()),
     )
-    found = targets.committed(targets.without_waived(remaining, every, end), bounds).offset
+    # Without any group that tells, no-committed-offset stands, and nothing more may go.
+    found = targets.committed(pc.coalesce(remaining, every), bounds).offset
     return pc.if_else(limit.is_valid(), found, column(facts, "target_offset"))

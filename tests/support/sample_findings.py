@@ -184,6 +184,7 @@ def _knots(part: SamplePartition) -> list[int]:
 
 
 def _blockers(parts: list[SamplePartition], taken_at: datetime, copies: int) -> Rows:
+    held: dict[tuple[str, str], int] = {}
     freed: dict[tuple[str, str], int] = {}
     for part in parts:
         lowest = _target(part, "committed")
@@ -194,14 +195,15 @@ def _blockers(parts: list[SamplePartition], taken_at: datetime, copies: int) -> 
             unheld = min([*others, part.stable])
             gain = max(0, part.bytes_below(unheld) - part.bytes_below(lowest)) * copies
             key = (group, part.topic.topic)
-            freed[key] = freed.get(key, 0) + gain
+            held[key] = held.get(key, 0) + gain
+            freed[key] = freed.get(key, 0) + (gain if others else 0)
     return [
         {"group_id": group, "topic": topic, "bytes_held_alone": gain,
-         "bytes_freed_if_waived": gain,
+         "bytes_freed_if_waived": freed[group, topic],
          "last_commit_at": taken_at - timedelta(days=41 if group == "old-reporting" else 0),
          "group_state": GROUPS.get(group, ("classic", "Stable", 1))[1],
          "members": GROUPS.get(group, ("classic", "Stable", 1))[2]}
-        for (group, topic), gain in freed.items()
+        for (group, topic), gain in held.items()
     ]  # fmt: skip
 
 

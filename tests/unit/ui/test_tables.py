@@ -86,9 +86,12 @@ def test_filters_join_with_and(cluster: ClusterStore) -> None:
 
 
 def test_blockers_are_summed_over_topics_and_sorted(cluster: ClusterStore) -> None:
-    listed = blockers_by_group(finding(cluster, "blockers"), 3)
+    listed = blockers_by_group(finding(cluster, "blockers"), 3, "bytes_held_alone")
 
     assert [group for group, _ in listed] == ["billing-replay", "old-reporting", "ad-hoc"]
+    freed = dict(blockers_by_group(finding(cluster, "blockers"), 99))
+    assert freed["billing-replay"] > 0
+    assert freed["old-reporting"] == 0, "the only group of its topic: without it no target is known"
 
 
 def test_disks_are_listed_fullest_first_and_their_parts_fill_them(cluster: ClusterStore) -> None:
