@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pandas as pd
@@ -13,12 +15,14 @@ from dashboard.findings_age import age_of
 from dashboard.idle import IDLE, UNKNOWN, Ask, Idle, headline, idle, risks, sure
 from dashboard.purge import doubts
 from dashboard.settings import Settings
+from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
-from dashboard.ui import formats, grid, markup
+from dashboard.ui import formats, grid, markup, states
 from dashboard.ui.context import Screen
 from dashboard.ui.loading import findings_of
 
 TABLE = "idle_topics"
+AGAIN = timedelta(seconds=20)  # so often a proposal asks whether its findings still tell of now
 _MOST_DAYS = 3650
 
 
@@ -37,7 +41,7 @@ def show(screen: Screen) -> None:
     rows = [row for row in judged.rows if row["verdict"] in (IDLE, UNKNOWN)]
     if not rows:
         return
-    show_chosen(screen, judged, chosen(rows))
+    show_chosen(screen, found.manifest, judged, chosen(rows))
 
 
 def asking(screen: Screen) -> Ask:
@@ -102,8 +106,15 @@ def chosen(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return rows[at[0]] if at else rows[0]
 
 
-def show_chosen(screen: Screen, found: Idle, row: dict[str, Any]) -> None:
-    """Why it is idle or not known; what deleting it risks, and the line, where it is proposed."""
+@st.fragment(run_every=AGAIN)
+@states.guarded
+def show_chosen(screen: Screen, analysis: Manifest, judged: Idle, row: dict[str, Any]) -> None:
+    """Why it is idle or not known; what deleting it risks, and the line, where it is proposed.
+
+    It redraws itself: a page that stays open must not go on offering what it may offer no more.
+    """
+    age = age_of(screen.cluster, analysis, utc_now(), screen.settings.every)
+    found = replace(judged, unusable=age.unusable)
     said = f"<p><b>{markup.text(row['topic'])}</b>: {markup.text(row['reason'])}.</p>"
     line = found.delete_command(row, screen.cluster.connection().get("bootstrap_servers"))
     if line is None:

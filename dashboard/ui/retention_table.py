@@ -8,10 +8,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dashboard.findings_age import Age, age_of
+from dashboard.clock import utc_now
+from dashboard.findings_age import age_of
 from dashboard.retention_fit import CAUTION, FORMS, SHORTER, change, headline, in_order, span
-from dashboard.ui import formats, grid, markup
+from dashboard.snapshot_files import Manifest
+from dashboard.ui import formats, grid, markup, states
 from dashboard.ui.context import Screen
+from dashboard.ui.idle_table import AGAIN
 from dashboard.ui.loading import findings_of
 
 TABLE = "retention_fit"
@@ -33,7 +36,7 @@ def show(screen: Screen) -> None:
         return
     age = age_of(screen.cluster, found.manifest, screen.now, screen.settings.every)
     st.html(f'<div class="lw">{markup.text(f"{age.said}: {headline(rows)}")}</div>')
-    show_change(screen, age, chosen(rows))
+    show_change(screen, found.manifest, chosen(rows))
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> tuple[pd.DataFrame, str]:
@@ -80,8 +83,14 @@ def chosen(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return rows[at[0]] if at else rows[0]
 
 
-def show_change(screen: Screen, age: Age, row: Mapping[str, Any]) -> None:
-    """Why, and the change as text of the chosen tool, where one is proposed by findings of now."""
+@st.fragment(run_every=AGAIN)
+@states.guarded
+def show_change(screen: Screen, analysis: Manifest, row: Mapping[str, Any]) -> None:
+    """Why, and the change as text of the chosen tool, where one is proposed by findings of now.
+
+    It redraws itself, as the proposal of an idle topic does.
+    """
+    age = age_of(screen.cluster, analysis, utc_now(), screen.settings.every)
     st.html(
         f'<div class="lw"><p><b>{markup.text(row["topic"])}</b>: {markup.text(row["reason"])}.</p>'
         "</div>"

@@ -31,9 +31,9 @@ def waive(
     `facts` are the committed target's partitions. Targets follow the rules of a plan with these
     waivers: `limit_offset` (the last stable offset, the replay window) caps what no group holds
     back any more, and an offset past the end of the log tells nothing. Where no group remains
-    nothing more may go (guard no-committed-offset), and the target stays; and where the limit is not
-    known, as in analyses of earlier versions, a target stays. Bytes of targets that move are read
-    from `curves` as the analysis reads them; without a curve they are null.
+    nothing more may go (guard no-committed-offset), and where the limit is not known, as in
+    analyses of earlier versions: there a target stays. Bytes of targets that move are read from
+    `curves` as the analysis reads them; without a curve they are null.
     """
     if not facts.num_rows:
         return facts

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.testing.v1 import AppTest
 
 from dashboard.purge import drafts, queue
@@ -106,3 +108,18 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     opened = Journal(tmp_path / "state" / "journal.sqlite")
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def redrawn(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Every how many seconds parts of the pages redraw themselves; filled as pages are drawn."""
+    found: list[float] = []
+    enqueue = ScriptRunContext.enqueue
+
+    def noted(self: ScriptRunContext, msg: ForwardMsg) -> None:
+        if msg.WhichOneof("type") == "auto_rerun":
+            found.append(msg.auto_rerun.interval)
+        enqueue(self, msg)
+
+    monkeypatch.setattr(ScriptRunContext, "enqueue", noted)
+    return found

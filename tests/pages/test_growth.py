@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard.clock import utc_now
+from dashboard.ui import idle_table, retention_table
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -92,6 +94,15 @@ def test_old_findings_offer_no_shorter_retention(open_page: Open) -> None:
     text = said(app)
     assert "By the snapshot of 17 min ago: 2 of 5 topics" in text and not app.code
     assert "No change is given: the newest findings are of" in text
+
+
+def test_the_change_goes_from_an_open_page_once_its_snapshot_is_too_old(
+    open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_page("growth")
+    assert app.code and idle_table.AGAIN.total_seconds() in redrawn
+    monkeypatch.setattr(retention_table, "utc_now", lambda: utc_now() + timedelta(minutes=5))
+    assert "No change is given: the newest findings are of" in said(app.run()) and not app.code
 
 
 def test_a_retention_that_fits_stands_below_with_the_change_as_text(open_page: Open) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboard.clock import utc_now
 from dashboard.purge.journal import Journal
 from dashboard.snapshots import Store
+from dashboard.ui import idle_table
 from tests.pages.conftest import Open, said
 
 
@@ -221,6 +224,15 @@ def test_old_findings_offer_no_topic_to_delete(open_page: Open) -> None:
     text = said(app)
     assert "By the snapshot of 17 min ago: 4 topics idle" in text and not app.code
     assert "Not proposed: the newest findings are of" in text
+
+
+def test_the_line_goes_from_an_open_page_once_its_snapshot_is_too_old(
+    open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = open_page("reclaimable")
+    assert app.code and idle_table.AGAIN.total_seconds() in redrawn
+    monkeypatch.setattr(idle_table, "utc_now", lambda: utc_now() + timedelta(minutes=5))
+    assert "Not proposed: the newest findings are of" in said(app.run()) and not app.code
 
 
 def test_a_link_to_a_group_does_not_bring_the_last_visits_filter_back(open_page: Open) -> None:
