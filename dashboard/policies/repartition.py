@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from dashboard.findings_age import unusable
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import judges, words
 from dashboard.policies.doctor.case import Case
@@ -38,14 +39,18 @@ def diagnose(
     """Every repartition topic of the newest snapshot: what is wrong with it, or that nothing is.
 
     Problems come first, those that give back most before the others. Without a journal no purge
-    is known to be ours. Raises StoreError where the store cannot be read, JournalError.
+    is known to be ours. Snapshots that do not tell of `now` (`findings_age`) say nothing of any.
+    Raises StoreError where the store cannot be read, JournalError.
     """
     memory = read_memory(store)
     history = read_history(store, now, rules.window, memory.groups)
     if history is None:
         return []
+    if (stale := unusable(history.times[-1], "", now, settings.every)) != "":
+        return [_not_known(topic, history, f"not known: {stale}") for topic in history.topics]
     if len(history.times) < max(2, rules.least_snapshots) or history.span < rules.least_span:
-        return [_too_short(topic, history, rules) for topic in history.topics]
+        short = words.too_short(len(history.times), history.span, rules)
+        return [_not_known(topic, history, short) for topic in history.topics]
     sent: list[Sent] = []
     if journal is not None:
         sent = sent_between(journal, store.cluster_id, REPARTITION_SUFFIX, history.times)
@@ -94,6 +99,8 @@ def _unknown(case: Case) -> str | None:
         return words.STRANGERS
     if (owner is None or owner.state is None) and owners.incomplete:
         return words.incomplete(owners.incomplete)
+    if case.topic in owners.contested and not (owner and owner.has_members):
+        return words.CONTESTED
     if owner is None or not owner.has_members:
         since, seen = case.quiet_since()
         return words.stopped(owner.group_id if owner else None, since, seen, case.rules)
@@ -102,10 +109,10 @@ def _unknown(case: Case) -> str | None:
     return None
 
 
-def _too_short(topic: str, history: History, rules: Rules) -> Diagnosis:
+def _not_known(topic: str, history: History, why: str) -> Diagnosis:
     times = history.times
     evidence = Evidence("low", times[0], times[-1], len(times))
-    return Diagnosis(topic, d.UNKNOWN, words.too_short(len(times), history.span, rules), evidence)
+    return Diagnosis(topic, d.UNKNOWN, why, evidence)
 
 
 def _by_topic(sent: Iterable[Sent]) -> dict[str, list[Sent]]:

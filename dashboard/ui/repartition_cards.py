@@ -7,23 +7,30 @@ from datetime import datetime, timedelta
 
 import streamlit as st
 
-from dashboard.clock import format_time
+from dashboard.clock import format_time, utc_now
+from dashboard.findings_age import unusable
 from dashboard.policies.doctor import said
 from dashboard.policies.doctor.diagnosis import UNKNOWN, Diagnosis
 from dashboard.policies.repartition import diagnose
 from dashboard.purge.words import first_letter_up
 from dashboard.settings import Settings
 from dashboard.snapshots import ClusterStore
-from dashboard.ui import formats, markup
+from dashboard.ui import formats, markup, states
 from dashboard.ui.context import Screen
+from dashboard.ui.idle_table import AGAIN
 from dashboard.ui.runs import open_journal
 
 SHOWN = 12
 _KEPT_FOR = timedelta(minutes=5)
 
 
+@st.fragment(run_every=AGAIN)
+@states.guarded
 def show(screen: Screen) -> None:
-    """All of it, below each other two cards wide; nothing where no topic is a repartition topic."""
+    """All of it, below each other two cards wide; nothing where no topic is a repartition topic.
+
+    It redraws itself: an open page must not go on advising by snapshots that are too old.
+    """
     found = diagnoses(screen)
     if not found:
         return
@@ -37,7 +44,7 @@ def show(screen: Screen) -> None:
 
 
 def diagnoses(screen: Screen) -> list[Diagnosis]:
-    """The doctor's findings up to the snapshot that this page shows, kept for all who look at it.
+    """The doctor's findings up to now, kept for all who look at this page.
 
     A large cluster's take seconds: they are made anew once in five minutes at most, and when an
     analysis or a switch of a policy came.
@@ -46,8 +53,10 @@ def diagnoses(screen: Screen) -> list[Diagnosis]:
     part = int(taken_at.timestamp()) // int(_KEPT_FOR.total_seconds())
     analysis = screen.findings.manifest.id if screen.findings else ""
     switched = open_journal().policy_states(screen.cluster.cluster_id)
-    key = (screen.cluster.path, f"{part}", analysis, f"{screen.settings.policies}{switched}")
-    return _diagnosed(screen.cluster, screen.settings, taken_at, key)
+    now = utc_now()
+    stale = unusable(taken_at, "", now, screen.settings.every)
+    key = (screen.cluster.path, f"{part}", analysis, f"{screen.settings.policies}{switched}{stale}")
+    return _diagnosed(screen.cluster, screen.settings, now, key)
 
 
 @st.cache_resource(max_entries=8, show_spinner="Looking at repartition topics …")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.clock import utc_now
 from dashboard.snapshots import ClusterStore
+from dashboard.ui import idle_table, repartition_cards
 from tests.pages.conftest import Open, said
 from tests.unit.policies import kept_history
 from tests.unit.policies.streams_topics import TOPIC, Group, Log, run
@@ -33,6 +35,23 @@ def test_a_topic_that_nobody_purges_has_a_card(store: ClusterStore, open_page: O
     assert "2 repartition topics: 1 that nobody purges, 1 healthy" in text
     assert TOPIC in text and "Nobody purges it: the log start stands still" in text
     assert "how many bytes is not known" in text
+
+
+def test_advice_goes_from_an_open_page_once_its_snapshot_is_too_old(
+    store: ClusterStore, open_page: Open, redrawn: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log()
+
+    def step(_: int) -> None:
+        log.write(1300)
+        log.commits["app"] = log.end
+
+    run(store, [log], step, snapshots=8, end=utc_now())
+    app = open_page("policies")
+    assert "Nobody purges it" in said(app) and idle_table.AGAIN.total_seconds() in redrawn
+    monkeypatch.setattr(repartition_cards, "utc_now", lambda: utc_now() + timedelta(minutes=5))
+    text = said(app.run())
+    assert "Nobody purges it" not in text and "more than 3 x 60 s ago" in text
 
 
 def test_one_snapshot_is_no_history(open_page: Open) -> None:

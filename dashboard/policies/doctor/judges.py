@@ -42,7 +42,8 @@ def _left(case: Case) -> str | None:
     """How it is known that nobody reads the topic any more; None: it is not."""
     owner, owners = case.owner, case.history.owners
     since, seen = case.quiet_since()
-    if case.newest - since < case.rules.dead_after or case.topic in owners.strangers:
+    others = owners.strangers | owners.contested  # the application may be another one
+    if case.newest - since < case.rules.dead_after or case.topic in others:
         return None
     if owner is not None and owner.has_members:
         if owner.assigned is None or case.topic in owner.assigned:

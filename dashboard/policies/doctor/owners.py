@@ -1,4 +1,8 @@
-"""Whose a repartition topic is: the group that its name begins with, and how that group fares."""
+"""Whose a repartition topic is: the group that its name begins with, and how that group fares.
+
+Both parts of a name may hold dashes: of `app-eu-x-repartition` the application is `app` or
+`app-eu`. Who commits there tells; where two may be it, nobody is called dead.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.columns import Flags, Ints
+from dashboard.columns import Ints
 from dashboard.policies.matching import owner_of
 from dashboard.policies.past_rows import ABSENT
-from dashboard.policy import REPARTITION, Policy
+from dashboard.policy import REPARTITION, REPARTITION_SUFFIX, Policy
 from dashboard.snapshots import ClusterStore
 
 _DEAD = ("Dead", "Empty")
@@ -39,12 +43,14 @@ class Owner:
 @dataclass(frozen=True, slots=True)
 class Owners:
     """The owner of each topic that has one; `strangers` have none, yet some group commits there.
+    `contested`: another group commits there too, or is assigned it, or may be its application.
 
     `incomplete` says why groups may be missing from the newest snapshot; empty: none is.
     """
 
     by_topic: Mapping[str, Owner]
     strangers: frozenset[str]
+    contested: frozenset[str]
     incomplete: tuple[str, ...]
 
 
@@ -60,50 +66,69 @@ def read_owners(
     """Every topic's owner, and what it committed: a grid of rows by snapshots, -1 unknown.
 
     `commits` are group, row and offset of each snapshot, the newest last; `remembered` are groups
-    that an analysis knows besides. Where no group has the topic's name, the only one that commits
-    in it owns it.
+    that an analysis knows besides. Of groups that the topic's name begins with the longest owns it,
+    one that commits there before one that does not; where there is none, the only one that commits.
     """
     columns = ["group_id", "state", "members", "assigned", "coordinator_answered"]
     listed = store.read("snapshots", newest, "groups", columns)
     names = sorted({*listed["group_id"].to_pylist(), *_committing(commits), *remembered})
     code_of = {name: code for code, name in enumerate(names)}
     coded = [(_codes(groups, code_of), row, offset) for groups, row, offset in commits]
-    owner, read = _by_row(topics, code_of, coded, rows)
+    known = frozenset(names)
+    readers = _readers(topics, names, coded, rows)
+    of_topic = {topic: _owner(topic, readers[topic], known) for topic in topics}
+    owner = np.full(rows, ABSENT, dtype=np.int64)
+    for topic, named in of_topic.items():
+        owner[topics[topic]] = ABSENT if named is None else code_of[named]
     grid = np.full((rows, len(commits)), ABSENT, dtype=np.int64)
     for column, (code, row, offset) in enumerate(coded):
         own = owner[row] == code
         grid[row[own], column] = offset[own]
-    of_topic = {topic: int(owner[place.start]) for topic, place in topics.items()}
-    groups = _states(listed, {names[c] for c in of_topic.values() if c != ABSENT})
-    by_topic = {topic: groups[names[c]] for topic, c in of_topic.items() if c != ABSENT}
-    strangers = {t for t, at in topics.items() if of_topic[t] == ABSENT and read[at].any()}
-    return Owners(by_topic, frozenset(strangers), _incomplete(store, newest, listed)), grid
+    groups = _states(listed, {named for named in of_topic.values() if named is not None})
+    by_topic = {topic: groups[named] for topic, named in of_topic.items() if named is not None}
+    strangers = {t for t, named in of_topic.items() if named is None and readers[t]}
+    at_work = {topic: set(groups) for topic, groups in readers.items()}
+    for group, its in _assigned(listed).items():
+        for topic in its & at_work.keys():
+            at_work[topic].add(group)
+    contested = {
+        topic
+        for topic, named in of_topic.items()
+        if named is not None
+        and (at_work[topic] - {named} or (named not in readers[topic] and _shorter(named, known)))
+    }
+    gaps = _incomplete(store, newest, listed)
+    return Owners(by_topic, frozenset(strangers), frozenset(contested), gaps), grid
 
 
-def _by_row(
+def _readers(
     topics: Mapping[str, slice],
-    code_of: Mapping[str, int],
+    names: Sequence[str],
     coded: Sequence[tuple[Ints, Ints, Ints]],
     rows: int,
-) -> tuple[Ints, Flags]:
-    """Per row the code of its topic's owner (-1: none), and whether any group commits there."""
-    low = np.full(rows, np.iinfo(np.int64).max, dtype=np.int64)
-    high = np.full(rows, ABSENT, dtype=np.int64)
-    for code, row, _ in coded:
-        np.minimum.at(low, row, code)
-        np.maximum.at(high, row, code)
-    owner = np.full(rows, ABSENT, dtype=np.int64)
-    for topic, place in topics.items():
-        named = owner_of(_ANY, topic, code_of)
-        owner[place] = code_of[named] if named is not None else _only(low[place], high[place])
-    return owner, high != ABSENT
+) -> dict[str, frozenset[str]]:
+    """The groups that commit in each topic, in any of the snapshots."""
+    listed = list(topics)
+    topic_of = np.full(rows, ABSENT, dtype=np.int64)
+    for number, topic in enumerate(listed):
+        topic_of[topics[topic]] = number
+    width = max(len(names), 1)
+    found: dict[str, set[str]] = {topic: set() for topic in listed}
+    pairs = [topic_of[row] * width + code for code, row, _ in coded]
+    for pair in np.unique(np.concatenate(pairs)).tolist() if pairs else ():
+        if pair >= 0:  # rows of topics that are not there any more have no number
+            found[listed[pair // width]].add(names[pair % width])
+    return {topic: frozenset(groups) for topic, groups in found.items()}
 
 
-def _only(low: Ints, high: Ints) -> int:
-    """The one group that commits in the rows of a topic; -1 where none or several do."""
-    read = high != ABSENT
-    same = read.any() and low[read].min() == high[read].max()
-    return int(high.max()) if same else ABSENT
+def _owner(topic: str, readers: frozenset[str], known: frozenset[str]) -> str | None:
+    named = owner_of(_ANY, topic, readers) or owner_of(_ANY, topic, known)
+    return named or (next(iter(readers)) if len(readers) == 1 else None)
+
+
+def _shorter(named: str, known: frozenset[str]) -> bool:
+    """Whether a known group's name is a shorter beginning of this one's topics."""
+    return owner_of(_ANY, f"{named}{REPARTITION_SUFFIX}", known) is not None
 
 
 def _committing(commits: Sequence[tuple[pa.Array, Ints, Ints]]) -> set[str]:

@@ -24,6 +24,10 @@ STRANGERS = (
     "not known: no group is named as the topic begins, and several groups commit there; which of "
     "them it belongs to decides"
 )
+CONTESTED = (
+    "not known: the group that its name begins with is not at work there, and another one commits "
+    "there, is assigned it or has a shorter beginning of the name; either may be its application"
+)
 NO_CONFIG = "not known: its retention settings could not be read (DESCRIBE_CONFIGS on the topic)"
 
 

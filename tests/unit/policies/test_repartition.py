@@ -337,7 +337,7 @@ def test_a_clock_that_ran_ahead_does_not_call_a_stopped_application_dead(
     ahead = timedelta(hours=25)
     snapshot(store, END + ahead, [log], groups=[Group(state="Empty", members=0)], configs=STREAMS,
              clock_ahead_seconds=ahead.total_seconds())  # fmt: skip
-    (found,) = diagnose(store, None, Settings(), END + timedelta(minutes=6))
+    (found,) = diagnose(store, None, Settings(), END + timedelta(minutes=2))
     assert (found.kind, found.evidence.snapshots) == ("not-purged", 25)
 
 
@@ -359,6 +359,38 @@ def test_the_longest_prefix_is_the_application(store: ClusterStore) -> None:
     found = the_only(store)
     assert found.kind == "application-dead"
     assert "group app-eu" in found.sentence
+
+
+def test_a_longer_name_that_is_at_home_elsewhere_calls_nobody_dead(store: ClusterStore) -> None:
+    """`app` names a topic `x-counts`; a group `app-x`, dead for weeks, is another application."""
+    log = Log(topic="app-x-counts-repartition")
+    groups = [Group("app"), Group("app-x", state="Empty", members=0)]
+    run(store, [log], lambda _: reads(log, 1500, purged=True), snapshots=30, groups=groups)
+    assert the_only(store).kind == "healthy", "the one that commits there is its application"
+
+
+@pytest.mark.parametrize("assigned", [(), ("app-x-counts-repartition",)])
+def test_where_either_group_may_be_its_application_nobody_is_called_dead(
+    store: ClusterStore, assigned: tuple[str, ...]
+) -> None:
+    log = Log(topic="app-x-counts-repartition")
+    groups = [Group("app", assigned=assigned), Group("app-x", state="Empty", members=0)]
+    if assigned:
+        log.commits = {"app-x": 0}
+    run(store, [log], lambda _: None, snapshots=30, groups=groups)
+    found = the_only(store)
+    assert (found.kind, found.setting) == ("not-known", None)
+    assert "either may be its application" in found.sentence
+
+
+def test_snapshots_that_do_not_tell_of_now_say_nothing(store: ClusterStore) -> None:
+    log = Log(end=900, commits={"app": 600})
+    groups = [Group(state="Empty", members=0)]
+    run(store, [log], lambda _: None, snapshots=40, groups=groups)
+    assert the_only(store).kind == "application-dead"
+    (found,) = diagnose(store, None, Settings(), END + timedelta(minutes=4))
+    assert (found.kind, found.setting) == ("not-known", None)
+    assert "more than 3 x 60 s ago" in found.sentence
 
 
 def test_several_strangers_that_commit_are_no_owner(store: ClusterStore) -> None:
