@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dashboard.log_ends import new_topics
 from dashboard.safety.arrow import column, known_true, looked_up
-from dashboard.settings import Settings, TopicDeclaration, declaration
+from dashboard.settings import Settings, TopicDeclaration, of_topic, on_page
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
 from dashboard.system_topics import is_system_topic
@@ -39,12 +39,7 @@ def all_declarations(
 ) -> tuple[TopicDeclaration, ...]:
     """The settings' declarations first, then those made on the page. Raises SettingsError."""
     made_on_page = (
-        declaration(
-            entry.get("glob", ""),
-            {key: value for key, value in entry.items() if key != "glob"},
-            f"declarations.json, {entry.get('glob', '')}",
-        )
-        for entry in stored
+        on_page(entry, f"declarations.json, {entry.get('glob', '')}") for entry in stored
     )
     return (*settings.topics, *made_on_page)
 
@@ -62,13 +57,15 @@ def describe(topics: pa.Table, declarations: Sequence[TopicDeclaration]) -> pa.T
 
 
 def _row(topic: Mapping[str, object], found: TopicDeclaration | None) -> dict[str, object]:
-    name = str(topic["topic"])
+    name, topic_id = str(topic["topic"]), topic["topic_id"]
+    if found is not None:
+        found = of_topic(found, None if topic_id is None else str(topic_id))
     declared = found is not None and found.readers == "groups"
     window = found.replay_window if found is not None else timedelta(0)
     return {
         "topic_no": topic["topic_no"],
         "topic": name,
-        "topic_id": topic["topic_id"],
+        "topic_id": topic_id,
         "is_system": bool(topic["is_internal"]) or is_system_topic(name),
         "readers_declared": declared,
         "restore_declared": found is not None and found.state_restore == "none",

@@ -38,7 +38,13 @@ from dashboard.setting_values import (
 )
 from dashboard.settled_file import read_settled
 from dashboard.snapshot_settings import SnapshotSettings, snapshot_settings
-from dashboard.topic_settings import TopicDeclaration, declaration, topic_settings
+from dashboard.topic_settings import (
+    TopicDeclaration,
+    declaration,
+    of_topic,
+    on_page,
+    topic_settings,
+)
 
 __all__ = [
     "LIFTABLE_GUARDS",
@@ -48,6 +54,8 @@ __all__ = [
     "TopicDeclaration",
     "declaration",
     "load",
+    "of_topic",
+    "on_page",
     "read_client_config",
 ]
 

@@ -142,16 +142,28 @@ class ClusterStore:
             self._replace("connection.json", json.dumps(value, sort_keys=True).encode())
 
     def declarations(self) -> list[dict[str, str]]:
-        """Readers declared on the page: glob, owner, readers, replay_window, declared_by/_at."""
-        topics = (self._json("declarations.json") or {}).get("topics", [])
+        """Readers declared on the page: glob, owner, readers, replay_window, declared_by/_at, and
+        topic_id where it was known of which topic of the name.
+        """
+        found = self._json("declarations.json") or {}
+        topics, ids = found.get("topics", []), found.get("topic_ids", {})
         if not isinstance(topics, list) or not all(map(_is_declaration, topics)):
             raise self._wrong("declarations.json", "its topics are no list of declarations")
-        return topics
+        if not isinstance(ids, dict) or not all(isinstance(i, str) for i in ids.values()):
+            raise self._wrong("declarations.json", "its topic_ids are no ids by topic")
+        return [
+            {**row, "topic_id": ids[row["glob"]]} if row.get("glob") in ids else row
+            for row in topics
+        ]
 
     def write_declarations(self, topics: list[dict[str, str]]) -> None:
-        """Replace the page's declarations, atomically."""
-        body = json.dumps({"topics": topics}, sort_keys=True, indent=1)
-        self._replace("declarations.json", body.encode())
+        """Replace the page's declarations, atomically. Ids stand beside the rows: earlier releases
+        refuse a row with a key that they do not know.
+        """
+        ids = {row["glob"]: row["topic_id"] for row in topics if row.get("topic_id")}
+        rows = [{k: v for k, v in row.items() if k != "topic_id"} for row in topics]
+        found = {"topics": rows, "topic_ids": ids} if ids else {"topics": rows}
+        self._replace("declarations.json", json.dumps(found, sort_keys=True, indent=1).encode())
 
     def attempt(self) -> dict[str, Any] | None:
         """What the collector wrote of its newest attempt; `dashboard.attempts` reads it."""

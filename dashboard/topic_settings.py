@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -28,9 +28,21 @@ class TopicDeclaration:
     declared_at: str
     reason: str = ""  # why the one who declared it is sure
     state_restore: str = "unknown"  # "none": no Kafka Streams table is built from it
+    topic_id: str = ""  # of whom it was said on the page; "": of whichever bears the name
 
     def matches(self, topic: str) -> bool:
         return fnmatch.fnmatchcase(topic, self.glob)
+
+
+def of_topic(found: TopicDeclaration, topic_id: str | None) -> TopicDeclaration:
+    """What counts of a declaration for the topic of this id (None: not known).
+
+    Of one that was made anew under the name nobody said who reads it: what keeps records counts on,
+    what lets them go does not.
+    """
+    if found.topic_id in ("", topic_id):
+        return found
+    return replace(found, readers="unknown", state_restore="unknown")
 
 
 def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
@@ -39,6 +51,13 @@ def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
         declaration(glob, entry, f'{where}, [topics."{glob}"]')
         for glob, entry in tables(table, "topics", where)
     )
+
+
+def on_page(entry: Mapping[str, Any], where: str) -> TopicDeclaration:
+    """A row of the store's declarations, made on the page. Raises SettingsError."""
+    own = {key: value for key, value in entry.items() if key not in ("glob", "topic_id")}
+    found = declaration(str(entry.get("glob", "")), own, where)
+    return replace(found, topic_id=text(entry.get("topic_id", ""), "topic_id", where))
 
 
 def declaration(glob: str, entry: Mapping[str, Any], where: str) -> TopicDeclaration:

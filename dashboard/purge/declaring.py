@@ -16,7 +16,8 @@ from dashboard.errors import RefusedError, StoreError
 from dashboard.people import Who
 from dashboard.purge import memory
 from dashboard.purge.journal import Journal
-from dashboard.settings import Settings, TopicDeclaration, declaration
+from dashboard.seen_topics import ids_of
+from dashboard.settings import Settings, TopicDeclaration, declaration, of_topic
 from dashboard.snapshots import ClusterStore
 
 _PATIENCE_SECONDS = 60  # a writer waits up to half a minute for the journal
@@ -50,11 +51,14 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What counts now of the topics that were asked about, wherever it was declared."""
+    """What counts now of the topics that were asked about, wherever it was declared; `ids` are the
+    topics' own in the newest snapshot, as far as it knows them.
+    """
 
     by_topic: Mapping[str, TopicDeclaration]
     of_settings: Mapping[str, TopicDeclaration]  # those that no declaration on the page changes
     source: Path | None
+    ids: Mapping[str, str]
 
     def refusal(self) -> RefusedError | None:
         """Why nothing can be declared here of these topics, naming the glob and the file."""
@@ -74,10 +78,15 @@ class Standing:
 def standing(settings: Settings, store: ClusterStore, topics: Sequence[str]) -> Standing:
     """What is declared of `topics` now. Raises StoreError, SettingsError."""
     found = {topic: settings.declaration(topic) for topic in topics}
+    newest = store.latest("snapshots")
+    known = {} if newest is None else ids_of(store, newest, topics)
+    ids = {topic: topic_id for topic, topic_id in known.items() if topic_id}
+    said = memory.declarations(settings, store, topics)
     return Standing(
-        memory.declarations(settings, store, topics),
+        {topic: of_topic(declared, ids.get(topic)) for topic, declared in said.items()},
         {topic: declared for topic, declared in found.items() if declared is not None},
         settings.source,
+        ids,
     )
 
 
@@ -115,7 +124,8 @@ def declare(
         rows = [{"glob": topic, **entry} for topic in sorted(topics)]
         # Chained first: a declaration that counts is one that the journal knows.
         journal.declare(rows, cluster_id=store.cluster_id, from_where=from_where, now=now)
-        store.write_declarations(merged(known, rows))
+        told = [{**row, "topic_id": found.ids.get(row["glob"], "")} for row in rows]
+        store.write_declarations(merged(known, told))
 
 
 def merged(
@@ -146,6 +156,12 @@ def _loosens(known: TopicDeclaration | None, new: TopicDeclaration) -> bool:
 
 def _as_shown(shown: Standing, found: Standing, topics: Sequence[str]) -> None:
     for topic in sorted(topics):
+        if found.ids.get(topic) != shown.ids.get(topic):
+            raise RefusedError(
+                f"{topic} is another topic than the one of that name that was shown",
+                "Look at what it is for now, then declare it again.",
+                code="DECLARED_MEANWHILE",
+            )
         now = found.by_topic.get(topic)
         if now != shown.by_topic.get(topic):
             by = f" by {now.declared_by}" if now else ""

@@ -24,7 +24,7 @@ from dashboard.purge.resolve import History, ResolvedTarget, resolve
 from dashboard.purge.rights_needed import MissingRight, missing
 from dashboard.purge.standards import readings
 from dashboard.purge.targets import Target
-from dashboard.settings import Settings, TopicDeclaration
+from dashboard.settings import Settings, TopicDeclaration, of_topic
 from dashboard.snapshots import ClusterStore, Store
 
 
@@ -181,7 +181,11 @@ def read_live(
     _known_groups(facts, {*request.groups, *waived})
     if request.move_waived:
         refuse_alive(facts.groups, waived)
-    declared = memory.declarations(settings, store, topics)
+    ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
+    declared = {
+        topic: of_topic(said, ids.get(topic))
+        for topic, said in memory.declarations(settings, store, topics).items()
+    }
     history = memory.history(store, facts)
     resolved = resolve(
         live,

@@ -23,7 +23,7 @@ from dashboard.purge.journal_rows import RestedOn
 from dashboard.purge.plan import Estimate
 from dashboard.purge.resolve import History, Keeping, LogEnd, ResolvedTarget
 from dashboard.seen_topics import UNKNOWN_ID, seen_topics
-from dashboard.settings import Settings, TopicDeclaration, declaration
+from dashboard.settings import Settings, TopicDeclaration, on_page
 from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest
 from dashboard.snapshots import ClusterStore
@@ -243,15 +243,11 @@ def history(store: ClusterStore, facts: PlanFacts) -> History:
 def declarations(
     settings: Settings, store: ClusterStore, topics: Iterable[str]
 ) -> dict[str, TopicDeclaration]:
-    """The declaration of each topic that has one: the settings' first, then the page's."""
-    from_page = [
-        declaration(
-            entry["glob"],
-            {k: v for k, v in entry.items() if k != "glob"},
-            f"declarations of {store.name}",
-        )
-        for entry in store.declarations()
-    ]
+    """The declaration of each topic that has one: the settings' first, then the page's, whichever
+    topic of the name it was made of (`of_topic`).
+    """
+    where = f"declarations of {store.name}"
+    from_page = [on_page(entry, where) for entry in store.declarations()]
     found = {}
     for topic in sorted(set(topics)):
         match = settings.declaration(topic) or next(

@@ -16,7 +16,7 @@ from dashboard.purge.resolve import ResolvedTarget, Window
 from dashboard.safety import guards, targets
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.safety.standing import COMMITS, Standing, standing
-from dashboard.settings import TopicDeclaration
+from dashboard.settings import TopicDeclaration, of_topic
 from dashboard.system_topics import is_system_topic
 
 
@@ -159,7 +159,10 @@ def _rows(
     configs = [facts.configs.get(key.topic, {}) for key in keys]
     internal = {k.topic for k, p in facts.partitions.items() if p.is_internal}
     system = {name: name in internal or is_system_topic(name) for name in names}
-    declared = [declarations.get(key.topic) for key in keys]
+    declared = [
+        None if (said := declarations.get(key.topic)) is None else of_topic(said, p.topic_id)
+        for key, p in zip(keys, seen, strict=True)
+    ]
     targets = [resolved[key] for key in keys]
     moving = [p.reassigning or (None, None) for p in seen]
     text, whole, flag, ids = pa.string(), pa.int64(), pa.bool_(), pa.list_(pa.int32())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -20,6 +21,8 @@ from dashboard.purge.declaring import Said, declare, standing
 from dashboard.purge.journal import Journal
 from dashboard.settings import Settings, load
 from dashboard.snapshots import ClusterStore, Store
+from dashboard.tables import SNAPSHOT_TABLES
+from tests.support.sample_partitions import table_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 BOB, ANN = (Actor(name, None, "local") for name in ("bob", "ann"))
@@ -182,6 +185,42 @@ def test_state_restore_stands_and_is_left_out_where_unknown(
     assert "state_restore" not in store.declarations()[0]
     say(settings, store, journal, "orders", replace(WEEK, state_restore="none"))
     assert memory.declarations(settings, store, ["orders"])["orders"].state_restore == "none"
+
+
+def of_id(store: ClusterStore, topic_id: str, minutes: int) -> None:
+    """A snapshot in which topic `orders` has this id."""
+    at = NOW + timedelta(minutes=minutes)
+    writer = store.begin("snapshots", at)
+    row = {"topic_no": 0, "topic": "orders", "topic_id": topic_id}
+    writer.write("topics", table_of(SNAPSHOT_TABLES["topics"], [row], writer.id, at))
+    writer.commit(0.1, {})
+
+
+def test_what_was_said_of_a_topic_lets_nothing_go_of_one_made_anew_under_its_name(
+    settings: Settings, store: ClusterStore, journal: Journal
+) -> None:
+    of_id(store, "id-1", 0)
+    say(settings, store, journal, "orders", replace(WEEK, state_restore="none"))
+    shown = standing(settings, store, ["orders"])
+    assert shown.by_topic["orders"].readers == "groups"
+    of_id(store, "id-2", 1)
+    found = standing(settings, store, ["orders"]).by_topic["orders"]
+    assert (found.readers, found.state_restore) == ("unknown", "unknown")
+    assert found.replay_window == timedelta(7), "what keeps records goes on counting"
+    with pytest.raises(RefusedError, match="another topic than the one of that name") as refused:
+        say(settings, store, journal, "orders", shown=shown)
+    assert refused.value.code == "DECLARED_MEANWHILE"
+    say(settings, store, journal, "orders")
+    assert standing(settings, store, ["orders"]).by_topic["orders"].readers == "groups"
+
+
+def test_an_earlier_release_reads_what_is_declared_of_an_id(store: ClusterStore) -> None:
+    """It refuses a row with a key that it does not know."""
+    row = {"glob": "orders", "owner": "a", "topic_id": "id-1"}
+    store.write_declarations([row, {"glob": "old*", "owner": "b"}])
+    written = json.loads((Path(store.path) / "declarations.json").read_text())
+    assert written["topics"] == [{"glob": "orders", "owner": "a"}, {"glob": "old*", "owner": "b"}]
+    assert store.declarations() == [row, {"glob": "old*", "owner": "b"}]
 
 
 def test_nothing_is_chained_or_written_of_a_text_that_is_none(

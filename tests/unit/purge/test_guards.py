@@ -76,6 +76,10 @@ def test_readers_nobody_declared_are_unknown() -> None:
     assert names(facts(claims=CLAIMS), declarations={}) == ["readers-undeclared"]
     unknown = {TOPIC: declared(readers="unknown")}
     assert names(facts(claims=CLAIMS), declarations=unknown) == ["readers-undeclared"]
+    same = {TOPIC: replace(declared(), topic_id="id-1")}
+    assert names(facts(claims=CLAIMS), declarations=same) == []
+    before = {TOPIC: replace(declared(), topic_id="id-0")}  # of a topic that had the name
+    assert names(facts(claims=CLAIMS), declarations=before) == ["readers-undeclared"]
 
 
 def test_a_group_behind_the_target_blocks_unless_waived() -> None:
