@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from dashboard.clock import utc_now
 from dashboard.errors import RefusedError
-from dashboard.people_settings import EVERYBODY, PeopleSettings, read_again, same_sign_in
+from dashboard.people_settings import EVERYBODY, PeopleSettings, gone, read_again, same_sign_in
 from dashboard.settings import Settings
 
 Role = Literal["viewer", "operator", "approver"]
@@ -58,9 +58,9 @@ def actor_of(
     Raises RefusedError NOT_SIGNED_IN, SIGN_IN_EXPIRED, NAME_MISSING or NAME_NOT_VERIFIED, and
     SettingsError. Without a section [people] everybody is the local operator, who may do all.
     """
-    if settings.people is None:
-        return Actor(settings.operator, "approver", "local")
     people = current(settings)
+    if people is None:
+        return Actor(settings.operator, "approver", "local")
     if claims is None:
         return Actor(settings.operator, role_of(people, settings.operator), "local")
     name = _signed_in_name(people, claims, now or utc_now())
@@ -74,12 +74,12 @@ def require(
 
     `what` completes "may not …". Raises RefusedError ROLE_TOO_LOW and as `actor_of` does.
     """
-    if settings.people is None:
+    people = current(settings)
+    if people is None:
         return name_of(who)
-    again = _again(settings, who, now)
+    again = _again(settings, people, who, now)
     if again.may(role):
         return again.name
-    people = current(settings)
     seen = f"is {article(again.role)}" if again.role else "has no role here"
     raise RefusedError(
         f"{again.name or 'nobody'} {seen} and may not {what}: that takes {article(role)}",
@@ -95,16 +95,23 @@ def deciding_role(settings: Settings) -> Role:
 
 def second_person(settings: Settings) -> bool:
     """Whether somebody else must approve each purge."""
-    return settings.people is not None and current(settings).second_person
+    people = current(settings)
+    return people is not None and people.second_person
 
 
-def current(settings: Settings) -> PeopleSettings:
-    """[people] as the settings file has it now. Raises SettingsError."""
-    if settings.source is not None and settings.people is not None:
-        found = read_again(settings.source)
-        same_sign_in(settings.source, settings.people, found)
-        return found
-    return settings.people or PeopleSettings()
+def current(settings: Settings) -> PeopleSettings | None:
+    """[people] as the settings file has it now; None: it has none. Raises SettingsError.
+
+    `settings` may be as old as the page or process that holds them: of those without the section
+    nobody may go on as if it had not come.
+    """
+    if settings.source is None:
+        return settings.people
+    found = read_again(settings.source)
+    if found is None and settings.people is not None:
+        raise gone(settings.source)
+    same_sign_in(settings.source, settings.people, found)
+    return found
 
 
 def role_of(people: PeopleSettings, name: str, values: Sequence[str] = ()) -> Role | None:
@@ -131,12 +138,12 @@ def same_person(one: str, other: str) -> bool:
     return _folded(one) == _folded(other)
 
 
-def _again(settings: Settings, who: Who, now: datetime | None) -> Actor:
+def _again(settings: Settings, people: PeopleSettings, who: Who, now: datetime | None) -> Actor:
     if isinstance(who, str):
         return Actor(who, None, "local")
     if who.how == "oidc":
         return actor_of(settings, who.claims, now)
-    return Actor(who.name, role_of(current(settings), who.name), "local")
+    return Actor(who.name, role_of(people, who.name), "local")
 
 
 def _signed_in_name(people: PeopleSettings, claims: Mapping[str, Any], now: datetime) -> str:

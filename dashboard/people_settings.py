@@ -65,11 +65,9 @@ def people_settings(table: Any, where: str) -> PeopleSettings:
     return found
 
 
-def read_again(source: Path) -> PeopleSettings:
-    """The section as the file has it now: a role that was taken away there is gone at once.
-
-    Raises SettingsError, also when the section is no longer there: that would else make everybody
-    who is connected somebody who may do everything.
+def read_again(source: Path) -> PeopleSettings | None:
+    """The section as the file has it now: a role that was taken away there is gone at once. None:
+    it has none. Raises SettingsError.
     """
     try:
         table = tomllib.loads(read_settled(source))
@@ -79,7 +77,7 @@ def read_again(source: Path) -> PeopleSettings:
             "Correct it; until then nothing is queued.",
         ) from error
     if "people" not in table:
-        raise gone(source)
+        return None
     return people_settings(table["people"], str(source))
 
 

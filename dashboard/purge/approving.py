@@ -12,6 +12,7 @@ from dashboard.clock import format_time, utc_now
 from dashboard.errors import ApprovalRequired, RefusedError
 from dashboard.offered import in_quotes
 from dashboard.people import Actor, Who
+from dashboard.people_settings import PeopleSettings
 from dashboard.purge import queue_refusals as refuse
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import Options
@@ -40,7 +41,7 @@ def ask(
 
     It stands as long as `approval_expires_after`, or as its plan, if that expires sooner.
     """
-    section = people.current(settings)
+    section = people.current(settings) or PeopleSettings()
     claims = who.claims if isinstance(who, Actor) else {}
     request = journal.ask(
         plan,
@@ -160,10 +161,11 @@ def _refuse_requester(settings: Settings, request: PurgeRequest) -> None:
 
     Values of a claim count as they were signed when it was asked for: only the provider knows more.
     """
-    if settings.people is None:
+    section = people.current(settings)
+    if section is None:
         return
     asked = request.asked
-    role = people.role_of(people.current(settings), asked.requester, asked.role_values)
+    role = people.role_of(section, asked.requester, asked.role_values)
     if not Actor(asked.requester, role, "local").may("operator"):
         raise RefusedError(
             f"{asked.requester}, who asked for request {request.request_id}, is no operator any "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -306,6 +307,22 @@ def test_a_section_that_is_gone_lets_nobody_through(
     text = said(app.run())
     assert "PEOPLE_GONE" in text
     assert "Nobody&#x27;s role is known" in text or "Nobody's role is known" in text
+
+
+def test_a_section_that_came_while_a_page_was_open_counts_for_its_buttons(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A button keeps what its page was drawn with; whoever had it open was asked for no role."""
+    file, policy = tmp_path / "lowwater.toml", '[policies.early]\ntopics = ["orders*"]\n'
+    file.write_text(policy)
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(file))
+    app = open_page("policies")
+    (sentence,) = re.findall("switch on policy early on prod-eu as [0-9a-f]+", said(app))
+    app.text_input(key="policy-confirm-early").set_value(sentence).run()
+    file.write_text(f'{policy}[people]\nviewers = ["ada"]\napprovers = ["ann"]\n')
+    text = said(app.button(key="policy-on").click().run())
+    assert "ada is a viewer and may not switch on policy early" in text
+    assert list(Journal(tmp_path / "state" / "journal.sqlite").entries()) == []
 
 
 def test_a_cache_that_a_browser_clears_forgets_no_sign_in(
