@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -118,13 +119,16 @@ def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
 def unsettled(
     found: Mapping[str, Item], folder: int, where: Path
 ) -> Iterator[tuple[Item, str, dict[str, Any]]]:
-    """For each act that was begun and has no outcome: what the disk shows became of it.
+    """For each act that was begun and has no outcome: what the disk shows became of it; and which
+    folders in quarantine somebody put back by hand, without the program.
 
     `folder` is the open quarantine, `where` its path. Gives item, kind of the entry to write, and
     its body. A deletion that has begun has no entry: it goes on. Raises JournalError
     QUARANTINE_UNSETTLED where the disk does not say: nothing is written down of that.
     """
     for item in found.values():
+        if item.state == "quarantined" and _is_back(item, folder):
+            yield item, "restored", {"item": item.item, "seen_on_disk": True}
         if item.state not in _OPEN:
             continue
         kind = _outcome(item, folder, where)
@@ -148,6 +152,19 @@ def _outcome(item: Item, folder: int, where: Path) -> str | None:
     if _inode(f"{item.log_dir}/{item.directory}", folder, where) == item.inode:
         return "not-moved" if item.state == "moving" else "restored"
     return "lost"
+
+
+def _is_back(item: Item, folder: int) -> bool:
+    """Whether this very folder has its old name again, and none in quarantine. In doubt it lies
+    there: who deletes or restores it looks for itself.
+    """
+    with suppress(OSError):
+        os.stat(f"{item.item}/{item.directory}", dir_fd=folder, follow_symlinks=False)
+        return False
+    with suppress(OSError):
+        found = Path(item.log_dir, item.directory).lstat()
+        return (found.st_dev, found.st_ino) == (os.fstat(folder).st_dev, item.inode)
+    return False
 
 
 def _lies_aside(name: str, item: Item, folder: int, where: Path) -> bool:

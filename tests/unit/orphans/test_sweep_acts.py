@@ -209,6 +209,19 @@ def test_a_folder_that_somebody_took_out_of_quarantine_is_not_forgotten(host: Ho
         assert opened.lying_bytes() == []
 
 
+def test_a_folder_that_somebody_put_back_by_hand_lies_in_no_quarantine_any_more(host: Host) -> None:
+    """Where no broker is up there is no --restore; each sweep told it as gone from then on."""
+    row = host.row()
+    aside = Path(host.one(row).quarantined_as or "")
+    aside.rename(host.stray)
+    host.now += DAY - timedelta(hours=1)
+    for apply in (False, True):
+        (left,) = host.sweep(host.verdicts(row), apply=apply).rows
+        assert (left.action, left.code) == ("none", "restored")
+    assert whole(host.stray)
+    assert kinds(host) == ["moving", "moved", "restored"]
+
+
 def test_the_last_copy_is_not_deleted(host: Host) -> None:
     aside = Path(host.one().quarantined_as or "")
     host.now += DAY
