@@ -85,7 +85,12 @@ def _plan(args: argparse.Namespace) -> Plan | None:
 
 
 def _offsets(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
+    """Not of an expired plan, as `apply`: nothing looks again before Kafka's tool deletes."""
+    from dashboard.purge.queue_refusals import late
+
     assert plan is not None
+    if plan.expired(utc_now()):
+        late(plan)
     free = len(plan.free_partitions)
     if not free:
         raise RefusedError(

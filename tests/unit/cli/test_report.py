@@ -141,6 +141,18 @@ def test_offsets_json_of_a_plan_that_is_all_guarded_is_refused(
     assert not (alone / "offsets.json").exists()
 
 
+def test_offsets_of_a_plan_that_has_expired_are_not_given_to_a_tool_that_checks_nothing(
+    alone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = a_plan()
+    (alone / "plan.json").write_text(plan.to_json_text())
+    monkeypatch.setattr("dashboard.cli.report.utc_now", lambda: plan.expires_at)
+    words = ("--format", "offsets-json", "--out", "offsets.json", "--plan", "plan.json")
+
+    assert report(capsys, *words, exit_code=3)["error"]["code"] == "PLAN_EXPIRED"
+    assert not (alone / "offsets.json").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
