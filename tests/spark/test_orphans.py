@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from analytics.earlier import newest_base
+from analytics.sightings import PROVED
 from analytics.tables import Tables, stamped
 from dashboard.clock import format_time
 from tests.support.lab import START, Lab, Snapshot
@@ -64,7 +65,7 @@ def find(lab: Lab) -> None:
     writer = lab.cluster.begin("findings", snapshot.taken_at)
     for name, table in (("orphans", found.orphans), ("sightings", found.sightings)):
         writer.write(name, stamped(name, table, snapshot))
-    writer.commit(1.0, {"snapshot_id": snapshot.id})
+    writer.commit(1.0, {"snapshot_id": snapshot.id, PROVED: True})
     lab.cluster.set_latest(writer.id)
 
 
