@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analytics.earlier import Kept
 from dashboard.buckets import LONG, Buckets
@@ -60,15 +61,22 @@ class BucketView(Kept):
         return self._manifests[kind, item_id]
 
     def read(
-        self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
+        self,
+        kind: Kind,
+        item_id: str,
+        table: str,
+        columns: list[str] | None = None,
+        *,
+        only: pc.Expression | None = None,
     ) -> pa.Table:
         """As the store's; of a long table the rows of this bucket."""
         if table not in LONG[kind]:
-            return super().read(kind, item_id, table, columns)
+            return super().read(kind, item_id, table, columns, only=only)
         manifest = self.manifest(kind, item_id)
-        return self.read_bucket(
+        found = self.read_bucket(
             kind, manifest, table, columns, buckets=self.buckets, bucket=self.bucket
         )
+        return found if only is None else found.filter(only)
 
     def made(self, table: str) -> pa.Table:
         """What an earlier task of this analysis wrote of this bucket."""
