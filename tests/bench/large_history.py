@@ -76,7 +76,8 @@ def lengthen(cluster: ClusterStore, snapshots: int) -> None:
 
 
 def _write(cluster: ClusterStore, began: datetime, shape: Shape, step: int) -> str:
-    buckets = count_for(shape.partitions * BROKERS)
+    replicas = shape.partitions * BROKERS
+    buckets = count_for(replicas, replicas * shape.segments)
     writer = cluster.begin("snapshots", began + EVERY * step, buckets)
     tables = {
         name: stamped(SNAPSHOT_TABLES[name], columns, writer.id, writer.taken_at)
