@@ -63,6 +63,12 @@ def units(followers: pa.Table) -> pa.Table:
     return found.rename_columns([*_UNIT, "followers"])
 
 
+def summed(found: pa.Table) -> pa.Table:
+    """`units` of parts: one row for those that are alike."""
+    sums = found.group_by(_UNIT).aggregate([("followers", "sum")])
+    return sums.rename_columns([*_UNIT, "followers"])
+
+
 _UNIT = ["rack", "broker_id", "log_dir", "leader_id", "slow"]
 _COLUMNS = ["topic", "partition", "broker_id", "log_dir", "rack", "leader_id", "alive"]
 

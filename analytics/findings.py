@@ -28,7 +28,6 @@ from analytics import (
     streams,
     tasks,
     topics,
-    traffic,
 )
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
@@ -40,7 +39,6 @@ from dashboard import folded, known_since
 from dashboard.holes import reasons
 from dashboard.met_readers import Met
 from dashboard.safety.readers import Readers
-from dashboard.safety.standing import summed
 from dashboard.settings import Settings
 from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest, Part
@@ -93,7 +91,7 @@ def compute(
     who = _who_reads(work, read, done.sums, applications, readers)
     judged = Judged(
         who,
-        summed(done.sums["by_offset"]),
+        done.sums["by_offset"],
         incomplete,
         disk_stock.places(alone.rows),
         seconds(done.sums["read_times"]),
@@ -224,7 +222,7 @@ def _used(
             incomplete=incomplete,
             taken_at=at,
             days=days,
-            bytes_out=traffic.all_fetched(sums["fetched"]),
+            bytes_out=sums["fetched"],
         ),
         "retention_fit": retention_fit.retention_fit(
             sums, known, rates, taken_at=seen_at(work.snapshot), margin=margin
