@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from analytics import (
@@ -80,7 +81,10 @@ def compute(
     `earlier.going_on` has both. `left_out` are earlier snapshots and analyses that could not
     be read, and why: what they alone knew of groups is missing.
     """
-    read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
+    read = {
+        name: cluster.read("snapshots", snapshot.id, name, columns, only=_ONLY.get(name))
+        for name, columns in _COLUMNS.items()
+    }
     work = _work(cluster, snapshot, settings, read, base=base, before=before)
     place = Place.of(cluster, writer)
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
@@ -249,4 +253,10 @@ _COLUMNS: dict[str, list[str] | None] = {
     "brokers": ["broker_id", "rack", "reachable", "error"],
     "log_dirs": None,
     "groups": None,
+}
+# Topics have some thirty settings each, of which few are asked for.
+_ONLY = {
+    "configs": (pc.field("scope") != "topic")
+    | pc.field("key").isin(topics.SETTINGS)
+    | pc.match_substring(pc.field("key"), causes.THROTTLES)
 }

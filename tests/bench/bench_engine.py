@@ -12,8 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
 from statistics import median
 from typing import Any
 
@@ -27,7 +25,7 @@ from dashboard.settings import Settings, load
 from dashboard.snapshots import ClusterStore, Store
 from tests.bench import engine_peers as peers
 from tests.bench.large_history import EVERY, Shape, lengthen, write
-from tests.bench.processes import peaks, processes, stat, timed
+from tests.bench.processes import Clock, peaks, timed
 
 RUNS = 3
 KEPT = 48
@@ -40,26 +38,6 @@ MOST_FIRST_SECONDS = 4.0
 MOST_MEMORY = 2 << 30
 _TABLES = ("holds", "reclaimable", "trends")
 _PEERS = {"DuckDB": peers.by_duckdb, "Polars": peers.by_polars}
-
-
-class Clock:
-    """Processor seconds of all processes: this one, Java, and the tasks' Python."""
-
-    def __init__(self) -> None:
-        self.processor: dict[str, list[float]] = {}
-
-    def timed(self, name: str, work: Callable[[], Any]) -> float:
-        """Seconds that it takes; the processor's are noted under its name."""
-        before, seconds = self._processor(), timed(work)
-        self.processor.setdefault(name, []).append(self._processor() - before)
-        return seconds
-
-    def _processor(self) -> float:
-        ticks = 0
-        for process in processes():
-            with suppress(OSError):  # it ended meanwhile, and counts among its parent's children
-                ticks += sum(map(int, stat(process)[11:15]))
-        return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Lab:

@@ -23,7 +23,7 @@ from dashboard.clock import utc_now
 from dashboard.settings import load
 from dashboard.snapshots import ClusterStore, Store
 from tests.bench.large_history import EVERY, Shape, write
-from tests.bench.processes import peaks, timed
+from tests.bench.processes import Clock, peaks
 
 MIB = 1 << 20
 MOST_DRIVER, MOST_WORKER = 700 * MIB, 1024 * MIB
@@ -41,6 +41,7 @@ class Measured:
     """Seconds of an analysis, and the peak of each kind of process by then, in bytes."""
 
     seconds: float
+    processor: float  # seconds of all processes
     peak: dict[str, int]
 
     @property
@@ -91,7 +92,8 @@ def measure(cluster: ClusterStore, row: str) -> list[str]:
     for name, work in runs.items():
         found = observed(work)
         told = ", ".join(f"{kind} {size / MIB:,.0f} MiB" for kind, size in found.peak.items())
-        print(f"{row}, {name}: {found.seconds:.1f} s; peak memory: {told}", flush=True)
+        took = f"{found.seconds:.1f} s, {found.processor:.1f} of the processor"
+        print(f"{row}, {name}: {took}; peak memory: {told}", flush=True)
         missed += _missed(f"{row}, {name}", found, row)
     spark.stop()
     return missed
@@ -116,14 +118,17 @@ def observed(work: Callable[[], object]) -> Measured:
             for name, size in peaks().items():
                 most[name] = max(most.get(name, 0), size)
 
-    watcher = threading.Thread(target=look)
+    clock, watcher = Clock(), threading.Thread(target=look)
     watcher.start()
     try:
-        seconds = timed(work)
+        seconds = clock.timed("", work)
     finally:
         over.set()
         watcher.join()
-    return Measured(seconds, most | {n: max(s, most.get(n, 0)) for n, s in peaks().items()})
+    (processor,) = clock.processor[""]
+    for name, size in peaks().items():
+        most[name] = max(most.get(name, 0), size)
+    return Measured(seconds, processor, most)
 
 
 def _shape(options: argparse.Namespace) -> Shape:
