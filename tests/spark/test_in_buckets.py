@@ -59,7 +59,7 @@ def test_so_are_those_of_topics_made_anew(at_hand: Lab) -> None:
     history(lab)
     one = every(lab, lab.cluster)
     assert one["former_readers"]
-    other = copied(lab.cluster, "other", [4, 2])
+    other = copied(lab.cluster, "other", [16, 2])
     assert every(lab, other) == one
     full = findings(other, replace(lab, cluster=other).analyze(full=True).analysis_id)
     counted = ("counters", "traffic", "slow_followers")
