@@ -61,6 +61,8 @@ bench-large: ## Collect and analyze a million partitions, and a long history (so
 	@$(INSTALL) -r requirements-bench.txt
 	@$(BIN)/python -m tests.bench.bench_collect_scale --large
 	@$(BIN)/python -m tests.bench.bench_engine --snapshots 48 --large
+	@$(BIN)/python -m tests.bench.bench_memory history
+	@$(BIN)/python -m tests.bench.bench_memory inventory
 
 soak: ## The demo under faults and purges for SOAK_MINUTES, from SOAK_SEED if given (docs/soak.md)
 	@tools/install.sh java chromium

@@ -40,10 +40,9 @@ def blockers(found: pa.Table, groups: pa.Table) -> pa.Table:
     where another group is further behind, and on topics whose records no purge may delete; null
     where they cannot be measured. A group that is gone has the state `Gone`.
     """
-    rows = summed(found)
-    nobody = rows["group_id"].is_null()
-    present = pc.is_in(rows["topic"], value_set=pc.unique(rows["topic"].filter(nobody)))
-    rows = rows.filter(pc.and_(present, pc.invert(nobody)))
+    nobody = found["group_id"].is_null()
+    present = pc.is_in(found["topic"], value_set=pc.unique(found["topic"].filter(nobody)))
+    rows = found.filter(pc.and_(present, pc.invert(nobody)))
     rows = rows.join(groups.select(["group_id", "state", "members"]), "group_id")
     return pa.table(
         {

@@ -113,13 +113,17 @@ def brokers(read: Mapping[str, pa.Table], holdings: pa.Table) -> Brokers:
     )
 
 
+def summed(holdings: pa.Table) -> pa.Table:
+    """One row per broker, and whether it was scanned."""
+    by, sums = ["scanned", "broker_id"], [("folders", "sum"), ("bytes", "sum")]
+    return holdings.group_by(by).aggregate(sums).rename_columns([*by, "folders", "bytes"])
+
+
 def _held(holdings: pa.Table) -> dict[int, tuple[int, int]]:
     """What an inventory found; where there is none, what DescribeLogDirs told is the best."""
-    sums = [("folders", "sum"), ("bytes", "sum")]
-    rows = holdings.group_by(["scanned", "broker_id"]).aggregate(sums).to_pylist()
     return {
-        row["broker_id"]: (row["folders_sum"], row["bytes_sum"] or 0)
-        for row in sorted(rows, key=lambda row: bool(row["scanned"]))
+        row["broker_id"]: (row["folders"], row["bytes"] or 0)
+        for row in sorted(holdings.to_pylist(), key=lambda row: bool(row["scanned"]))
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analytics.earlier import Kept
 from dashboard.buckets import LONG, Buckets
@@ -40,6 +41,39 @@ class Place:
         return replace(self, made=made)
 
 
+_MOST_HELD = 128 << 20
+
+
+@dataclass
+class _Held:
+    """What tasks of one analysis read alike, for the next task in this process: manifests and short
+    tables. A committed folder does not change, and 128 buckets of 12 snapshots would read the
+    topics and settings of each snapshot 128 times.
+    """
+
+    analysis: str = ""
+    manifests: dict[tuple[Kind, str], Manifest] = field(default_factory=dict)
+    tables: dict[tuple[str, ...], pa.Table] = field(default_factory=dict)
+    bytes: int = 0
+
+    def hold(self, key: tuple[str, ...], table: pa.Table) -> None:
+        """Keep it while there is room: tables are read in turn, the first ones first again."""
+        if self.bytes + table.nbytes <= _MOST_HELD:
+            self.tables[key] = table
+            self.bytes += table.nbytes
+
+
+_held = _Held()
+
+
+def _held_of(place: Place) -> _Held:
+    global _held  # noqa: PLW0603  (workers of Spark live on from task to task)
+    analysis = f"{place.root} {place.cluster_id} {place.written.id}"
+    if _held.analysis != analysis:
+        _held = _Held(analysis)
+    return _held
+
+
 class BucketView(Kept):
     """A cluster's store as the task of one bucket sees it: of long tables its own rows alone.
 
@@ -51,24 +85,49 @@ class BucketView(Kept):
         self.place = place
         self.buckets = Buckets(place.written.buckets)
         self.bucket = bucket
-        self._manifests: dict[tuple[Kind, str], Manifest] = {}
+        self._held = _held_of(place)
 
     def manifest(self, kind: Kind, item_id: str) -> Manifest:
-        """As the store has it, read once: a committed folder does not change."""
-        if (kind, item_id) not in self._manifests:
-            self._manifests[kind, item_id] = super().manifest(kind, item_id)
-        return self._manifests[kind, item_id]
+        """As the store has it, read once in an analysis."""
+        known = self._held.manifests
+        if (kind, item_id) not in known:
+            known[kind, item_id] = super().manifest(kind, item_id)
+        return known[kind, item_id]
 
     def read(
-        self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
+        self,
+        kind: Kind,
+        item_id: str,
+        table: str,
+        columns: list[str] | None = None,
+        *,
+        only: pc.Expression | None = None,
     ) -> pa.Table:
         """As the store's; of a long table the rows of this bucket."""
         if table not in LONG[kind]:
-            return super().read(kind, item_id, table, columns)
+            return self._short(kind, item_id, table, columns, only)
         manifest = self.manifest(kind, item_id)
-        return self.read_bucket(
+        found = self.read_bucket(
             kind, manifest, table, columns, buckets=self.buckets, bucket=self.bucket
         )
+        return found if only is None else found.filter(only)
+
+    def _short(
+        self,
+        kind: Kind,
+        item_id: str,
+        table: str,
+        columns: list[str] | None,
+        only: pc.Expression | None,
+    ) -> pa.Table:
+        """Whole, where no rows are chosen: others of its columns are asked for next."""
+        wanted = columns if only is not None else None
+        key = (kind, item_id, table, *(wanted or ()), str(only))
+        found = self._held.tables.get(key)
+        if found is None:
+            found = super().read(kind, item_id, table, wanted, only=only)
+            self._held.hold(key, found)
+        return found if columns is None else found.select(columns)
 
     def made(self, table: str) -> pa.Table:
         """What an earlier task of this analysis wrote of this bucket."""

@@ -24,6 +24,7 @@ _DEVIATIONS = 3.5
 _MAD = 1.4826  # of a normal distribution's deviation
 _LEAST_MAD = 0.02  # peers that are all alike still differ by chance
 _UNLIMITED = 2**63 - 1
+THROTTLES = ".replication.throttled."  # in the keys of settings
 _SIDES = ("follower", "leader")
 Row = Mapping[str, Any]
 Told = tuple[str, str]  # cause and reason
@@ -51,7 +52,7 @@ def causes(
 def asked(read: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """What throttles and reassignments are told from: the short tables, without other settings."""
     configs = read["configs"]
-    throttles = pc.fill_null(pc.match_substring(configs["key"], ".replication.throttled."), False)
+    throttles = pc.fill_null(pc.match_substring(configs["key"], THROTTLES), False)
     short = {name: read[name] for name in ("topics", "reassignments")}
     return short | {"configs": configs.filter(throttles)}
 
@@ -61,6 +62,12 @@ def units(followers: pa.Table) -> pa.Table:
     alive = followers.filter(followers["alive"])
     found = alive.group_by(_UNIT).aggregate([([], "count_all")])
     return found.rename_columns([*_UNIT, "followers"])
+
+
+def summed(found: pa.Table) -> pa.Table:
+    """`units` of parts: one row for those that are alike."""
+    sums = found.group_by(_UNIT).aggregate([("followers", "sum")])
+    return sums.rename_columns([*_UNIT, "followers"])
 
 
 _UNIT = ["rack", "broker_id", "log_dir", "leader_id", "slow"]

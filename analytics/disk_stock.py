@@ -33,10 +33,11 @@ def sums(segments: pa.Table, orphans: Collection[Place]) -> pa.Table:
                if tuple(path.values()) in orphans]  # fmt: skip
     kept = np.ones(segments.num_rows, dtype=bool)
     kept[dropped] = False
-    return _summed(segments.filter(pa.array(kept)))
+    return summed(segments.filter(pa.array(kept)))
 
 
-def _summed(rows: pa.Table) -> pa.Table:
+def summed(rows: pa.Table) -> pa.Table:
+    """One row per log dir and kind of folder."""
     found = rows.group_by(_KIND).aggregate([(name, "sum") for name in _BYTES])
     return found.rename_columns([*_KIND, *_BYTES])
 
@@ -70,7 +71,7 @@ def stock(found_sums: pa.Table, orphans: Sequence[Row]) -> Stock:
         _add(at, "listed_bytes", row["told_bytes"] or 0)
         if row["folder"] == "future":
             _add(at, "listed_future_bytes", row["told_bytes"] or 0)
-    for row in _summed(found_sums).to_pylist():
+    for row in found_sums.to_pylist():
         at = found.setdefault((row["broker_id"], row["log_dir"]), {})
         allocated = row["allocated_bytes"] or 0
         if row["kind"] in ("stray", "delete"):

@@ -63,7 +63,7 @@ def disks(
     show. It is `inferred`; where it is negative (read at different moments) it is 0, `measured`
     is false and `error` says by how much; without DescribeLogDirs v4 it is null.
     """
-    by_dir = {(row["broker_id"], row["log_dir"]): row for row in summed(found).to_pylist()}
+    by_dir = {(row["broker_id"], row["log_dir"]): row for row in found.to_pylist()}
     rows = []
     for log_dir in log_dirs.to_pylist():
         key = (log_dir["broker_id"], log_dir["log_dir"])

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dashboard import folded
 from dashboard.buckets import LONG
@@ -51,11 +52,17 @@ class OnDriver(Kept):
     """The store for what an analysis does in the driver, where there is no room for long tables."""
 
     def read(
-        self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
+        self,
+        kind: Kind,
+        item_id: str,
+        table: str,
+        columns: list[str] | None = None,
+        *,
+        only: pc.Expression | None = None,
     ) -> pa.Table:
         """A short table; raises AssertionError for a long one, which Spark's tasks read."""
         assert table not in LONG[kind], f"the long table {table} is read in the driver"
-        return super().read(kind, item_id, table, columns)
+        return super().read(kind, item_id, table, columns, only=only)
 
 
 def since(cluster: ClusterStore, base: Manifest | None, snapshot: Manifest) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from analytics import (
@@ -28,7 +29,6 @@ from analytics import (
     streams,
     tasks,
     topics,
-    traffic,
 )
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
@@ -40,7 +40,6 @@ from dashboard import folded, known_since
 from dashboard.holes import reasons
 from dashboard.met_readers import Met
 from dashboard.safety.readers import Readers
-from dashboard.safety.standing import summed
 from dashboard.settings import Settings
 from dashboard.snapshot_clocks import seen_at
 from dashboard.snapshot_files import Manifest, Part
@@ -82,7 +81,10 @@ def compute(
     `earlier.going_on` has both. `left_out` are earlier snapshots and analyses that could not
     be read, and why: what they alone knew of groups is missing.
     """
-    read = {name: cluster.read("snapshots", snapshot.id, name, c) for name, c in _COLUMNS.items()}
+    read = {
+        name: cluster.read("snapshots", snapshot.id, name, columns, only=_ONLY.get(name))
+        for name, columns in _COLUMNS.items()
+    }
     work = _work(cluster, snapshot, settings, read, base=base, before=before)
     place = Place.of(cluster, writer)
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
@@ -93,7 +95,7 @@ def compute(
     who = _who_reads(work, read, done.sums, applications, readers)
     judged = Judged(
         who,
-        summed(done.sums["by_offset"]),
+        done.sums["by_offset"],
         incomplete,
         disk_stock.places(alone.rows),
         seconds(done.sums["read_times"]),
@@ -224,7 +226,7 @@ def _used(
             incomplete=incomplete,
             taken_at=at,
             days=days,
-            bytes_out=traffic.all_fetched(sums["fetched"]),
+            bytes_out=sums["fetched"],
         ),
         "retention_fit": retention_fit.retention_fit(
             sums, known, rates, taken_at=seen_at(work.snapshot), margin=margin
@@ -251,4 +253,10 @@ _COLUMNS: dict[str, list[str] | None] = {
     "brokers": ["broker_id", "rack", "reachable", "error"],
     "log_dirs": None,
     "groups": None,
+}
+# Topics have some thirty settings each, of which few are asked for.
+_ONLY = {
+    "configs": (pc.field("scope") != "topic")
+    | pc.field("key").isin(topics.SETTINGS)
+    | pc.match_substring(pc.field("key"), causes.THROTTLES)
 }

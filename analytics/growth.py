@@ -69,6 +69,11 @@ def _rounded(found: pa.Table, name: str) -> Ints:
     return np.asarray(whole - odd + np.rint(rest + odd).astype(np.int64), dtype=np.int64)
 
 
+def summed(found: pa.Table) -> pa.Table:
+    """One row per topic, log dir, and both."""
+    return _summed(found, _PLACE)
+
+
 def _summed(rows: pa.Table, by: Sequence[str]) -> pa.Table:
     found = rows.group_by(list(by)).aggregate(list(_SUMS.items()))
     return found.rename_columns([*by, *_SUMS])
@@ -95,9 +100,8 @@ def growth(found: pa.Table, disks: pa.Table) -> pa.Table:
     days_to_full_low and _high: the first is null where even the steepest slope does not fill the
     disk, the second where it is not sure that it grows; all are null where the error is not known.
     """
-    whole = _summed(found, _PLACE)
-    of_disk = whole["topic"].is_null()
-    of_topics, there = whole.filter(pc.invert(of_disk)), whole.filter(of_disk)
+    of_disk = found["topic"].is_null()
+    of_topics, there = found.filter(pc.invert(of_disk)), found.filter(of_disk)
     known = {name: of_topics[name] for name in _PLACE} | _per_hour_each(of_topics)
     at = pc.index_in(_dirs(disks), value_set=_dirs(there))
     own = _per_hour_each(there.take(at)) | {name: disks[name] for name in disks.column_names}

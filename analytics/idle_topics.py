@@ -10,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics import last_writes, wanted
-from analytics.blockers import summed as commits_of
 from dashboard.idle import COMMITS, METRICS, OFFSETS, judged
 from dashboard.safety.readers import Readers
 from dashboard.tables import FINDING_TABLES
@@ -39,9 +37,11 @@ def idle_topics(
     `incomplete`: why the list of groups may lack one. `bytes_out`: topic and bytes_out_per_hour,
     what clients (not followers) fetched, null where it was not measured; None: nobody measured it.
     """
-    written = last_writes.summed(sums["last_writes"]).to_pylist()
+    written = sums["last_writes"].to_pylist()
     ends = {row["topic"]: row for row in written if _is_quiet(row, taken_at)}
-    facts = _facts(sums, who, incomplete, bytes_out)
+    quiet = pc.field("topic").isin(pa.array(ends, pa.string()))
+    own = {name: sums[name].filter(quiet) for name in ("wanted", "blockers", "held")}
+    facts = _facts(own, who, incomplete, bytes_out)
     known = {row["topic"]: row for row in topics.to_pylist() if row["topic"] in ends}
     rows = [_row(ends[name], topic, facts) for name, topic in sorted(known.items())]
     for row in rows:
@@ -72,7 +72,7 @@ def _facts(
     incomplete: Sequence[str],
     bytes_out: pa.Table | None,
 ) -> _Facts:
-    commits = commits_of(sums["blockers"])
+    commits = sums["blockers"]
     newest = commits.filter(commits["last_commit_at"].is_valid())
     newest = newest.group_by("topic").aggregate([("last_commit_at", "max")])
     nowhere = who.share["topic_no"].is_null()
@@ -82,7 +82,7 @@ def _facts(
     everywhere = who.share.filter(nowhere)["group_id"].to_pylist()
     return _Facts(
         guards=_guards(sums["wanted"]),
-        groups=_lists(sums["held"].group_by(["topic", "group_id"]).aggregate([])),
+        groups=_lists(sums["held"].select(["topic", "group_id"])),
         commit=_pairs(newest),
         out={} if bytes_out is None else _pairs(bytes_out.select(["topic", "bytes_out_per_hour"])),
         reading=_lists(pa.concat_tables(alive)),
@@ -132,7 +132,7 @@ def _row(ends: Mapping[str, Any], topic: Mapping[str, Any], facts: _Facts) -> di
 
 def _guards(found: pa.Table) -> dict[str, list[dict[str, Any]]]:
     """Per topic its guards in order, what is unread first by how much it is."""
-    rows = wanted.summed(found).to_pylist()
+    rows = found.to_pylist()
     rows.sort(key=lambda r: (r["name"], -(r["records"] or 0), r["group_id"] or ""))
     guards: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

@@ -7,7 +7,7 @@ Three steps, as each needs what all buckets told in the one before: who holds of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -29,6 +29,7 @@ from analytics import (
     growth,
     holds,
     last_writes,
+    met,
     partitions,
     points,
     quality,
@@ -44,6 +45,7 @@ from analytics import (
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
 from analytics.read_times import read_times
+from analytics.read_times import summed as summed_times
 from analytics.scrapes import Scrapes
 from analytics.trend_tables import microseconds
 from analytics.trends import Trends
@@ -52,6 +54,7 @@ from dashboard.safety.arrow import column
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import Standing, by_offset
 from dashboard.safety.standing import standing as stand
+from dashboard.safety.standing import summed as summed_offsets
 from dashboard.snapshot_files import Manifest
 
 
@@ -91,7 +94,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Told:
-    """What one bucket gives: its rows of long findings, and sums, few rows each, for the driver."""
+    """What one bucket gives: its rows of long findings, and sums by a name of SUMMED."""
 
     tables: Mapping[str, pa.Table]
     sums: Mapping[str, pa.Table]
@@ -111,7 +114,7 @@ def remembered(view: BucketView, work: Work) -> Told:
     new = since(view, work.base, snapshot)
     counted = counter_tables.new(view, work.base, snapshot)
     sums = {
-        "held": offsets.group_by(["topic", "group_id"]).aggregate([("last_seen_at", "min")]),
+        "held": met.held(offsets),
         "telling": groups.of_telling(view, snapshot, work.telling),
         "unread": groups.unread(view, snapshot),
         "holdings": broker_facts.holdings(sizes, segments),
@@ -122,6 +125,23 @@ def remembered(view: BucketView, work: Work) -> Told:
         "scraped_before": scrapes.before(counter_tables.carried(view, work.base, scrapes.BEFORE)),
     }
     return Told({"holds": held, "former_readers": former}, sums)
+
+
+def _once(found: pa.Table) -> pa.Table:
+    """Each row once."""
+    return found.group_by(found.column_names).aggregate([])
+
+
+# How the sums of several buckets become one, by name.
+SUMMED: Mapping[str, Callable[[pa.Table], pa.Table]] = {
+    "held": met.summed, "telling": _once, "unread": _once, "holdings": broker_facts.summed,
+    "by_offset": summed_offsets, "read_times": summed_times, "unassigned": _once,
+    "scrapes": _once, "scraped_before": _once, "disks": disks.summed,
+    "stock": disk_stock.summed, "quality": quality.summed, "blockers": blockers.summed,
+    "growth": growth.summed, "log_dirs": _once, "units": causes.summed,
+    "fetched": traffic.all_fetched, "slow": _once, "last_writes": last_writes.summed,
+    "reader_lags": reader_lags.summed, "wanted": wanted.summed,
+}  # fmt: skip
 
 
 def told(view: BucketView, work: Work, judged: Judged) -> Told:

@@ -25,16 +25,25 @@ def remembered(
     return found
 
 
-def without_offset(met: Met, held: pa.Table) -> Met:
-    """Those that were met after some offset of theirs on the topic was seen last.
-
-    `held`: topic, group_id and last_seen_at_min, the last of those that is longest ago.
+def held(offsets: pa.Table) -> pa.Table:
+    """topic, group_id and last_seen_at_min, of its last known offsets there the one that was seen
+    longest ago. Sums of parts may be summed again.
     """
-    sums = held.group_by(["group_id", "topic"]).aggregate([("last_seen_at_min", "min")])
+    return offsets.group_by(["topic", "group_id"]).aggregate([("last_seen_at", "min")])
+
+
+def summed(found: pa.Table) -> pa.Table:
+    """One row per topic and group."""
+    sums = found.group_by(["topic", "group_id"]).aggregate([("last_seen_at_min", "min")])
+    return sums.rename_columns(["topic", "group_id", "last_seen_at_min"])
+
+
+def without_offset(met: Met, held: pa.Table) -> Met:
+    """Those that were met after some offset of theirs on the topic was seen last, by `held`."""
     oldest: Met = {}
     of = {group for group, _ in met}
-    sums = sums.filter(pc.is_in(sums["group_id"], value_set=pa.array(sorted(of), pa.string())))
-    times = sums["last_seen_at_min_min"].cast(pa.int64()).to_pylist()
+    sums = held.filter(pc.is_in(held["group_id"], value_set=pa.array(sorted(of), pa.string())))
+    times = sums["last_seen_at_min"].cast(pa.int64()).to_pylist()
     pairs = zip(sums["group_id"].to_pylist(), sums["topic"].to_pylist(), times, strict=True)
     for group, topic, at in pairs:
         for key in ((group, topic), (group, "")):

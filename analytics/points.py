@@ -87,9 +87,10 @@ def named(rows: pa.Table, topics: pa.Table) -> pa.Table:
 def _delete_only(cluster: ClusterStore, snapshot_id: str) -> pa.Array:
     """Topics whose cleanup policy was told, and has no compaction in it."""
     columns = ["scope", "name", "key", "value"]
-    rows = cluster.read("snapshots", snapshot_id, "configs", columns)
-    rows = rows.filter(pc.equal(rows["key"], "cleanup.policy"))
-    rows = rows.filter(pc.and_(pc.equal(rows["scope"], "topic"), pc.equal(rows["value"], "delete")))
+    policy = (pc.field("scope") == "topic") & (pc.field("key") == "cleanup.policy")
+    rows = cluster.read(
+        "snapshots", snapshot_id, "configs", columns, only=policy & (pc.field("value") == "delete")
+    )
     return column(rows, "name")
 
 

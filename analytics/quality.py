@@ -86,7 +86,7 @@ def quality(found: pa.Table, read: Mapping[str, pa.Table], incomplete: Sequence[
     the list.
     """
     brokers = {row["broker_id"]: row["error"] for row in read["brokers"].to_pylist()}
-    told = {(row["table"], row["broker_id"]): row for row in summed(found).to_pylist()}
+    told = {(row["table"], row["broker_id"]): row for row in found.to_pylist()}
     groups = summed(_all("groups", read["groups"])).to_pylist()[0]
     rows = [
         *_of_replicas(told, brokers),

@@ -45,10 +45,15 @@ def between(replicas: pa.Table, taken_at: int) -> tuple[int | None, int | None]:
     return ends["min"], ends["max"]
 
 
-def seconds(times: pa.Table) -> dict[str, float]:
-    """By snapshot the seconds between its first and its last log end, of `read_times` of parts."""
+def summed(times: pa.Table) -> pa.Table:
+    """`read_times` of parts: one row per snapshot."""
     found = times.group_by("snapshot_id").aggregate([("first", "min"), ("last", "max")])
+    return found.rename_columns(_TIMES.names)
+
+
+def seconds(times: pa.Table) -> dict[str, float]:
+    """By snapshot the seconds between its first and its last log end."""
     return {
-        row["snapshot_id"]: ((row["last_max"] or 0) - (row["first_min"] or 0)) / SECOND
-        for row in found.to_pylist()
+        row["snapshot_id"]: ((row["last"] or 0) - (row["first"] or 0)) / SECOND
+        for row in times.to_pylist()
     }

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics import last_writes, reader_lags
 from dashboard.expiring import kept
 from dashboard.retention_fit import SHORTER, judged
 from dashboard.tables import FINDING_TABLES
@@ -38,14 +37,14 @@ def retention_fit(
     the table of that name. Bytes are freed by the rate of what came, as the page Growth has it:
     null where no rate is known.
     """
-    found = reader_lags.summed(sums["reader_lags"])
+    found = sums["reader_lags"]
     lags = found.filter(found["guard"].is_null()).to_pylist()
     guards: dict[str, list[str]] = {}
     for row in found.filter(found["guard"].is_valid()).to_pylist():
         guards.setdefault(row["topic"], []).append(row["guard"])
     named = {row["topic"]: row for row in topics.to_pylist()}
     gone = _gone(sums["held"], taken_at)
-    sizes = _by_topic(last_writes.summed(sums["last_writes"]))
+    sizes = _by_topic(sums["last_writes"])
     rates = _by_topic(growth.filter(pc.and_(growth["topic"].is_valid(),
                                             growth["broker_id"].is_null())))  # fmt: skip
     rows = []

@@ -1,8 +1,10 @@
 """Runs a kernel on every bucket as Spark's tasks, each of which reads and writes its own bucket.
 
-Nothing is shuffled, and of long tables nothing reaches the driver: a task tells it the names of the
-files that it wrote, and a few rows of sums. A task may run twice (a lost executor, speculation):
-each attempt writes files of its own, and those count that Spark's answer names.
+Of long tables nothing is shuffled, and nothing reaches the driver: a task tells the names of the
+files that it wrote, and sums. A topic's partitions lie in many buckets, so these have nearly a row
+per partition on a large cluster: they are summed again by topic, in tasks too, before the driver
+gets them. A task may run twice (a lost executor, speculation): each attempt writes files of its
+own, and those count that Spark's answer names; what it sums is the same.
 """
 
 from __future__ import annotations
@@ -13,12 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from analytics.bucket_view import BucketView, Place
-from analytics.kernels import Told
+from analytics.kernels import SUMMED, Told
 from analytics.tables import stamped
+from dashboard.buckets import Buckets
+from dashboard.curve_tables import integers
+from dashboard.curves import Ints
 from dashboard.errors import LowwaterError, StoreError
 from dashboard.snapshot_files import Manifest, Part, spec_of
 from dashboard.snapshot_writer import part_name, write_part
@@ -26,6 +33,7 @@ from dashboard.snapshot_writer import part_name, write_part
 Kernel = Callable[[BucketView], Told]
 _ROW = pa.schema(
     [
+        ("slot", pa.int32()),  # sums with the same one are summed together
         ("bucket", pa.int64()),
         ("kind", pa.string()),  # what `name` is: of a table, of sums, or the error of a task
         ("name", pa.string()),
@@ -34,8 +42,11 @@ _ROW = pa.schema(
         ("body", pa.binary()),
     ]
 )
-_SPARK_ROW = "bucket long, kind string, name string, file string, rows long, body binary"
+_SPARK_ROW = "slot int, bucket long, kind string, name string, file string, rows long, body binary"
 _TABLE, _SUMS, _ERROR = "table", "sums", "error"
+_NO_SLOT = -1
+AT_ONCE = 8  # buckets whose sums the driver has room for as they are
+_IPC = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 @dataclass(frozen=True)
@@ -70,30 +81,39 @@ def run(
     Raises StoreError as the first task that met one did.
     """
     chosen = list(range(place.written.buckets)) if buckets is None else list(buckets)
+    slots = len(chosen) // AT_ONCE
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for at in batch.column(0).to_pylist():
-                yield from answer(kernel, place, snapshot, chosen[at])
+                yield from answer(kernel, place, snapshot, chosen[at], slots)
 
     one_each = spark.range(0, len(chosen), 1, len(chosen))
-    rows = one_each.mapInArrow(work, _SPARK_ROW).toArrow().sort_by("bucket").to_pylist()
-    return done(rows)
+    rows = one_each.mapInArrow(work, _SPARK_ROW)
+    if slots > 1:
+        rows = rows.groupBy("slot").applyInArrow(summed, _SPARK_ROW)
+    return done(rows.toArrow())
 
 
 def answer(
-    kernel: Kernel, place: Place, snapshot: Manifest, bucket: int
+    kernel: Kernel, place: Place, snapshot: Manifest, bucket: int, slots: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """What one task answers: its files, its sums, or the error that the driver shall raise."""
+    """What one task answers: its files, its sums in so many slots, or the error that the driver
+    shall raise.
+    """
     try:
         view = BucketView(place, bucket)
         found = kernel(view)
         rows = [_written(view, name, table, snapshot) for name, table in found.tables.items()]
-        rows += [_summed(bucket, name, sums) for name, sums in found.sums.items()]
+        for name, sums in found.sums.items():
+            at = _slots(sums, slots)
+            rows += [_sums_row(slot, name, sums.filter(at == slot), bucket)
+                     for slot in np.unique(at).tolist() or [0]]  # fmt: skip
     except LowwaterError as error:
         body = {"message": error.message, "next_step": error.next_step, "code": error.code,
                 "retriable": error.retriable}  # fmt: skip
-        rows = [{"bucket": bucket, "kind": _ERROR, "body": json.dumps(body).encode()}]
+        rows = [{"slot": _NO_SLOT, "bucket": bucket, "kind": _ERROR,
+                 "body": json.dumps(body).encode()}]  # fmt: skip
     yield from pa.Table.from_pylist(rows, schema=_ROW).to_batches()
 
 
@@ -102,25 +122,53 @@ def _written(view: BucketView, table: str, rows: pa.Table, snapshot: Manifest) -
     file = part_name(table, view.bucket, secrets.token_hex(4))
     found = stamped(table, rows, snapshot)
     count = write_part(view.fs, folder, spec_of("findings", table), file, found)
-    return {"bucket": view.bucket, "kind": _TABLE, "name": table, "file": file, "rows": count}
+    return {"slot": _NO_SLOT, "bucket": view.bucket, "kind": _TABLE, "name": table, "file": file,
+            "rows": count}  # fmt: skip
 
 
-def _summed(bucket: int, name: str, sums: pa.Table) -> dict[str, Any]:
+def _slots(sums: pa.Table, slots: int) -> Ints:
+    """In which slot each row lies: those of one topic in the same, those of none in the first."""
+    if slots < 2 or not sums.num_rows:
+        return np.zeros(sums.num_rows, dtype=np.int64)
+    if "topic_no" in sums.column_names:
+        return integers(sums["topic_no"], 0) % slots
+    if "topic" in sums.column_names:
+        return Buckets(slots).of(sums.select(["topic"]))
+    return np.zeros(sums.num_rows, dtype=np.int64)
+
+
+def _sums_row(slot: int, name: str, sums: pa.Table, bucket: int | None = None) -> dict[str, Any]:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, sums.schema) as stream:
+    with pa.ipc.new_stream(sink, sums.schema, options=_IPC) as stream:
         stream.write_table(sums)
-    return {"bucket": bucket, "kind": _SUMS, "name": name, "body": sink.getvalue().to_pybytes()}
+    body = sink.getvalue().to_pybytes()
+    return {"slot": slot, "bucket": bucket, "kind": _SUMS, "name": name, "body": body}
 
 
-def done(rows: Sequence[Mapping[str, Any]]) -> Done:
+def summed(rows: pa.Table) -> pa.Table:
+    """The answers of one slot, the sums of all buckets as one by name; the others as they are."""
+    whole = pc.equal(rows["kind"], _SUMS)
+    found = [_sums_row(rows["slot"][0].as_py(), *pair) for pair in _sums(rows.filter(whole))]
+    sums = pa.Table.from_pylist(found, schema=_ROW)
+    return pa.concat_tables([rows.filter(pc.invert(whole)).cast(_ROW), sums])
+
+
+def _sums(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """By name the sums of all these rows as one."""
+    for name in sorted(rows["name"].unique().to_pylist()):
+        parts = []
+        for body in rows.filter(pc.equal(rows["name"], name))["body"]:
+            with pa.ipc.open_stream(body.as_buffer()) as stream:
+                parts.append(stream.read_all())
+        yield name, parts[0] if len(parts) == 1 else SUMMED[name](pa.concat_tables(parts))
+
+
+def done(rows: pa.Table) -> Done:
+    """What all tasks gave. Raises StoreError as the first bucket that met one did."""
+    rows = rows.sort_by("bucket")
+    for body in rows.filter(pc.equal(rows["kind"], _ERROR))["body"].to_pylist():
+        raise StoreError(**json.loads(body))
     parts: dict[str, dict[int, Part]] = {}
-    sums: dict[str, list[pa.Table]] = {}
-    for row in rows:
-        if row["kind"] == _ERROR:
-            raise StoreError(**json.loads(row["body"]))
-        if row["kind"] == _TABLE:
-            parts.setdefault(row["name"], {})[row["bucket"]] = (row["file"], row["rows"])
-        else:
-            with pa.ipc.open_stream(row["body"]) as stream:
-                sums.setdefault(row["name"], []).append(stream.read_all())
-    return Done(parts, {name: pa.concat_tables(found) for name, found in sums.items()})
+    for row in rows.filter(pc.equal(rows["kind"], _TABLE)).drop_columns("body").to_pylist():
+        parts.setdefault(row["name"], {})[row["bucket"]] = (row["file"], row["rows"])
+    return Done(parts, dict(_sums(rows.filter(pc.equal(rows["kind"], _SUMS)))))

@@ -74,6 +74,12 @@ def _row(topic: Mapping[str, object], found: TopicDeclaration | None) -> dict[st
     }
 
 
+SETTINGS = (
+    "cleanup.policy", "segment.bytes", "segment.ms", "retention.ms", "remote.storage.enable",
+    "unclean.leader.election.enable",
+)  # fmt: skip
+
+
 def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
     """`topics` with the settings that decide about a purge, from the snapshot's `configs`.
 

@@ -39,14 +39,18 @@ LONG: Mapping[str, frozenset[str]] = {
     ),
 }
 REPLICAS = 32_000  # in a bucket: enough that a task's start does not count, few enough for a worker
+_SEGMENTS = 16  # as many as a curve has knots without an inventory: so many weigh as a replica
 # Kafka cuts longer topics in the names of -delete and -stray folders.
 _NAME = 200
 _MOST = 1 << 12
 
 
-def count_for(replicas: int) -> int:
-    """How many buckets so many replicas are kept in: the power of two that is nearest."""
-    return 1 << min(max(round(log2(max(replicas, 1) / REPLICAS)), 0), _MOST.bit_length() - 1)
+def count_for(replicas: int, segments: int = 0) -> int:
+    """How many buckets so many replicas and segments of inventories are kept in: the power of two
+    that is nearest.
+    """
+    weight = max(replicas, segments // _SEGMENTS, 1)
+    return 1 << min(max(round(log2(weight / REPLICAS)), 0), _MOST.bit_length() - 1)
 
 
 def numbers(topics: pa.Array, partitions: pa.Array) -> Words:

@@ -150,7 +150,8 @@ def _collect(
     }
     progress("writing the snapshot")
     tables = build_tables(answers)
-    buckets = count_for(rows_of(tables["replicas"]))
+    segments = sum(inventory.tables["segments"].num_rows for inventory in inventories)
+    buckets = count_for(rows_of(tables["replicas"]), segments)
     writer = cluster.begin("snapshots", taken_at, buckets)
     try:
         found = {n: to_arrow(n, table, writer.id, taken_at) for n, table in tables.items()}

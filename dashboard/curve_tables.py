@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,8 @@ from dashboard.curves import (
     Curves,
     Ints,
 )
+from dashboard.snapshots import ClusterStore
+from dashboard.tables import FINDING_TABLES, conform
 
 PLACE = ["topic", "partition", "broker_id", "log_dir"]
 
@@ -33,6 +36,47 @@ class ReplicaCurves:
     def with_segment_bytes(self, segment_bytes: Ints) -> ReplicaCurves:
         """The same curves read with other segment sizes, one per replica."""
         return ReplicaCurves(self.places, replace(self.curves, segment_bytes=segment_bytes))
+
+
+def read(
+    store: ClusterStore,
+    analysis: str,
+    only: pc.Expression | None = None,
+    columns: list[str] | None = None,
+) -> ReplicaCurves:
+    """The curves of an analysis; the replicas of a partition stand side by side.
+
+    `only` some of them, and only some `columns` of the table, the others as if unknown. A file
+    becomes numbers before the next one is read: as texts a million partitions' knots are 10 GiB.
+    Raises StoreError.
+    """
+    manifest, spec = store.manifest("findings", analysis), FINDING_TABLES["curves"]
+    files = [[file] for file in manifest.files("curves")] or [[]]
+    parts = (store.read_files("findings", manifest, "curves", f, columns, only=only) for f in files)
+    return _joined([from_table(conform(spec, part)) for part in parts])
+
+
+def _joined(parts: Sequence[ReplicaCurves]) -> ReplicaCurves:
+    if len(parts) == 1:
+        return parts[0]
+    each = [part.curves for part in parts]
+    knots = np.cumsum([0, *(len(one.offset) for one in each)])
+    first = [one.first + at for one, at in zip(each, knots.tolist(), strict=False)]
+    return ReplicaCurves(
+        pa.concat_tables([part.places for part in parts]).combine_chunks(),
+        Curves(
+            first=np.concatenate(first),
+            offset=np.concatenate([one.offset for one in each]),
+            below=np.concatenate([one.below for one in each]),
+            base=np.concatenate([one.base for one in each]),
+            method=np.concatenate([one.method for one in each]),
+            segment_bytes=np.concatenate([one.segment_bytes for one in each]),
+            rolled_bytes=np.concatenate([one.rolled for one in each]),
+            above=np.concatenate([one.surely for one in each]),
+            sure_since=np.concatenate([one.since for one in each]),
+            leader_epoch=np.concatenate([one.epoch for one in each]),
+        ),
+    )
 
 
 def from_table(table: pa.Table) -> ReplicaCurves:

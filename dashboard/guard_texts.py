@@ -6,7 +6,9 @@ the findings, on the pages and in a plan. Whether a guard applies is decided els
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dashboard.model import Guard
@@ -191,11 +193,12 @@ def guard(name: str, **facts: Any) -> Guard:
     """
     text = _TEXTS[name]
     if (group_id := facts.get("group_id")) is not None:
-        facts = words(name, group_id) | facts
+        facts = {**words(name, group_id), **facts}
     return Guard(name, text.reason.format_map(facts), text.lift.format_map(facts))
 
 
-def words(name: str, group_id: str) -> dict[str, str]:
+@lru_cache(maxsize=1 << 14)  # an analysis asks for the same groups in each bucket
+def words(name: str, group_id: str) -> Mapping[str, str]:
     """`waiver` and `override`: the words of a command line that lift this guard for a group."""
     return {"waiver": pair(group_id), "override": pair(group_id, before=f"{name}:")}
 

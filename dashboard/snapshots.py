@@ -35,6 +35,7 @@ from dashboard.snapshot_writer import Writer
 
 if TYPE_CHECKING:  # slow to import; who asks only for JSON files stays quick
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from dashboard.buckets import Buckets
 
@@ -270,15 +271,22 @@ class ClusterStore:
         return self._bytes(f"{self.path}/{kind}/{item_id}/manifest.json")
 
     def read(
-        self, kind: Kind, item_id: str, table: str, columns: list[str] | None = None
+        self,
+        kind: Kind,
+        item_id: str,
+        table: str,
+        columns: list[str] | None = None,
+        *,
+        only: pc.Expression | None = None,
     ) -> pa.Table:
-        """One table in its declared schema, or the chosen columns of it.
+        """One table in its declared schema, or the chosen columns of it, and of `only` some rows,
+        by those columns: then never more than one file of it is held whole.
 
         Raises StoreError: STORE_UNREADABLE where a file is damaged, SNAPSHOT_NOT_FOUND where the
         folder was pruned meanwhile. Never a part of a table.
         """
         manifest = self.manifest(kind, item_id)
-        return self.read_files(kind, manifest, table, manifest.files(table), columns)
+        return self.read_files(kind, manifest, table, manifest.files(table), columns, only=only)
 
     def read_files(
         self,
@@ -287,6 +295,8 @@ class ClusterStore:
         table: str,
         files: Sequence[Part],
         columns: list[str] | None = None,
+        *,
+        only: pc.Expression | None = None,
     ) -> pa.Table:
         """Some of the files of a table, in the order of its key; raises as `read` does."""
         import pyarrow as pa
@@ -300,7 +310,7 @@ class ClusterStore:
         for file, rows in files:
             path = f"{self.path}/{kind}/{manifest.id}/{file}"
             try:
-                parts.append(read_part(self.fs, path, spec, chosen, rows))
+                parts.append(read_part(self.fs, path, spec, chosen, rows, only=only))
             except (OSError, UnicodeDecodeError, pa.ArrowException, WrongTable) as error:
                 raise self.lost(kind, manifest.id, path, error) from error
         return joined(spec, parts).select(spec.only(columns).schema.names)

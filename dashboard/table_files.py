@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dashboard.safety.arrow import in_order
@@ -35,8 +36,17 @@ def check(parquet: pq.ParquetFile, spec: TableSpec, rows: int) -> None:
             raise WrongTable(f"column '{field.name}' is {there.field(at).type}, not {field.type}")
 
 
-def read_part(fs: Any, path: str, spec: TableSpec, chosen: TableSpec, rows: int) -> pa.Table:
-    """The `chosen` columns of one file of so many rows, each page's checksum looked at.
+def read_part(
+    fs: Any,
+    path: str,
+    spec: TableSpec,
+    chosen: TableSpec,
+    rows: int,
+    *,
+    only: pc.Expression | None = None,
+) -> pa.Table:
+    """The `chosen` columns of one file of so many rows, each page's checksum looked at; of `only`
+    some of the rows, by those columns.
 
     Raises OSError, ArrowException or WrongTable; never a part of a table.
     """
@@ -47,7 +57,8 @@ def read_part(fs: Any, path: str, spec: TableSpec, chosen: TableSpec, rows: int)
         check(parquet, spec, rows)
         there = set(parquet.schema_arrow.names)
         found = parquet.read([name for name in chosen.schema.names if name in there])
-    return conform(chosen, found)
+    found = conform(chosen, found)
+    return found if only is None else found.filter(only)
 
 
 def joined(spec: TableSpec, parts: Sequence[pa.Table]) -> pa.Table:

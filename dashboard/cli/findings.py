@@ -88,12 +88,14 @@ def run(args: argparse.Namespace) -> int:
     from dashboard.snapshot_files import spec_of
 
     check_limit(args.limit)
-    spec_of("findings", args.table)
+    spec_of("findings", args.table)  # an unknown table is told first
     _, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
-    table = cluster.read("findings", analysis_id, args.table)
-    _check_topic(args, table.column_names)
-    matching = _choose(table, args.table, args.topic)
+    spec = spec_of("findings", args.table)
+    _check_topic(args, spec.schema.names)
+    table = cluster.read("findings", analysis_id, args.table, only=_of_topics(args.topic))
+    # As Arrow: large tables are cut before they become rows.
+    matching = table.sort_by([(column, "ascending") for column in spec.key])
     rows = matching.slice(0, args.limit).to_pylist()
     value = {
         "table": args.table,
@@ -121,16 +123,12 @@ def _check_topic(args: argparse.Namespace, columns: list[str]) -> None:
         )
 
 
-def _choose(table: Any, name: str, topics: list[str] | None) -> Any:
-    """The rows of those topics as Arrow, by key: large tables are cut before they become rows."""
-    import pyarrow as pa
+def _of_topics(topics: list[str] | None) -> Any:
+    if not topics:
+        return None
     import pyarrow.compute as pc
 
-    from dashboard.tables import FINDING_TABLES
-
-    if topics:
-        table = table.filter(pc.is_in(table.column("topic"), pa.array(topics, pa.string())))
-    return table.sort_by([(column, "ascending") for column in FINDING_TABLES[name].key])
+    return pc.field("topic").isin(topics)
 
 
 def _text(name: str, rows: list[dict[str, Any]], matching: int) -> str:

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard import curve_tables
 from dashboard.columns import Ints, keys, positions
-from dashboard.curve_tables import PLACE, ReplicaCurves, from_table, integers
+from dashboard.curve_tables import PLACE, ReplicaCurves, integers
 from dashboard.curves import UNKNOWN, Curves
 from dashboard.policies.past import Floats, Moment
 from dashboard.policies.past_rows import Rows
 from dashboard.snapshots import ClusterStore
-from dashboard.tables import FINDING_TABLES
 
 
 @dataclass(frozen=True)
@@ -72,23 +72,14 @@ def past_bytes(store: ClusterStore, rows: Rows) -> PastBytes:
     if analysis is None:
         return PastBytes(first, np.zeros(0, np.int64), _none(), np.zeros(0))
     names = pa.array(sorted({name for name, _ in rows.names}), pa.string())
-    found = from_table(_curves_of(store, analysis, names))
+    # What leaves at once is not asked: the other columns may be unknown.
+    columns = [*PLACE, "topic_id", "offset", "bytes_below"]
+    found = curve_tables.read(store, analysis, pc.field("topic").isin(names), columns)
     row = _rows_of(found.places, rows)
     own, times = _largest(found, row)
     curves = found.curves.of(own)
     first[row[own]] = curves.offset[curves.first]
     return PastBytes(first, row[own], curves, times)
-
-
-def _curves_of(store: ClusterStore, analysis: str, names: pa.Array) -> pa.Table:
-    """Offsets and bytes: what leaves at once is not asked, so the other columns may be null."""
-    read = [*PLACE, "topic_id", "offset", "bytes_below"]
-    table = store.read("findings", analysis, "curves", read)
-    table = table.filter(pc.is_in(table["topic"], names))
-    for field in FINDING_TABLES["curves"].schema:
-        if field.name not in read:
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table
 
 
 def _rows_of(places: pa.Table, rows: Rows) -> Ints:

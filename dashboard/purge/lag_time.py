@@ -76,9 +76,8 @@ def _ends_in(
     }
     if not names:
         return {}
-    rows = store.read("snapshots", snapshot, "replicas", columns=_COLUMNS)
-    numbers = pa.array(sorted(names), rows["topic_no"].type)
-    rows = rows.filter(pc.field("is_leader") & pc.field("topic_no").isin(numbers))
+    leading = pc.field("is_leader") & pc.field("topic_no").isin(pa.array(sorted(names), pa.int32()))
+    rows = store.read("snapshots", snapshot, "replicas", columns=_COLUMNS, only=leading)
     return {
         TopicPartition(names[row["topic_no"]], row["partition"]): (
             row["observed_at"],

@@ -94,8 +94,8 @@ def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset
         manifest = store.manifest("findings", analysis)
         for name in ("former_readers", "holds"):
             if name in manifest.tables:  # analyses of earlier versions know no former readers
-                table = store.read("findings", analysis, name)
-                for row in table.filter(_among("topic", wanted)).to_pylist():
+                table = store.read("findings", analysis, name, only=_among("topic", wanted))
+                for row in table.to_pylist():
                     _keep(found, row)
         details = manifest.details
         after = str(details.get("snapshot_id", ""))
@@ -155,11 +155,11 @@ def estimates(
     analysis = store.latest("findings")
     if analysis is None:
         return None, {}
-    from dashboard.curve_tables import from_table
+    from dashboard import curve_tables
 
     topics = sorted({key.topic for key in resolved})
-    table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
-    return analysis, of_curves(from_table(table), facts, resolved)
+    curves = curve_tables.read(store, analysis, _among("topic", topics))
+    return analysis, of_curves(curves, facts, resolved)
 
 
 def offsets_keeping(
@@ -174,11 +174,12 @@ def offsets_keeping(
     analysis = store.latest("findings")
     if analysis is None:
         return {}
-    from dashboard.curve_tables import from_table
+    from dashboard import curve_tables
 
     topics = sorted({key.topic for key in sizes})
-    table = store.read("findings", analysis, "curves").filter(_among("topic", topics))
-    return leaders_keeping(from_table(table), facts, sizes)
+    return leaders_keeping(
+        curve_tables.read(store, analysis, _among("topic", topics)), facts, sizes
+    )
 
 
 def ends_before(
@@ -263,8 +264,8 @@ def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> lis
     named = {r["topic_no"]: r for r in dictionary.to_pylist() if r["topic"] in topics}
     if not named:
         return []
-    rows = store.read("snapshots", snapshot, "group_offsets")
-    found = rows.filter(_among("topic_no", sorted(named))).to_pylist()
+    chosen = _among("topic_no", sorted(named))
+    found = store.read("snapshots", snapshot, "group_offsets", only=chosen).to_pylist()
     at = seen_at(store.manifest("snapshots", snapshot))
     return [{**row, **named[row["topic_no"]], "last_seen_at": at} for row in found]
 

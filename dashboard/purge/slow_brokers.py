@@ -31,17 +31,21 @@ def slow_brokers(store: ClusterStore, broker_ids: Collection[int | None]) -> dic
 
     Empty without an analysis, or with one that did not look at followers.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array({broker for broker in broker_ids if broker is not None}, pa.int32())
     try:
         analysis_id = store.latest("findings")
         if analysis_id is None or TABLE not in store.manifest("findings", analysis_id).tables:
             return {}
-        rows = store.read("findings", analysis_id, TABLE, _COLUMNS).to_pylist()
+        chosen = pc.field("slow") & pc.field("broker_id").isin(wanted)
+        rows = store.read("findings", analysis_id, TABLE, _COLUMNS, only=chosen).to_pylist()
     except StoreError:
         return {}
     slow: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        if row["slow"] and row["broker_id"] in broker_ids:
-            slow[row["broker_id"]].append(row)
+        slow[row["broker_id"]].append(row)
     return {broker_id: _told(found) for broker_id, found in sorted(slow.items())}
 
 

@@ -119,19 +119,18 @@ def known(store: ClusterStore, broker_id: int) -> Known:
 
     analysis = store.latest_analysis()
 
-    def table(name: str, columns: list[str] | None = None) -> pa.Table:
-        return store.read("findings", analysis, name, columns)
+    def table(name: str, only: pc.Expression, columns: list[str] | None = None) -> pa.Table:
+        return store.read("findings", analysis, name, columns, only=only)
 
-    reclaimable = table(
-        "reclaimable", ["topic", "partition", "target", "target_offset", "log_start_offset"]
-    )
+    own = pc.field("broker_id") == broker_id
+    targets = ["topic", "partition", "target", "target_offset", "log_start_offset"]
     return Known(
         broker_id,
         analysis,
         store.manifest("findings", analysis).taken_at,
-        table("curves").filter(pc.field("broker_id") == broker_id),
-        reclaimable.filter(pc.field("target") == "committed"),
-        table("growth").filter(pc.field("broker_id") == broker_id).to_pylist(),
-        table("slow_followers").filter(pc.field("slow")).to_pylist(),
-        table("blockers"),
+        table("curves", own),
+        table("reclaimable", pc.field("target") == "committed", targets),
+        table("growth", own).to_pylist(),
+        table("slow_followers", pc.field("slow")).to_pylist(),
+        store.read("findings", analysis, "blockers"),
     )

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.curve_tables import from_table
 from dashboard.errors import StoreError
 from dashboard.ui.context import Screen
 from dashboard.ui.facts import partition_facts
@@ -26,7 +25,7 @@ _NO_DELETE = "compact"
 def known_of(screen: Screen) -> Known:
     """Everything a what-if of this screen stands on. Raises StoreError NO_ANALYSIS."""
     found = findings_of(screen)
-    curves = found.derived("drawn curves", lambda: from_table(found.table("curves")))
+    curves = found.curves()
     growth = found.table("growth")
     disks = found.derived("growth disks", lambda: disks_of(found.table("disks"), growth))
     before = found.derived("earlier analysis", lambda: _earlier(screen))
@@ -56,7 +55,7 @@ def _facts(found: Tables, waived: tuple[str, ...]) -> pa.Table:
     facts = found.derived("facts committed", lambda: partition_facts(reclaimable))
     if not waived:
         return facts
-    curves = found.derived("drawn curves", lambda: from_table(found.table("curves")))
+    curves = found.curves()
     return waive(facts, found.table("holds"), curves, waived)
 
 

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import streamlit as st
 
+from dashboard import curve_tables
+from dashboard.curve_tables import ReplicaCurves
 from dashboard.snapshot_files import Kind
 from dashboard.snapshots import ClusterStore
 
@@ -35,10 +37,17 @@ class Tables:
         """One table in its declared schema. Raises StoreError."""
         return self.derived(name, lambda: self._cluster.read(self._kind, self.id, name))
 
+    def curves(self) -> ReplicaCurves:
+        """The replicas' curves of an analysis, as numbers. Raises StoreError."""
+        return self.derived("curves", lambda: curve_tables.read(self._cluster, self.id))
+
     def read(self, *names: str) -> None:
         """Read these tables now: what is read stays, even when the files are pruned."""
         for name in names:
-            self.table(name)
+            if name == "curves":
+                self.curves()
+            else:
+                self.table(name)
 
     def derived(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` computes from these tables, kept beside them. It must be immutable."""

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.curve_tables import from_table
 from dashboard.ui import formats
 from dashboard.ui.context import Screen
 from dashboard.ui.headline import blockers_by_group
@@ -53,7 +52,7 @@ def redrawn(screen: Screen, waived: Sequence[str]) -> pa.Table:
     return waive(
         facts,
         found.table("holds"),
-        found.derived("drawn curves", lambda: from_table(found.table("curves"))),
+        found.curves(),
         waived,
     )
 

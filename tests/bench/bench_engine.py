@@ -12,10 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -29,6 +25,7 @@ from dashboard.settings import Settings, load
 from dashboard.snapshots import ClusterStore, Store
 from tests.bench import engine_peers as peers
 from tests.bench.large_history import EVERY, Shape, lengthen, write
+from tests.bench.processes import Clock, peaks, timed
 
 RUNS = 3
 KEPT = 48
@@ -41,43 +38,6 @@ MOST_FIRST_SECONDS = 4.0
 MOST_MEMORY = 2 << 30
 _TABLES = ("holds", "reclaimable", "trends")
 _PEERS = {"DuckDB": peers.by_duckdb, "Polars": peers.by_polars}
-
-
-class Clock:
-    """Processor seconds of all processes: this one, Java, and the tasks' Python."""
-
-    def __init__(self) -> None:
-        self.processor: dict[str, list[float]] = {}
-
-    def timed(self, name: str, work: Callable[[], Any]) -> float:
-        """Seconds that it takes; the processor's are noted under its name."""
-        before, seconds = self._processor(), timed(work)
-        self.processor.setdefault(name, []).append(self._processor() - before)
-        return seconds
-
-    def _processor(self) -> float:
-        ticks = 0
-        for process in processes():
-            with suppress(OSError):  # it ended meanwhile, and counts among its parent's children
-                ticks += sum(map(int, _stat(process)[11:15]))
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def processes() -> list[int]:
-    """This process and all that came of it."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it ended meanwhile
-            parents[int(folder.name)] = int(_stat(int(folder.name))[1])
-    found = [os.getpid()]
-    for process in found:
-        found += [child for child, parent in parents.items() if parent == process]
-    return found
-
-
-def _stat(process: int) -> list[str]:
-    """From the state on."""
-    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
 
 
 class Lab:
@@ -200,18 +160,6 @@ def _one_snapshot(lab: Lab) -> list[str]:
     return wrong + (["1,000,000 within 10 x"] if again > MOST_LARGE * min(duck, polars) else [])
 
 
-def peaks() -> dict[str, int]:
-    """Peak resident memory by what a process is, of workers that of the largest; bytes."""
-    found: dict[str, int] = {}
-    for process in processes():
-        with suppress(OSError, IndexError):  # it ended meanwhile
-            status = Path(f"/proc/{process}/status").read_text()
-            name = "driver" if process == os.getpid() else status.split()[1]
-            peak = int(status.split("VmHWM:")[1].split()[0]) << 10
-            found[name] = max(found.get(name, 0), peak)
-    return found
-
-
 def _memory(peak: dict[str, int]) -> list[str]:
     """A driver's, Java's and a worker's: two workers run at once."""
     print("peak memory: " + ", ".join(f"{n} {size / 2**30:.2f} GiB" for n, size in peak.items()))
@@ -234,13 +182,6 @@ def _first(size: int) -> list[str]:
 
 def _quietly(command: list[str]) -> None:
     subprocess.run(command, check=True, capture_output=True)
-
-
-def timed(work: Callable[[], Any]) -> float:
-    """Seconds that it takes."""
-    began = time.monotonic()
-    work()
-    return time.monotonic() - began
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -30,6 +30,7 @@ PARTITIONS_PER_TOPIC = 25
 GROUPS_PER_TOPIC = 4
 EVERY = timedelta(minutes=5)
 Ints = npt.NDArray[np.int64]
+_TEXT = pa.string()
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,23 @@ class Shape:
     partitions: int
     groups: int
     snapshots: int
+    name_width: int = 0  # of a topic, at least
+    segments: int = 0  # an inventory's, of each replica; 0: no inventory
 
     @property
     def topics(self) -> int:
         return -(-self.partitions // PARTITIONS_PER_TOPIC)
 
+    def places(self, number: Ints) -> tuple[Ints, Ints]:
+        """The topic_no and the partition of each partition's number."""
+        return number // PARTITIONS_PER_TOPIC, number % PARTITIONS_PER_TOPIC
 
-def write(cluster: ClusterStore, began: datetime, shape: Shape, steps: range) -> list[str]:
+
+def write(
+    cluster: ClusterStore, began: datetime, shape: Shape, steps: range, at_once: int = 2
+) -> list[str]:
     """Write and commit the snapshots of these steps, one every five minutes; their ids."""
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(lambda step: _write(cluster, began, shape, step), steps))
 
 
@@ -67,7 +76,8 @@ def lengthen(cluster: ClusterStore, snapshots: int) -> None:
 
 
 def _write(cluster: ClusterStore, began: datetime, shape: Shape, step: int) -> str:
-    buckets = count_for(shape.partitions * BROKERS)
+    replicas = shape.partitions * BROKERS
+    buckets = count_for(replicas, replicas * shape.segments)
     writer = cluster.begin("snapshots", began + EVERY * step, buckets)
     tables = {
         name: stamped(SNAPSHOT_TABLES[name], columns, writer.id, writer.taken_at)
@@ -75,6 +85,10 @@ def _write(cluster: ClusterStore, began: datetime, shape: Shape, step: int) -> s
     }
     for name, rows in tables.items():
         writer.split(name, rows, tables["topics"])
+    if shape.segments:
+        from tests.bench.large_inventory import write_segments
+
+        write_segments(writer, shape, step)
     brokers = [{"broker_id": b, "reachable": True, "error": None} for b in range(BROKERS)]
     writer.commit(1.0, {"brokers": brokers, "groups_incomplete": [], "errors": []})
     return writer.id
@@ -102,25 +116,20 @@ def stamped(
 def tables_of(shape: Shape, step: int) -> dict[str, dict[str, Any]]:
     """The columns of each table of one step's snapshot."""
     number = np.arange(shape.partitions, dtype=np.int64)
-    topic_no = number // PARTITIONS_PER_TOPIC
-    place = {"topic_no": topic_no, "partition": number % PARTITIONS_PER_TOPIC}
-    recreated = _recreated(shape, step, topic_no)
-    start, end = _logs(shape, step, number, recreated)
+    topic_no, partition = shape.places(number)
+    place = {"topic_no": topic_no, "partition": partition}
+    start, end, size = logs_of(shape, step, number)
     everywhere = _lists(shape.partitions)
-    topics = np.arange(shape.topics)
-    again = _recreated(shape, step, topics)
+    topics = topics_of(shape, step)
     return {
         "brokers": {"broker_id": range(BROKERS), "host": ["127.0.0.1"] * BROKERS,
                     "reachable": [True] * BROKERS},
-        "topics": {"topic_no": topics, "topic": [f"topic-{n:05d}" for n in topics],
-                   "topic_id": [f"id-{n:018d}{'b' if new else 'a'}"
-                                for n, new in zip(topics, again, strict=True)],
-                   "is_internal": np.zeros(len(topics), dtype=bool)},
-        "configs": _configs([f"topic-{n:05d}" for n in topics]),
+        "topics": topics,
+        "configs": _configs(topics["topic"].to_pylist()),
         "partitions": {**place, "leader_id": number % BROKERS, "leader_epoch": number * 0,
                        "replicas": everywhere, "isr": everywhere, "log_start_offset": start,
                        "last_stable_offset": end - (number % 40 == 7), "high_watermark": end},
-        "replicas": _replicas(step, number, place, start, end),
+        "replicas": _replicas(number, place, start, end, size),
         "log_dirs": {"broker_id": range(BROKERS), "log_dir": ["/d1"] * BROKERS,
                      "total_bytes": [1 << 46] * BROKERS, "usable_bytes": [1 << 44] * BROKERS},
         "groups": {"group_id": [f"group-{g:04d}" for g in range(shape.groups)],
@@ -134,6 +143,26 @@ def tables_of(shape: Shape, step: int) -> dict[str, dict[str, Any]]:
 
 
 _ASSIGNED = SNAPSHOT_TABLES["groups"].schema.field("assigned").type
+
+
+def topics_of(shape: Shape, step: int) -> dict[str, pa.Array]:
+    """The columns of the table `topics`."""
+    topics = np.arange(shape.topics)
+    again = _recreated(shape, step, topics)
+    ids = [f"id-{n:018d}{'b' if new else 'a'}" for n, new in zip(topics, again, strict=True)]
+    return {
+        "topic_no": pa.array(topics),
+        "topic": pa.array([f"topic-{n:05d}".ljust(shape.name_width, "x") for n in topics], _TEXT),
+        "topic_id": pa.array(ids, _TEXT),
+        "is_internal": pa.array(np.zeros(len(topics), dtype=bool)),
+    }
+
+
+def logs_of(shape: Shape, step: int, number: Ints) -> tuple[Ints, Ints, Ints]:
+    """Log start, log end and bytes of partitions, by their numbers."""
+    start, end = _logs(shape, step, number, _recreated(shape, step, shape.places(number)[0]))
+    per_record = 300 + number % 11 * 90 + step * (number % 3)
+    return start, end, (end - start) * per_record + _scattered(number + step)
 
 
 def _recreated(shape: Shape, step: int, topic_no: Ints) -> npt.NDArray[np.bool_]:
@@ -157,10 +186,8 @@ def _scattered(number: Ints) -> Ints:
 
 
 def _replicas(
-    step: int, number: Ints, place: dict[str, Ints], start: Ints, end: Ints
+    number: Ints, place: dict[str, Ints], start: Ints, end: Ints, size: Ints
 ) -> dict[str, Any]:
-    records = end - start
-    size = records * (300 + number % 11 * 90 + step * (number % 3)) + _scattered(number + step)
     parts = []
     for broker in range(BROKERS):
         behind = np.where((number % 50 == broker) & (number % BROKERS != broker), 9, 0)

@@ -35,7 +35,7 @@ def every(lab: Lab, cluster: ClusterStore) -> dict[str, list[dict[str, Any]]]:
     return findings(cluster, done.analysis_id)
 
 
-@pytest.mark.parametrize("buckets", [[8], [1, 2, 8, 4, 1]])
+@pytest.mark.parametrize("buckets", [[16], [1, 2, 8, 4, 1]])
 def test_findings_are_equal_in_any_number_of_buckets(lab: Lab, buckets: Sequence[int]) -> None:
     """Also where they grow and shrink from snapshot to snapshot."""
     large_history.write(lab.cluster, START, SHAPE, range(SHAPE.snapshots))
@@ -59,7 +59,7 @@ def test_so_are_those_of_topics_made_anew(at_hand: Lab) -> None:
     history(lab)
     one = every(lab, lab.cluster)
     assert one["former_readers"]
-    other = copied(lab.cluster, "other", [4, 2])
+    other = copied(lab.cluster, "other", [16, 2])
     assert every(lab, other) == one
     full = findings(other, replace(lab, cluster=other).analyze(full=True).analysis_id)
     counted = ("counters", "traffic", "slow_followers")

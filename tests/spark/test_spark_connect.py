@@ -12,6 +12,7 @@ import pytest
 from analytics.session import open_session
 from dashboard.errors import AnalysisError
 from dashboard.settings import Settings
+from tests.support.in_buckets import copied
 from tests.support.lab import Lab
 from tests.support.spark_history import analytics, declared, findings, history
 from tests.support.standalone_spark import Daemon, daemon
@@ -48,6 +49,10 @@ def test_a_connect_server_gives_the_tables_of_one_machine(
 
     assert "error" not in answer, answer
     assert findings(store.cluster, answer["analysis_id"]) == local
+    other = copied(store.cluster, "other", [16])  # enough that sums are summed in tasks
+    answer = analytics(store, "--cluster", "other", "--full")
+    assert "error" not in answer, answer
+    assert findings(other, answer["analysis_id"]) == local
 
 
 OPENED = """

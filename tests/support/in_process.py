@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from analytics import tasks
 from analytics.bucket_view import Place
 from dashboard.snapshot_files import Manifest
@@ -18,5 +21,10 @@ def run(
 ) -> tasks.Done:
     """As `tasks.run`, one bucket after the other, and without Spark."""
     chosen = range(place.written.buckets) if buckets is None else buckets
-    answers = (rows for at in chosen for rows in tasks.answer(kernel, place, snapshot, at))
-    return tasks.done([row for rows in answers for row in rows.to_pylist()])
+    slots = len(chosen) // tasks.AT_ONCE
+    answers = [b for at in chosen for b in tasks.answer(kernel, place, snapshot, at, slots)]
+    rows = pa.Table.from_batches(answers)
+    if slots > 1:
+        each = rows["slot"].unique().to_pylist()
+        rows = pa.concat_tables([tasks.summed(rows.filter(pc.field("slot") == s)) for s in each])
+    return tasks.done(rows)

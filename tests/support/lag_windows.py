@@ -126,8 +126,17 @@ class _Snapshot:
         for name in ("partitions", "configs"):
             self._tables[name] = SNAPSHOT_TABLES[name].schema.empty_table()
 
-    def read(self, _kind: str, _id: str, table: str, columns: list[str]) -> pa.Table:
-        return self._tables[table].select(columns)
+    def read(
+        self,
+        _kind: str,
+        _id: str,
+        table: str,
+        columns: list[str],
+        *,
+        only: pc.Expression | None = None,
+    ) -> pa.Table:
+        found = self._tables[table].select(columns)
+        return found if only is None else found.filter(only)
 
 
 def _topics(topics: list[str]) -> pa.Table:

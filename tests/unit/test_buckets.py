@@ -11,10 +11,12 @@ from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard import table_files
 from dashboard.buckets import REPLICAS, Buckets, count_for, numbers
 from dashboard.errors import StoreError
 from dashboard.metrics.names import labels
@@ -98,6 +100,17 @@ def test_a_bucket_holds_some_32_000_replicas(replicas: int, count: int) -> None:
     assert count_for(replicas) == count
 
 
+@pytest.mark.parametrize(
+    ("replicas", "segments", "count"),
+    [(15_000, 15_000 * 40, 1), (300_000, 300_000 * 16, 8), (300_000, 36_000_000, 64)],
+)
+def test_a_bucket_holds_some_half_a_million_segments(
+    replicas: int, segments: int, count: int
+) -> None:
+    """A task's Python took 1.2 GiB with 1.4 million of them."""
+    assert count_for(replicas, segments) == count
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> ClusterStore:
     return ClusterStore(Store(str(tmp_path)), "c1")
@@ -127,6 +140,24 @@ def test_a_table_in_buckets_reads_as_one(cluster: ClusterStore, buckets: int) ->
     assert parts.drop_columns("snapshot_id").equals(whole.drop_columns("snapshot_id"))
     values = cluster.read("snapshots", found.id, "partitions", ["high_watermark"])
     assert values.equals(whole.select(["high_watermark"]))
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 8])
+def test_some_rows_are_chosen_in_each_file_by_itself(
+    cluster: ClusterStore, buckets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, joined = written(cluster, buckets), []
+    every = cluster.read("snapshots", found.id, "partitions")
+    together = table_files.joined
+    monkeypatch.setattr(
+        table_files, "joined", lambda spec, parts: (joined.extend(parts), together(spec, parts))[1]
+    )
+    few = pc.field("partition") < 3
+    some = cluster.read("snapshots", found.id, "partitions", only=few)
+    assert some.equals(every.filter(few))
+    assert sum(part.num_rows for part in joined) == some.num_rows == 6
+    chosen = cluster.read("snapshots", found.id, "partitions", ["partition"], only=few)
+    assert chosen.equals(some.select(["partition"]))
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["in buckets", "by an earlier version"])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.curve_tables import ReplicaCurves, from_table, to_table
+from dashboard.curve_tables import PLACE, ReplicaCurves, from_table, read, to_table
 from dashboard.curves import HISTORY, PROPORTIONAL, SAMPLED, SEGMENTS, Curves, Freed, curves_of
+from dashboard.snapshots import ClusterStore, Store
 from dashboard.tables import FINDING_TABLES, build, conform
 
 FIELDS = ("low", "likely", "high", "once_low", "once", "once_high")
@@ -252,6 +256,31 @@ def test_a_curve_survives_its_table(curve: Curves) -> None:
     assert again.places.equals(places)
     for name in ("first", "offset", "below", "base", "method", "segment_bytes", "rolled", "surely"):
         assert (getattr(again.curves, name) == getattr(curve, name)).all(), name
+
+
+@given(curves(), st.sampled_from([1, 2, 8]))
+def test_curves_read_part_by_part_are_those_of_the_whole_table(curve: Curves, buckets: int) -> None:
+    count = len(curve.first)
+    whose = {"topic": ["t"] * count, "partition": list(range(count)), "broker_id": [1] * count,
+             "log_dir": ["/d"] * count, "topic_id": [None] * count}  # fmt: skip
+    spec = FINDING_TABLES["curves"]
+    table = conform(spec, to_table(ReplicaCurves(build(spec, whose).select(list(whose)), curve)))
+    with TemporaryDirectory() as folder:
+        cluster = ClusterStore(Store(folder), "c")
+        writer = cluster.begin("findings", datetime(2026, 3, 1, tzinfo=UTC), buckets)
+        writer.split("curves", table)
+        writer.commit(1.0, {})
+        found = read(cluster, writer.id)
+        some = read(cluster, writer.id, pc.field("partition") == 1)
+        gone = read(cluster, writer.id, pc.field("partition") < 0, [*PLACE, "topic_id", "offset"])
+    order = np.argsort(found.places["partition"].to_numpy())
+    again = to_table(ReplicaCurves(found.places, found.curves)).sort_by(
+        [("partition", "ascending"), ("offset", "ascending")]
+    )
+    assert again.equals(to_table(from_table(table)))
+    assert (found.curves.segment_bytes[order] == curve.segment_bytes).all()
+    assert some.places["partition"].to_pylist() == ([1] if count > 1 else [])
+    assert gone.places.num_rows == len(gone.curves.offset) == 0
 
 
 def test_an_older_table_is_proportional_in_default_segments() -> None:

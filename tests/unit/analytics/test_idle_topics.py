@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from analytics.idle_topics import idle_topics
+from analytics.kernels import SUMMED
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.tables import FINDING_TABLES
 
@@ -73,8 +74,9 @@ def found(
         "wanted": pa.Table.from_pylist(
             [unread("slow", 5), unread("far", 6), unread("slow", 3)], schema=_WANTED
         ),
-        "held": pa.table({"topic": ["old", "old"], "group_id": ["gone", "gone"]}),
+        "held": pa.table({"topic": ["old"], "group_id": ["gone"]}),
     }
+    sums |= {name: SUMMED[name](sums[name]) for name in ("last_writes", "wanted")}
     numbers, names = pa.array([0] * len(begun), pa.int32()), pa.array(begun, pa.string())
     offsets = pa.table({"topic_no": numbers, "group_id": names})
     who = readers(pa.Table.from_pylist(list(groups), schema=GROUPS), offsets, TOPICS)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from analytics import last_writes, reader_lags
+from analytics.kernels import SUMMED
 from analytics.retention_fit import retention_fit
 from dashboard.tables import FINDING_TABLES
 
@@ -49,6 +50,7 @@ def found(
         ),
     }  # fmt: skip
     assert set(last_writes._SUMS) < set(sums["last_writes"].column_names)
+    sums = {name: SUMMED[name](rows) for name, rows in sums.items()}
     growth = pa.table(
         {"topic": ["a", "b", None], "broker_id": pa.array([None, None, 1], pa.int32()),
          "bytes_in_per_hour": pa.array([rate, rate, 9], pa.int64()), "replicas": [2, 2, 2],

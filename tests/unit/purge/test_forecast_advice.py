@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from dashboard.purge import forecast_text, slow_brokers
@@ -82,9 +83,9 @@ class Store:
     def manifest(self, *_words: str) -> Any:
         return type("Manifest", (), {"tables": {slow_brokers.TABLE: 1} if self.rows else {}})
 
-    def read(self, *words: Any) -> pa.Table:
+    def read(self, *words: Any, only: pc.Expression) -> pa.Table:
         schema = FINDING_TABLES[slow_brokers.TABLE].only(words[-1]).schema
-        return pa.Table.from_pylist(self.rows or [], schema=schema)
+        return pa.Table.from_pylist(self.rows or [], schema=schema).filter(only)
 
 
 def follower(broker_id: int, cause: str | None, **change: Any) -> dict[str, Any]:
