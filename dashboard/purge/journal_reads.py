@@ -118,13 +118,17 @@ class JournalReads:
         return {run_id: tuple(names) for run_id, names in topics.items()}
 
     def earlier(self, run: RunRow, since: datetime) -> list[RunRow]:
-        """Runs queued since then, before this one, that share a topic with it; newest first."""
+        """Runs closed since then, before this one, that share a topic with it; newest first.
+
+        However long ago they were queued: one that waited or was paused has just sent.
+        """
+        # None is watched before it is closed, and of that there is an index.
         found = self.file.rows(
-            f"SELECT {_HEAD} FROM runs WHERE cluster_id=? AND queued_at>=? "
+            f"SELECT {_HEAD} FROM runs WHERE +cluster_id=? AND watched_until>=? AND closed_at>=? "
             "AND rowid < (SELECT rowid FROM runs WHERE run_id=?) AND EXISTS ("
             "SELECT 1 FROM run_topics a JOIN run_topics b ON a.topic=b.topic "
             "WHERE a.run_id=runs.run_id AND b.run_id=?) ORDER BY rowid DESC",
-            run.cluster_id, format_time(since), run.run_id, run.run_id,
+            run.cluster_id, format_time(since), format_time(since), run.run_id, run.run_id,
         )  # fmt: skip
         return [run_row(row) for row in found]
 

@@ -26,7 +26,8 @@ def leaving(
     """Bytes that earlier receipts, the newest first, expected to leave after `baseline`.
 
     For each replica the newest receipt that has it counts: what it predicted, and waited for
-    itself, less what had left. As sure as its estimate was.
+    itself, less what had left. As sure as its estimate was; without one the offsets count that it
+    was purged by.
     """
     if baseline is None:
         return {}
@@ -47,13 +48,21 @@ def leaving(
 
 def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
     """What `old` waits for by the look `now`; 0 where it lies within what producers wrote."""
-    if old["predicted_bytes"] is None or old.get("restarted"):  # its segments left with the log
+    if old.get("restarted"):  # its segments left with the log
         return 0
-    expected = old["predicted_bytes"] + old.get("earlier_bytes", 0)
+    size = record_bytes(old)
+    expected = _predicted(old, now, size) + old.get("earlier_bytes", 0)
     before, after = old.get("end_before"), now["log_end_offset"]
     written = 0 if before is None or after is None else max(0, after - before)
-    size = record_bytes(old)
     fallen = old["before_bytes"] + round(written * size) - now["size_bytes"]
     left = int(expected - max(0, fallen))
     doubt = (written + 1) * (size + BATCH_HEADER_BYTES)
     return min(left, int(now["size_bytes"])) if left > doubt else 0
+
+
+def _predicted(old: Mapping[str, Any], now: Mapping[str, Any], size: float) -> int:
+    """What `old` was to free: by its estimate, else by how far its log start has moved since."""
+    if old["predicted_bytes"] is not None:
+        return int(old["predicted_bytes"])
+    first, start = old["start_before"], now["log_start_offset"]
+    return 0 if first is None or start is None else round(max(0, start - first) * size)

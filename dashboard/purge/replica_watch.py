@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -95,8 +95,19 @@ class ReplicaWatch:
 
     def _leaving(self, baseline: Mapping[str, Any] | None) -> dict[receipt_earlier.Place, int]:
         """By the receipts of earlier runs that may still have waited for segments to leave."""
+        known: list[Mapping[str, Any]] = []  # the newest first, as they are added
         runs = self.journal.earlier(self.run, self.run.queued_at - _WAITED_FOR)
-        return receipt_earlier.leaving((r.receipt for r in runs if r.receipt), baseline)
+        for run in reversed([run for run in runs if run.state != "refused"]):
+            known.insert(0, run.receipt or self._to_begin(run, known))
+        return receipt_earlier.leaving(known, baseline)
+
+    def _to_begin(self, run: RunRow, known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What the receipt will begin with of a closed run whose watch is yet to begin: its worker
+        died as it closed. What it waits for is its own all the same.
+        """
+        baseline, plan = self.journal.baseline(run.run_id), self.journal.plan(run.run_id)
+        leaving = receipt_earlier.leaving(known, baseline)
+        return receipt.start(baseline, self.journal.partitions(run.run_id), plan, leaving)
 
     def _unanswered(self, error: ClusterError) -> None:
         if error.code != self.unread:  # one entry for each new reason

@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dashboard.model import TopicPartition
 from dashboard.purge.execute import Execution
 from dashboard.purge.facts import RememberedOffset, read_facts
 from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import Options, RunView
 from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Plan, build
+from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.replica_watch import ReplicaWatch
 from dashboard.purge.resolve import resolve
 from dashboard.purge.standards import Standards
@@ -50,6 +51,7 @@ class Room:
         self.read_only = False
         self.remembered: tuple[RememberedOffset, ...] = ()
         self.streams: frozenset[str] = frozenset()  # as plans know them
+        self.estimates: dict[TopicPartition, Estimate] = {}
         self.standards = Standards({TOPIC: declared()}, LIFTABLE_GUARDS, most_partitions=100)
 
     def plan(
@@ -69,7 +71,7 @@ class Room:
             declarations=declarations, now=NOW,
         )  # fmt: skip
         return build(
-            found, resolved, target=to, declarations=declarations, estimates={},
+            found, resolved, target=to, declarations=declarations, estimates=self.estimates,
             overrides=overrides, waivers=waivers, analysis_id=None, most_partitions=100,
             created_by="ann", now=NOW, expires_after=timedelta(hours=1),
         )  # fmt: skip
@@ -102,8 +104,11 @@ class Room:
         self.execution(run_id).execute()
         return self.journal.run(run_id)
 
-    def watch(self, view: RunView) -> RunView:
+    def watching(self, view: RunView) -> ReplicaWatch:
         run = self.journal.run(view.run.run_id).run
         plan = self.journal.plan(run.run_id)
-        ReplicaWatch(self.live, self.journal, run, plan, self.clock, self.clock.sleep).watch()
-        return self.journal.run(run.run_id)
+        return ReplicaWatch(self.live, self.journal, run, plan, self.clock, self.clock.sleep)
+
+    def watch(self, view: RunView) -> RunView:
+        self.watching(view).watch()
+        return self.journal.run(view.run.run_id)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.clock import format_time
+from dashboard.model import LogDirsAnswer, ReplicaSize
 from dashboard.purge import receipt
 from dashboard.purge.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan import Estimate
@@ -67,14 +68,19 @@ def test_what_lies_within_the_bytes_that_producers_wrote_is_nothing() -> None:
     "earlier",
     [
         [begun(final=True, measured_at=format_time(NOW))],
-        [begun(None)],
         [],
         # The newest knows: an older one whose broker was down need not be asked.
         [begun(final=True, measured_at=format_time(NOW)), begun()],
     ],
 )
-def test_nothing_is_left_of_one_that_is_over_or_unmeasured(earlier: list[dict[str, Any]]) -> None:
+def test_nothing_is_left_of_one_that_is_over(earlier: list[dict[str, Any]]) -> None:
     assert leaving(earlier, sample(10_000, 40, seconds=5)) == {}
+
+
+def test_without_an_estimate_it_waits_for_the_offsets_that_it_was_purged_by() -> None:
+    assert leaving([begun(None)], sample(10_000, 40, seconds=5)) == {HERE: 4_000}
+    assert leaving([begun(None)], sample(7_000, 40, seconds=5)) == {HERE: 1_000}
+    assert leaving([begun(None)], sample(10_000, 0, seconds=5)) == {}  # no effect there so far
 
 
 def test_one_that_became_final_after_the_look_waited_still() -> None:
@@ -135,3 +141,49 @@ def test_the_journal_finds_the_earlier_runs_of_a_topic(tmp_path: Path) -> None:
     assert [r.run_id for r in room.journal.earlier(second.run, since)] == [first.run.run_id]
     assert room.journal.earlier(first.run, since) == []
     assert room.journal.earlier(second.run, NOW + timedelta(seconds=1)) == []
+
+
+def test_one_that_was_queued_long_ago_and_has_just_sent_is_an_earlier_one(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    long = 86_400_000  # as where plans live for a day
+    waited = room.queue(room.plan(), unsent_for_ms=long, most_silence_ms=long)
+    room.clock.sleep(7_200)
+    assert room.execution(waited).execute() == "done"
+    room.live.offsets_of["a"] = {0: 80}
+    second = room.carry_out()
+    since = room.clock() - timedelta(hours=1)
+    assert [r.run_id for r in room.journal.earlier(second.run, since)] == [waited]
+
+
+@pytest.mark.parametrize("estimated", [True, False])
+@pytest.mark.parametrize("first_to_begin", [0, 1])
+def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_to_begin: int, *, estimated: bool
+) -> None:
+    """The first one's worker died as its run closed; the second purge began before another was."""
+    room = Room(tmp_path)
+    deleted_below = [0]  # what the brokers' retention check has taken from the disks
+
+    def log_dirs(_: Any = None) -> LogDirsAnswer:
+        size = 1000 * (100 - deleted_below[0])
+        replicas = (ReplicaSize(b, "/d", *KEY, size, 0, False) for b in (1, 2, 3))
+        return LogDirsAnswer((), tuple(replicas), {})
+
+    monkeypatch.setattr(room.live, "log_dirs", log_dirs)
+    views = []
+    for start, target in ((0, 60), (60, 80)):
+        size = 1000 * (target - start)
+        found = {KEY: Estimate(3 * size, "segments", dict.fromkeys((1, 2, 3), size))}
+        room.estimates = found if estimated else {}
+        room.live.offsets_of["a"] = {0: target}
+        views.append(room.carry_out())
+    watches = [room.watching(view) for view in views]
+    watches[first_to_begin].step()
+    watches[1 - first_to_begin].step()
+    deleted_below[0] = 80
+    for watch in watches:
+        watch.watch()
+    found = [room.journal.run(view.run.run_id).to_json()["receipt"] for view in views]
+    assert [(r["freed_bytes"], r["final"]) for r in found] == [(180_000, True), (60_000, True)]
+    assert room.journal.verify().ok
+    room.journal.close()
