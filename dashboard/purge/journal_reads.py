@@ -132,6 +132,17 @@ class JournalReads:
         )  # fmt: skip
         return [run_row(row) for row in found]
 
+    def later(self, run: RunRow) -> list[RunRow]:
+        """Runs queued after this one that share a topic with it, oldest first."""
+        found = self.file.rows(
+            f"SELECT {_HEAD} FROM runs WHERE +cluster_id=? "
+            "AND rowid > (SELECT rowid FROM runs WHERE run_id=?) AND EXISTS ("
+            "SELECT 1 FROM run_topics a JOIN run_topics b ON a.topic=b.topic "
+            "WHERE a.run_id=runs.run_id AND b.run_id=?) ORDER BY rowid",
+            run.cluster_id, run.run_id, run.run_id,
+        )  # fmt: skip
+        return [run_row(row) for row in found]
+
     def run(self, run_id: str) -> RunView:
         """One run with its partitions and moves, sorted. Raises UsageError RUN_NOT_FOUND."""
         return RunView(self.head(run_id), self.partitions(run_id), self.moves(run_id))

@@ -79,6 +79,16 @@ def renewed(
     return {**kept, "replicas": [found[name] for name in sorted(found)]}
 
 
+def furthest(kept: Mapping[str, Any] | None) -> dict[TopicPartition, int]:
+    """The furthest log start among a partition's replicas; without those that did not tell."""
+    found: dict[TopicPartition, int] = {}
+    for r in (kept or {}).get("replicas", ()):
+        if (start := r["log_start_offset"]) is not None:
+            key = TopicPartition(r["topic"], r["partition"])
+            found[key] = max(start, found.get(key, start))
+    return found
+
+
 def without(
     sample: Mapping[str, Any], replicas: Mapping[TopicPartition, Collection[int]]
 ) -> dict[str, Any]:

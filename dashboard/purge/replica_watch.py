@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.errors import ClusterError
+from dashboard.model import TopicPartition
 from dashboard.purge import receipt, receipt_earlier, receipt_estimates, receipt_sizes
 from dashboard.purge.closing import Closing
 from dashboard.purge.cluster_seam import Cluster
@@ -16,7 +17,7 @@ from dashboard.purge.journal import Journal
 from dashboard.purge.journal_rows import PartitionRow, RunRow
 from dashboard.purge.moves import MoveRow, skipped_records
 from dashboard.purge.plan import Plan
-from dashboard.purge.readback import GONE, read_back
+from dashboard.purge.readback import GONE, Seen, read_back
 from dashboard.purge.states import doubtful, followed, looked_after, run_state, settled
 from dashboard.purge.topic_identity import doubts
 
@@ -50,6 +51,7 @@ class ReplicaWatch:
     _settle: timedelta | None = None
     _began: datetime | None = None
     _answered_at: datetime | None = None
+    _overtaken: set[TopicPartition] = field(default_factory=set)
 
     def watch(self) -> None:
         """Return when there is nothing more to see, or nobody answers. Raises JournalError."""
@@ -169,20 +171,12 @@ class ReplicaWatch:
     def _read(self) -> tuple[tuple[PartitionRow, ...], bool]:
         """The rows as they stand now, and whether every leader that there is was read."""
         rows = self.journal.partitions(self.run.run_id)
-        watched = [row for row in rows if row.state in _WATCHED or doubtful(row)]
-        entry = self.journal.newest_entry()
-        seen = read_back(
-            self.live,
-            {row.key: row.target_offset for row in watched},
-            self.plan.topic_ids,
-            done={row.key for row in watched if row.state == "done"},
-        )
-        wait_all = self.run.mode == "wait-all"
-        after = [
-            looked_after(row, self._closing.rated(found, self.now()), entry)
-            for row in watched
-            for found in (settled(row, seen[row.key], wait_all=wait_all, may_resend=False),)
+        watched = [
+            row
+            for row in rows
+            if row.state in _WATCHED or (doubtful(row) and row.key not in self._overtaken)
         ]
+        after, seen = self._looked(watched)
         moves = self.journal.moves(self.run.run_id)
         changed = [
             _with_skipped(a, moves)
@@ -197,8 +191,55 @@ class ReplicaWatch:
             self._follow_states()
         if moved or changed:
             rows = self.journal.partitions(self.run.run_id)
-        unread = [s for s in seen.values() if s.leader_log_start_offset is None]
+        unread = [s for s in seen if s.leader_log_start_offset is None]
         return rows, all(s.error == GONE for s in unread)
+
+    def _looked(self, watched: Sequence[PartitionRow]) -> tuple[list[PartitionRow], list[Seen]]:
+        """Each row as it is after its leader and replicas were read, and what was seen."""
+        entry = self.journal.newest_entry()
+        seen = read_back(
+            self.live,
+            {row.key: row.target_offset for row in watched},
+            self.plan.topic_ids,
+            done={row.key for row in watched if row.state == "done"},
+        )
+        wait_all = self.run.mode == "wait-all"
+        after = [
+            looked_after(row, self._closing.rated(found, self.now()), entry)
+            for row in watched
+            for found in (settled(row, seen[row.key], wait_all=wait_all, may_resend=False),)
+        ]
+        # Once leaders are read: a run that moved them has its intent in the journal by then.
+        self._overtaken |= self._purged_by_another(watched, after)
+        kept = [b if b.key in self._overtaken else a for b, a in zip(watched, after, strict=True)]
+        return kept, list(seen.values())
+
+    def _purged_by_another(
+        self, before: Sequence[PartitionRow], after: Sequence[PartitionRow]
+    ) -> set[TopicPartition]:
+        """Of those that were not done and are past their target now: what a later run purged.
+
+        It found them below our target, and they have reached its own: its receipt counts that.
+        """
+        late = {
+            a.key: a
+            for b, a in zip(before, after, strict=True)
+            if b.state == "not_done" != a.state and a.leader_log_start_offset is not None
+        }
+        if not late:
+            return set()
+        found = set()
+        for run in self.journal.later(self.run):
+            starts = receipt_sizes.furthest(self.journal.baseline(run.run_id))
+            for row in self.journal.partitions(run.run_id):
+                ours = late.get(row.key)
+                sent = row.was_sent and (row.state != "not_done" or doubtful(row))
+                if ours is None or not sent or row.key not in starts:
+                    continue
+                reached = ours.leader_log_start_offset or 0
+                if starts[row.key] < ours.target_offset <= row.target_offset <= reached:
+                    found.add(row.key)
+        return found
 
     def _follow_states(self) -> None:
         """A run that was partial for a follower becomes done with it; a reversal undoes that."""

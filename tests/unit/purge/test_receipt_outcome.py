@@ -77,6 +77,36 @@ def test_what_a_broker_carried_out_after_the_run_closed_is_counted(room: Room) -
     assert [r["broker_id"] for r in found["replicas"]] == [1, 2, 3]
 
 
+def not_done_then_again(room: Room, answer: int) -> tuple[Any, Any]:
+    """A run of which nothing is known to have taken effect, and the same once more."""
+    room.live.on_send = [lambda: room.live.elect(2)]
+    room.live.answers = ["lost-before", 44]
+    first = room.carry_out()
+    room.live.answers = [answer]
+    return first, room.carry_out(room.plan("offset:60"))
+
+
+def test_what_a_later_run_purged_is_counted_there_alone(room: Room) -> None:
+    runs = not_done_then_again(room, 0)
+    watches = [room.watching(view) for view in runs]
+    while {watch.step() for watch in watches} != {None}:
+        room.clock.sleep(5)
+    first, second = (room.journal.run(view.run.run_id) for view in runs)
+    assert (first.run.state, first.counts) == ("partial", {"not_done": 1})
+    assert (second.run.state, second.counts) == ("done", {"done": 1})
+    found = [view.to_json()["receipt"] for view in (first, second)]
+    assert [(r["freed_bytes"], r["final"]) for r in found] == [(0, True), (180_000, True)]
+
+
+def test_what_a_broker_carried_out_after_a_later_run_was_refused_is_counted(room: Room) -> None:
+    first, second = not_done_then_again(room, 29)
+    assert second.counts == {"not_done": 1}
+    at_sleep(room, 3, lambda: starts(room, 60))
+    assert receipt_of(room, first)["freed_bytes"] == 180_000
+    assert room.journal.run(first.run.run_id).counts == {"done": 1}
+    assert room.watch(second).to_json()["receipt"]["freed_bytes"] == 0
+
+
 def test_what_retention_took_before_it_was_carried_out_is_retentions(room: Room) -> None:
     room.live.on_send = [lambda: room.live.elect(2)]
     room.live.answers = ["lost-before", 44]
