@@ -210,35 +210,32 @@ class ReplicaWatch:
             for found in (settled(row, seen[row.key], wait_all=wait_all, may_resend=False),)
         ]
         # Once leaders are read: a run that moved them has its intent in the journal by then.
-        self._overtaken |= self._purged_by_another(watched, after)
+        self._overtaken |= self._moved_by_others(watched, after)
         kept = [b if b.key in self._overtaken else a for b, a in zip(watched, after, strict=True)]
         return kept, list(seen.values())
 
-    def _purged_by_another(
+    def _moved_by_others(
         self, before: Sequence[PartitionRow], after: Sequence[PartitionRow]
     ) -> set[TopicPartition]:
-        """Of those that were not done and are past their target now: what a later run purged.
+        """Of those that were not done and are past their target now: what our request did not do.
 
-        It found them below our target, and they have reached its own: its receipt counts that.
+        A request moves a log start to its target and no further, as retention does. Nor was it ours
+        where a later run found the log start below, and asked for the same: its receipt counts it.
         """
-        late = {
-            a.key: a
-            for b, a in zip(before, after, strict=True)
-            if b.state == "not_done" != a.state and a.leader_log_start_offset is not None
-        }
-        if not late:
-            return set()
-        found = set()
+        pairs = zip(before, after, strict=True)
+        late = {a.key: a for b, a in pairs if b.state == "not_done" != a.state}
+        found = {k for k, row in late.items() if row.leader_log_start_offset != row.target_offset}
+        if found == late.keys():
+            return found
         for run in self.journal.later(self.run):
             starts = receipt_sizes.furthest(self.journal.baseline(run.run_id))
-            for row in self.journal.partitions(run.run_id):
-                ours = late.get(row.key)
-                sent = row.was_sent and (row.state != "not_done" or doubtful(row))
-                if ours is None or not sent or row.key not in starts:
-                    continue
-                reached = ours.leader_log_start_offset or 0
-                if starts[row.key] < ours.target_offset <= row.target_offset <= reached:
-                    found.add(row.key)
+            found |= {
+                row.key
+                for row in self.journal.partitions(run.run_id)
+                if row.was_sent and (row.state != "not_done" or doubtful(row))
+                if row.key in late and row.target_offset == late[row.key].target_offset
+                if starts.get(row.key, row.target_offset) < row.target_offset
+            }
         return found
 
     def _follow_states(self) -> None:

@@ -98,6 +98,18 @@ def test_what_a_later_run_purged_is_counted_there_alone(room: Room) -> None:
     assert [(r["freed_bytes"], r["final"]) for r in found] == [(0, True), (180_000, True)]
 
 
+def test_what_retention_took_past_the_target_of_what_was_not_done_is_not_counted(
+    room: Room,
+) -> None:
+    room.live.on_send = [lambda: room.live.elect(2)]
+    room.live.answers = ["lost-before", 44]
+    view = room.carry_out()
+    at_sleep(room, 3, lambda: starts(room, 80))
+    found = receipt_of(room, view)
+    assert (found["freed_bytes"], found["final"]) == (0, True)
+    assert room.journal.run(view.run.run_id).counts == {"not_done": 1}
+
+
 def test_what_a_broker_carried_out_after_a_later_run_was_refused_is_counted(room: Room) -> None:
     first, second = not_done_then_again(room, 29)
     assert second.counts == {"not_done": 1}
