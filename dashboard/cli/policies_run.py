@@ -50,8 +50,8 @@ def run(
     cluster: ClusterStore,
     policies: tuple[Policy, ...],
 ) -> int:
-    """Serve until Ctrl-C or SIGTERM: 130. With --once: 0, 2 (a run is partial), 3 (all refused
-    or held).
+    """Serve until Ctrl-C or SIGTERM: 130. With --once: 0, 2 (a run is partial, or not over), 3 (all
+    refused or held).
 
     Raises JournalError; with --once also ClusterError and RefusedError NOT_LEADING.
     """
@@ -156,6 +156,11 @@ def _once(service: Service, told: _Told) -> int:
             "Let it; or stop it, and call again.",
             code="NOT_LEADING",
         )
+    if left := sorted(service.applications.in_flight):
+        output.progress(
+            f"not over: run {', '.join(left)}; lowwater run {left[0]} --wait goes on with it"
+        )
+        return 2
     if told.states & {"refused", "held"} and "ran" not in told.states:
         return RefusedError.exit_code
     return 2 if told.partial else 0

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from dashboard.cli.policies_run import _once, _Told
 from dashboard.clock import utc_now
 from dashboard.current_settings import CurrentSettings
 from dashboard.policies.purging import Site
-from dashboard.policies.running import serve
+from dashboard.policies.running import _Flights, serve
 from dashboard.policies.service import Service
 from dashboard.stop import Stop
 from tests.unit.policies.service_room import ServiceRoom
@@ -66,6 +67,32 @@ def test_a_run_in_flight_ends_before_the_service_does(room: ServiceRoom) -> None
     served(room, stopped_when(sending.is_set))
     assert [run.state for run in room.runs()] == ["done"]
     assert room.journal.lease(room.live.id) is None
+
+
+def test_a_single_cycle_does_not_say_well_done_of_a_run_that_it_leaves_in_flight(
+    room: ServiceRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sending, answered, whole = threading.Event(), threading.Event(), room.live.delete_records
+
+    def hangs(*args: Any, **options: Any) -> Any:
+        sending.set()
+        answered.wait(60)
+        return whole(*args, **options)
+
+    def patience(*_: Any) -> None:
+        assert sending.wait(60)
+
+    room.live.delete_records = hangs  # type: ignore[method-assign]
+    monkeypatch.setattr(_Flights, "wait", patience)  # it is over before the broker answers
+    told = _Told(as_json=True)
+    service = served(room, told.stop, once=True)
+    try:
+        assert _once(service, told) == 2
+    finally:
+        answered.set()
+    while service.applications.in_flight:
+        time.sleep(0.01)
+    assert _once(service, told) == 0
 
 
 def test_alerts_that_fail_are_told_and_stop_nothing(room: ServiceRoom) -> None:
