@@ -173,15 +173,14 @@ def advance(
     Topics that are `gone`, deleted or made anew, are not waited for either, nor measured any more:
     their deletion freed the rest, not the purge.
     """
-    targets = {row.key: row.target_offset for row in rows}
+    of = {row.key: row for row in rows}
     newest = {place(r): r for r in sample["replicas"] if r["topic"] not in gone}
     looked = [
         receipt_bytes.looked(
-            old,
-            newest.get(place(old)),
-            targets[TopicPartition(old["topic"], old["partition"])],
+            old, newest.get(place(old)), row.target_offset, undone=row.state == "reverted"
         )
         for old in measured(receipt)
+        for row in (of[TopicPartition(old["topic"], old["partition"])],)
     ]
     counted = _counted(rows)
     parts = _apart(looked, counted)

@@ -55,11 +55,16 @@ def begun(
     }
 
 
-def looked(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -> dict[str, Any]:
+def looked(
+    old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int, *, undone: bool = False
+) -> dict[str, Any]:
     """The replica's part after one more look; `new` is None where its broker gave no answer.
 
-    `freed_bytes` are sure to `unsure_bytes`. A log that has `restarted` is not counted any more.
+    `freed_bytes` are sure to `unsure_bytes`. A log that has `restarted` is not counted any more,
+    nor is one that the purge had not reached when it was `undone`: another purge will have to.
     """
+    if old.get("undone") or (undone and not _reached(old, new, target)):
+        return {**old, "undone": True}
     if new is None or _unplaced(old, new):  # what it holds is not known now
         return dict(old)
     told = {name: new[name] for name in ("size_bytes", "log_start_offset", "log_end_offset")}
@@ -83,6 +88,11 @@ def looked(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -
         "unsure_bytes": unsure,
         "cleaner_bytes": cleaner,
     }
+
+
+def _reached(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -> bool:
+    start = None if new is None else new["log_start_offset"]
+    return bool(old.get("past")) or (start is not None and start >= target)
 
 
 def _unplaced(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -48,7 +48,7 @@ def leaving(
 
 def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
     """What `old` waits for by the look `now`; 0 where it lies within what producers wrote."""
-    if old.get("restarted"):  # its segments left with the log
+    if old.get("restarted") or old.get("undone"):  # its segments left with the log, or stay
         return 0
     size = record_bytes(old)
     expected = _predicted(old, now, size) + old.get("earlier_bytes", 0)

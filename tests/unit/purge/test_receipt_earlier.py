@@ -187,3 +187,26 @@ def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
     assert [(r["freed_bytes"], r["final"]) for r in found] == [(180_000, True), (60_000, True)]
     assert room.journal.verify().ok
     room.journal.close()
+
+
+@pytest.mark.parametrize("estimated", [True, False])
+def test_what_came_back_is_freed_by_the_purge_after_that(room: Room, *, estimated: bool) -> None:
+    found = {KEY: Estimate(180_000, "segments", dict.fromkeys((1, 2, 3), 60_000))}
+    room.estimates = found if estimated else {}
+    room.live.answers = [7]  # the leader has truncated itself, no follower has
+    first = room.carry_out(mode="leader-only-verified")
+    watches = [room.watching(first)]
+    watches[0].step()
+    room.live.elect(2)
+    watches[0].step()
+    assert room.journal.run(first.run.run_id).counts == {"reverted": 1}
+    second = room.carry_out(room.plan("offset:60"))
+    watches.append(room.watching(second))
+    while {watch.step() for watch in watches} != {None}:
+        room.clock.sleep(5)
+    receipts = [room.journal.run(v.run.run_id).to_json()["receipt"] for v in (first, second)]
+    assert [(r["freed_bytes"], r["final"]) for r in receipts] == [(60_000, True), (120_000, True)]
+    gap = receipts[1]["gap"]
+    told = "of orders 120,000 bytes left where 180,000 were predicted: "
+    assert gap.startswith(told) if estimated else gap is None
+    assert "earlier purge" not in (gap or "")
