@@ -196,6 +196,8 @@ class ReplicaWatch:
 
     def _looked(self, watched: Sequence[PartitionRow]) -> tuple[list[PartitionRow], list[Seen]]:
         """Each row as it is after its leader and replicas were read, and what was seen."""
+        if not watched:  # an empty list asks a broker for all that it has
+            return [], []
         entry = self.journal.newest_entry()
         seen = read_back(
             self.live,

@@ -86,8 +86,17 @@ def not_done_then_again(room: Room, answer: int) -> tuple[Any, Any]:
     return first, room.carry_out(room.plan("offset:60"))
 
 
-def test_what_a_later_run_purged_is_counted_there_alone(room: Room) -> None:
+def test_what_a_later_run_purged_is_counted_there_alone(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = not_done_then_again(room, 0)
+    asked, log_dirs = [], room.live.log_dirs
+
+    def recorded(keys: Any) -> LogDirsAnswer:
+        asked.append(set(keys))
+        return log_dirs(keys)
+
+    monkeypatch.setattr(room.live, "log_dirs", recorded)
     watches = [room.watching(view) for view in runs]
     while {watch.step() for watch in watches} != {None}:
         room.clock.sleep(5)
@@ -96,6 +105,7 @@ def test_what_a_later_run_purged_is_counted_there_alone(room: Room) -> None:
     assert (second.run.state, second.counts) == ("done", {"done": 1})
     found = [view.to_json()["receipt"] for view in (first, second)]
     assert [(r["freed_bytes"], r["final"]) for r in found] == [(0, True), (180_000, True)]
+    assert asked and all(asked)  # no key asks a broker for all that it has
 
 
 def test_what_retention_took_past_the_target_of_what_was_not_done_is_not_counted(
