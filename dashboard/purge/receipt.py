@@ -66,19 +66,21 @@ def start(
 
     `leaving` are bytes that earlier purges had yet to free at the baseline (`receipt_earlier`).
     """
-    sent = {row.key for row in rows if row.was_sent}
+    targets = {row.key: row.target_offset for row in rows if row.was_sent}
     counted = _counted(rows)
-    estimates = {p.key: p.estimate for p in plan.partitions if p.key in sent}
+    estimates = {p.key: p.estimate for p in plan.partitions if p.key in targets}
     planned = {p.key: p.log_start_offset for p in plan.partitions}
     replicas = []
     for replica in (baseline or {}).get("replicas", []):
         key = TopicPartition(replica["topic"], replica["partition"])
-        if key in sent:
+        if key in targets:
             estimate = estimates.get(key)
             predicted = estimate.replicas.get(replica["broker_id"]) if estimate else None
             earlier, cleaned = leaving.get(place(replica), 0), _cleaned(estimate, replica)
-            part = receipt_bytes.begun(replica, predicted, earlier, cleaned)
-            replicas.append(part | _moved_before(part, planned.get(key)))
+            first = planned.get(key)
+            part = receipt_bytes.begun(replica, predicted, earlier, cleaned, first)
+            part["offsets"] = max(0, targets[key] - (part["below_start"] or 0))
+            replicas.append(part | _moved_before(part, first))
     parts = _apart(replicas, counted)
     return {
         **foreseen(rows, plan),

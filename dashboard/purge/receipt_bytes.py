@@ -27,12 +27,15 @@ def begun(
     predicted_bytes: int | None,
     earlier_bytes: int = 0,
     cleaned: Mapping[str, int | None] = MappingProxyType({}),
+    planned_start: int | None = None,
 ) -> dict[str, Any]:
     """A replica's part of a receipt, from its entry in the sample before its request.
 
     `fallen_bytes`: by how much its size fell; `seen_bytes` of `seen_records`: written where it did
     not; `doubt_records`: written where it did. `below_…`: the same, and its log start, by the last
-    look before the log start was `past` the target. The others follow from these, in `looked`.
+    look before the log start was `past` the target; no lower than `planned_start`, the plan's log
+    start: what a follower has below that is an earlier purge's. The others follow, in `looked`.
+    `offsets` (`receipt.start`) are those that it is to lose.
     `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`). `cleaned`:
     `most_bytes` of a replica of a compacted topic, the most that the purge frees; None: unknown.
     """
@@ -48,7 +51,7 @@ def begun(
         "end_before": replica["log_end_offset"],
         "predicted_bytes": predicted_bytes,
         "earlier_bytes": earlier_bytes,
-        "below_start": replica["log_start_offset"],
+        "below_start": _later(replica["log_start_offset"], planned_start),
         "past": False,
         **cleaned,
         **dict.fromkeys(counted, 0),
@@ -140,10 +143,14 @@ def _below(body: Mapping[str, Any], target: int) -> dict[str, Any]:
         }
     return {
         "past": False,
-        "below_start": start,
+        "below_start": _later(start, body.get("below_start")),
         "below_fallen_bytes": body["fallen_bytes"],
         "below_doubt_records": body["doubt_records"],
     }
+
+
+def _later(start: int | None, than: int | None) -> int | None:
+    return start if start is None or than is None else max(start, than)
 
 
 def _written(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:

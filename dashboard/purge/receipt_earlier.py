@@ -51,7 +51,7 @@ def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
     if old.get("restarted") or old.get("undone"):  # its segments left with the log, or stay
         return 0
     size = record_bytes(old)
-    expected = _predicted(old, now, size) + old.get("earlier_bytes", 0)
+    expected = _predicted(old, size) + old.get("earlier_bytes", 0)
     before, after = old.get("end_before"), now["log_end_offset"]
     written = 0 if before is None or after is None else max(0, after - before)
     fallen = old["before_bytes"] + round(written * size) - now["size_bytes"]
@@ -60,9 +60,7 @@ def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
     return min(left, int(now["size_bytes"])) if left > doubt else 0
 
 
-def _predicted(old: Mapping[str, Any], now: Mapping[str, Any], size: float) -> int:
-    """What `old` was to free: by its estimate, else by how far its log start has moved since."""
-    if old["predicted_bytes"] is not None:
-        return int(old["predicted_bytes"])
-    first, start = old["start_before"], now["log_start_offset"]
-    return 0 if first is None or start is None else round(max(0, start - first) * size)
+def _predicted(old: Mapping[str, Any], size: float) -> int:
+    """What `old` was to free: by its estimate, else by its offsets (older releases kept none)."""
+    told = old["predicted_bytes"]
+    return round(old.get("offsets", 0) * size) if told is None else int(told)

@@ -11,7 +11,7 @@ import pytest
 from dashboard.clock import format_time
 from dashboard.model import LogDirsAnswer, ReplicaSize
 from dashboard.purge import receipt
-from dashboard.purge.journal_rows import Follower, PartitionRow
+from dashboard.purge.journal_rows import Follower, PartitionRow, RunView
 from dashboard.purge.plan import Estimate
 from dashboard.purge.receipt_earlier import leaving
 from dashboard.purge.receipt_estimates import with_calibration
@@ -80,7 +80,7 @@ def test_nothing_is_left_of_one_that_is_over(earlier: list[dict[str, Any]]) -> N
 def test_without_an_estimate_it_waits_for_the_offsets_that_it_was_purged_by() -> None:
     assert leaving([begun(None)], sample(10_000, 40, seconds=5)) == {HERE: 4_000}
     assert leaving([begun(None)], sample(7_000, 40, seconds=5)) == {HERE: 1_000}
-    assert leaving([begun(None)], sample(10_000, 0, seconds=5)) == {}  # no effect there so far
+    assert leaving([begun(None)], sample(10_000, 0, seconds=5)) == {HERE: 4_000}  # it lags
 
 
 def test_one_that_became_final_after_the_look_waited_still() -> None:
@@ -155,6 +155,27 @@ def test_one_that_was_queued_long_ago_and_has_just_sent_is_an_earlier_one(tmp_pa
     assert [r.run_id for r in room.journal.earlier(second.run, since)] == [waited]
 
 
+def disks(room: Room, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The offset below which the brokers' retention check has taken all from the disks so far."""
+    below = [0]
+
+    def log_dirs(_: Any = None) -> LogDirsAnswer:
+        size = 1000 * (100 - below[0])
+        replicas = (ReplicaSize(b, "/d", *KEY, size, 0, False) for b in (1, 2, 3))
+        return LogDirsAnswer((), tuple(replicas), {})
+
+    monkeypatch.setattr(room.live, "log_dirs", log_dirs)
+    return below
+
+
+def purged(room: Room, start: int, target: int, *, estimated: bool, **change: Any) -> RunView:
+    size = 1000 * (target - start)
+    found = {KEY: Estimate(3 * size, "segments", dict.fromkeys((1, 2, 3), size))}
+    room.estimates = found if estimated else {}
+    room.live.offsets_of["a"] = {0: target}
+    return room.carry_out(**change)
+
+
 @pytest.mark.parametrize("estimated", [True, False])
 @pytest.mark.parametrize("first_to_begin", [0, 1])
 def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
@@ -162,21 +183,10 @@ def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
 ) -> None:
     """The first one's worker died as its run closed; the second purge began before another was."""
     room = Room(tmp_path)
-    deleted_below = [0]  # what the brokers' retention check has taken from the disks
-
-    def log_dirs(_: Any = None) -> LogDirsAnswer:
-        size = 1000 * (100 - deleted_below[0])
-        replicas = (ReplicaSize(b, "/d", *KEY, size, 0, False) for b in (1, 2, 3))
-        return LogDirsAnswer((), tuple(replicas), {})
-
-    monkeypatch.setattr(room.live, "log_dirs", log_dirs)
+    deleted_below = disks(room, monkeypatch)
     views = []
     for start, target in ((0, 60), (60, 80)):
-        size = 1000 * (target - start)
-        found = {KEY: Estimate(3 * size, "segments", dict.fromkeys((1, 2, 3), size))}
-        room.estimates = found if estimated else {}
-        room.live.offsets_of["a"] = {0: target}
-        views.append(room.carry_out())
+        views.append(purged(room, start, target, estimated=estimated))
     watches = [room.watching(view) for view in views]
     watches[first_to_begin].step()
     watches[1 - first_to_begin].step()
@@ -187,6 +197,30 @@ def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
     assert [(r["freed_bytes"], r["final"]) for r in found] == [(180_000, True), (60_000, True)]
     assert room.journal.verify().ok
     room.journal.close()
+
+
+@pytest.mark.parametrize("estimated", [True, False])
+def test_of_followers_that_were_behind_each_purge_counts_its_own_part(
+    room: Room, monkeypatch: pytest.MonkeyPatch, *, estimated: bool
+) -> None:
+    below = disks(room, monkeypatch)
+    room.live.answers = [7]  # the leader has truncated itself, no follower has
+    views = [purged(room, 0, 20, estimated=estimated, mode="leader-only-verified")]
+    watches = [room.watching(views[0])]
+    watches[0].step()
+    for start, target in ((20, 30), (30, 40)):
+        views.append(purged(room, start, target, estimated=estimated))
+        watches.append(room.watching(views[-1]))
+        watches[-1].step()
+    below[0] = 40
+    while {watch.step() for watch in watches} != {None}:
+        room.clock.sleep(5)
+    found = [room.journal.run(view.run.run_id).to_json()["receipt"] for view in views]
+    freed = [[r["freed_bytes"] for r in one["replicas"]] for one in found]
+    if estimated:
+        assert freed == [[20_000] * 3, [10_000] * 3, [10_000] * 3]
+    # Without, a record's size is that of the disk, which has segments below the log start still.
+    assert all(37_000 < sum(of_broker) <= 40_000 for of_broker in zip(*freed, strict=True)), freed
 
 
 @pytest.mark.parametrize("estimated", [True, False])
