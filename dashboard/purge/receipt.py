@@ -79,7 +79,7 @@ def start(
             earlier, cleaned = leaving.get(place(replica), 0), _cleaned(estimate, replica)
             first = planned.get(key)
             part = receipt_bytes.begun(replica, predicted, earlier, cleaned, first)
-            part["offsets"] = max(0, targets[key] - (part["below_start"] or 0))
+            part["offsets"] = max(0, targets[key] - (part["first_offset"] or 0))
             replicas.append(part | _moved_before(part, first))
     parts = _apart(replicas, counted)
     return {

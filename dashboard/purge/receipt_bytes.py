@@ -33,9 +33,9 @@ def begun(
 
     `fallen_bytes`: by how much its size fell; `seen_bytes` of `seen_records`: written where it did
     not; `doubt_records`: written where it did. `below_…`: the same, and its log start, by the last
-    look before the log start was `past` the target; no lower than `planned_start`, the plan's log
-    start: what a follower has below that is an earlier purge's. The others follow, in `looked`.
-    `offsets` (`receipt.start`) are those that it is to lose.
+    look before the log start was `past` the target. `first_offset`: what it has below that, no
+    lower than the plan's log start, is an earlier purge's; `offsets` (`receipt.start`) up to its
+    target. The others follow, in `looked`.
     `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`). `cleaned`:
     `most_bytes` of a replica of a compacted topic, the most that the purge frees; None: unknown.
     """
@@ -44,6 +44,7 @@ def begun(
         "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes",
         "below_fallen_bytes", "below_doubt_records",
     )  # fmt: skip
+    first = _later(replica["log_start_offset"], planned_start)
     return {
         **{name: value for name, value in replica.items() if name != "taken_at"},
         "before_bytes": replica["size_bytes"],
@@ -51,7 +52,8 @@ def begun(
         "end_before": replica["log_end_offset"],
         "predicted_bytes": predicted_bytes,
         "earlier_bytes": earlier_bytes,
-        "below_start": _later(replica["log_start_offset"], planned_start),
+        "first_offset": first,
+        "below_start": first,
         "past": False,
         **cleaned,
         **dict.fromkeys(counted, 0),
@@ -165,10 +167,11 @@ def record_bytes(body: Mapping[str, Any]) -> float:
     """
     if body["seen_records"] and body["seen_bytes"]:
         return float(body["seen_bytes"] / body["seen_records"])
-    first, then = body["start_before"], body.get("end_before")
+    first, then = body.get("first_offset", body["start_before"]), body.get("end_before")
     if first is None or then is None or then <= first:
         return 0.0
-    return float(body["before_bytes"] / (then - first))
+    # Below the first one lie segments that an earlier purge waits for.
+    return float(max(0, body["before_bytes"] - body.get("earlier_bytes", 0)) / (then - first))
 
 
 def _unsure(body: Mapping[str, Any]) -> int:

@@ -47,7 +47,10 @@ def leaving(
 
 
 def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
-    """What `old` waits for by the look `now`; 0 where it lies within what producers wrote."""
+    """What `old` waits for by the look `now`; 0 where it lies within what producers wrote, and is
+    less than half of what was expected: brokers delete all that is due at once. A policy purges as
+    much as is written meanwhile, and none of it need have left.
+    """
     if old.get("restarted") or old.get("undone"):  # its segments left with the log, or stay
         return 0
     size = record_bytes(old)
@@ -57,7 +60,7 @@ def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
     fallen = old["before_bytes"] + round(written * size) - now["size_bytes"]
     left = int(expected - max(0, fallen))
     doubt = (written + 1) * (size + BATCH_HEADER_BYTES)
-    return min(left, int(now["size_bytes"])) if left > doubt else 0
+    return min(left, int(now["size_bytes"])) if left > min(doubt, expected / 2) else 0
 
 
 def _predicted(old: Mapping[str, Any], size: float) -> int:

@@ -94,6 +94,26 @@ def test_a_third_purge_knows_of_the_first_by_the_second() -> None:
     assert leaving([second, begun()], sample(10_000, 60)) == {HERE: 6_000}
 
 
+@pytest.mark.parametrize("predicted", [1_000, None])
+def test_a_policy_that_purges_as_much_as_is_written_counts_each_byte_once(
+    predicted: int | None,
+) -> None:
+    receipts: list[
+        Any
+    ] = []  # the newest first; ten purges of ten records before the brokers' check
+    for start in range(0, 100, 10):
+        before = sample(100 * (100 + start), start, 100 + start)
+        left = leaving(receipts, before)
+        found = plan(start, start + 10, predicted)
+        receipts.insert(0, receipt.start(before, [row(start + 10)], found, left))
+    after = sample(100 * 190 - 10_000, 100, 190)
+    freed = [
+        receipt.advance(one, after, [row(target)], timedelta(0), NOW)["freed_bytes"]
+        for one, target in zip(receipts, range(100, 0, -10), strict=True)
+    ]
+    assert freed == [1_000] * 10
+
+
 def test_bytes_of_an_earlier_purge_are_not_freed_again_and_tell_nothing_of_an_estimator() -> None:
     left = leaving([begun()], sample(10_000, 40))
     found = plan(40, 60, 2_000)
