@@ -58,6 +58,12 @@ _RESTED_ON = f"""SELECT run_id, queued_at, since FROM (
       WHERE entries.run_id=runs.run_id AND kind='intent' ORDER BY seq DESC LIMIT 1) AS since
   FROM runs WHERE +cluster_id=? AND run_id IS NOT ?)
   WHERE since IS NOT NULL ORDER BY number DESC LIMIT 1"""
+# None is watched before it is closed, and of that there is an index; plusses keep SQLite from
+# walking through all runs instead.
+EARLIER = f"""SELECT {_HEAD} FROM runs WHERE +cluster_id=? AND watched_until>=? AND closed_at>=?
+  AND +rowid < (SELECT rowid FROM runs WHERE run_id=?) AND EXISTS (
+    SELECT 1 FROM run_topics a JOIN run_topics b ON a.topic=b.topic
+    WHERE a.run_id=runs.run_id AND b.run_id=?) ORDER BY +rowid DESC"""
 _FOLDED_AT_ONCE = 500
 _AT_ONCE = 100
 
@@ -122,14 +128,9 @@ class JournalReads:
 
         However long ago they were queued: one that waited or was paused has just sent.
         """
-        # None is watched before it is closed, and of that there is an index.
         found = self.file.rows(
-            f"SELECT {_HEAD} FROM runs WHERE +cluster_id=? AND watched_until>=? AND closed_at>=? "
-            "AND rowid < (SELECT rowid FROM runs WHERE run_id=?) AND EXISTS ("
-            "SELECT 1 FROM run_topics a JOIN run_topics b ON a.topic=b.topic "
-            "WHERE a.run_id=runs.run_id AND b.run_id=?) ORDER BY rowid DESC",
-            run.cluster_id, format_time(since), format_time(since), run.run_id, run.run_id,
-        )  # fmt: skip
+            EARLIER, run.cluster_id, format_time(since), format_time(since), run.run_id, run.run_id
+        )
         return [run_row(row) for row in found]
 
     def later(self, run: RunRow) -> list[RunRow]:

@@ -11,6 +11,8 @@ import pytest
 from dashboard.clock import format_time
 from dashboard.model import LogDirsAnswer, ReplicaSize
 from dashboard.purge import receipt
+from dashboard.purge.journal import Journal
+from dashboard.purge.journal_reads import EARLIER
 from dashboard.purge.journal_rows import Follower, PartitionRow, RunView
 from dashboard.purge.plan import Estimate
 from dashboard.purge.receipt_earlier import leaving
@@ -161,6 +163,12 @@ def test_the_journal_finds_the_earlier_runs_of_a_topic(tmp_path: Path) -> None:
     assert [r.run_id for r in room.journal.earlier(second.run, since)] == [first.run.run_id]
     assert room.journal.earlier(first.run, since) == []
     assert room.journal.earlier(second.run, NOW + timedelta(seconds=1)) == []
+
+
+def test_earlier_runs_are_found_without_walking_through_all(journal: Journal) -> None:
+    steps = journal.file.rows(f"EXPLAIN QUERY PLAN {EARLIER}", "c", "2", "2", "r", "r")
+    assert not [step["detail"] for step in steps if step["detail"].startswith("SCAN")]
+    assert "USING INDEX watched_runs" in steps[0]["detail"]
 
 
 def test_one_that_was_queued_long_ago_and_has_just_sent_is_an_earlier_one(tmp_path: Path) -> None:
