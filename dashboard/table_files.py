@@ -13,6 +13,8 @@ from dashboard.safety.arrow import in_order
 from dashboard.snapshot_files import Part
 from dashboard.tables import TableSpec, conform
 
+_FEW = 10_000  # rows that one thread has read before others would have begun
+
 
 class WrongTable(ValueError):
     """A file that is whole, but not the table that it should be; the text says how."""
@@ -56,7 +58,8 @@ def read_part(
     ):
         check(parquet, spec, rows)
         there = set(parquet.schema_arrow.names)
-        found = parquet.read([name for name in chosen.schema.names if name in there])
+        named = [name for name in chosen.schema.names if name in there]
+        found = parquet.read(named, use_threads=rows > _FEW)
     found = conform(chosen, found)
     return found if only is None else found.filter(only)
 

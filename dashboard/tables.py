@@ -302,14 +302,18 @@ def build(spec: TableSpec, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
         else pa.nulls(length, field.type)
         for field in spec.schema
     ]
-    return pa.table(arrays, schema=spec.schema).sort_by([(k, "ascending") for k in spec.key])
+    table = pa.table(arrays, schema=spec.schema)
+    return table.sort_by([(k, "ascending") for k in spec.key]) if length > 1 else table
 
 
 def conform(spec: TableSpec, table: pa.Table) -> pa.Table:
     """`table` with exactly the spec's columns: an older minor's missing ones read as null."""
+    if table.schema.equals(spec.schema):
+        return table.replace_schema_metadata(spec.schema.metadata)
+    there = set(table.column_names)
     arrays = [
         table.column(field.name).cast(field.type)
-        if field.name in table.column_names
+        if field.name in there
         else pa.nulls(table.num_rows, field.type)
         for field in spec.schema
     ]

@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if thorough.is_thorough(item.nodeid):
             item.add_marker(pytest.mark.thorough)
-    items.sort(key=lambda item: sharing.rank(item.path.relative_to(config.rootpath).as_posix()))
+    items.sort(key=lambda item: sharing.rank(item.nodeid.split("::", 1)[0]))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

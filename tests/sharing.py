@@ -1,13 +1,14 @@
 """How tests are shared out among processes: what needs the same brokers or Spark stays together.
 
-Three brokers cost some 30 s of processor time to start and some percent of a core to idle, a Spark
-session nearly as much. File by file, each process would start one of each kind.
+Three brokers cost some 6 s of processor time to start, as much again until they are warm, and 7 %
+of a core to idle; a Spark session costs more. File by file, each process would start one of each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 
 from xdist.scheduler import LoadFileScheduling
@@ -16,7 +17,8 @@ from xdist.scheduler import LoadFileScheduling
 TOGETHER = {
     "brokers": (
         "tests/brokers/test_purge_[cfstw]*.py", "tests/brokers/test_purge.py",
-        "tests/brokers/test_guards.py", "tests/brokers/test_move_waived.py",
+        "tests/brokers/test_forecast.py", "tests/brokers/test_guards.py",
+        "tests/brokers/test_move_waived.py",
         "tests/brokers/test_targets_more.py", "tests/brokers/test_purge_receipt.py",
         "tests/brokers/test_policies*.py", "tests/brokers/test_secrets_of_a_purge.py",
         "tests/brokers/test_unseen_reader.py", "tests/brokers/test_live_cluster.py",
@@ -36,7 +38,7 @@ TOGETHER = {
         "tests/e2e/test_accessible.py", "tests/e2e/test_p[eu]*.py", "tests/e2e/test_two*.py",
     ),
     "Spark": ("tests/spark/*.py",),
-    "preview brokers": ("tests/brokers/test_preview_*.py", "tests/brokers/test_forecast.py"),
+    "preview brokers": ("tests/brokers/test_preview_*.py",),
     "a broker with an authorizer": (
         "tests/brokers/test_cli_doctor.py", "tests/brokers/test_*rights*.py",
         "tests/brokers/test_security.py", "tests/brokers/test_sign_in.py",
@@ -47,6 +49,7 @@ TOGETHER = {
 }  # fmt: skip
 
 
+@cache
 def unit(path: str) -> str:
     """What a test file, relative to the repository, runs together with; else the path itself."""
     return next(

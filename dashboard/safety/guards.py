@@ -106,6 +106,8 @@ class _Found:
     ) -> None:
         """A guard on every row where `mask` is true, its facts from columns or for all alike."""
         at = pc.indices_nonzero(pc.fill_null(mask, False)).cast(pa.int64())
+        if not len(at):
+            return  # most guards stand nowhere, and a plan of a few rows asks for all of them
         self.add_at(name, at, None, fact, **{n: _chosen(of, at) for n, of in facts.items()})
 
     def add_at(
@@ -119,6 +121,8 @@ class _Found:
         """A guard on each row of `at`, facts beside it; `group_id`: the group it speaks of;
         `fact`: which of the guard's facts, an override of another one does not lift it.
         """
+        if not len(at):
+            return
         if group_id is not None:
             facts = {"group_id": group_id, **_offered(name, group_id), **facts}
         spoken_of = pa.nulls(len(at), pa.string()) if group_id is None else group_id
@@ -216,6 +220,8 @@ def _add_reader_guards(found: _Found, groups: Standing) -> None:
 
 def _add_unplaced(found: _Found, groups: Standing) -> None:
     unplaced = groups.unplaced
+    if not unplaced.num_rows:
+        return
 
     def of(kind: int) -> pa.Table:
         return unplaced.filter(pc.equal(unplaced["kind"], kind))
@@ -231,6 +237,8 @@ def _add_unplaced(found: _Found, groups: Standing) -> None:
 
 
 def _add_past_end(found: _Found, own: pa.Table) -> None:
+    if not own.num_rows:
+        return
     at, group = column(own, "row"), column(own, "group_id")
     offset, end = column(own, "offset"), column(found.rows, "high_watermark").take(at)
     join = pc.binary_join_element_wise

@@ -16,13 +16,14 @@ from tests.brokers import certificates, secured, token_issuer
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.preview_cluster import start as preview_cluster_of
 from tests.brokers.purge_bench import Bench
+from tests.support import class_data
 from tests.support.three_brokers import exporter_addresses, three_brokers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
+    here = str(Path(__file__).parent)
     for item in items:
-        if here in item.path.parents:
+        if str(item.path).startswith(f"{here}/"):
             item.add_marker(pytest.mark.brokers)
 
 
@@ -73,7 +74,8 @@ def preview_cluster(kafka_jars: KafkaJars) -> Iterator[PreviewCluster]:
     """Three brokers with DeleteRecords v3; who stops or suspends one brings it back."""
     if kafka_jars.version != preview.KAFKA_VERSION:
         pytest.skip(f"the preview broker is made from Kafka {preview.KAFKA_VERSION} alone")
-    jars = preview.resolve(kafka_jars.version, settings.load().cache_dir)
+    cache = settings.load().cache_dir
+    jars = class_data.archived(preview.resolve(kafka_jars.version, cache), cache)
     with (
         tempfile.TemporaryDirectory(prefix="lowwater-test-") as folder,
         preview_cluster_of(Path(folder), jars) as running,

@@ -61,16 +61,6 @@ def test_a_healthy_cluster_answers_at_once_and_tells_its_versions(bench: Bench) 
     assert native_said(found).startswith(f"Broker {state.leader_id} speaks v2:")
 
 
-def test_leaders_that_know_leader_only_say_so(preview_bench: Bench) -> None:
-    topic = preview_bench.topic(100, 100, 100)
-    preview_bench.commit("forecast-g", topic, dict.fromkeys(range(3), 60))
-    plan = preview_bench.plan(topic)
-    found = eventually(lambda: foresee(preview_bench, plan), lambda seen: len(seen.versions) == 3)
-
-    assert found.versions == {1: 3, 2: 3, 3: 3}
-    assert native_said(found) == "All 3 leaders support it."
-
-
 def test_a_follower_that_hangs_is_named(bench: Bench, cluster: LocalCluster) -> None:
     plan, state = planned(bench, bench.topic(100))
     behind = next(b for b in state.replicas if b != state.leader_id)

@@ -13,10 +13,12 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.model import TopicPartition as Key
+from dashboard.purge.forecast_text import native_said
 from dashboard.purge.journal_rows import PartitionRow
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import carry_out, follower, resumed, until
+from tests.brokers.test_forecast import eventually, foresee
 
 
 def answers(bench: Bench, run_id: str) -> list[dict[str, Any]]:
@@ -33,6 +35,16 @@ def freed(bench: Bench, run_id: str) -> bool:
     receipt = bench.journal.run(run_id).to_json()["receipt"]
     replicas = receipt["replicas"] if receipt else []
     return len(replicas) == 3 and all(r["freed_bytes"] for r in replicas)
+
+
+def test_leaders_that_know_leader_only_say_so(preview_bench: Bench) -> None:
+    topic = preview_bench.topic(100, 100, 100)
+    preview_bench.commit("forecast-g", topic, dict.fromkeys(range(3), 60))
+    plan = preview_bench.plan(topic)
+    found = eventually(lambda: foresee(preview_bench, plan), lambda seen: len(seen.versions) == 3)
+
+    assert found.versions == {1: 3, 2: 3, 3: 3}
+    assert native_said(found) == "All 3 leaders support it."
 
 
 def test_a_leader_only_purge_ends_done_with_its_bytes_freed(preview_bench: Bench) -> None:

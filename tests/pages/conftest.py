@@ -11,6 +11,7 @@ import pytest
 import streamlit as st
 from streamlit.components.v2 import manifest_scanner
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.testing.v1 import AppTest
 
@@ -39,6 +40,15 @@ def components_found_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="package", autouse=True)
+def pages_compiled_once() -> Iterator[None]:
+    """Each test harness compiles the pages that it runs anew: a server does so once."""
+    with pytest.MonkeyPatch.context() as patched:
+        compiled = functools.partial(ScriptCache.get_bytecode, ScriptCache())
+        patched.setattr(ScriptCache, "get_bytecode", lambda _, path: compiled(path))
+        yield
+
+
 @pytest.fixture
 def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """`open_page(page, variant, **query)`: the page as a first visitor sees it."""
@@ -52,12 +62,11 @@ def open_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]
         monkeypatch.setenv("LOWWATER_OPERATOR", "ada")
         new_server()
         app = AppTest.from_file(str(REPOSITORY / "dashboard" / "app.py"), default_timeout=280)
-        app.run()
         if page != "overview":
             app.switch_page(f"../pages/{page}.py")
         for name, value in query.items():
             app.query_params[name] = value
-        return app.run() if page != "overview" or query else app
+        return app.run()
 
     yield open_it
     new_server()

@@ -185,22 +185,26 @@ def test_what_is_assigned_moving_hidden_or_gone_is_no_orphan(lab: Lab) -> None:
     assert lab.rows("sightings") == []
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "retention", "verdict"),
-    [(7, 9, "1000", "removable"), (6, 9, "1000", "scheduled"), (0, 3, "1000", "never"),
-     (7, 9, "-1", "never")],
-)  # fmt: skip
-def test_what_a_living_partition_is_past_reaches_the_verdict_of_its_folder(
-    lab: Lab, start: int, end: int, retention: str, verdict: str
-) -> None:
+# A partition's log start, end and retention, and what that makes of a folder that ends at 7.
+PAST = [
+    (7, 9, "1000", "removable"), (6, 9, "1000", "scheduled"), (0, 3, "1000", "never"),
+    (7, 9, "-1", "never"),
+]  # fmt: skip
+
+
+def test_what_a_living_partition_is_past_reaches_the_verdict_of_its_folder(lab: Lab) -> None:
     """By the id of its topic: of a very long name Kafka cuts the folder's."""
-    long = "l" * 220
     lab.settings = replace(lab.settings, orphan_most_share=1.0, orphan_delay=timedelta(seconds=1))
-    planted = disks().folder(f"{long[:200]}-0.9a-stray", long[:200], "stray", f"id-{long}")
-    planted.segments[-1]["log_end_offset"] = 7
+    planted = disks()
+    names = [f"{n}".ljust(220, "l") for n in range(len(PAST))]
+    for long in names:
+        planted.folder(f"{long[:200]}-0.9a-stray", long[:200], "stray", f"id-{long}")
+        planted.segments[-1]["log_end_offset"] = 7
     for _ in range(2):
-        made = cluster().topic(long, start=start, end=end, brokers=(2,), retention__ms=retention)
-        made.tables["partitions"][-1] |= {"replicas": [2], "isr": [2], "leader_id": 2}
+        made = cluster()
+        for long, (start, end, retention, _) in zip(names, PAST, strict=True):
+            made.topic(long, start=start, end=end, brokers=(2,), retention__ms=retention)
+            made.tables["partitions"][-1] |= {"replicas": [2], "isr": [2], "leader_id": 2}
         made.tables["log_dirs"] = [
             {"broker_id": broker, "log_dir": "/d1", "total_bytes": 10**9, "usable_bytes": 10**8}
             for broker in BROKERS
@@ -210,9 +214,12 @@ def test_what_a_living_partition_is_past_reaches_the_verdict_of_its_folder(
         )
         write(lab, made, planted)
         lab.analyze()
-    (row,) = lab.rows("orphans")
-    assert (row["topic"], row["kind"], row["log_end_offset"]) == (long, "stray", 7)
-    assert row["verdict"] == verdict, row["reason"]
+    rows = {row["topic"]: row for row in lab.rows("orphans")}
+    for long, (*_, verdict) in zip(names, PAST, strict=True):
+        row = rows.pop(long)
+        assert (row["kind"], row["log_end_offset"]) == ("stray", 7)
+        assert row["verdict"] == verdict, row["reason"]
+    assert not rows
 
 
 def test_the_same_old_scan_is_no_second_look(lab: Lab) -> None:

@@ -32,10 +32,13 @@ class Log:
         return len(self.sizes)
 
     def append(self, sizes: Sequence[int]) -> None:
+        active = sum(self.sizes[self.bases[-1] :])
         for size in sizes:
-            if sum(self.sizes[self.bases[-1] :]) + size > self.segment_bytes:
+            if active + size > self.segment_bytes:
                 self.bases.append(self.end)
+                active = 0
             self.sizes.append(size)
+            active += size
 
     def truncate(self, start: int) -> int:
         """Move the log start and delete segments as a broker does; the bytes that left."""

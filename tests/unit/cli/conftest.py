@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import sample_store
+from tests.unit.cli.workers import start_with
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +17,15 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker does nothing here: whose test needs one says what it does.
+
+    A process that waits to be told its run costs most of a second, and most calls are refused.
+    """
+    start_with(monkeypatch, lambda *_: 0)
 
 
 @pytest.fixture(scope="module")
