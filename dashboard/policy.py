@@ -23,7 +23,8 @@ class Policy:
 
     `min_purge_interval` is KIP-811's: the least time between two starts of a partition's purge.
     `globs` and `regex` narrow a preset. No windows means always; budgets of None mean no limit.
-    `overrides` maps a guard of POLICY_LIFTABLE to why it is lifted.
+    `overrides` maps a guard of POLICY_LIFTABLE to why it is lifted, `waive` a group to why its
+    offsets do not count while no coordinator lists it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Policy:
     timezone: str = "UTC"
     trigger: Trigger = ALWAYS
     overrides: Mapping[str, str] = field(default_factory=dict, hash=False)
+    waive: Mapping[str, str] = field(default_factory=dict, hash=False)
     cluster: str | None = None
 
     def matches(self, topic: str) -> bool:
@@ -79,6 +81,8 @@ class Policy:
                 "trigger": [self.trigger.kind, self.trigger.share, self.trigger.bytes_per_hour],
                 "overrides": dict(self.overrides),
                 "cluster": self.cluster,
+                # Only where there is one: what was confirmed before it could be written stays on.
+                **({"waive": dict(self.waive)} if self.waive else {}),
             }
         )
 

@@ -38,7 +38,7 @@ _MODES = ("wait-all", "leader-only", "leader-only-verified")
 POLICY_KEYS = (
     "preset", "topics", "topics_regex", "target", "committed_by", "owner", "mode",
     "min_purge_interval_ms", "most_bytes_per_hour", "most_partitions_per_hour", "windows",
-    "timezone", "trigger", "overrides", "cluster",
+    "timezone", "trigger", "overrides", "waive", "cluster",
 )  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 # A wait-all purge of an idle cluster waits up to 500 ms for followers' next fetch: below a second
@@ -87,6 +87,7 @@ def _policy(name: str, entry: Mapping[str, Any], where: str, liftable: Collectio
         timezone=time_zone(entry.get("timezone", "UTC"), where),
         trigger=parse_trigger(text(entry.get("trigger", "always"), "trigger", where), where),
         overrides=_overrides(entry.get("overrides", {}), preset, liftable, where),
+        waive=_waive(entry.get("waive", {}), owner, where),
         cluster=filled(entry, "cluster", where) if "cluster" in entry else None,
     )
 
@@ -199,6 +200,28 @@ def _overrides(
             )
         found[name] = filled(table, name, f"{where}, overrides").strip()
     return found
+
+
+def _waive(table: Any, owner: str | None, where: str) -> dict[str, str]:
+    """Exact names of groups, each with its reason, as `--waive` takes them."""
+    if not isinstance(table, dict):
+        raise SettingsError(f"{where}: waive is no table", 'Write waive = { "old-app" = "why" }.')
+    for name in table:
+        # Kafka takes any text for an id; what looks like a pattern would waive nobody, silently.
+        wrong = (
+            "which is no name of a group" if not name.strip() or "\0" in name
+            else "which is a pattern, and a policy waives groups by their names alone"
+            if any(sign in name for sign in "*?[")
+            else "its owner, whose commits make the target" if name == owner
+            else None
+        )  # fmt: skip
+        if wrong:
+            raise SettingsError(
+                f"{where}: waive names '{name}', {wrong}",
+                'Write each group\'s whole name: waive = { "old-app" = "why" }; '
+                "lowwater findings holds lists those of a topic.",
+            )
+    return {name: filled(table, name, f"{where}, waive") for name in table}
 
 
 def _never(name: str, where: str) -> SettingsError:

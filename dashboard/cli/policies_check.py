@@ -138,6 +138,10 @@ def _policy(policy: dict[str, Any]) -> list[str]:
         f"  {policy['topics']} topics, {policy['partitions']} partitions, target "
         f"{policy['target']}, at least {policy['min_purge_interval_ms'] / 1000:g} s apart",
     ]
+    lines += [
+        f"  waives {group_id} while no coordinator lists it: {reason}"
+        for group_id, reason in sorted(policy["waive"].items())
+    ]
     nobody = "no known owner" if policy["committed_by"] == "owner" else "all groups"
     lines += [line for each in policy["applications"] for line in _application(each, nobody)]
     if not policy["applications"]:
@@ -157,6 +161,9 @@ def _application(each: dict[str, Any], nobody: str) -> list[str]:
     reason = "no partition is free of guards" if guarded else each["reason"]
     size = f", {at_once(each)}" if each["partitions"] else ""
     lines = [f"  {each['application'] or nobody}: {each['state']}: {reason}{size}"]
+    if guarded and each["not_waived"]:
+        names = ", ".join(each["not_waived"])
+        lines.append(f"    not waived, since a coordinator lists it: {names}")
     for blocked in each["blocked"]:
         place = f"{blocked['topic']}-{blocked['partition']}"
         for guard in blocked["guards"]:

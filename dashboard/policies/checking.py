@@ -54,6 +54,7 @@ class Checked:
             "definition_sha256": policy.definition_sha256,
             "target": policy.target,
             "committed_by": policy.committed_by,
+            "waive": dict(policy.waive),
             "mode": policy.mode,
             "min_purge_interval_ms": round(policy.min_purge_interval.total_seconds() * 1000),
             "held_by": self.held_by,

@@ -12,7 +12,7 @@ from dashboard.model import TopicPartition, TopicState
 from dashboard.policies import budget, matching, schedule
 from dashboard.policies.outcome import Outcome, guarded
 from dashboard.policy_settings import Policy
-from dashboard.purge.asked import Lift
+from dashboard.purge.asked import Lift, Waive
 from dashboard.purge.cluster_seam import Cluster
 from dashboard.purge.drafts import PlanRequest, Read, read_live
 from dashboard.purge.estimates import most_freed
@@ -100,11 +100,13 @@ def prepare(
     *,
     busy: Mapping[str, str],
     use: Use,
+    confirmed_by: str,
     now: datetime,
 ) -> Prepared:
     """The plan of what is due, of what has anything to purge, within the policy's budget.
 
-    `busy` names the open run of each topic that has one. Raises RefusedError as `read_live` does,
+    `busy` names the open run of each topic that has one, `confirmed_by` who switched the policy on
+    as it is defined, which is whose its waivers are. Raises RefusedError as `read_live` does,
     OWNER_UNKNOWN where no known group owns the topics, ClusterError, StoreError. Nothing is sent.
     """
     owner = application.owner
@@ -116,14 +118,15 @@ def prepare(
         text = f"its topics are being purged by {_list('run', runs)}"
         return Prepared(None, Outcome("busy", text, owner))
     clock = going_on(now)
+    whose = _whose(policy, confirmed_by)
     try:
-        read = read_live(live, settings, store, _request(policy, owner, due), now=now)
+        read = read_live(live, settings, store, _request(policy, owner, due, whose), now=now)
         return _planned(policy, owner, read, due, use)
     except RefusedError as error:
         rest = _readable(live, due) if error.code in _ONE_TOPIC else due
         if not rest or len(rest) == len(due):
             raise
-        read = read_live(live, settings, store, _request(policy, owner, rest), now=clock())
+        read = read_live(live, settings, store, _request(policy, owner, rest, whose), now=clock())
         found = _planned(policy, owner, read, rest, use)
         told = replace(found.outcome, reason=f"{found.outcome.reason}; {error}", code=error.code)
         return replace(found, outcome=told)
@@ -141,11 +144,24 @@ def _readable(live: Cluster, due: Collection[TopicPartition]) -> list[TopicParti
     return [key for key in due if key.topic in known]
 
 
-def _request(policy: Policy, owner: str | None, due: Collection[TopicPartition]) -> PlanRequest:
+def _whose(policy: Policy, confirmed_by: str) -> str:
+    """Who waives: nobody looks at this plan, but somebody confirmed the definition."""
+    definition = f"policy {policy.name} as {policy.definition_sha256[:12]}"
+    return f"{confirmed_by}, by {definition}" if confirmed_by else definition
+
+
+def _request(
+    policy: Policy, owner: str | None, due: Collection[TopicPartition], whose: str
+) -> PlanRequest:
     return PlanRequest(
         topics=tuple(sorted({key.topic for key in due})),
         target=parse_target(policy.target),
         groups=(owner,) if owner else (),
+        waive=tuple(
+            Waive(group_id, reason, gone=True, by=whose)
+            for group_id, reason in sorted(policy.waive.items())
+            if group_id != owner  # its commits make the target
+        ),
         override=_lifts(policy.overrides),
         by=f"policy {policy.name}",
     )
@@ -180,6 +196,19 @@ def _to_purge(read: Read, key: TopicPartition) -> bool:
 
 
 def _planned(
+    policy: Policy, owner: str | None, read: Read, due: Collection[TopicPartition], use: Use
+) -> Prepared:
+    """The plan; whom the policy waives and a coordinator lists holds as ever, and is told."""
+    found = _of_read(policy, owner, read, due, use)
+    here = tuple(sorted(policy.waive.keys() & read.facts.groups.keys() - {owner}))
+    if not here:
+        return found
+    told = f"not waived, since a coordinator lists it: {', '.join(here)}"
+    reason = f"{found.outcome.reason.removesuffix('.')}; {told}"
+    return replace(found, outcome=replace(found.outcome, reason=reason, not_waived=here))
+
+
+def _of_read(
     policy: Policy, owner: str | None, read: Read, due: Collection[TopicPartition], use: Use
 ) -> Prepared:
     wanted = [key for key in due if _to_purge(read, key)]

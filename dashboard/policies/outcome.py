@@ -29,7 +29,8 @@ class Outcome:
     """One application's last cycle, or that of the whole policy where it went no further.
 
     `application` is the owning group, None where all groups count. `code` names the error, if one
-    kept it from running; `blocked` are partitions with guards that no policy lifts.
+    kept it from running; `blocked` are partitions with guards that no policy lifts, `not_waived`
+    groups of its `waive` that a coordinator lists: they count as ever.
     """
 
     state: str
@@ -42,6 +43,7 @@ class Outcome:
     bytes_at_once: int | None = None  # predicted of them; None: not measured
     bytes_at_once_high: int | None = None  # the most of them, as budgets count; None: no bound
     blocked: tuple[PlannedPartition, ...] = ()
+    not_waived: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As a line of `policies run` has it."""
@@ -56,6 +58,7 @@ class Outcome:
             "bytes_at_once": self.bytes_at_once,
             "bytes_at_once_high": self.bytes_at_once_high,
             "blocked": blocked_json(self.blocked),
+            "not_waived": list(self.not_waived),
         }
 
 

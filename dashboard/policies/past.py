@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -33,7 +33,8 @@ class Moment:
 
     `size_bytes` is over all replicas, of which there are `replicas`. `commits` holds what was
     known by then; it goes on with the next moment. `cut`: EPOCH_ENDS, its topics numbered as
-    in the rows. `fullest` is the share of the fullest log dir.
+    in the rows. `fullest` is the share of the fullest log dir. Of the groups that are to be waived
+    while they are gone `waived` were, and `listed` were not.
     """
 
     at: datetime
@@ -47,6 +48,8 @@ class Moment:
     replicas: Ints
     commits: Commits
     fullest: float | None
+    waived: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
 
 
 def chosen(taken: Mapping[str, datetime], since: datetime, until: datetime, most: int) -> list[str]:
@@ -65,10 +68,13 @@ def moments(
     rows: Rows,
     memory: Memory,
     others: Sequence[str] = (),
+    *,
+    waive: Collection[str] = (),
 ) -> Iterator[Moment]:
     """Each of these snapshots, oldest first; one that was pruned meanwhile is left out.
 
-    `memory` and the snapshots `others` tell of groups besides.
+    `memory` and the snapshots `others` tell of groups besides; `waive` are groups to waive while
+    they are gone (`purge.revived.in_force`).
     """
     commits = Commits(rows)
     for snapshot in sorted({*snapshots, *others} & rows.topic_of.keys()):
@@ -76,14 +82,20 @@ def moments(
             if snapshot in others:
                 _see(store, store.manifest("snapshots", snapshot), rows, commits, memory)
             else:
-                yield _moment(store, snapshot, rows, commits, memory)
+                yield _moment(store, snapshot, rows, commits, memory, waive=waive)
         except StoreError as error:
             if error.code not in GONE:
                 raise
 
 
 def _moment(
-    store: ClusterStore, snapshot: str, rows: Rows, commits: Commits, memory: Memory
+    store: ClusterStore,
+    snapshot: str,
+    rows: Rows,
+    commits: Commits,
+    memory: Memory,
+    *,
+    waive: Collection[str],
 ) -> Moment:
     topic_of = rows.topic_of[snapshot]
 
@@ -99,9 +111,12 @@ def _moment(
     )
     fullest = _fullest(read("log_dirs", _LOG_DIRS))
     cut = _see(store, manifest, rows, commits, memory)
+    complete = not manifest.details.get("groups_incomplete")
+    groups = read("groups", ["group_id"])["group_id"].to_pylist() if waive and complete else ()
+    listed = frozenset(waive).intersection(groups)
     return Moment(
         at=manifest.taken_at,
-        groups_complete=not manifest.details.get("groups_incomplete"),
+        groups_complete=complete,
         log_start=log_start,
         last_stable=last_stable,
         high_watermark=high_watermark,
@@ -111,6 +126,8 @@ def _moment(
         replicas=replicas,
         commits=commits,
         fullest=fullest,
+        waived=frozenset(waive) - listed if complete else frozenset(),
+        listed=listed,
     )
 
 

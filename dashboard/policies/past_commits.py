@@ -6,6 +6,8 @@ that is known by offsets on an earlier topic of a name alone may read it, nobody
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,26 +72,30 @@ class Commits:
         self._epochs[self._at] = integers(table["leader_epoch"], ABSENT)
         self._times[self._at] = integers(table[time].cast(pa.int64()), ABSENT)
 
-    def lowest(self, high_watermark: Ints) -> Ints:
+    def lowest(self, high_watermark: Ints, waived: Collection[str] = ()) -> Ints:
         """Per row the lowest offset of the groups whose offset tells how far they read; ABSENT
-        where none does. `high_watermark`: per row, read with the offsets.
+        where none does. `high_watermark`: per row, read with the offsets. `waived` groups are
+        left out.
         """
         found = np.full(len(self.rows), ABSENT, dtype=np.int64)
         if len(self._keys):
             most = np.iinfo(np.int64).max
-            offsets = np.where(self._tell(high_watermark), self._offsets, most)
+            counts = self._tell(high_watermark) & ~self._of(self._keys, waived)
+            offsets = np.where(counts, self._offsets, most)
             lowest = np.minimum.reduceat(offsets, self._first)
             found[self._row[self._first]] = np.where(lowest < most, lowest, ABSENT)
         return found
 
-    def complete(self, high_watermark: Ints) -> Flags:
+    def complete(self, high_watermark: Ints, waived: Collection[str] = ()) -> Flags:
         """Rows where some group's offset tells, and that of each group of the topic does, or of an
         earlier one of its name. One that was seen on the topic since without its offset here may
-        have begun anew (`safety.standing`).
+        have begun anew (`safety.standing`). `waived` groups are left out.
         """
-        tell = self._tell(high_watermark) & ~self._outlived()
+        tell = self._tell(high_watermark) & ~self._outlived() & ~self._of(self._keys, waived)
         telling = np.bincount(self._row[tell], minlength=len(self.rows))
-        every = self._of_name[self.rows.name_of[self.rows.topic]]
+        named = self._named[~self._of(self._named, waived)] >> _GROUP_BITS
+        of_name = np.bincount(named, minlength=len(self.rows.names))
+        every = of_name[self.rows.name_of[self.rows.topic]]
         return np.asarray((telling > 0) & (telling == every), dtype=bool)
 
     def of(self, owner: Ints, high_watermark: Ints) -> Ints:
@@ -111,6 +117,13 @@ class Commits:
         lost = self.rows.epoch_ends(self._row, self._epochs, self._cut)
         counts = tells(pa.array(self._offsets), same, pa.array(end, mask=end < 0), lost)
         return np.asarray(counts.to_numpy(zero_copy_only=False), dtype=bool)
+
+    def _of(self, numbers: Ints, groups: Collection[str]) -> Flags:
+        """Which of these numbers (their low bits are the group's) are of these groups."""
+        if not groups:
+            return np.zeros(len(numbers), dtype=bool)
+        codes = [code for name in groups if (code := self._codes.get(name)) is not None]
+        return np.isin(numbers & ((1 << _GROUP_BITS) - 1), codes)
 
     def code(self, group_id: str) -> int:
         """The number of a group, here and in `of`."""
@@ -153,5 +166,4 @@ class Commits:
         of = self.rows.name_of[self.rows.topic[self._row]]
         _, self._pair = np.unique(of << _GROUP_BITS | group, return_inverse=True)
         self._pairs = int(self._pair.max(initial=-1)) + 1
-        pairs = np.union1d(of << _GROUP_BITS | group, self._elsewhere)
-        self._of_name = np.bincount(pairs >> _GROUP_BITS, minlength=len(self.rows.names))
+        self._named = np.union1d(of << _GROUP_BITS | group, self._elsewhere)

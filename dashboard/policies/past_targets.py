@@ -138,7 +138,7 @@ def wanted(
     `owner`: the group whose commits count, as `Commits.code`. `window_ms`: each row's replay
     window, 0: it has none; a target inside it ends where the log did so long ago.
     """
-    lowest = moment.commits.lowest(moment.high_watermark)
+    lowest = _lowest(moment)
     young = np.zeros(len(lowest), dtype=bool)
     window, unknown = ends.before(moment, np.where(window_ms > 0, window_ms, _FOR_EVER))
     bounds = Bounds(
@@ -160,8 +160,19 @@ def wanted(
     # Nothing to purge is told as the log start, as the walk counts it.
     offset = np.maximum(integers(_chunked(found.offset), ABSENT), moment.log_start)
     target = np.where(told, offset, ABSENT)
-    complete = moment.commits.complete(moment.high_watermark)
+    complete = moment.commits.complete(moment.high_watermark, moment.waived)
     return Wanted(target, ~complete | (lowest < target), (young | unknown) & told)
+
+
+def _lowest(moment: Moment) -> Ints:
+    """As `purge.standing.lowest` has it."""
+    every = moment.commits.lowest(moment.high_watermark)
+    if not moment.waived:
+        return every
+    rest = moment.commits.lowest(moment.high_watermark, moment.waived)
+    end = _known(moment.high_watermark)
+    found = targets.without_waived(_known(rest), _known(every), end)
+    return integers(_chunked(found), ABSENT)
 
 
 def windows(found: Rows, declarations: Mapping[str, TopicDeclaration]) -> Ints:

@@ -10,6 +10,7 @@ from dashboard.current_settings import CurrentSettings
 from dashboard.policies import cycle
 from dashboard.policies.cycle import Application
 from dashboard.policies.outcome import Outcome
+from dashboard.policies.switching import standing
 from dashboard.policy_settings import Policy
 from dashboard.purge.carrying import carry_out, held
 from dashboard.purge.cluster_seam import Cluster
@@ -56,10 +57,12 @@ def prepared(
     site: Site, live: Cluster, policy: Policy, application: Application, settings: Settings
 ) -> cycle.Prepared:
     """What a purge of the application would be by these settings. Raises as `cycle.prepare`."""
+    state = site.journal.policy_states(site.cluster_id).get(policy.name)
     return cycle.prepare(
         live, settings, site.store, policy, application,
         busy=site.journal.busy_topics(site.cluster_id),
         use=site.journal.policy_use(site.cluster_id, policy.name, site.now() - _BUDGET_OF),
+        confirmed_by=state.who if state and standing(policy, state) in ("on", "held") else "",
         now=site.now(),
     )  # fmt: skip
 

@@ -106,10 +106,12 @@ def week(
         ends = Ends()
         for at, high_watermark, leader_epoch in earlier(store, before, found):
             ends.add(at, high_watermark, leader_epoch)
-        telling = moments(store, known, found, memory(store, found, now), others)
+        owning = _owners(store, policy, known[-1], found)
+        waive = policy.waive.keys() - (owning or {}).values()
+        telling = moments(store, known, found, memory(store, found, now), others, waive=waive)
         walk = _walked(
             store, policy, known, found, ends,
-            telling=telling, window_ms=windows(found, topics), now=now,
+            owning=owning, telling=telling, window_ms=windows(found, topics), now=now,
         )  # fmt: skip
         if walk.points:
             return _result(policy, found, walk)
@@ -128,12 +130,12 @@ def _walked(
     found: Rows,
     ends: Ends,
     *,
+    owning: Mapping[str, str | None] | None,
     telling: Iterable[Moment],
     window_ms: Ints,
     now: datetime,
 ) -> Walk:
     keep = keeps(store, snapshots[-1], found, policy.target)
-    owning = _owners(store, policy, snapshots[-1], found)
     guarded = guarded_now(store, policy, found, owning or {}, now)
     walk = Walk(policy, found, past_bytes(store, found), guarded)
     walk.unowned = sorted(name for name, owner in (owning or {}).items() if owner is None)

@@ -63,6 +63,11 @@ def _guarded(walk: Walk) -> Iterator[str]:
             f"{_partitions(walk.guarded.partitions)} guarded today, counted as guarded all "
             f"the time ({stands})."
         )
+    for name, count in sorted(walk.not_waived.items()):
+        yield (
+            f"At {count} of {len(walk.points)} snapshots group {name} was listed: it is not waived "
+            "then, and holds what it has not read."
+        )
     if walk.forbidden.any():
         yield (
             f"{_partitions(int(walk.forbidden.sum()))} kept at some snapshot for the sake of "

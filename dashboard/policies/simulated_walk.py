@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -28,7 +28,8 @@ class Walk:
     one per owner of the topics. The flags are per row: `met` by any moment, `purged` at least
     once, `moved` by something else than the policy, `unmeasured` where sizes were not told,
     `forbidden` by groups at some moment, `young`: no snapshot is old enough to tell the target.
-    The counts are of moments: `closed`, `untriggered`, `without_groups` and `over_budget`.
+    The counts are of moments: `closed`, `untriggered`, `without_groups` and `over_budget`, and
+    `not_waived`, of each group that the policy waives and that was listed.
     """
 
     def __init__(self, policy: Policy, rows: Rows, bytes_of: PastBytes, guarded: Guarded) -> None:
@@ -36,6 +37,7 @@ class Walk:
         self.points: list[tuple[datetime, int, int]] = []
         self.purges, self.bytes = 0, 0.0
         self.unowned: list[str] = []  # topics whose owner no group is
+        self.not_waived: Counter[str] = Counter()
         self.closed = self.untriggered = self.without_groups = self.over_budget = 0
         self.met, self.purged, self.moved, self.unmeasured, self.forbidden, self.young = (
             np.zeros(len(rows), dtype=bool) for _ in range(6)
@@ -50,6 +52,7 @@ class Walk:
 
     def step(self, moment: Moment, wanted: Wanted, owner: Ints | None) -> None:
         """The next moment, its targets, and whose each row is (None: all are purged together)."""
+        self.not_waived.update(moment.listed)
         told = wanted.target >= 0
         target = np.where(told, wanted.target, 0)
         below = self._targets(target)

@@ -17,10 +17,15 @@ from dashboard.purge.lifting import Override, Waiver
 
 @dataclass(frozen=True, slots=True)
 class Waive:
-    """A group to waive, and why. Raises UsageError WAIVER_INVALID when one of them is blank."""
+    """A group to waive, and why. Raises UsageError WAIVER_INVALID when one of them is blank.
+
+    `gone`: only while no coordinator lists it; `by` says so, where it is not who asks for the plan.
+    """
 
     group_id: str
     reason: str
+    gone: bool = False
+    by: str | None = None
 
     def __post_init__(self) -> None:
         if not self.group_id or not self.reason.strip():
@@ -32,7 +37,8 @@ class Waive:
 
     def waiver(self, by: str, at: datetime, *, move: bool = False) -> Waiver:
         """The waiver as a plan keeps it: who asked, and when."""
-        return Waiver(self.group_id, self.reason.strip(), by, at, move)
+        by = self.by or by
+        return Waiver(self.group_id, self.reason.strip(), by, at, move, gone=self.gone)
 
 
 @dataclass(frozen=True, slots=True)

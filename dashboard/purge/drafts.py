@@ -21,6 +21,7 @@ from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.moves import refuse_alive
 from dashboard.purge.plan import Estimate, Plan, build
 from dashboard.purge.resolve import History, ResolvedTarget, resolve
+from dashboard.purge.revived import in_force
 from dashboard.purge.rights_needed import MissingRight, missing
 from dashboard.purge.standards import readings
 from dashboard.purge.targets import Target
@@ -154,7 +155,6 @@ def read_live(
     """
     wrong = clocks.problem(live, now)  # first: all that follows takes its time
     _overrides(settings, request.override, request.by, now)  # what is wrong there is said first
-    waivers = [asked.waiver(request.by, now, move=request.move_waived) for asked in request.waive]
     topics = _topics(request)
     found = live.cluster_id()
     if found != store.cluster_id:
@@ -177,6 +177,8 @@ def read_live(
     facts = memory.with_holes(store, facts, rested(settings, store))
     facts = memory_age.with_age(store, facts, settings.purge.most_history_age)
     facts = memory.with_new_topics(store, facts, now, settings.purge.pattern_refresh)
+    asked = in_force(request.waive, facts)
+    waivers = [each.waiver(request.by, now, move=request.move_waived) for each in asked]
     waived = {w.group_id for w in waivers}
     _known_groups(facts, {*request.groups, *waived})
     if request.move_waived:

@@ -16,7 +16,8 @@ class Waiver:
     """A group whose offsets no longer count, because `by` said why at `at`.
 
     `move`: once the records below a target are gone, its offset there follows to the target.
-    `alive`: it had members when the plan was made, or nobody could tell; the plan says so.
+    `alive`: it had members when the plan was made, or nobody could tell; the plan says so. `gone`:
+    no coordinator listed it then, and one that is listed before a request is refused (`revived`).
     """
 
     group_id: str
@@ -25,6 +26,7 @@ class Waiver:
     at: datetime
     move: bool = False
     alive: bool = False
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def _time(row: dict[str, Any], name: str) -> datetime:
         raise ValueError(f"{name} is {row[name]!r}") from error
 
 
-_FLAGS = ("move", "alive")  # of a waiver
+_FLAGS = ("move", "alive", "gone")  # of a waiver
 
 
 def _encode_waiver(w: Waiver) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dashboard.guard_texts import guard
 from dashboard.model import Guard
 from dashboard.policy_settings import POLICY_LIFTABLE, Policy
 from dashboard.purge.journal import Journal
+from dashboard.purge.lifting import Waiver
 from dashboard.purge.plan import Plan
 from dashboard.read_only import why
 from dashboard.settings import Settings
@@ -79,13 +80,20 @@ def nothing_free(plan: Plan) -> None:
 def beyond_policy(plan: Plan, policy: Policy) -> None:
     """NOT_LIFTABLE: what costs a person's judgement each time, no policy decides for good."""
     lifted = [o.name for o in plan.overrides if o.name not in POLICY_LIFTABLE]
-    lifted += [f"{w.group_id}'s claim" for w in plan.waivers]
+    lifted += [f"{w.group_id}'s claim" for w in plan.waivers if not _of_definition(w, policy)]
     if lifted:
         raise RefusedError(
             f"the plan lifts {', '.join(sorted(set(lifted)))}, which no policy may: {policy.name}",
-            f"A policy lifts {', '.join(POLICY_LIFTABLE)} alone; purge the rest by hand.",
+            f"A policy lifts {', '.join(POLICY_LIFTABLE)} alone, and waives whom its waive names "
+            "while no coordinator lists it; purge the rest by hand.",
             code="NOT_LIFTABLE",
         )
+
+
+def _of_definition(waiver: Waiver, policy: Policy) -> bool:
+    """Whether just this waiver was confirmed with the policy: of a group while it is gone."""
+    named = policy.waive.get(waiver.group_id) == waiver.reason
+    return named and waiver.gone and not waiver.alive and not waiver.move
 
 
 def forbidden_overrides(settings: Settings, plan: Plan) -> None:

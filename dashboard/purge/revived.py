@@ -6,12 +6,26 @@ another case, and its records would be lost without a word.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dashboard.model import Group
+from dashboard.purge.asked import Waive
 from dashboard.purge.facts import PlanFacts
 from dashboard.purge.lifting import Waiver
 from dashboard.purge.plan import Plan, PlannedPartition
+
+
+def in_force(asked: Iterable[Waive], facts: PlanFacts) -> list[Waive]:
+    """Those that count now. One that is asked for a group that is `gone` does while no coordinator
+    lists it, by a list that is complete, and while an offset of it is remembered here: another
+    that is known to nobody may have been forgotten, and is no mistake.
+    """
+    known = {c.group_id for claims in facts.claims.values() for c in claims}
+    return [
+        each
+        for each in asked
+        if not each.gone or (each.group_id in known - facts.groups.keys() and not facts.incomplete)
+    ]
 
 
 def revived(
@@ -45,15 +59,16 @@ def alive(group: Group | None) -> bool:
 
 
 def _lives_again(waiver: Waiver, group: Group | None, place: int | None, target: int) -> str | None:
-    if waiver.alive or group is None or not alive(group):
+    if group is None or not (waiver.gone or (alive(group) and not waiver.alive)):
         return None
     # Its members may come upon the topic at any moment: by a pattern, or while they rebalance.
     if place is not None and place >= target:
         return None
     members = "members nobody can tell" if group.members is None else f"{group.members} members"
     stands = "without an offset here" if place is None else f"at {place}"
+    now = "lives again" if alive(group) else "is listed again"
     return (
-        f"Group {waiver.group_id} was waived as gone and lives again: it has {members} and stands "
+        f"Group {waiver.group_id} was waived as gone and {now}: it has {members} and stands "
         f"{stands}, below the target {target}"
     )
 

@@ -47,6 +47,10 @@ def definition(policy: Policy) -> list[tuple[str, str]]:
         ("Only while", _trigger(policy)),
         ("Mode", policy.mode),
         *((f"Lifts {name}", why) for name, why in sorted(policy.overrides.items())),
+        *(
+            (f"Waives {name}", f"while no coordinator lists it: {why}")
+            for name, why in sorted(policy.waive.items())
+        ),
     ]
 
 

@@ -139,7 +139,8 @@ class Process:
 class PolicyBench:
     """A topic of one application, its settings file, and the journal that its services share."""
 
-    def __init__(self, bench: Bench, folder: Path, interval: timedelta) -> None:
+    def __init__(self, bench: Bench, folder: Path, interval: timedelta, more: str = "") -> None:
+        """`more`: further lines of the policy."""
         self.bench, self.interval = bench, interval
         self.app = f"app{uuid.uuid4().hex[:8]}"
         self.topic = f"{self.app}-x-repartition"
@@ -151,6 +152,7 @@ class PolicyBench:
                 app=self.app,
                 interval_ms=interval // timedelta(milliseconds=1),
             )
+            + more
         )
         self.settings = settings.load(self.source)
         (self.policy,) = self.settings.policies

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
+from dashboard.clock import utc_now
+from dashboard.cluster.live import connect
+from dashboard.collect import collect
 from tests.brokers.policy_bench import PolicyBench, Process
 from tests.brokers.purge_bench import Bench
 
@@ -71,6 +75,39 @@ def test_a_topic_of_an_unknown_group_is_refused_and_visible(
     (policy,) = events(capsys)[0]["policies"]
     assert policy["status"]["state"] == "refused"
     assert (often.runs(), bench.log_start(often.topic)) == ([], 0)
+
+
+def test_a_group_that_is_gone_is_waived_and_holds_while_it_is_listed(
+    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    pod = f"pod-{uuid.uuid4().hex[:8]}"
+    waives = f'waive = {{ "{pod}" = "looked once" }}'
+    policy = PolicyBench(bench, tmp_path, timedelta(seconds=1), more=waives)
+    monkeypatch.setenv("LOWWATER_SETTINGS", str(policy.source))
+    bench.topic(100, name=policy.topic)
+    bench.commit(policy.app, policy.topic, {0: 100})
+    bench.commit(pod, policy.topic, {0: 20})
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        collect(live, bench.store, now=utc_now, progress=lambda _: None)
+    policy.switch_on()
+
+    assert main(["policies", "run", "--once", "--json"]) == 3
+    (listed,) = [e for e in events(capsys) if e["event"] == "cycle"]
+    assert (listed["state"], listed["not_waived"]) == ("refused", [pod])
+    assert [g["name"] for p in listed["blocked"] for g in p["guards"]] == ["unread-by-group"]
+    assert (policy.runs(), bench.log_start(policy.topic)) == ([], 0)
+    bench.admin.delete_consumer_groups([pod])[pod].result(20)
+    assert main(["policies", "run", "--once", "--json"]) == 0
+    (gone,) = [e for e in events(capsys) if e["event"] == "cycle"]
+    assert (gone["state"], gone["not_waived"]) == ("ran", [])
+    assert bench.log_start(policy.topic) == 100
+    (run,) = policy.runs()
+    (waived,) = bench.journal.plan(run.run_id).waivers
+    assert (waived.group_id, waived.reason, waived.by[:16]) == (
+        pod, "looked once", "test, by policy ",
+    )  # fmt: skip
+    assert bench.journal.verify().ok
 
 
 @pytest.mark.parametrize("end", ["POLICY_OFF", "POLICY_CHANGED"])

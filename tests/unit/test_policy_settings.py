@@ -61,6 +61,7 @@ def test_every_key_is_kept_as_it_is_written() -> None:
         timezone = "Europe/Berlin"
         trigger = "disk-above:80%"
         overrides = { "under-replicated" = " two racks " }
+        waive = { "old=app " = " gone since May " }
         cluster = "prod"
         """
     )
@@ -77,6 +78,7 @@ def test_every_key_is_kept_as_it_is_written() -> None:
         timezone="Europe/Berlin",
         trigger=Trigger("disk-above", share=0.8, text="disk-above:80%"),
         overrides={"under-replicated": "two racks"},
+        waive={"old=app ": "gone since May"},  # Kafka takes any text for a group's id
         cluster="prod",
     )
 
@@ -249,6 +251,36 @@ def test_a_policy_lifts_no_guard_that_the_purge_settings_leave_out(tmp_path: Pat
     assert str(path) in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ('"old"', "here, [policies.p]: waive is no table"),
+        ('["old"]', "here, [policies.p]: waive is no table"),
+        ('{ "old" = " " }', "here, [policies.p], waive: 'old' is no text, or empty"),
+        ('{ "old" = 1 }', "here, [policies.p], waive: 'old' is no text, or empty"),
+        ('{ "old" = { "why" = "x" } }', "here, [policies.p], waive: 'old' is no text, or empty"),
+        ('{ "" = "why" }', "here, [policies.p]: waive names '', which is no name of a group"),
+        ('{ "a\\u0000b" = "why" }', "which is no name of a group"),
+        ('{ "console-*" = "why" }', "waive names 'console-*', which is a pattern"),
+        ('{ "pod-?" = "why" }', "waive names 'pod-?', which is a pattern"),
+        ('{ "pod-[0-9]" = "why" }', "waive names 'pod-[0-9]', which is a pattern"),
+        ('{ "g" = "why" }\ncommitted_by = "owner"\nowner = "g"', "waive names 'g', its owner"),
+    ],
+)
+def test_a_policy_waives_whole_names_with_a_reason_each(written: str, named: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        _one(f"waive = {written}")
+    assert named in caught.value.message
+
+
+def test_whom_it_waives_and_why_are_part_of_its_definition() -> None:
+    texts = ["", '{ "a" = "x" }', '{ "a" = "y" }', '{ "b" = "x" }', '{ "a" = "x", "b" = "x" }']
+    found = [_one(f"waive = {text}" if text else "").definition_sha256 for text in texts]
+    assert len(set(found)) == len(texts)
+    assert _one('waive = { "b" = "x", "a" = "x" }').definition_sha256 == found[-1]
+    assert _one("waive = {}").definition_sha256 == found[0]
+
+
 def test_the_sentence_names_policy_cluster_and_definition() -> None:
     one = _one("")
     sentence = f"switch on policy p on prod-eu as {one.definition_sha256[:12]}"
@@ -278,6 +310,7 @@ _OTHER = {
     "timezone": "Europe/Berlin",
     "trigger": Trigger("disk-above", share=0.8),
     "overrides": {"over-limit": "why"},
+    "waive": {"old": "gone"},
     "cluster": "prod",
 }
 

@@ -143,9 +143,9 @@ def _policies(name: str) -> str:
         "policies": [{
             "name": "p", "standing": "off", "held_by": name, "topics": 1, "partitions": 1,
             "target": "committed", "min_purge_interval_ms": 1000, "committed_by": "owner",
-            "confirmation": f"switch on p on {name}",
+            "confirmation": f"switch on p on {name}", "waive": {name: name},
             "applications": [{"application": name, "state": "refused", "reason": name,
-                              "blocked": [blocked], "bytes_at_once": 1,
+                              "blocked": [blocked], "not_waived": [name], "bytes_at_once": 1,
                               "bytes_at_once_high": 2, "partitions": 1}],
             "past_week": {"from": "t", "purges": 1, "bytes": 1, "notes": [name]},
         }],

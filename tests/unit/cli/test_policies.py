@@ -106,6 +106,27 @@ def test_check_without_json_names_the_sentence_and_the_guards(
     assert "unread-by-group" in text
 
 
+def test_check_shows_whom_a_policy_waives_and_who_is_listed(
+    live: Live, alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waives = 'waive = { "audit" = "looked once", "pod-7" = "gone" }'
+    text = SETTINGS.replace(
+        "min_purge_interval_ms = 1000", f"min_purge_interval_ms = 1000\n{waives}"
+    )
+    (alone / "lowwater.toml").write_text(text)
+    live.commit("audit", TOPIC, offset=0)
+    main(["policies", "check"])
+    out = capsys.readouterr().out
+    assert "  waives audit while no coordinator lists it: looked once\n" in out
+    assert "  waives pod-7 while no coordinator lists it: gone\n" in out
+    assert "not waived, since a coordinator lists it: audit" in out
+    _, (value,) = call(capsys, "check")
+    (policy,) = value["policies"]
+    assert policy["waive"] == {"audit": "looked once", "pod-7": "gone"}
+    assert policy["applications"][0]["not_waived"] == ["audit"]
+    assert policy["confirmation"] != SENTENCE
+
+
 def test_a_policy_is_switched_on_by_its_sentence_and_off_without(
     live: Live, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -118,9 +118,12 @@ class Streams(FakeCluster):
             for key, offset in sorted(by.items())
         )
         groups = tuple(
-            Group(g, "classic", "Empty", 0, is_streams=g not in self.plain and _is_owner(g, by))
+            Group(
+                g, "classic", "Stable" if self.members.get(g) else "Empty", self.members.get(g, 0),
+                is_streams=g not in self.plain and _is_owner(g, by),
+            )
             for g, by in sorted(self.commits_of.items())
-        )
+        )  # fmt: skip
         return GroupListing(groups, offsets, self.incomplete)
 
     def delete_records(

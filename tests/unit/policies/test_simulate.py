@@ -97,6 +97,46 @@ def test_the_lowest_of_all_groups_decides_also_of_one_that_is_gone(tmp_path: Pat
     assert found.bytes == 800
 
 
+def test_a_group_that_the_policy_waives_holds_until_no_list_shows_it(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"a": 90, "b": 40})], [Log(200, {"a": 190})]])
+    waives = policy('waive = { "b" = "gone", "nobody" = "forgotten" }')
+    found = week(cluster, waives, NOON)
+
+    assert backlogs(found) == [(800, 800), (3000, 3800)]
+    assert found.bytes == 3800
+    assert "At 1 of 2 snapshots group b was listed: it is not waived then" in told(found)
+    assert "group nobody" not in told(found)
+
+
+def test_a_waived_group_without_a_commit_on_a_partition_holds_it_no_more(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    hourly(cluster, [[Log(100, {"a": 90, "b": 40}), Log(100, {"a": 90, "b": None}, partition=1)]])
+    logs = [Log(100, {"a": 90}), Log(100, {"a": 90}, partition=1)]
+    snapshot(cluster, NOON + HOUR, logs)
+    assert week(cluster, policy(), NOON + HOUR).bytes == 800
+    assert week(cluster, policy('waive = { "b" = "gone" }'), NOON + HOUR).bytes == 3600
+
+
+def test_nobody_is_waived_at_a_snapshot_whose_list_is_incomplete(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    snapshot(cluster, NOON - HOUR, [Log(100, {"a": 90, "b": 40})])
+    snapshot(cluster, NOON, [Log(200, {"a": 190})], incomplete=["no right"])
+    found = week(cluster, policy('waive = { "b" = "gone" }'), NOON)
+    assert (backlogs(found), found.bytes) == ([(800, 800), (0, 800)], 800)
+
+
+def test_the_owner_is_not_waived_nor_the_last_reader_of_a_topic(tmp_path: Path) -> None:
+    cluster = store(tmp_path)
+    name = "app-store-repartition"
+    hourly(cluster, [[Log(100, {"app": 60}, topic=name), Log(100, {"b": 40})]])
+    snapshot(cluster, NOON + HOUR, [Log(100, {"app": 60}, topic=name), Log(100)], groups=["app"])
+    plain = week(cluster, policy('waive = { "b" = "gone" }'), NOON + HOUR)
+    assert plain.bytes == 800, "b's own while it was listed; then nobody is known to read"
+    owned = policy('preset = "repartition"\nwaive = { "app" = "gone" }')
+    assert week(cluster, owned, NOON + HOUR).bytes == 1200
+
+
 def test_a_partition_without_a_commit_of_one_of_its_topics_groups_is_kept(tmp_path: Path) -> None:
     cluster = store(tmp_path)
     logs = [Log(100, {"a": 50, "b": 50}), Log(100, {"a": 50, "b": None}, partition=1)]

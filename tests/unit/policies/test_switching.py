@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.errors import LowwaterError
+from dashboard.people import Actor, Who
+from dashboard.people_settings import PeopleSettings
 from dashboard.policies.switching import is_for, standing, switch_off, switch_on
 from dashboard.policy import Policy
 from dashboard.purge.journal import Journal
@@ -39,7 +41,7 @@ def switched_on(
     of: Policy,
     *,
     typed: str = SENTENCE,
-    who: str = "ada",
+    who: Who = "ada",
     settings: Settings | None = None,
 ) -> None:
     found = settings or Settings()
@@ -100,6 +102,25 @@ def test_an_approvers_switch_refuses_on_but_not_off(
 
     switch_off(Settings(), journal, cluster, "p", who="ada", from_where="here", now=NOON)
     assert standing(policy(), journal.policy_states("c1")["p"]) == "off"
+
+
+def test_with_a_second_person_only_an_approver_lets_it_waive_one_more_group(
+    journal: Journal, cluster: ClusterStore
+) -> None:
+    two = PeopleSettings(operators=("bob",), approvers=("ann",), second_person=True)
+    strict = replace(Settings(), people=two)
+    ann, bob = (Actor(name, None, "local") for name in ("ann", "bob"))
+    switched_on(journal, cluster, policy(), who=ann, settings=strict)
+    wider = policy('waive = { "old" = "gone since May" }')
+    assert standing(wider, journal.policy_states("c1")["p"]) == "changed"
+
+    sentence = wider.confirmation("prod-eu")
+    with pytest.raises(LowwaterError) as error:
+        switched_on(journal, cluster, wider, typed=sentence, who=bob, settings=strict)
+    assert error.value.code == "ROLE_TOO_LOW"
+    assert standing(wider, journal.policy_states("c1")["p"]) == "changed"
+    switched_on(journal, cluster, wider, typed=sentence, who=ann, settings=strict)
+    assert standing(wider, journal.policy_states("c1")["p"]) == "on"
 
 
 def test_a_policy_of_another_cluster_is_not_switched_on_here(

@@ -381,6 +381,29 @@ def test_the_journals_switch_stops_policies_too(journal: Journal) -> None:
     assert found.value.code == "READ_ONLY"
 
 
+WAIVES = Policy("tidy", globs=("*",), waive={"dead": "gone since May"})
+GONE = Waiver("dead", "gone since May", "ann", NOW, gone=True)
+
+
+def test_the_waivers_of_its_definition_are_let_through(journal: Journal) -> None:
+    run_id = enqueue(ready(journal), free_plan(waivers=[GONE]), policy=WAIVES)
+    assert journal.plan(run_id).waivers == (GONE,)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"group_id": "other"}, {"reason": "another"}, {"gone": False}, {"move": True}],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_waiver_that_its_definition_does_not_make_is_refused(
+    journal: Journal, change: dict[str, Any]
+) -> None:
+    with pytest.raises(RefusedError) as found:
+        enqueue(ready(journal), free_plan(waivers=[replace(GONE, **change)]), policy=WAIVES)
+    assert found.value.code == "NOT_LIFTABLE"
+    assert journal.runs() == []
+
+
 def test_what_a_policy_may_lift_is_let_through(journal: Journal) -> None:
     enqueue(ready(journal), lifting("under-replicated", isr=(1, 2)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -23,6 +23,7 @@ from dashboard.policies.past_rows import rows
 from dashboard.policies.past_targets import Ends, wanted
 from dashboard.policies.past_targets import windows as window_of
 from dashboard.purge import memory
+from dashboard.purge.asked import Waive
 from dashboard.purge.facts import PlanFacts, read_facts
 from dashboard.purge.guards import findings
 from dashboard.purge.journal_rows import PartitionRow
@@ -30,6 +31,7 @@ from dashboard.purge.lifting import Override, Waiver
 from dashboard.purge.plan import Plan, build
 from dashboard.purge.recheck import recheck
 from dashboard.purge.resolve import ResolvedTarget, resolve
+from dashboard.purge.revived import in_force
 from dashboard.purge.standards import Standards
 from dashboard.purge.targets import parse_target
 from dashboard.safety.guards import findings as judged
@@ -183,9 +185,27 @@ def _past_the_end_of_then() -> Case:
     return Case(Drawn({key: now}, (), ()), past, None, frozenset())
 
 
+def _gone_for_good(*listed: str) -> Case:
+    """Two groups that a policy waives held a partition each, and read none besides; `listed` now
+    are those of them that are not gone, at their old offsets.
+    """
+    keys = [TopicPartition(TOPIC, number) for number in range(3)]
+    parts = {k: FakePartition(dict.fromkeys((1, 2, 3), 0), epoch_ends={}) for k in keys}
+    groups = {name: Group(name, "classic", "Empty", 0) for name in ("app", "b", "gone")}
+    held = {"b": (GroupOffset("b", TOPIC, 0, 20, None, 3),),
+            "gone": (GroupOffset("gone", TOPIC, 1, 40, None, 3),)}  # fmt: skip
+    read = tuple(GroupOffset("app", TOPIC, key.partition, 90, None, 3) for key in keys)
+    here = [groups[name] for name in ("app", *listed)]
+    now = Drawn(parts, tuple(here), (*read, *(o for name in listed for o in held[name])))
+    past = Drawn(dict(parts), tuple(groups.values()), (*read, *held["b"], *held["gone"]))
+    return Case(now, past, None, frozenset(held))
+
+
 @examples(120)
 @given(cases())
 @example(_past_the_end_of_then())
+@example(_gone_for_good())
+@example(_gone_for_good("b"))
 def test_everybody_judges_a_cluster_alike(case: Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = kept(folder, case)
@@ -206,6 +226,7 @@ def test_everybody_judges_a_cluster_alike(case: Case) -> None:
             _sent_as_planned(store, case, facts, resolved)
         _what_if_as_planned(store, case, analysis)
         _simulated_as_planned(store, case, analysis)
+        _waived_by_a_policy_as_planned(store, case)
 
 
 def _sent_as_planned(
@@ -217,7 +238,7 @@ def _sent_as_planned(
     """What a plan frees is sent, and nothing else; what it lifted is lifted there alone."""
     standards = Standards(
         case.declarations, LIFTABLE_GUARDS, 100, store, pattern_refresh=REFRESH,
-        streams=memory.streams(store),
+        remembered=memory.remembered(store, [TOPIC]), streams=memory.streams(store),
         met=memory.met(store, [TOPIC]),
     )  # fmt: skip
     for lifted in ((), LIFTABLE_GUARDS):
@@ -245,30 +266,58 @@ def _simulated_as_planned(store: ClusterStore, case: Case, analysis: Analysis) -
     """A policy would have purged up to the plan's target, or not at all: whether older snapshots
     are looked at one by one, or only what they tell of groups is remembered.
     """
-    every, latest = store.ids("snapshots"), store.latest_snapshot()
-    for read in (every, [latest]):
-        _simulated(store, case, analysis, read)
+    names = {
+        key: {line.partition(":")[0] for line in lines}
+        for key, lines in analysis.guards("committed").items()
+    }
+    for read in (store.ids("snapshots"), [store.latest_snapshot()]):
+        _simulated(store, case, analysis.targets("committed"), names, read=read)
 
 
-def _simulated(store: ClusterStore, case: Case, analysis: Analysis, read: list[str]) -> None:
+def _waived_by_a_policy_as_planned(store: ClusterStore, case: Case) -> None:
+    """Nor where the policy waives groups: those that nobody lists now, as its plan does."""
+    facts, _ = planned(store, case, "committed", ())
+    asked = [Waive(name, "gone", gone=True) for name in sorted(case.waived)]
+    waived = {each.group_id for each in in_force(asked, facts)}
+    assert not waived & facts.groups.keys()
+    _, resolved = planned(store, case, "committed", waived)
+    found = findings(
+        facts, resolved, waived=waived, declarations=case.declarations, most_partitions=100,
+        planned_partitions=1,
+    )  # fmt: skip
+    targets = {key: target.offset for key, target in resolved.items()}
+    names = {key: {f.guard.name for f in each} for key, each in found.items()}
+    for read in (store.ids("snapshots"), [store.latest_snapshot()]):
+        _simulated(store, case, targets, names, read=read, waive=case.waived)
+
+
+def _simulated(
+    store: ClusterStore,
+    case: Case,
+    targets: Mapping[TopicPartition, int | None],
+    guards: Mapping[TopicPartition, Collection[str]],
+    *,
+    read: list[str],
+    waive: Collection[str] = (),
+) -> None:
     every, latest = store.ids("snapshots"), store.latest_snapshot()
     found = rows(store, every, lambda _: True)
     ends, window = Ends(), window_of(found, case.declarations)
     for ended in earlier(store, [name for name in every if name not in read], found):
         ends.add(*ended)
     others = unanalyzed(store, every, read)
-    for moment in moments(store, read, found, remembered(store, found, NOW), others):
+    for moment in moments(store, read, found, remembered(store, found, NOW), others, waive=waive):
         ends.add(moment.at, moment.high_watermark, moment.leader_epoch)
         last, of = wanted(moment, None, ends, None, window), moment
     assert latest in found.topic_of
     own = np.array([found.names[at][1] == case.now.topic_id for at in found.topic], bool)
     places = [TopicPartition(TOPIC, number) for number in found.partition[own].tolist()]
     starts = dict(zip(places, of.log_start[own].tolist(), strict=True))
-    planned = {key: starts[key] if at is None else at
-               for key, at in analysis.targets("committed").items()}  # fmt: skip
+    planned = {key: starts[key] if at is None else at for key, at in targets.items()}
     assert dict(zip(sorted(planned), last.target[own].tolist(), strict=True)) == planned
     guarded = {"unread-by-group", "no-committed-offset"}
     for key, forbidden in zip(sorted(planned), last.forbidden[own].tolist(), strict=True):
-        names = {line.partition(":")[0] for line in analysis.guards("committed")[key]}
+        if planned[key] > starts[key] and "unread-by-group" in guards[key]:
+            assert forbidden
         if forbidden and planned[key] > starts[key]:
-            assert names & {*guarded, "share-group", "members-without-commits"}
+            assert {*guards[key]} & {*guarded, "share-group", "members-without-commits"}

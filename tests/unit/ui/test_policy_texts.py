@@ -47,10 +47,19 @@ LEADS = Serving(_LEASE, NOON, 0, 2 * HOUR)
         ('trigger = "growth-above:5GiB/h"', "Only while",
          "its topics grow by more than 5.0 GiB an hour"),
         ('overrides = {"under-replicated" = "why"}', "Lifts under-replicated", "why"),
+        ('waive = {"old" = "gone since May"}', "Waives old",
+         "while no coordinator lists it: gone since May"),
     ],
 )  # fmt: skip
 def test_every_part_of_a_definition_is_said(text: str, what: str, how: str) -> None:
     assert dict(definition(policy(text)))[what] == how
+
+
+def test_the_page_shows_whom_it_waives_as_text() -> None:
+    view = PolicyView(policy('waive = {"<b>old" = "no <pod>"}'), "on", None, None, {}, ())
+    said = policy_table.definition_html(view)
+    assert "<dt>Waives &lt;b&gt;old</dt>" in said
+    assert "while no coordinator lists it: no &lt;pod&gt;" in said
 
 
 def test_the_next_run_needs_a_switch_a_service_and_an_open_window() -> None:
