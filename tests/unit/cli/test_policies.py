@@ -294,4 +294,5 @@ def test_a_cycle_that_ran_counts_after_hundreds_that_were_refused() -> None:
 
 
 def _exit_once(told: _Told) -> int:
-    return _once(SimpleNamespace(error=None, leader=None), told)  # type: ignore[arg-type]
+    ended = SimpleNamespace(error=None, leader=None, applications=SimpleNamespace(in_flight={}))
+    return _once(ended, told)  # type: ignore[arg-type]
