@@ -154,6 +154,10 @@ def test_a_sweep_killed_on_a_real_disk_loses_nothing(operator: Operator, scene: 
     assert of(operator.sweep("--restore", stray.name), stray)["state"] == "restored"
     assert digests(stray) == contents
 
+    code, answer = operator.sweep(*judged, "--apply")
+    assert code == 3
+    assert [r["code"] for r in answer["rows"] if r["directory"] == stray.name] == ["restored"]
+    assert operator.look()[topic]["verdict"] == "removable"
     moved = of(operator.sweep(*judged, "--apply"), stray)
     expired = ("--apply", "--quarantine", "0s")
     operator.killed_sweep("half:remove", *expired)

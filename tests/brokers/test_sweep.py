@@ -307,7 +307,9 @@ def test_a_stray_goes_comes_back_goes_again_and_the_broker_starts(
     assert (moved["state"], scene.stray.exists()) == ("moved", False)
     assert one(call("--restore", moved["quarantined_as"]))["state"] == "restored"
     assert scene.stray.is_dir()
-    assert one(call("--apply", found=judged))["state"] == "moved"
+    assert one(call("--apply", found=judged), 3)["code"] == "restored"
+    newer = replace(judged, taken_at=utc_now())
+    assert one(call("--apply", found=newer))["state"] == "moved"
 
     cluster.stop_broker(BROKER)
     unregister(kafka_jars, cluster, BROKER)
