@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.clock import utc_now
-from dashboard.errors import RefusedError, UsageError
+from dashboard.errors import UsageError
 
 if TYPE_CHECKING:
     from dashboard.purge.plan import Plan
@@ -86,19 +85,12 @@ def _plan(args: argparse.Namespace) -> Plan | None:
 
 def _offsets(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
     """Not of an expired plan, as `apply`: nothing looks again before Kafka's tool deletes."""
-    from dashboard.purge.queue_refusals import late
+    from dashboard.purge import queue_refusals
 
     assert plan is not None
-    if plan.expired(utc_now()):
-        late(plan)
+    text = queue_refusals.offsets_json(context.read_settings(args), plan, utc_now())
+    files.write_text(args.out, text)
     free = len(plan.free_partitions)
-    if not free:
-        raise RefusedError(
-            f"guards block all {len(plan.partitions)} partitions of {args.plan}",
-            f"See what lifts them: lowwater preview {shlex.quote(args.plan)}",
-            code="NOTHING_FREE",
-        )
-    files.write_text(args.out, plan.offsets_json())
     return {"plan_id": plan.plan_id, "cluster_id": plan.cluster_id, "partitions": free}
 
 

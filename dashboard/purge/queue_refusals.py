@@ -114,8 +114,27 @@ def again_or_late(
 
     A plan lives as long as the settings let it, whatever its own text says: it may be edited.
     """
-    if journal.knows(plan.sha256, token):
-        return
+    if not journal.knows(plan.sha256, token):
+        _too_old(settings, plan, now)
+
+
+def offsets_json(settings: Settings, plan: Plan, now: datetime) -> str:
+    """The free targets for Kafka's own tool, by `refuse_offsets`."""
+    refuse_offsets(settings, plan, now)
+    return plan.offsets_json()
+
+
+def refuse_offsets(settings: Settings, plan: Plan, now: datetime) -> None:
+    """NOTHING_FREE, PLAN_EXPIRED, NOT_LIFTABLE or GUARDED: what no queue would take is not handed
+    to a tool that looks at nothing again, neither at groups nor at a topic made anew.
+    """
+    nothing_free(plan)
+    _too_old(settings, plan, now)
+    forbidden_overrides(settings, plan)
+    not_free_any_more(settings, plan)
+
+
+def _too_old(settings: Settings, plan: Plan, now: datetime) -> None:
     if plan.created_at - now > CLOCKS_AGREE:
         raise RefusedError(
             f"plan {plan.plan_id} was made at {plan.created_at:%Y-%m-%d %H:%M:%S} UTC, which is "

@@ -9,10 +9,11 @@ import pandas as pd
 import streamlit as st
 
 from dashboard.clock import utc_now
-from dashboard.purge import plan_words, words
+from dashboard.errors import RefusedError
+from dashboard.purge import plan_words, queue_refusals, words
 from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
-from dashboard.ui import formats, grid, markup
+from dashboard.ui import context, formats, grid, markup
 from dashboard.ui.markup import text
 
 _REASONS = 8
@@ -30,17 +31,20 @@ def show(plan: Plan) -> None:
 
 
 def downloads(plan: Plan) -> None:
-    """The plan for `lowwater apply`, and its free targets for Kafka's own tool."""
+    """The plan for `lowwater apply`, and its free targets for Kafka's own tool: of a plan that may
+    still be queued, asked again at the click, since a page stays open and a request is kept.
+    """
+    why = _withheld(plan)
     with st.container(horizontal=True):
         st.download_button(
             "↓ Targets (JSON of Kafka's delete-records tool)",
-            plan.offsets_json,
+            lambda: queue_refusals.offsets_json(context.settings(), plan, utc_now()),
             file_name=f"offsets-{plan.plan_id}.json",
             mime="application/json",
             key="plan-offsets",
             type="tertiary",
             on_click="ignore",
-            disabled=not plan.free_partitions,
+            disabled=why is not None,
         )
         st.download_button(
             "↓ Plan file (for lowwater apply)",
@@ -51,6 +55,16 @@ def downloads(plan: Plan) -> None:
             type="tertiary",
             on_click="ignore",
         )
+    if why is not None and plan.free_partitions:
+        st.caption(markup.plain(f"Its targets are not handed out: {why}."))
+
+
+def _withheld(plan: Plan) -> str | None:
+    try:
+        queue_refusals.refuse_offsets(context.settings(), plan, utc_now())
+    except RefusedError as error:
+        return error.message
+    return None
 
 
 def totals_html(view: Row) -> str:

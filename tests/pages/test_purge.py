@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
+import streamlit as st
 
 from dashboard.clock import utc_now
-from dashboard.errors import ClusterError
+from dashboard.errors import ClusterError, RefusedError
 from dashboard.purge import drafts
 from dashboard.purge.asked import Waive
 from dashboard.purge.journal import Journal
 from dashboard.purge.plan import Plan
+from dashboard.ui import plan_view
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests, confirmation
 
@@ -193,3 +199,27 @@ def test_from_a_run_another_purge_can_be_planned(
 
     assert "run" not in app.query_params
     assert "which records may go" in said(app)
+
+
+def test_targets_of_a_plan_that_expired_are_not_handed_to_a_tool_that_checks_nothing(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: dict[str, tuple[Callable[[], str], bool]] = {}
+
+    def button(_label: str, data: Callable[[], str], **options: Any) -> bool:
+        handed[options["key"]] = (data, options.get("disabled", False))
+        return False
+
+    monkeypatch.setattr(st, "download_button", button)
+    app = open_page("purge", topics="orders")
+    data, off = handed["plan-offsets"]
+    assert json.loads(data())["partitions"][0]["offset"] == 600 and not off
+
+    # The page stays open for an hour: what it drew then hands out nothing any more.
+    monkeypatch.setattr(plan_view, "utc_now", lambda: utc_now() + timedelta(hours=1))
+    with pytest.raises(RefusedError, match="expired") as refused:
+        data()
+    assert refused.value.code == "PLAN_EXPIRED"
+    text = said(app.run())
+    assert "Its targets are not handed out: plan " in text
+    assert handed["plan-offsets"][1]
