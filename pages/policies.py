@@ -55,7 +55,11 @@ def show() -> None:
 
 
 def show_all(screen: Screen, policies: Sequence[Policy]) -> None:
-    """Whether a service runs, and a line per policy; redrawn by itself."""
+    """Whether a service runs, and a line per policy; redrawn by itself, and the whole page once the
+    settings define others: what it drew is not what a service goes by.
+    """
+    if policy_views.for_cluster(screen.settings, screen.cluster)[0] != tuple(policies):
+        st.rerun(scope="app")
     journal, now = open_journal(), utc_now()
     service = served(screen, journal)
     read_only = queue_refusals.stopped(screen.settings, journal) is not None

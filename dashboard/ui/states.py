@@ -6,6 +6,7 @@ import functools
 import logging
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import ParamSpec
 
@@ -14,7 +15,14 @@ import streamlit as st
 from dashboard.errors import LowwaterError
 from dashboard.snapshot_files import Kind
 from dashboard.ui import access, formats
-from dashboard.ui.context import Screen, choose_cluster, open_cluster, show_newest, store
+from dashboard.ui.context import (
+    Screen,
+    choose_cluster,
+    open_cluster,
+    settings,
+    show_newest,
+    store,
+)
 from dashboard.ui.held_tables import Tables
 from dashboard.ui.markup import text
 
@@ -82,14 +90,21 @@ def show_error(error: LowwaterError) -> None:
 
 
 def guarded(body: Callable[_P, None]) -> Callable[_P, None]:
-    """Run a fragment for those who may look, now; an error becomes a designed message."""
+    """Run a fragment for those who may look, now; an error becomes a designed message.
+
+    It keeps the screen that its page was drawn with, but goes by the settings of now.
+    """
 
     @functools.wraps(body)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
         access.check()
-        body(*args, **kwargs)
+        body(*map(_with_settings, args), **kwargs)  # type: ignore[arg-type]
 
     return caught(run)
+
+
+def _with_settings(given: object) -> object:
+    return replace(given, settings=settings()) if isinstance(given, Screen) else given
 
 
 def caught(body: Callable[_P, None]) -> Callable[_P, None]:

@@ -6,11 +6,14 @@ import tomllib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.clock import format_time, utc_now
+from dashboard.errors import RefusedError
 from dashboard.policy_settings import Policy, policy_settings
 from dashboard.purge.drafts import PlanRequest
 from dashboard.purge.journal import Journal
@@ -123,6 +126,44 @@ def test_a_policy_changed_since_it_was_switched_on_is_off(
     typed(app, SENTENCE)
     app.button(key="policy-on").click().run()
     assert "● on; switched on" in said(app)
+
+
+def test_an_open_page_is_drawn_anew_once_the_settings_define_it_otherwise(
+    open_policies: OpenPolicies,
+    journal: Journal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its parts draw themselves each 5 s: they told `off: changed` of a policy that was on."""
+    parts: list[Callable[[], object]] = []
+
+    whole = st.fragment
+
+    def fragment(body: Callable[..., object] | None = None, **options: Any) -> Any:
+        if body is None or "run_every" not in options:
+            return whole(body, **options)  # a decorator: its module is loaded just now
+
+        def drawn(*args: object) -> None:
+            parts.append(lambda: body(*args))
+            body(*args)
+
+        return drawn
+
+    monkeypatch.setattr(st, "fragment", fragment)
+    drawn_anew: list[str] = []
+    switched_on(journal)
+    assert "● on; switched on" in said(open_policies())
+    (tmp_path / "lowwater.toml").write_text(ORDERS.replace("10GiB", "20GiB"))
+    switched_on(journal, defined(ORDERS.replace("10GiB", "20GiB")))
+
+    def rerun(scope: str) -> None:
+        drawn_anew.append(scope)
+        raise RefusedError("", "")
+
+    monkeypatch.setattr(st, "rerun", rerun)
+    for part in parts:
+        part()
+    assert drawn_anew == ["app"]
 
 
 def test_read_only_refuses_on_and_lets_off(open_policies: OpenPolicies, journal: Journal) -> None:
