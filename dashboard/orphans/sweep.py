@@ -12,6 +12,7 @@ from dashboard.orphans.sweep_check import Checked, checked, refuse_by_verdict, r
 from dashboard.orphans.sweep_items import Item
 from dashboard.orphans.sweep_live import Cluster, sizes
 from dashboard.orphans.sweep_openers import hidden_processes
+from dashboard.orphans.sweep_places import LogDir
 from dashboard.orphans.sweep_quarantine import Clock, new_item_name
 from dashboard.orphans.sweep_refusal import Refusal
 from dashboard.orphans.sweep_report import Outcome, Report
@@ -112,7 +113,7 @@ class _Sweep:
                 raise over
             if self._verdicts is None or self._site.now() >= self._verdicts.expires_at:
                 raise Refusal("expired", "the verdicts have expired meanwhile")
-            self._refuse_put_back(row)
+            self._refuse_put_back(row, log_dir)
             proved = self._site.live.tells_the_time(self._site.now())
             with checked(row, log_dir, self._site.live, self._site.now()) as found:
                 reason = HELD if found.held_by_broker else None
@@ -133,13 +134,14 @@ class _Sweep:
                 refusal.reason, refusal.code,
             )  # fmt: skip
 
-    def _refuse_put_back(self, row: Verdict) -> None:
+    def _refuse_put_back(self, row: Verdict, log_dir: LogDir) -> None:
         """What was seen before somebody put a folder back says nothing of why they did."""
         assert self._verdicts is not None and row.directory is not None
-        for item in self._site.put_back(row.log_dir, row.directory):
-            at = item.put_back_at
-            assert at is not None
-            if item.verdicts == self._sha256 or at >= self._verdicts.taken_at:
+        known = self._site.put_back(row.log_dir, row.directory)
+        found = [(item.put_back_at, item.verdicts == self._sha256) for item in known]
+        found.append((self._site.put_back_from_script(log_dir, row.directory), False))
+        for at, by_these in found:
+            if at is not None and (by_these or at >= self._verdicts.taken_at):
                 raise Refusal(
                     "restored",
                     f"somebody put it back at {format_time(at)}, and these verdicts are older: if "

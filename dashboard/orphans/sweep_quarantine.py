@@ -28,10 +28,11 @@ from dashboard.orphans.sweep_items import (
     log_bytes,
     unsettled,
 )
-from dashboard.orphans.sweep_places import LogDir, Place
+from dashboard.orphans.sweep_places import SCRIPT_LOG, LogDir, Place
 from dashboard.orphans.sweep_refusal import Refusal
 
 Clock = Callable[[], datetime]
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_REPLACE = 1  # RENAME_NOREPLACE of renameat2(2)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -254,6 +255,23 @@ def folders_in(place: Place) -> list[tuple[str, int]]:
                 for item in _folders(".", quarantine)
                 for name in _folders(item, quarantine)
             ]
+        except OSError as error:
+            raise _unusable(place.path, _text(error)) from error
+
+
+def moved_by_script(place: Place, path: str) -> bool:
+    """Whether the shell script's log tells that it set this folder of a log dir aside there.
+
+    Raises JournalError.
+    """
+    told = b" moved %s to " % os.fsencode(path)
+    with opened_quarantine(place) as quarantine:
+        try:
+            file = os.open(SCRIPT_LOG, _READ, dir_fd=quarantine)
+            with os.fdopen(file, "rb") as lines:
+                return any(told in line for line in lines)
+        except FileNotFoundError:
+            return False
         except OSError as error:
             raise _unusable(place.path, _text(error)) from error
 

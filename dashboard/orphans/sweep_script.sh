@@ -43,7 +43,6 @@ counted='|'
 place=
 ref=
 held=
-made=" (script of $MADE_AT)"
 
 quote() {
 	printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"
@@ -301,10 +300,14 @@ count_lying() {
 	done
 }
 
-# What this very script moved, and somebody put back by the line that it printed.
+# What this script, another one or lowwater's own sweep moved, and somebody put back after what the
+# verdicts are of was seen: a rename is the folder's newest change.
 check_put_back() {
-	[ "$there" = 9 ] && [ -f "$fd/9/sweep-script.log" ] || return 0
-	! grep -F -e " moved $folder to " "$fd/9/sweep-script.log" | grep -F -e "$made" >/dev/null || {
+	[ "$there" = 9 ] || return 0
+	grep -F -e " moved $folder to " "$fd/9/sweep-script.log" >/dev/null 2>&1 ||
+		grep -F -e "\"directory\":\"$directory\"" "$fd/9/sweep.log" >/dev/null 2>&1 || return 0
+	changed=$(stat -c %Z "$fd/8/$directory" 2>/dev/null) || return 0
+	[ "$changed" -lt "$TAKEN_AT" ] || {
 		why='somebody put it back since: if it may go after all, collect, analyze and make a new script'
 		return 1
 	}
@@ -370,7 +373,7 @@ set_aside() {
 		refuse "$why"
 	elif move_checked "$fd/9/$item"; then
 		moved=$((moved + 1))
-		write_log "moved $folder to $place/$item/$directory$made"
+		write_log "moved $folder to $place/$item/$directory"
 		printf 'moved %s%s\n' "$folder" "${note:+ ($note)}"
 		printf '  undo:   [ ! -e %s ] && mv -n %s %s\n' "$(quote "$folder")" \
 			"$(quote "$place/$item/$directory")" "$(quote "${log_dir%/}/")"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dashboard.errors import RefusedError
@@ -26,6 +26,7 @@ from dashboard.orphans.sweep_quarantine import (
     Quarantine,
     folders_in,
     lock,
+    moved_by_script,
     open_quarantine,
     opened_quarantine,
 )
@@ -101,6 +102,20 @@ class Site:
             for _, item in self._items()
             if (item.log_dir, item.directory, item.state) == (log_dir, directory, "restored")
         ]
+
+    def put_back_from_script(self, log_dir: LogDir, directory: str) -> datetime | None:
+        """When somebody put back what the shell script had set aside: its log does not tell, but a
+        rename is a folder's newest change. None: it moved none of this name. Raises JournalError.
+        """
+        place = self.places[log_dir.path]
+        if isinstance(place, Refusal) or not os.path.lexists(place.path):
+            return None
+        if not moved_by_script(place, f"{log_dir.path}/{directory}"):
+            return None
+        with suppress(FileNotFoundError):
+            found = os.stat(directory, dir_fd=log_dir.folder, follow_symlinks=False)
+            return datetime.fromtimestamp(found.st_ctime, UTC)
+        return None
 
     def lying_bytes(self) -> list[int]:
         """Bytes of records in each folder that lies in a quarantine of these log dirs, as the disks

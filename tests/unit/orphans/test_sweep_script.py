@@ -17,6 +17,7 @@ import pytest
 from dashboard.errors import RefusedError
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.shell_host import run, script
+from tests.unit.orphans.sweep_acts import put_back
 from tests.unit.orphans.sweep_host import STRAY, Host, topic
 
 
@@ -50,8 +51,22 @@ def test_it_tells_then_moves_and_prints_lines_that_undo(host: Host) -> None:
     again = run(host, text, "--apply")
     assert "somebody put it back since" in again.stdout
     assert host.stray.is_dir()
-    host.now += timedelta(seconds=2)
-    assert run(host, script(host).script).returncode == 0  # a newer one asks the cluster anew
+    assert "somebody put it back since" in run(host, script(host).script).stdout  # old verdicts
+    assert host.one().code == "restored"
+    host.now += timedelta(minutes=2)
+    assert run(host, script(host).script).returncode == 0  # of what was seen since
+    assert host.one(apply=False).state == "would_move"
+
+
+def test_what_the_program_put_back_is_no_scripts_to_move_again(host: Host) -> None:
+    text = script(host).script
+    assert host.one().state == "moved"
+    assert put_back(host).state == "restored"
+    left = run(host, text, "--apply")
+    assert "somebody put it back since" in left.stdout and host.stray.is_dir()
+    host.now += timedelta(minutes=2)
+    assert run(host, script(host).script, "--apply").returncode == 0
+    assert not host.stray.exists()
 
 
 def test_by_a_clock_that_disagrees_with_the_cluster_nothing_is_written(host: Host) -> None:
@@ -65,7 +80,7 @@ def test_its_quarantine_is_no_stranger_to_the_program(host: Host) -> None:
     row = host.row()
     run(host, script(host).script, "--apply")
     host.disk.segment(host.disk.folder(STRAY), 0)
-    assert host.one(row).code in (None, "changed")
+    assert host.one(row).code == "restored"  # newer than the verdicts, whoever put it there
     assert not any(o.code == "quarantine" for o in host.sweep().rows)
 
 
