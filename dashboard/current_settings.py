@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dashboard.errors import SettingsError
 from dashboard.people_settings import gone, same_sign_in
-from dashboard.settings import Settings, load
+from dashboard.settings import Settings, load, source_of
 
 # A journal and a store are open by then: elsewhere lie other switches, runs and memories.
 _PLACES = ("data", "state_dir")
@@ -20,8 +20,8 @@ class CurrentSettings:
     """Settings that are read again whenever they are asked for. Safe between threads.
 
     Services, pages and analyses ask before each look, so that a policy, a declaration, a replay
-    window or a limit that somebody writes counts at once. Settings that came from no file stay as
-    they were. `started` are those that the process began with, flags included.
+    window or a limit that somebody writes counts at once; so does a file that was not there when
+    the process began. `started` are those that it began with, flags included.
     """
 
     def __init__(self, started: Settings, environ: Mapping[str, str] = os.environ) -> None:
@@ -31,8 +31,9 @@ class CurrentSettings:
         self._lock = threading.Lock()
         self._text: bytes | None = None
         self._found = self._first = started
-        if started.source is not None:
-            self._text = _content(started.source)
+        self._source = started.source
+        if started.source is not None or started.looked_for:
+            self._text = None if started.source is None else _content(started.source)
             self._first = load(started.source, environ)
             self._found = self._here(self._first)
 
@@ -42,10 +43,10 @@ class CurrentSettings:
         Raises SettingsError: the file is gone or wrong, and nobody goes on with what it said
         before; SETTINGS_MOVED where it names another place to work in.
         """
-        source = self.started.source
-        if source is None:
-            return self.started
         with self._lock:
+            self._source = source = self._source or source_of(self.started, self._environ)
+            if source is None:
+                return self.started
             text = _content(source)
             if text is None or text != self._text:
                 self._text = None

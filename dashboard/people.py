@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from dashboard.clock import utc_now
 from dashboard.errors import RefusedError
 from dashboard.people_settings import EVERYBODY, PeopleSettings, gone, read_again, same_sign_in
-from dashboard.settings import Settings
+from dashboard.settings import Settings, source_of
 
 Role = Literal["viewer", "operator", "approver"]
 How = Literal["oidc", "local"]
@@ -105,12 +105,13 @@ def current(settings: Settings) -> PeopleSettings | None:
     `settings` may be as old as the page or process that holds them: of those without the section
     nobody may go on as if it had not come.
     """
-    if settings.source is None:
+    source = source_of(settings)
+    if source is None:
         return settings.people
-    found = read_again(settings.source)
+    found = read_again(source)
     if found is None and settings.people is not None:
-        raise gone(settings.source)
-    same_sign_in(settings.source, settings.people, found)
+        raise gone(source)
+    same_sign_in(source, settings.people, found)
     return found
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from dashboard.errors import LowwaterError
-from dashboard.settings import Settings, load
+from dashboard.settings import Settings, load, source_of
 
 _KEPT_SECONDS = 1.0
 
@@ -16,22 +17,24 @@ def why(settings: Settings, environ: Mapping[str, str] = os.environ) -> str | No
     """Why the settings switch every purge off; None: they do not.
 
     Their file is read again: whoever writes this key there in an emergency stops what runs
-    already, a run in flight before its next request. In doubt purges are off: when the file is
-    gone, or nothing could be started with it any more.
+    already, a run in flight before its next request; so does a file that was not there when it
+    began. In doubt purges are off: when the file is gone, or nothing could be started with it any
+    more.
     """
-    if settings.source is None:
+    source = source_of(settings, environ)
+    if source is None:
         return "read_only of the settings is on" if settings.read_only else None
     try:
-        found = load(settings.source, environ)
+        found = load(source, environ)
     except LowwaterError as error:
-        return wrong(settings, error)
-    return f"read_only of the settings ({settings.source}) is on" if found.read_only else None
+        return wrong(source, error)
+    return f"read_only of the settings ({source}) is on" if found.read_only else None
 
 
-def wrong(settings: Settings, error: LowwaterError) -> str:
+def wrong(source: Path | None, error: LowwaterError) -> str:
     """Why nothing is purged while the settings' file cannot be used."""
     return (
-        f"the settings file {settings.source} is wrong by now, so every purge is off: "
+        f"the settings file {source or 'lowwater.toml'} is wrong by now, so every purge is off: "
         f"{error.message}"
     )
 

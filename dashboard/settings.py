@@ -7,7 +7,7 @@ import getpass
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ __all__ = [
     "of_topic",
     "on_page",
     "read_client_config",
+    "source_of",
 ]
 
 
@@ -97,6 +98,7 @@ class Settings:
     alerts: AlertSettings = field(default_factory=AlertSettings)
     people: PeopleSettings | None = None  # None: one local operator, who may do everything
     source: Path | None = None
+    looked_for: bool = False  # there was no file in any place where one is looked for
 
     def declaration(self, topic: str) -> TopicDeclaration | None:
         """The first declaration whose glob matches, in the order of the file."""
@@ -126,7 +128,16 @@ def load(named: str | Path | None = None, environ: Mapping[str, str] = os.enviro
     check_keys(table, _TOP_KEYS, where)
     values: dict[str, Any] = {k: v for k, v in table.items() if k in _TOP_KEYS}
     values.update(_from_environment(environ))
-    return _build(values, where, source, environ)
+    found = _build(values, where, source, environ)
+    return found if source else replace(found, looked_for=True)
+
+
+def source_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The file that counts now; of settings that began without one, the one that is there by now.
+
+    Those of no file by choice, as of a run that was queued without one, have none for good.
+    """
+    return _find(None, environ) if settings.looked_for else settings.source
 
 
 PINNED = ("LOWWATER_READ_ONLY", "LOWWATER_BROKER_TIMEOUT")

@@ -170,7 +170,7 @@ class Service:
         try:
             self.policies = self._defined()
         except SettingsError as error:
-            text = f"{wrong(self.site.current.started, error)}. {error.next_step}"
+            text = f"{wrong(self.site.current.started.source, error)}. {error.next_step}"
             return Outcome("waiting", text, code="READ_ONLY")
         return None
 

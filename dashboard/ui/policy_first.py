@@ -33,12 +33,12 @@ def show(screen: Screen) -> None:
 
 
 def next_step(source: Path | None) -> str:
-    """Settings are read again at each click; a dashboard that has no file has none to read."""
+    """Settings are read again at each click, also those that were not there when it started."""
     if source is not None:
         return f"Copy the section below into {source}: it counts from the next click here."
     return (
-        "Copy the section below into lowwater.toml, in the folder where the dashboard is started, "
-        "and start it again: it was started without settings."
+        "Copy the section below into lowwater.toml, in the folder where the dashboard was started "
+        "or in ~/.config/lowwater: it counts from the next click here."
     )
 
 

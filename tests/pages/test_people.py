@@ -325,6 +325,23 @@ def test_a_section_that_came_while_a_page_was_open_counts_for_its_buttons(
     assert list(Journal(tmp_path / "state" / "journal.sqlite").entries()) == []
 
 
+def test_a_section_in_a_file_that_was_not_there_when_the_server_began_counts(
+    open_page: Open, journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOWWATER_SETTINGS", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    app = open_page("audit")
+    assert "Stop every purge" in labels(app)
+    (tmp_path / "lowwater").mkdir()
+    (tmp_path / "lowwater" / "lowwater.toml").write_text(
+        '[people]\nviewers = ["ada"]\napprovers = ["ann"]\n'
+    )
+    app.button(key="read-only-switch").click().run()
+    assert not journal.read_only()
+    assert "Stop every purge" not in labels(app)
+    assert "ada (viewer)" in said(app)
+
+
 def test_a_cache_that_a_browser_clears_forgets_no_sign_in(
     open_page: Open, sign: Sign, tmp_path: Path
 ) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from analytics import __main__ as analysis
-from dashboard import people, settled_file
+from dashboard import people, read_only, settled_file
 from dashboard.current_settings import CurrentSettings
-from dashboard.errors import SettingsError
-from dashboard.settings import Settings, load
+from dashboard.errors import RefusedError, SettingsError
+from dashboard.settings import Settings, load, load_pinned
 
 WINDOW = '[topics."orders"]\nowner = "a"\nreaders = "groups"\nreplay_window = "{}h"\n'
 WINDOW += 'declared_by = "a"\ndeclared_at = 2026-03-01\n'
@@ -139,3 +139,36 @@ def test_who_signs_in_how_is_decided_at_the_start(tmp_path: Path, began: str, fo
             read()
         assert refused.value.code == "SETTINGS_MOVED"
         assert "oidc_secrets" in refused.value.message
+
+
+def test_a_file_that_was_not_there_at_the_start_counts_once_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wrote [people] or read_only reached no process that had begun without a file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    current = CurrentSettings(replace(load(None, {}), data="/flag"), {})
+    began = current.get()
+    assert (began.source, began.people, read_only.why(began, {})) == (None, None, None)
+    asked = read_only.each_second(began, clock=iter((0.0, 2.0, 2.0, 2.0)).__next__, environ={})
+    file = tmp_path / "config" / "lowwater" / "lowwater.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('read_only = true\n[people]\nviewers = ["*"]\n')
+    found = current.get()
+    assert found.people is not None and (found.data, found.source) == ("/flag", file)
+    assert "is on" in (asked() or "")
+    with pytest.raises(RefusedError, match="may not purge"):  # also by what was kept of the start
+        people.require(began, "ada", "operator", "purge")
+    file.unlink()
+    with pytest.raises(SettingsError, match="does not exist"):
+        current.get()
+
+
+def test_a_run_that_was_queued_without_a_file_stays_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lowwater.toml").write_text("read_only = true\n")
+    chosen = load_pinned(None, {})
+    assert CurrentSettings(chosen, {}).get() is chosen
+    assert read_only.why(chosen, {}) is None
