@@ -67,6 +67,7 @@ class CurrentSettings:
         if self._first.people is not None and found.people is None:
             raise gone(source)  # without the section everybody may do everything
         same_sign_in(source, self._first.people, found.people)
+        self._first = replace(self._first, people=found.people)  # one that came does not go either
         return self._here(found)
 
     def _here(self, found: Settings) -> Settings:

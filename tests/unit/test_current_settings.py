@@ -141,6 +141,21 @@ def test_who_signs_in_how_is_decided_at_the_start(tmp_path: Path, began: str, fo
         assert "oidc_secrets" in refused.value.message
 
 
+def test_a_section_of_people_that_came_later_does_not_go_in_silence(tmp_path: Path) -> None:
+    """As by a backup of the file that is put back: everybody might do everything again."""
+    file = tmp_path / "lowwater.toml"
+    file.write_text("")
+    current = CurrentSettings(load(str(file), {}), {})
+    assert current.get().people is None
+    file.write_text('[people]\napprovers = ["ann"]\n')
+    assert current.get().people is not None
+    file.write_text("")
+    for _ in range(2):
+        with pytest.raises(SettingsError) as raised:
+            current.get()
+        assert raised.value.code == "PEOPLE_GONE"
+
+
 def test_a_file_that_was_not_there_at_the_start_counts_once_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
