@@ -101,7 +101,7 @@ def show_exports(journal: Journal) -> None:
     with st.container(horizontal=True, horizontal_alignment="right"):
         st.download_button(
             "Export CSV",
-            lambda: journal_export.as_csv(journal),
+            access.at_click(lambda: journal_export.as_csv(journal)),
             file_name=f"{name}.csv",
             mime="text/csv",
             key="export-csv",
@@ -110,7 +110,7 @@ def show_exports(journal: Journal) -> None:
         )
         st.download_button(
             "Export JSON",
-            lambda: journal_export.as_json(journal),
+            access.at_click(lambda: journal_export.as_json(journal)),
             file_name=f"{name}.json",
             mime="application/json",
             key="export-json",

@@ -13,6 +13,7 @@ from dashboard.orphans.missing import missing_inventories
 from dashboard.orphans.sweep_line import VERDICTS_FILE, sweep_line
 from dashboard.orphans.words import KINDS, VERDICTS, seen_once
 from dashboard.ui import (
+    access,
     context,
     formats,
     orphan_bars,
@@ -71,7 +72,7 @@ def show_sentence(screen: Screen, found: Tables, rows: Sequence[Row], once: int)
     with right, st.container(horizontal=True, horizontal_alignment="right"):
         st.download_button(
             "Verdicts for a sweep",
-            partial(verdicts_text, screen, found),
+            access.at_click(partial(verdicts_text, screen, found)),
             file_name=VERDICTS_FILE,
             mime="application/json",
             key="verdicts",
@@ -82,7 +83,7 @@ def show_sentence(screen: Screen, found: Tables, rows: Sequence[Row], once: int)
         )
         st.download_button(
             "CSV",
-            lambda: export.as_csv(rows),
+            access.at_click(lambda: export.as_csv(rows)),
             file_name=f"orphans-{screen.now:%Y%m%dT%H%M%SZ}.csv",
             mime="text/csv",
             key="orphans-csv",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -11,6 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 from dashboard import people
 from dashboard.people import Actor, Role, Who
 from dashboard.ui import context, markup
+
+_T = TypeVar("_T")
+_LOOK = "look at these pages"
 
 
 def signs_in() -> bool:
@@ -32,7 +35,18 @@ def actor() -> Actor:
 def check() -> None:
     """Raises RefusedError unless the person may look at pages; nothing without [people]."""
     if context.settings().people is not None:
-        people.require(context.settings(), actor(), "viewer", "look at these pages")
+        people.require(context.settings(), actor(), "viewer", _LOOK)
+
+
+def at_click(make: Callable[[], _T]) -> Callable[[], _T]:
+    """A download for those who may still look when they click: no page runs for it again."""
+    who = actor()
+
+    def made() -> _T:
+        people.require(context.settings(), who, "viewer", _LOOK)
+        return make()
+
+    return made
 
 
 def may(role: Role) -> bool:

@@ -13,7 +13,7 @@ from dashboard.errors import RefusedError
 from dashboard.purge import plan_words, queue_refusals, words
 from dashboard.purge.plan import Plan
 from dashboard.purge.preview import preview
-from dashboard.ui import context, formats, grid, markup
+from dashboard.ui import access, context, formats, grid, markup
 from dashboard.ui.markup import text
 
 _REASONS = 8
@@ -38,7 +38,9 @@ def downloads(plan: Plan) -> None:
     with st.container(horizontal=True):
         st.download_button(
             "↓ Targets (JSON of Kafka's delete-records tool)",
-            lambda: queue_refusals.offsets_json(context.settings(), plan, utc_now()),
+            access.at_click(
+                lambda: queue_refusals.offsets_json(context.settings(), plan, utc_now())
+            ),
             file_name=f"offsets-{plan.plan_id}.json",
             mime="application/json",
             key="plan-offsets",
@@ -48,7 +50,7 @@ def downloads(plan: Plan) -> None:
         )
         st.download_button(
             "↓ Plan file (for lowwater apply)",
-            plan.to_json_text,
+            access.at_click(plan.to_json_text),
             file_name=f"plan-{plan.plan_id}.json",
             mime="application/json",
             key="plan-file",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dashboard.ui import formats, markup
+from dashboard.ui import access, formats, markup
 from dashboard.ui.context import Screen
 from dashboard.ui.runs import open_journal
 from dashboard.ui.states import guarded
@@ -75,7 +75,7 @@ def _offer(
 ) -> None:
     st.download_button(
         label,
-        make,
+        access.at_click(make),
         file_name=file_name,
         mime=mime,
         help=said,

@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard.clock import utc_now
-from dashboard.errors import LowwaterError
+from dashboard.errors import LowwaterError, RefusedError
 from dashboard.purge import approving
 from dashboard.purge.asked import Lift
 from dashboard.purge.journal import Journal
@@ -296,6 +296,33 @@ def test_a_part_that_redraws_itself_asks_again(sign: Sign, monkeypatch: pytest.M
     assert [error.code for error in told] == ["NOT_SIGNED_IN", "ROLE_TOO_LOW"]
     assert drawn == ["data"]
     new_server()
+
+
+@pytest.mark.usefixtures("requests")
+@pytest.mark.parametrize("page", ["audit", "orphans", "purge"])
+def test_a_download_asks_again_who_clicks(
+    open_page: Open,
+    sign: Sign,
+    file: Callable[..., None],
+    page: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server makes the file without the page: who had it open read on when nobody any more."""
+    handed: dict[str, Callable[[], object]] = {}
+
+    def button(label: str, data: Callable[[], object], **_: object) -> bool:
+        handed[label] = data
+        return False
+
+    monkeypatch.setattr(st, "download_button", button)
+    sign(OPERATOR)
+    app = open_page(page, topics="orders")
+    app.button(key="report").click().run()
+    assert len(handed) >= 6 and all(make() for label, make in handed.items() if "PDF" not in label)
+    file([])
+    for make in handed.values():
+        with pytest.raises(RefusedError, match="may not look at these pages"):
+            make()
 
 
 def test_a_section_that_is_gone_lets_nobody_through(
