@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -111,6 +111,26 @@ class BucketView(Kept):
             kind, manifest, table, columns, buckets=self.buckets, bucket=self.bucket
         )
         return found if only is None else found.filter(only)
+
+    def parts(
+        self,
+        kind: Kind,
+        item_id: str,
+        table: str,
+        columns: list[str] | None = None,
+        *,
+        only: pc.Expression | None = None,
+    ) -> Iterator[pa.Table]:
+        """As the store's; of a long table in more buckets those that this one is made of."""
+        files = self.manifest(kind, item_id).files(table)
+        if len(files) <= self.buckets.count:
+            yield self.read(kind, item_id, table, columns, only=only)
+            return
+        for at in self.buckets.parts(len(files), self.bucket):
+            part = [files[at]]
+            yield self.read_files(
+                kind, self.manifest(kind, item_id), table, part, columns, only=only
+            )
 
     def _short(
         self,

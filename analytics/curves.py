@@ -17,13 +17,14 @@ import pyarrow as pa
 from analytics import cuts, history, rolls, segments
 from analytics.points import Points, matched, measured, told, with_records
 from dashboard.clock import microseconds
-from dashboard.curve_tables import ReplicaCurves, from_table
+from dashboard.curve_tables import ReplicaCurves, from_table, read
 from dashboard.curves import NO_EPOCH, Curves, Ints
 from dashboard.errors import StoreError
 from dashboard.snapshot_files import Manifest, time_of
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES
 
+_NOTHING = FINDING_TABLES["curves"].schema.empty_table()
 _NO_END = np.iinfo(np.int64).max
 
 
@@ -44,11 +45,7 @@ def fold(
     segment_ms; they hold for every snapshot.
     `each` is called with every snapshot on the way, what it told, and the step that it was.
     """
-    found = from_table(
-        cluster.read("findings", base.id, "curves")
-        if base
-        else FINDING_TABLES["curves"].schema.empty_table()
-    )
+    found = read(cluster, base.id) if base else from_table(_NOTHING)
     known_to = str(base.details["snapshot_id"]) if base else ""
     new = [i for i in cluster.ids("snapshots") if known_to < i < snapshot.id]
     at = known_to

@@ -6,7 +6,7 @@ that were pruned meanwhile, or are damaged, are left out and named, and the anal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -61,8 +61,25 @@ class OnDriver(Kept):
         only: pc.Expression | None = None,
     ) -> pa.Table:
         """A short table; raises AssertionError for a long one, which Spark's tasks read."""
-        assert table not in LONG[kind], f"the long table {table} is read in the driver"
+        _no_long_table(kind, table)
         return super().read(kind, item_id, table, columns, only=only)
+
+    def parts(
+        self,
+        kind: Kind,
+        item_id: str,
+        table: str,
+        columns: list[str] | None = None,
+        *,
+        only: pc.Expression | None = None,
+    ) -> Iterator[pa.Table]:
+        """As `read`."""
+        _no_long_table(kind, table)
+        return super().parts(kind, item_id, table, columns, only=only)
+
+
+def _no_long_table(kind: Kind, table: str) -> None:
+    assert table not in LONG[kind], f"the long table {table} is read in the driver"
 
 
 def since(cluster: ClusterStore, base: Manifest | None, snapshot: Manifest) -> list[str]:

@@ -147,6 +147,7 @@ def _sums_row(slot: int, name: str, sums: pa.Table, bucket: int | None = None) -
 
 def summed(rows: pa.Table) -> pa.Table:
     """The answers of one slot, the sums of all buckets as one by name; the others as they are."""
+    rows = rows.sort_by("bucket")  # fractions are added in one order, however a shuffle has them
     whole = pc.equal(rows["kind"], _SUMS)
     found = [_sums_row(rows["slot"][0].as_py(), *pair) for pair in _sums(rows.filter(whole))]
     sums = pa.Table.from_pylist(found, schema=_ROW)

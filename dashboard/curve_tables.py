@@ -23,6 +23,7 @@ from dashboard.curves import (
 from dashboard.snapshots import ClusterStore
 from dashboard.tables import FINDING_TABLES, conform
 
+_SPEC = FINDING_TABLES["curves"]
 PLACE = ["topic", "partition", "broker_id", "log_dir"]
 
 
@@ -50,10 +51,8 @@ def read(
     becomes numbers before the next one is read: as texts a million partitions' knots are 10 GiB.
     Raises StoreError.
     """
-    manifest, spec = store.manifest("findings", analysis), FINDING_TABLES["curves"]
-    files = [[file] for file in manifest.files("curves")] or [[]]
-    parts = (store.read_files("findings", manifest, "curves", f, columns, only=only) for f in files)
-    return _joined([from_table(conform(spec, part)) for part in parts])
+    parts = store.parts("findings", analysis, "curves", columns, only=only)
+    return _joined([from_table(conform(_SPEC, part)) for part in parts])
 
 
 def _joined(parts: Sequence[ReplicaCurves]) -> ReplicaCurves:

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from analytics import bucket_view, kernels, tasks
+from analytics import kernels, tasks
+from analytics.bucket_view import BucketView, Place
+from dashboard import curve_tables
 from dashboard.snapshots import ClusterStore
 from tests.bench import large_history
 from tests.support.in_buckets import copied
@@ -54,7 +56,7 @@ def test_short_tables_are_read_once_for_all_buckets(
     read = ClusterStore.read
 
     def counted(self: ClusterStore, *words: str, **more: object) -> pa.Table:
-        if isinstance(self, bucket_view.BucketView):
+        if isinstance(self, BucketView):
             reads.append((*words[:3], str(more.get("only"))))
         return read(self, *words, **more)  # type: ignore[arg-type]
 
@@ -62,3 +64,29 @@ def test_short_tables_are_read_once_for_all_buckets(
     replace(lab, cluster=copied(lab.cluster, "other", [4])).analyze()
     assert {table for _, _, table, _ in reads} >= {"topics", "configs"}
     assert len(reads) == len(set(reads))
+
+
+@pytest.mark.parametrize("buckets", [1, 4, 16])
+def test_curves_in_more_buckets_are_read_file_by_file(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, buckets: int
+) -> None:
+    """As after an inventory: a hundred times as many knots a replica, in more buckets than now."""
+    large_history.write(lab.cluster, START, SHAPE, range(1))
+    other = copied(lab.cluster, "other", [BUCKETS])
+    done = replace(lab, cluster=other).analyze()
+    whole = {
+        tuple(p.values()) for p in curve_tables.read(other, done.analysis_id).places.to_pylist()
+    }
+    rows: list[int] = []
+    from_table = curve_tables.from_table
+    monkeypatch.setattr(
+        curve_tables, "from_table", lambda part: (rows.append(part.num_rows), from_table(part))[1]
+    )
+    written = replace(other.manifest("findings", done.analysis_id), buckets=buckets)
+    found = set()
+    for bucket in range(buckets):
+        place = Place(other.store.root, "other", (), frozenset(), written)
+        read = curve_tables.read(BucketView(place, bucket), done.analysis_id)
+        found |= {tuple(p.values()) for p in read.places.to_pylist()}
+    assert found == whole
+    assert rows == [n for b in range(buckets) for _, n in written.files("curves")[b::buckets]]
