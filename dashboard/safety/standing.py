@@ -281,6 +281,13 @@ class _Judged:
         number = _numbers(column(self.who.share, "topic_no"))
         return np.asarray((number * self.width + self.share)[own], np.int64)
 
+    def _not_by_start(self, pairs: Ints) -> Ints:
+        """Pairs of topic and group without those that `_unread_share` judges; a share group of
+        which nobody can tell what it reads is judged on every topic.
+        """
+        anywhere = self.share[_numbers(column(self.who.share, "topic_no")) < 0]
+        return without(pairs[~_among(pairs % self.width, anywhere)], self._share_pairs())
+
     def _pairs(self, rows: pa.Table) -> Ints:
         """The number of each row and group_id."""
         named = pc.index_in(column(rows, "group_id"), value_set=self.names)
@@ -289,15 +296,15 @@ class _Judged:
     def _unplaced(self, here: Ints, misplaced: Ints, unread_share: Ints) -> pa.Table:
         """Groups of a row's topic that have no offset there which tells how far they read.
 
-        Share groups are judged by their own start offsets, and named here where one is gone.
+        Share groups are judged by their own start offsets on the topics that they read now, and
+        named here where one is gone; those of a topic that they left are as any group's.
         """
-        plain = here[~_among(here % self.width, self.share)]
-        wanted = self._on_rows(plain)
+        wanted = self._on_rows(self._not_by_start(here))
         known = self.row * self.width + self.group
         standing = self.here & self.tells
         over = standing & self.remembered & self._begun_anew()
         of_share = without(known[over & _among(self.group, self.share)], unread_share)
-        missing = np.concatenate([without(wanted, known[standing & ~over]), of_share])
+        missing = np.union1d(without(wanted, known[standing & ~over]), of_share)
         kinds = np.full(len(missing), SKIPPED, dtype=np.int8)
         by_pattern = self._on_rows(self._only_by_pattern())
         kinds[_among(missing, by_pattern)] = PATTERN

@@ -157,3 +157,19 @@ def test_so_is_one_whose_group_was_met_since(topic: str, at: int, begun: bool) -
 def test_who_is_listed_is_met_with_members_or_without() -> None:
     rows = [{"group_id": name, "members": members} for name, members in (("a", 1), ("b", 0))]
     assert shown(pa.Table.from_pylist(rows, schema=GROUPS)) == [("a", ""), ("b", "")]
+
+
+@pytest.mark.parametrize("of_the_other", [1, None], ids=["planned", "not planned"])
+def test_a_share_group_that_reads_another_topic_by_now_is_named_on_all_of_the_one_it_left(
+    of_the_other: int | None,
+) -> None:
+    """Its offsets of a topic were deleted, to read all again: it had none on one partition."""
+    listed = [{"group_id": "share", "type": "share", "state": "Empty", "members": 0}]
+    elsewhere = pa.table(
+        {"topic_no": pa.array([of_the_other], pa.int32()), "group_id": pa.array(["share"])}
+    )
+    who = readers(pa.Table.from_pylist(listed, schema=GROUPS), elsewhere, TOPICS)
+    held = pa.Table.from_pylist([commit("share", 5, 1, old=True)], schema=COMMITS)
+    found = standing(PARTITIONS.slice(0, 2), held, TOPICS, who)
+    assert unplaced(found) == [(0, SKIPPED, "share"), (1, GONE, "share")]
+    assert found.unread_share.num_rows == 0
