@@ -108,6 +108,19 @@ def foreseen(rows: Iterable[PartitionRow], plan: Plan) -> dict[str, Any]:
     }
 
 
+def moved_on(
+    receipt: Mapping[str, Any], sample: Mapping[str, Any], rows: Iterable[PartitionRow]
+) -> bool:
+    """Whether a log start lies past the target before what is due was seen leaving."""
+    targets = {row.key: row.target_offset for row in rows}
+    waits = {place(part) for part in measured(receipt) if not part.get("fell")}
+    return any(
+        place(r) in waits
+        and (r["log_start_offset"] or 0) > targets[TopicPartition(r["topic"], r["partition"])]
+        for r in sample["replicas"]
+    )
+
+
 def measured(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The parts of all replicas that are followed, counted or not."""
     return [*receipt["replicas"], *receipt.get("aside", ())]
@@ -166,6 +179,7 @@ def advance(
     all_read: bool = True,
     last: bool = False,
     gone: Collection[str] = (),
+    later: Mapping[TopicPartition, Collection[int]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The receipt after one more sample of `measure`; final once all assigned replicas rest.
 
@@ -173,13 +187,17 @@ def advance(
     At the `last` look nobody waits any longer for replicas on brokers that are down, nor for
     partitions whose records came back: it is final for those that rest, and the gap names the rest.
     Topics that are `gone`, deleted or made anew, are not waited for either, nor measured any more:
-    their deletion freed the rest, not the purge.
+    their deletion freed the rest, not the purge. `later` are the targets of later purges.
     """
     of = {row.key: row for row in rows}
     newest = {place(r): r for r in sample["replicas"] if r["topic"] not in gone}
     looked = [
         receipt_bytes.looked(
-            old, newest.get(place(old)), row.target_offset, undone=row.state == "reverted"
+            old,
+            newest.get(place(old)),
+            row.target_offset,
+            undone=row.state == "reverted",
+            later=later.get(row.key, ()),
         )
         for old in measured(receipt)
         for row in (of[TopicPartition(old["topic"], old["partition"])],)

@@ -4,6 +4,9 @@ Where a size did not fall, what it grew by is what was written: exact. Where it 
 were written meanwhile hide a part of what left: they are in doubt, and count as many bytes as those
 that were seen coming, before or after, so a later look makes an earlier one truer.
 
+A purge frees the segments that it made deletable, which brokers delete all at once. The one that
+its target lies in is not among them: it leaves with whatever moves the log start past its end.
+
 Not all that leaves is the purge's. What leaves while a log start is below the target is
 retention's: a purge moves the log start first, and segments leave later. Of a topic that is
 compacted, too, the log cleaner takes from the same logs: what leaves beyond the most that the purge
@@ -13,7 +16,7 @@ replaced: its log end goes back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -35,14 +38,15 @@ def begun(
     not; `doubt_records`: written where it did. `below_…`: the same, and its log start, by the last
     look before the log start was `past` the target. `first_offset`: what it has below that, no
     lower than the plan's log start, is an earlier purge's; `offsets` (`receipt.start`) up to its
-    target. The others follow, in `looked`.
+    target. `own_bytes`: what left by the last look that saw the log start no further than the
+    target; `fell`: some of it after a look that saw it there. The others follow, in `looked`.
     `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`). `cleaned`:
     `most_bytes` of a replica of a compacted topic, the most that the purge frees; None: unknown.
     """
     counted = (
         "dropped_bytes", "freed_bytes", "retention_bytes", "cleaner_bytes", "produced_bytes",
         "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes",
-        "below_fallen_bytes", "below_doubt_records",
+        "below_fallen_bytes", "below_doubt_records", "own_bytes",
     )  # fmt: skip
     first = _later(replica["log_start_offset"], planned_start)
     return {
@@ -55,18 +59,25 @@ def begun(
         "first_offset": first,
         "below_start": first,
         "past": False,
+        "fell": False,
         **cleaned,
         **dict.fromkeys(counted, 0),
     }
 
 
 def looked(
-    old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int, *, undone: bool = False
+    old: Mapping[str, Any],
+    new: Mapping[str, Any] | None,
+    target: int,
+    *,
+    undone: bool = False,
+    later: Collection[int] = (),
 ) -> dict[str, Any]:
     """The replica's part after one more look; `new` is None where its broker gave no answer.
 
     `freed_bytes` are sure to `unsure_bytes`. A log that has `restarted` is not counted any more,
     nor is one that the purge had not reached when it was `undone`: another purge will have to.
+    `later` are the targets of later purges, which leave to this one what it made deletable.
     """
     if old.get("undone") or (undone and not _reached(old, new, target)):
         return {**old, "undone": True}
@@ -81,7 +92,8 @@ def looked(
     dropped = max(0, body["fallen_bytes"] + doubt - body.get("earlier_bytes", 0))
     below = body["below_fallen_bytes"] + round(body["below_doubt_records"] * record_bytes(body))
     early = min(dropped, max(0, below - body.get("earlier_bytes", 0)))
-    retention = early + round((dropped - early) * _retention_share(body, target))
+    body |= _attributed(old, body, dropped - early, target, later)
+    retention = dropped - _own(body, dropped - early, target)
     unsure = _unsure(body)
     cleaner = _beyond(body, dropped - retention - unsure)
     return {
@@ -93,6 +105,49 @@ def looked(
         "unsure_bytes": unsure,
         "cleaner_bytes": cleaner,
     }
+
+
+def due_bytes(part: Mapping[str, Any]) -> int:
+    """What the purge made deletable: all that was seen leaving, as brokers delete at once. Before
+    that by its estimate, less what left since the plan; without one by its offsets.
+    """
+    if part.get("fell"):
+        return int(part["own_bytes"])
+    told, size = part["predicted_bytes"], record_bytes(part)
+    if told is None:  # older releases kept no offsets
+        return round(int(part.get("offsets", 0)) * size)
+    return max(0, int(told) - round(int(part.get("moved_before", 0)) * size))
+
+
+def _attributed(
+    old: Mapping[str, Any],
+    body: Mapping[str, Any],
+    left: int,
+    target: int,
+    later: Collection[int],
+) -> dict[str, Any]:
+    """`own_bytes` and `fell`; as they were once the log start has moved on, by retention."""
+    fell, start = bool(old.get("fell")), body["log_start_offset"]
+    if start is None or start <= target:
+        # The cleaner's work tells nothing of whether what is due has left.
+        drop = old.get("past") and body["size_bytes"] < old["size_bytes"]
+        return {"own_bytes": left, "fell": fell or bool(drop and "most_bytes" not in body)}
+    own = int(old.get("own_bytes", old["freed_bytes"]))
+    if start in later:
+        own = max(own, min(left, due_bytes(body)))
+    return {"own_bytes": own, "fell": fell}
+
+
+def _own(body: Mapping[str, Any], left: int, target: int) -> int:
+    """The purge's part of what left at or past the target: its share of the offsets, and no more
+    than it made deletable, once retention or a later purge moved the log start on.
+    """
+    start = body["log_start_offset"]
+    if start is None or start <= target:
+        return left
+    own, due = int(body["own_bytes"]), due_bytes(body)
+    share = left - round(left * _retention_share(body, target))
+    return min(left, max(own, min(share, due)))
 
 
 def _reached(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dashboard.purge.receipt_bytes import BATCH_HEADER_BYTES, record_bytes
+from dashboard.purge.receipt_bytes import BATCH_HEADER_BYTES, due_bytes, record_bytes
 
 _NEVER = "~"  # later than any time as text
 Place = tuple[str, int, int]  # topic, partition, broker id
@@ -54,16 +54,10 @@ def _left(old: Mapping[str, Any], now: Mapping[str, Any]) -> int:
     if old.get("restarted") or old.get("undone"):  # its segments left with the log, or stay
         return 0
     size = record_bytes(old)
-    expected = _predicted(old, size) + old.get("earlier_bytes", 0)
+    expected = due_bytes(old) + old.get("earlier_bytes", 0)
     before, after = old.get("end_before"), now["log_end_offset"]
     written = 0 if before is None or after is None else max(0, after - before)
     fallen = old["before_bytes"] + round(written * size) - now["size_bytes"]
     left = int(expected - max(0, fallen))
     doubt = (written + 1) * (size + BATCH_HEADER_BYTES)
     return min(left, int(now["size_bytes"])) if left > min(doubt, expected / 2) else 0
-
-
-def _predicted(old: Mapping[str, Any], size: float) -> int:
-    """What `old` was to free: by its estimate, else by its offsets (older releases kept none)."""
-    told = old["predicted_bytes"]
-    return round(old.get("offsets", 0) * size) if told is None else int(told)

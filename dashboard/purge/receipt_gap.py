@@ -19,10 +19,10 @@ _WHY = {
 }
 
 
-# Then the segment around the target could go too, and shares of bytes are told by offsets.
+# Then not all that was predicted was seen leaving, and shares of bytes are told by offsets.
 _MOVED_ON = (
-    "the log start moved on past the target, by retention or a later purge, and segments that "
-    "hold records below and above the target left with it"
+    "the log start moved on past the target, by retention or a later purge, and what left with it "
+    "is told apart by offsets"
 )
 _LEFT_BEFORE = "the log start had moved on since the plan, before the request left"
 _EARLIER = "segments of an earlier purge were leaving still, and its estimate tells which are whose"

@@ -143,6 +143,7 @@ class ReplicaWatch:
         found = receipt.advance(
             current, sample, rows, settle, self.now(), all_read=all_read, last=last,
             gone=self._gone(rows),
+            later=self._targets_later() if receipt.moved_on(current, sample, rows) else {},
         )  # fmt: skip
         found = receipt_estimates.with_calibration(found, rows, self.plan)
         self.journal.write_receipt(self.run.run_id, found, self.now())
@@ -233,12 +234,23 @@ class ReplicaWatch:
             starts = receipt_sizes.furthest(self.journal.baseline(run.run_id))
             found |= {
                 row.key
-                for row in self.journal.partitions(run.run_id)
-                if row.was_sent and (row.state != "not_done" or doubtful(row))
+                for row in self._may_have_moved(run)
                 if row.key in late and row.target_offset == late[row.key].target_offset
                 if starts.get(row.key, row.target_offset) < row.target_offset
             }
         return found
+
+    def _targets_later(self) -> dict[TopicPartition, set[int]]:
+        """Where later runs may have moved log starts to."""
+        found: dict[TopicPartition, set[int]] = {}
+        for run in self.journal.later(self.run):
+            for row in self._may_have_moved(run):
+                found.setdefault(row.key, set()).add(row.target_offset)
+        return found
+
+    def _may_have_moved(self, run: RunRow) -> list[PartitionRow]:
+        rows = self.journal.partitions(run.run_id)
+        return [r for r in rows if r.was_sent and (r.state != "not_done" or doubtful(r))]
 
     def _follow_states(self) -> None:
         """A run that was partial for a follower becomes done with it; a reversal undoes that."""

@@ -92,7 +92,7 @@ def test_a_receipt_that_an_older_release_left_open_goes_on() -> None:
     body = advance(started(), sample(10_500, 0, 105), sample(7_000, 40, 105))
     new = (
         "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes", "past",
-        "below_start", "below_fallen_bytes", "below_doubt_records",
+        "below_start", "below_fallen_bytes", "below_doubt_records", "own_bytes", "fell",
     )  # fmt: skip
     old = {k: v for k, v in body["replicas"][0].items() if k not in new}
     later = advance({**body, "replicas": [old]}, sample(6_000, 40, 105))
@@ -122,10 +122,25 @@ def test_a_gap_is_explained_by_what_its_estimator_assumes() -> None:
     assert late["gap"].endswith("rolled before")
 
 
+def test_the_segment_of_the_target_leaves_with_what_moves_the_log_start_past_its_end() -> None:
+    begun = started(Estimate(2_000, "segments", {1: 2_000}))  # 0-20 is one, 20-60 the next
+    body = advance(begun, sample(4_000, 60))
+    assert (body["freed_bytes"], body["retention_bytes"], body["gap"]) == (2_000, 4_000, None)
+
+
+def test_what_was_seen_leaving_tells_what_was_due_whatever_was_estimated() -> None:
+    begun = started(Estimate(5_000, "proportional", {1: 5_000}))
+    body = advance(begun, sample(10_000, 40), sample(8_000, 40), sample(1_000, 80))
+    assert (body["freed_bytes"], body["retention_bytes"]) == (2_000, 7_000)
+    at_once = advance(begun, sample(8_000, 40), sample(1_000, 80))  # may be of before its arrival
+    assert (at_once["freed_bytes"], at_once["retention_bytes"]) == (4_500, 4_500)
+
+
 def test_a_log_start_that_moved_on_is_the_cause_before_any_estimator_is() -> None:
-    begun = started(Estimate(0, "segments", {1: 0}))
+    begun = started(Estimate(5_000, "segments", {1: 5_000}))
     late = receipt.advance(begun, sample(2_000, 80), [row()], timedelta(0), NOW)
-    assert late["gap"].startswith(f"of {TOPIC} 4,000 bytes left where 0 were predicted: the log")
+    told = f"of {TOPIC} 4,000 bytes left where 5,000 were predicted: the log"
+    assert late["gap"].startswith(told)
     assert "retention or a later purge" in late["gap"]
     still = receipt.advance(begun, sample(2_000, 40), [row()], timedelta(0), NOW)
     assert "inventory" in still["gap"]

@@ -227,6 +227,31 @@ def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
     room.journal.close()
 
 
+@pytest.mark.parametrize("left_between", [0, 40])
+@pytest.mark.parametrize("first", [10_000, 40_000])  # its segment's bytes, of 80,000 in all
+def test_a_segment_that_two_purges_cut_is_freed_by_the_later_one(
+    room: Room, monkeypatch: pytest.MonkeyPatch, first: int, left_between: int
+) -> None:
+    """Segments 0-40 and 40-80, a purge to 60, then one to 80: its target lay in the second."""
+    below, sizes = disks(room, monkeypatch), (first, 80_000 - first)
+    views, watches = [], []
+    for target, size in zip((60, 80), sizes, strict=True):
+        room.estimates = {KEY: Estimate(3 * size, "segments", dict.fromkeys((1, 2, 3), size))}
+        room.live.offsets_of["a"] = {0: target}
+        views.append(room.carry_out())
+        watches.append(room.watching(views[-1]))
+        for _ in range(2):
+            for watch in watches:
+                watch.step()
+            if target == 60:
+                below[0] = first // 1000 * left_between // 40
+    below[0] = 80
+    while {watch.step() for watch in watches} != {None}:
+        room.clock.sleep(5)
+    found = [room.journal.run(view.run.run_id).to_json()["receipt"] for view in views]
+    assert [(r["freed_bytes"], r["gap"]) for r in found] == [(3 * size, None) for size in sizes]
+
+
 @pytest.mark.parametrize("estimated", [True, False])
 def test_of_followers_that_were_behind_each_purge_counts_its_own_part(
     room: Room, monkeypatch: pytest.MonkeyPatch, *, estimated: bool
