@@ -43,7 +43,7 @@ def begun(
     `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`). `cleaned`:
     `most_bytes` of a replica of a compacted topic, the most that the purge frees; None: unknown.
     """
-    counted = (
+    sums = (
         "dropped_bytes", "freed_bytes", "retention_bytes", "cleaner_bytes", "produced_bytes",
         "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes",
         "below_fallen_bytes", "below_doubt_records", "own_bytes",
@@ -61,7 +61,7 @@ def begun(
         "past": False,
         "fell": False,
         **cleaned,
-        **dict.fromkeys(counted, 0),
+        **dict.fromkeys(sums, 0),
     }
 
 
@@ -86,10 +86,9 @@ def looked(
     told = {name: new[name] for name in ("size_bytes", "log_start_offset", "log_end_offset")}
     if old.get("restarted") or _went_back(old, new):
         return {**old, **told, "restarted": True}
-    body = {**old, **_counted(old, new), **told}
+    body = {**old, **counted(old, new), **told}
     body |= _below(body, target)
-    doubt = round(body["doubt_records"] * record_bytes(body))
-    dropped = max(0, body["fallen_bytes"] + doubt - body.get("earlier_bytes", 0))
+    dropped = max(0, fallen_bytes(body) - body.get("earlier_bytes", 0))
     below = body["below_fallen_bytes"] + round(body["below_doubt_records"] * record_bytes(body))
     early = min(dropped, max(0, below - body.get("earlier_bytes", 0)))
     body |= _attributed(old, body, dropped - early, target, later)
@@ -101,7 +100,7 @@ def looked(
         "dropped_bytes": dropped,
         "retention_bytes": retention,
         "freed_bytes": dropped - retention - cleaner,
-        "produced_bytes": body["seen_bytes"] + doubt,
+        "produced_bytes": body["seen_bytes"] + fallen_bytes(body) - body["fallen_bytes"],
         "unsure_bytes": unsure,
         "cleaner_bytes": cleaner,
     }
@@ -171,8 +170,11 @@ def _beyond(body: Mapping[str, Any], surely_freed: int) -> int:
     return 0 if most is None else max(0, surely_freed - int(most))
 
 
-def _counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, int]:
-    """Parts that older releases left open have none of these counts, but the sums they gave."""
+def counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, int]:
+    """By how much the size fell, and what was written, with one more look.
+
+    Parts that older releases left open have none of these counts, but the sums they gave.
+    """
     fallen = old.get("fallen_bytes", old["dropped_bytes"])
     seen, records = old.get("seen_bytes", old["produced_bytes"]), old.get("seen_records", 0)
     doubt, written = old.get("doubt_records", 0), _written(old, new)
@@ -183,6 +185,11 @@ def _counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, int]:
         seen, records = seen + change, records + written
     return {"fallen_bytes": fallen, "seen_bytes": seen, "seen_records": records,
             "doubt_records": doubt}  # fmt: skip
+
+
+def fallen_bytes(body: Mapping[str, Any]) -> int:
+    """What left the replica, with what records in doubt hid of it."""
+    return int(body["fallen_bytes"]) + round(int(body["doubt_records"]) * record_bytes(body))
 
 
 def _below(body: Mapping[str, Any], target: int) -> dict[str, Any]:

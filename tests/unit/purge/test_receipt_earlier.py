@@ -60,6 +60,8 @@ def test_what_an_earlier_purge_waits_for_is_what_it_predicted_less_what_has_left
     assert leaving([begun()], sample(6_000, 40)) == {}
     # 10 records of 100 bytes came in meanwhile, and none of the segments has left.
     assert leaving([begun()], sample(11_000, 40, 110)) == {HERE: 4_000}
+    # Nor where records are smaller by now: a size that grew tells of nothing that left.
+    assert leaving([begun()], sample(10_250, 40, 125)) == {HERE: 4_000}
 
 
 def test_what_lies_within_the_bytes_that_producers_wrote_is_nothing() -> None:
