@@ -143,7 +143,9 @@ def test_the_page_says_whose_moment_its_settings_are() -> None:
     view = PolicyView(policy(), "on", None, None, {}, ())
     assert "as the settings said at the last click here" in policy_table.definition_html(view)
     assert "from the next click" in policy_first.next_step(Path("/etc/lowwater.toml"))
-    assert "start it again" in policy_first.next_step(None)
+    nowhere_yet = policy_first.next_step(None)
+    assert "~/.config/lowwater" in nowhere_yet
+    assert "from the next click" in nowhere_yet
 
 
 def test_what_the_hour_used_is_told_as_the_most_and_what_is_unknown() -> None:
