@@ -65,7 +65,9 @@ def _asked(connection: Connection, groups: Mapping[int, list[str]]) -> GroupOffs
 def _settled(before: GroupOffsetsAnswer, later: GroupOffsetsAnswer) -> GroupOffsetsAnswer:
     """`before`, with what a later look tells of the offsets that were inside a transaction."""
     told = {_place(o): o for o in later.offsets}
-    offsets = tuple(told.get(_place(o), o) if o.error == _UNSTABLE else o for o in before.offsets)
+    # A first commit is in no answer while its transaction is open: it comes with a later one.
+    kept = {_place(o): o for o in before.offsets if o.error != _UNSTABLE or _place(o) not in told}
+    offsets = tuple(sorted((told | kept).values(), key=_place))
     return replace(before, offsets=offsets, streams=before.streams | later.streams)
 
 

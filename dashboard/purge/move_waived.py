@@ -111,7 +111,7 @@ class Mover:
         seen: Mapping[TopicPartition, Seen],
     ) -> tuple[MoveRow, bool]:
         unread = (group.error if group else None) or (offset.error if offset else None)
-        if unread or ((group is None or offset is None) and listing.incomplete):
+        if unread or listing.incomplete:
             said = "; ".join(listing.incomplete) or "the group's offset cannot be read"
             return replace(move, error=unread or "groups-incomplete", message=said), False
         found = judged(move, group, offset.committed_offset if offset else None)

@@ -127,7 +127,7 @@ def places(
     of: dict[TopicPartition, dict[str, int | None]] = {}
     for key, groups in zip(keys, found.positions.to_pylist(), strict=True):
         of[key] = {g["group_id"]: g["committed_offset"] for g in groups}
-    for row in found.unplaced.to_pylist():
+    for row in (*found.unplaced.to_pylist(), *found.unread_share.to_pylist()):
         of[keys[row["row"]]][row["group_id"]] = None
     return of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from datetime import timedelta
 from typing import Any
 
@@ -303,6 +304,32 @@ def test_groups_that_commit_in_transactions_all_the_time_are_all_read_in_the_end
     assert listing.incomplete == ()
     asked = [[g.group_id for g in r.groups] for r in brokers[0].requests if r.API_KEY == 9]
     assert asked == [["billing", "old"], ["billing"]], "those that told are asked no more"
+
+
+def test_a_first_commit_that_shows_while_another_one_is_waited_for_is_kept(
+    brokers: tuple[FakeBroker, FakeBroker],
+) -> None:
+    """No answer has it while its transaction is open, not even as unstable."""
+    looks = 0
+
+    def committed_meanwhile(request: Any, version: int) -> Any:
+        nonlocal looks
+        looks += 1
+        answer = committed_answer(request, version, partition_error=88 * (looks == 1))
+        if looks > 1:
+            for group in answer.groups:
+                first = replace_number(group.topics[0].partitions[0])
+                group.topics[0].partitions.append(first)
+        return answer
+
+    def replace_number(partition: Any) -> Any:
+        made = copy(partition)
+        made.partition_index, made.committed_offset = 1, 5
+        return made
+
+    brokers[0].answers[9] = committed_meanwhile
+    found = {(o.group_id, o.partition): o.committed_offset for o in read(*brokers).offsets}
+    assert found == {("billing", 0): 50, ("billing", 1): 5, ("old", 0): 50, ("old", 1): 5}
 
 
 @pytest.mark.parametrize("group_error", [69, 16])

@@ -212,6 +212,19 @@ def test_an_offset_that_a_coordinator_hides_is_not_taken_for_gone(room: Room) ->
     assert move(carry_out(room)) == ("unknown", "groups-incomplete")
 
 
+def test_no_offset_moves_while_the_list_of_groups_is_in_doubt(room: Room) -> None:
+    """Another coordinator may know the group with members, or further on."""
+    read = room.live.groups
+
+    def in_doubt_once_the_records_are_gone(topics: Any, **flags: Any) -> Any:
+        room.live.incomplete = ("groups are listed by brokers 1, 2",) if room.live.sent else ()
+        return read(topics, **flags)
+
+    room.live.groups = in_doubt_once_the_records_are_gone  # type: ignore[method-assign]
+    assert move(carry_out(room)) == ("refused", "groups-incomplete")
+    assert "move-intent" not in kinds(room)
+
+
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_a_worker_that_died_with_the_intent_is_followed_by_one_that_reads(
     room: Room, carried_out: bool

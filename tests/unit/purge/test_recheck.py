@@ -290,6 +290,37 @@ def test_a_group_that_was_waived_alive_on_one_topic_keeps_what_it_begins_to_read
     assert sorted(looked(live, plan).allowed) == [A, B], "it has read all that goes"
 
 
+@pytest.mark.parametrize(
+    "came",
+    [
+        Group("w", "share", "Stable", 1, (A, B)),
+        Group("w", "share", "Stable", 1, (A,), subscribed=("a", "b")),
+    ],
+    ids=["assigned", "subscribed"],
+)
+def test_a_waived_share_group_keeps_what_it_comes_to_before_its_first_start_offset(
+    came: Group,
+) -> None:
+    live = TwoTopics(A, B)
+    reads_a = Group("w", "share", "Stable", 1, (A,), subscribed=("a",))
+    live.others, live.commits_of = (reads_a,), {"w": {A: 10}}
+    plan = Plan.from_json_text(waiving(live, "w").to_json_text(), "plan.json")
+    assert [dict(p.waived) for p in plan.partitions] == [{"w": 10}, {}]
+    assert sorted(looked(live, plan).allowed) == [A, B]
+    live.others = (came,)
+    found = looked(live, plan)
+    assert (list(found.allowed), found.refused[B].name) == ([A], "unread-by-group")
+    assert "reads this partition since the plan" in found.refused[B].reason
+
+
+def test_a_share_group_that_was_waived_before_it_had_begun_stays_waived() -> None:
+    live = TwoTopics(A)
+    live.others = (Group("w", "share", "Stable", 1, (A,), subscribed=("a",)),)
+    plan = Plan.from_json_text(waiving(live, "w").to_json_text(), "plan.json")
+    assert [dict(p.waived) for p in plan.partitions] == [{"w": None}]
+    assert list(looked(live, plan).allowed) == [A]
+
+
 def test_an_accepted_global_table_is_that_of_the_applications_that_were_named() -> None:
     live = TwoTopics(A)
     live.others = (Group("app1", "classic", "Stable", 1, subscribed=("other",), is_streams=True),)
