@@ -57,14 +57,13 @@ def read_back(
     ex-leader refuses; followers with replica id -2. `topic_ids` are the plan's: a topic that was
     deleted and created again is another one, of which nothing is told. The broker of each replica
     is asked for its own view. The leader and followers past the target must know the id. A leader
-    that is cut off answers for its epoch to the end: no live broker may know a newer one. If one
-    that anybody calls alive, or that has a replica, does not answer, or has another topic of that
-    name, it may lead by now, or know who does: then the leader's own broker must have read all
-    that the controllers decided. Also one that is called gone may be elected cleanly, as it comes
-    back (eligible leader replicas, KIP-966). Else, and where nobody speaks of that (ZooKeeper),
-    one other replica's broker, if any is alive, has to say that the epoch is the newest. Nobody is
-    asked where the leader starts past the target of what is known to be `done`: nothing new is
-    claimed there.
+    that is cut off answers for its epoch to the end: no live broker may know a newer one, and the
+    leader's own broker must have read all that the controllers decided. Brokers that hung or were
+    cut off together would confirm each other, and one that is silent, or gone and elected as it
+    comes back (eligible leader replicas, KIP-966), may lead by now. Where nobody speaks of that
+    (ZooKeeper), one other replica's broker, if any is alive, has to say that the epoch is the
+    newest. Nobody is asked where the leader starts past the target of what is known to be `done`:
+    nothing new is claimed there.
     Raises ClusterError when nothing answers.
     """
     keys = sorted(targets)
@@ -143,11 +142,10 @@ def _read_told(
 ) -> _Told:
     asked = {k: everybody.union(p.replicas) for k, p in claimed.items()}
     views = read_views(live, asked)
-    unsure = doubts_of(views, asked, topic_ids)
     return _Told(
         epochs_told(views, asked, topic_ids),
         doubts_of(views, proofs, topic_ids),
-        _in_touch(live, claimed, topic_ids) if unsure else {},
+        _in_touch(live, claimed, topic_ids),
     )
 
 
@@ -156,9 +154,8 @@ def _in_touch(
     claimed: Mapping[TopicPartition, PartitionState],
     topic_ids: Mapping[str, str | None],
 ) -> dict[TopicPartition, bool]:
-    """Where one that was asked is silent, or has another topic of a name: whether the leader knew
-    all that the controllers had decided, and knew no newer epoch then. Left out where its broker
-    does not speak of that.
+    """Whether the leader knew all that the controllers had decided, and knew no newer epoch then.
+    Left out where its broker does not speak of that.
     """
     leaders = {k: p.leader_id for k, p in claimed.items() if p.leader_id is not None}
     caught_up = live.caught_up(set(leaders.values()))

@@ -151,6 +151,14 @@ def test_two_that_are_cut_off_together_do_not_confirm_each_other(room: Room, mod
     assert room.watch(view).partitions[0].state == "reverted"
 
 
+def test_all_that_hung_together_do_not_confirm_each_other_when_they_go_on(room: Room) -> None:
+    """None of them has heard yet what the controllers decided meanwhile, nor of who lives."""
+    room.live.parts[KEY].starts = {1: 60, 2: 0, 3: 0}
+    assert read(room) is None
+    room.live.controllers = set()
+    assert read(room) == "LEADER_UNCONFIRMED", "all three name one epoch, which may be an old one"
+
+
 def test_a_leader_that_reaches_the_controllers_counts_while_others_hang(room: Room) -> None:
     room.live.parts[KEY].starts = {1: 60, 2: 0, 3: 0}
     room.live.broker_says = {2: "ANSWER_LOST", 3: "ANSWER_LOST"}
