@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from dashboard.errors import SettingsError
+from dashboard.network_folders import network_type
 
 QUIET_SECONDS = 0.2  # so long nobody has written it
 _MOST_SECONDS = 2.0
@@ -24,7 +25,7 @@ def read_settled(file: Path) -> str:
         content = file.read_bytes()
         if stamp != seen:
             seen, since = stamp, time.monotonic()
-        if stamp == _stamp(file) and (_is_old(stamp) or _passed(since)):
+        if stamp == _stamp(file) and (_passed(since) or _is_old(file, stamp)):
             return content.decode("utf-8")
         if time.monotonic() - began > _MOST_SECONDS:
             raise SettingsError(
@@ -39,9 +40,11 @@ def _stamp(file: Path) -> tuple[int, ...]:
     return told.st_mtime_ns, told.st_size, told.st_ino
 
 
-def _is_old(stamp: tuple[int, ...]) -> bool:
-    """By this host's clock; of a time still to come, as a server's may tell, nobody knows."""
-    return time.time() - stamp[0] / 1e9 >= QUIET_SECONDS
+def _is_old(file: Path, stamp: tuple[int, ...]) -> bool:
+    """By the clock that wrote it, which is this host's own on its own disks alone: by a server's
+    that is behind, what is being written looks old.
+    """
+    return time.time() - stamp[0] / 1e9 >= QUIET_SECONDS and network_type(file) is None
 
 
 def _passed(since: float) -> bool:
