@@ -223,12 +223,13 @@ check_own() {
 	}
 }
 
-# The processes that have a file of the folder open or mapped, but this one.
+# The processes that have a file of the folder open or mapped, but this one. Open files are told by device
+# and inode: to a broker in a container, or under PrivateTmp=, they have another path.
 openers() {
 	for process in /proc/[0-9]*; do
 		[ "$process" = "/proc/$$" ] && continue
-		# shellcheck disable=SC2010 # the text after the arrow is wanted, and it is only searched
-		if ls -l "$process/fd" 2>/dev/null | grep -F -e " -> $1/" >/dev/null ||
+		if find "$process/fd" -type l -exec stat -L -c %d:%i {} + 2>/dev/null |
+			grep -F -x -e "$files" >/dev/null ||
 			grep -F -e " $1/" "$process/maps" >/dev/null 2>&1; then
 			printf '%s ' "${process#/proc/}"
 		fi
@@ -238,6 +239,10 @@ openers() {
 check_open() {
 	ls "/proc/$broker/fd" >/dev/null 2>&1 || {
 		why='the files that the broker has open cannot be seen: run it as root or its user'
+		return 1
+	}
+	files=$(find "$fd/6/." -type f -exec stat -c %d:%i {} +) || {
+		why='its files cannot be looked at'
 		return 1
 	}
 	note=

@@ -208,6 +208,22 @@ def test_it_refuses_open_files_but_for_the_brokers_own_strays(host: Host) -> Non
     assert (done.returncode, "restarts" in done.stdout) == (0, True), done.stdout
 
 
+def test_it_refuses_files_that_another_path_opened(host: Host) -> None:
+    """As a broker's in a container are: what is open is told by device and inode."""
+    segment, elsewhere = more(host), host.folder / "seen-by-another-path.log"
+    elsewhere.hardlink_to(segment)
+    code = "import sys; f=open(sys.argv[1]); print(1, flush=True); sys.stdin.read()"
+    words = [sys.executable, "-S", "-c", code, str(elsewhere)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        elsewhere.unlink()
+        done = run(host, script(host).script, "--apply")
+        assert f"open in process {reader.pid}" in done.stdout
+        assert host.stray.is_dir()
+        reader.communicate()
+
+
 def test_it_expires_with_what_the_cluster_said(host: Host) -> None:
     made = script(host)
     assert made.valid_until == host.now + timedelta(hours=1)
