@@ -32,11 +32,13 @@ from analytics import (
 )
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
+from analytics.memory import oldest_kept
 from analytics.read_times import seconds
 from analytics.scrapes import Scrapes
 from analytics.suspects import scans
 from analytics.tables import Tables, stamped
 from dashboard import folded, known_since
+from dashboard.clock import microseconds
 from dashboard.holes import reasons
 from dashboard.met_readers import Met
 from dashboard.safety.readers import Readers
@@ -90,7 +92,11 @@ def compute(
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
     alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
     applications = streams.remembered(cluster, snapshot, base, before, done.sums["held"])
-    readers = met.remembered(cluster, snapshot, base, before)
+    readers = met.without_offset(
+        met.remembered(cluster, snapshot, base, before),
+        done.sums["held"],
+        microseconds(oldest_kept(cluster, snapshot).as_py()),
+    )
     incomplete = (*snapshot.details.get("groups_incomplete", ()), *reasons(left_out))
     who = _who_reads(work, read, done.sums, applications, readers)
     judged = Judged(
@@ -112,7 +118,7 @@ def compute(
         {table: stamped(table, rows, snapshot) for table, rows in short.items()},
         _caused(spark, read, snapshot, place, done).files(),
         applications,
-        met.without_offset(readers, done.sums["held"]),
+        readers,
         absent.carried(done.sums["held"], work.topics, newest, snapshot),
         known_since.of_analysis(cluster, [base] if base else before, anew=base is None),
         folded.told(cluster.ids("snapshots"), snapshot.id),

@@ -1,4 +1,4 @@
-"""Groups that were met without an offset of theirs, as an analysis hands them on."""
+"""Groups that were met without an offset of theirs, as an analysis judges and hands them on."""
 
 from __future__ import annotations
 
@@ -38,8 +38,11 @@ def summed(found: pa.Table) -> pa.Table:
     return sums.rename_columns(["topic", "group_id", "last_seen_at_min"])
 
 
-def without_offset(met: Met, held: pa.Table) -> Met:
-    """Those that were met after some offset of theirs on the topic was seen last, by `held`."""
+def without_offset(met: Met, held: pa.Table, oldest_kept: int) -> Met:
+    """Those that were met after some offset of theirs on the topic was seen last, by `held`, and
+    those with members on a topic where they hold none, as long as a kept snapshot may show it:
+    met since `oldest_kept` (microseconds).
+    """
     oldest: Met = {}
     of = {group for group, _ in met}
     sums = held.filter(pc.is_in(held["group_id"], value_set=pa.array(sorted(of), pa.string())))
@@ -48,4 +51,10 @@ def without_offset(met: Met, held: pa.Table) -> Met:
     for group, topic, at in pairs:
         for key in ((group, topic), (group, "")):
             oldest[key] = min(at, oldest.get(key, at))
-    return {key: at for key, at in met.items() if key in oldest and oldest[key] < at}
+    return {key: at for key, at in met.items() if _counts(key, at, oldest.get(key), oldest_kept)}
+
+
+def _counts(key: tuple[str, str], at: int, held_at: int | None, oldest_kept: int) -> bool:
+    if held_at is not None:
+        return held_at < at
+    return key[1] != "" and at >= oldest_kept

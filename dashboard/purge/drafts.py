@@ -236,7 +236,7 @@ def _topics(request: PlanRequest) -> list[str]:
 
 def _known_groups(facts: PlanFacts, named: Collection[str]) -> None:
     """A group name with a typo would waive nothing, or leave a reader out."""
-    known = {c.group_id for claims in facts.claims.values() for c in claims} | set(facts.groups)
+    known = facts.reading_groups | set(facts.groups)
     for group_id in sorted(named):
         if group_id not in known:
             raise UsageError(

@@ -138,6 +138,12 @@ class PlanFacts:
     unremembered: Mapping[str, str] = field(default_factory=dict)
     wrong_clock: str | None = None  # why nobody knows how old anything is (`clocks.problem`)
 
+    @property
+    def reading_groups(self) -> set[str]:
+        """Groups with an offset here, live or remembered, or whose members were met here."""
+        claimed = {c.group_id for claims in self.claims.values() for c in claims}
+        return claimed | {group for group, topic in self.met if topic}
+
 
 def read_facts(
     live: Cluster,

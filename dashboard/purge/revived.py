@@ -20,7 +20,7 @@ def in_force(asked: Iterable[Waive], facts: PlanFacts) -> list[Waive]:
     lists it, by a list that is complete, and while an offset of it is remembered here: another
     that is known to nobody may have been forgotten, and is no mistake.
     """
-    known = {c.group_id for claims in facts.claims.values() for c in claims}
+    known = facts.reading_groups
     return [
         each
         for each in asked

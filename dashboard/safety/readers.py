@@ -46,7 +46,8 @@ class Readers:
     why it may want records there, whether its topics are known at all, and whether it has a start
     offset there (else a member alone reads it); `anywhere`: groups
     that may read any topic, since nobody can tell; `listed`: groups, share groups too, that are
-    there now and whose offsets were all told;
+    there now and whose offsets were all told; `had_members`: topic_no and group_id
+    of groups whose members kept snapshots met there;
     `streams`: topic_no and group_id of Kafka Streams applications, `applications` all of these,
     whose global tables are read by no group, and of both also those that are gone; `newcomers`:
     topic_no and group_id of groups with members that may be about to read a topic that is new;
@@ -63,6 +64,7 @@ class Readers:
     applications: pa.Array
     newcomers: pa.Table
     met: pa.Table
+    had_members: pa.Table
 
 
 def readers(
@@ -89,7 +91,9 @@ def readers(
     # Whom a waiver names, its state is restored all the same: that is lifted by an override.
     every = groups.filter(pc.invert(is_share(groups)))
     applications = _applications(every, streams)
-    pairs = [_members(every, topics), offsets, *([] if commits is None else [commits])]
+    seen = _met(met or {}, topics)
+    had_members = seen.filter(seen["topic_no"].is_valid()).select(_PAIRS.names)
+    pairs = [_members(every, topics), had_members, offsets, *([] if commits is None else [commits])]
     groups = _without(groups, waived)
     offsets = _without(offsets, waived)
     shares = is_share(groups)
@@ -106,7 +110,8 @@ def readers(
         streams=_streams(applications, pairs),
         applications=applications,
         newcomers=_newcomers(plain, topics, members),
-        met=_met(met or {}, topics),
+        met=seen,
+        had_members=_without(had_members, waived),
     )
 
 

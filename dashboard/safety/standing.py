@@ -198,10 +198,12 @@ class _Judged:
             who.listed, column(who.share, "group_id"), who.anywhere,
             column(who.streams, "group_id"), column(who.newcomers, "group_id"),
             column(elsewhere, "group_id"), column(who.met, "group_id"),
+            column(who.had_members, "group_id"),
         )  # fmt: skip
         (self.group, self.member, self.pattern, self.assigned, self.listed, self.share,
-         self.anywhere, self.streams, self.newcomer, others, self.met) = ranks  # fmt: skip
+         self.anywhere, self.streams, self.newcomer, others, self.met, was) = ranks  # fmt: skip
         self.width = max(len(self.names), 1)
+        self.had_members = _numbers(column(who.had_members, "topic_no")) * self.width + was
         self.elsewhere = _numbers(column(elsewhere, "topic_no")) * self.width + others
         self.reads_elsewhere = elsewhere["reads"].to_numpy().astype(bool)
         self.seen_elsewhere = _numbers(column(elsewhere, "seen_at"))
@@ -259,6 +261,7 @@ class _Judged:
                 _numbers(column(self.who.members, "topic_no")) * self.width + self.member,
                 _numbers(column(self.who.patterns, "topic_no")) * self.width + self.pattern,
                 self._share_pairs(),
+                without(self.had_members, number),  # and died before a first commit
             ]
         )
         here = np.unique(here)

@@ -316,10 +316,73 @@ def test_a_group_that_was_met_without_its_offset_has_begun_anew(lab: Lab, full: 
     assert names(told["t"]) == names(told["u"]) == ["no-committed-offset"]
 
     prune(lab.cluster, "snapshots", lambda _: {ids[-1]}, START + timedelta(hours=1))
-    assert set(memory.met(lab.cluster, ["t"])) == {("etl", "")}, "the analysis carries it"
+    met = set(memory.met(lab.cluster, ["t"]))
+    assert met == {("etl", ""), ("etl", "t")}, "the analysis carries it"
     again = {"a": 90, "etl": 7}
     lab.write(Snapshot().topic("t", groups=again).topic("u", groups=again))
     lab.analyze()
     assert lab.targets()["t"]["target_offset"] == 7
     kept = lab.cluster.manifest("findings", lab.cluster.latest_analysis()).details
     assert (done.left_out, kept["met_readers"]) == ((), {})
+
+
+def _crashing(lab: Lab) -> None:
+    """A snapshot with a group that has members on t and its only commit on u."""
+    readers = Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90, "etl": 90})
+    lab.write(readers.group("etl", "t"))
+
+
+def _gone_from(lab: Lab) -> None:
+    lab.write(Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90, "etl": 90}))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_members_that_died_before_their_first_commit_hold_the_topic(lab: Lab, full: bool) -> None:
+    _crashing(lab)
+    _gone_from(lab)
+    lab.analyze(full=full)
+    told = lab.targets()
+    assert (names(told["t"]), names(told["u"])) == (["no-committed-offset"], [])
+    newest = {lab.cluster.latest_snapshot()}
+    prune(lab.cluster, "snapshots", lambda _: newest, START + timedelta(hours=1))
+    assert set(memory.met(lab.cluster, ["t", "u"])) >= {("etl", "t")}, "the analysis carries it"
+
+
+def test_such_members_are_forgotten_with_the_last_kept_snapshot_of_their_time(lab: Lab) -> None:
+    _crashing(lab)
+    _gone_from(lab)
+    lab.analyze()
+    _keep_the_newest_of(lab, 1)
+    _gone_from(lab)
+    lab.analyze()
+    assert names(lab.targets()["t"]) == []
+    assert ("etl", "t") not in memory.met(lab.cluster, ["t"])
+
+
+def test_such_members_count_no_more_once_their_group_has_committed_there(lab: Lab) -> None:
+    _crashing(lab)
+    lab.write(Snapshot().topic("t", groups={"a": 90, "etl": 70}).topic("u", groups={"a": 90}))
+    _gone_from(lab)
+    lab.analyze()
+    assert (names(lab.targets()["t"]), lab.targets()["t"]["target_offset"]) == ([], 70)
+
+
+def test_thinning_spares_the_last_snapshot_that_met_such_members(lab: Lab) -> None:
+    _crashing(lab)
+    met_by = lab.cluster.latest_snapshot()
+    for _ in range(3):
+        lab.minutes += 15
+        _gone_from(lab)
+    now = START + timedelta(minutes=lab.minutes)
+    prune_snapshots(lab.cluster, SnapshotSettings(timedelta(minutes=20)), now)
+    assert [met_by] == lab.cluster.ids("snapshots")[:-2]
+    lab.analyze()
+    assert names(lab.targets()["t"]) == ["no-committed-offset"]
+
+
+def test_a_console_consumer_that_is_gone_holds_nothing(lab: Lab) -> None:
+    """It commits nothing under the name that it makes up."""
+    lab.write(Snapshot().topic("t", groups={"a": 90}).group("console-consumer-4711", "t"))
+    lab.write(Snapshot().topic("t", groups={"a": 90}))
+    lab.analyze()
+    assert names(lab.targets()["t"]) == []

@@ -147,11 +147,15 @@ def test_an_offset_that_its_group_had_no_more_when_it_was_seen_last_is_no_place(
 
 @pytest.mark.parametrize(
     ("topic", "at", "begun"),
-    [("t", 6, True), ("", 6, True), ("t", 5, False), ("u", 6, False), ("", 4, False)],
+    [("t", 6, True), ("", 6, True), ("t", 5, False), ("", 4, False)],
 )
 def test_so_is_one_whose_group_was_met_since(topic: str, at: int, begun: bool) -> None:
     """Also when it died before its first commit; "": on any topic."""
     assert unplaced(_met(topic, at)) == ([(0, GONE, "etl"), (1, GONE, "etl")] if begun else [])
+
+
+def test_a_group_whose_members_were_met_where_it_has_no_offset_may_want_all() -> None:
+    assert unplaced(_met("u", 6)) == [(2, SKIPPED, "etl")]
 
 
 def test_who_is_listed_is_met_with_members_or_without() -> None:
