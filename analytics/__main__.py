@@ -12,17 +12,17 @@ from typing import Any, TextIO
 
 from pyspark.sql import SparkSession
 
-from analytics.archive import prepare
-from analytics.elsewhere import executors_watched, no_connector, usable
 from analytics.job import analyze
-from analytics.session import is_local, open_session
-from analytics.warm import warm
-from dashboard.canonical import parse_json
-from dashboard.clock import utc_now
-from dashboard.current_settings import CurrentSettings
-from dashboard.errors import AnalysisError, LowwaterError, UsageError
-from dashboard.settings import Settings, load
-from dashboard.snapshots import ClusterStore, Store
+from analytics.session.archive import prepare
+from analytics.session.elsewhere import executors_watched, no_connector, usable
+from analytics.session.session import is_local, open_session
+from analytics.session.warm import warm
+from dashboard.core.canonical import parse_json
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import AnalysisError, LowwaterError, UsageError
+from dashboard.settings.current import CurrentSettings
+from dashboard.settings.settings import Settings, load
+from dashboard.store.snapshots import ClusterStore, Store
 
 
 def main(argv: Sequence[str] | None = None) -> int:

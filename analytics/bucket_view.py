@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from analytics.earlier import Kept
-from dashboard.buckets import LONG, Buckets
-from dashboard.snapshot_files import Kind, Manifest, Part
-from dashboard.snapshot_writer import Writer
-from dashboard.snapshots import Store
+from dashboard.store.buckets import LONG, Buckets
+from dashboard.store.snapshot_files import Kind, Manifest, Part
+from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshots import Store
 
 
 @dataclass(frozen=True)

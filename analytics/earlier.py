@@ -14,14 +14,14 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard import folded
-from dashboard.buckets import LONG
-from dashboard.errors import StoreError
-from dashboard.holes import holes_of
-from dashboard.snapshot_files import Kind, Manifest, time_of
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.streams_groups import DETAIL
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from dashboard.core.errors import StoreError
+from dashboard.history import folded
+from dashboard.history.holes import holes_of
+from dashboard.history.streams_groups import DETAIL
+from dashboard.store.buckets import LONG
+from dashboard.store.snapshot_files import Kind, Manifest, time_of
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 
 _T = TypeVar("_T")
 

@@ -10,43 +10,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from analytics import (
-    absent,
-    blockers,
-    broker_facts,
-    causes,
-    disk_stock,
-    disks,
-    earlier,
-    groups,
-    growth,
-    idle_topics,
-    kernels,
-    met,
-    orphans,
-    quality,
-    retention_fit,
-    streams,
-    tasks,
-    topics,
-)
+from analytics import earlier, kernels, tasks
+from analytics.advice import idle_topics, retention_fit
 from analytics.bucket_view import Place
 from analytics.kernels import Judged, Work
-from analytics.memory import oldest_kept
-from analytics.read_times import seconds
-from analytics.scrapes import Scrapes
-from analytics.suspects import scans
+from analytics.metrics import causes, quality
+from analytics.metrics.read_times import seconds
+from analytics.metrics.scrapes import Scrapes
+from analytics.orphans import broker_facts, orphans
+from analytics.orphans.suspects import scans
+from analytics.readers import absent, blockers, groups, met, streams, topics
+from analytics.readers.memory import oldest_kept
+from analytics.replicas import disk_stock, disks, growth
 from analytics.tables import Tables, stamped
-from dashboard import folded, known_since
-from dashboard.clock import microseconds
-from dashboard.holes import reasons
-from dashboard.met_readers import Met
+from dashboard.core.clock import microseconds
+from dashboard.history import folded, known_since
+from dashboard.history.holes import reasons
+from dashboard.history.met_readers import Met
 from dashboard.safety.readers import Readers
-from dashboard.settings import Settings
-from dashboard.snapshot_clocks import seen_at
-from dashboard.snapshot_files import Manifest, Part
-from dashboard.snapshot_writer import Writer
-from dashboard.snapshots import ClusterStore
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.snapshot_files import Manifest, Part
+from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshots import ClusterStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,20 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from analytics import absent, earlier, sightings
+from analytics import earlier
 from analytics.findings import Findings, compute
-from analytics.memory_limits import too_little
-from dashboard import folded, known_since, met_readers
-from dashboard.errors import AnalysisError, LowwaterError, StoreError
-from dashboard.holes import holes_of
-from dashboard.pruning import prune_findings
-from dashboard.settings import Settings
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshot_writer import Writer
-from dashboard.snapshots import ClusterStore
-from dashboard.streams_groups import DETAIL
+from analytics.orphans import sightings
+from analytics.readers import absent
+from analytics.session.memory_limits import too_little
+from dashboard.core.errors import AnalysisError, LowwaterError, StoreError
+from dashboard.history import folded, known_since, met_readers
+from dashboard.history.holes import holes_of
+from dashboard.history.pruning import prune_findings
+from dashboard.history.streams_groups import DETAIL
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshots import ClusterStore
 
 
 @dataclass(frozen=True, slots=True)

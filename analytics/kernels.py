@@ -14,48 +14,35 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics import (
+from analytics.bucket_view import BucketView
+from analytics.earlier import since
+from analytics.metrics import causes, counter_tables, fetchers, followers, quality, scrapes, traffic
+from analytics.metrics.read_times import read_times
+from analytics.metrics.read_times import summed as summed_times
+from analytics.metrics.scrapes import Scrapes
+from analytics.orphans import broker_facts, sightings
+from analytics.readers import (
     blockers,
-    broker_facts,
-    causes,
-    counter_tables,
-    curves,
-    disk_stock,
-    disks,
-    fetchers,
-    followers,
-    freed,
     groups,
-    growth,
     holds,
     last_writes,
     met,
     partitions,
-    points,
-    quality,
     reader_lags,
     reclaimable,
-    scrapes,
-    sightings,
-    traffic,
-    trend_tables,
     wanted,
     windows,
 )
-from analytics.bucket_view import BucketView
-from analytics.earlier import since
-from analytics.read_times import read_times
-from analytics.read_times import summed as summed_times
-from analytics.scrapes import Scrapes
-from analytics.trend_tables import microseconds
-from analytics.trends import Trends
-from dashboard.curve_tables import ReplicaCurves, to_table
-from dashboard.safety.arrow import column
+from analytics.replicas import curves, disk_stock, disks, freed, growth, points, trend_tables
+from analytics.replicas.trend_tables import microseconds
+from analytics.replicas.trends import Trends
+from dashboard.core.arrow import column
+from dashboard.estimate.curve_tables import ReplicaCurves, to_table
 from dashboard.safety.readers import Readers
 from dashboard.safety.standing import Standing, by_offset
 from dashboard.safety.standing import standing as stand
 from dashboard.safety.standing import summed as summed_offsets
-from dashboard.snapshot_files import Manifest
+from dashboard.store.snapshot_files import Manifest
 
 
 @dataclass(frozen=True)

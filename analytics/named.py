@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from analytics.tables import Tables
-from dashboard.snapshot_files import Kind, spec_of
+from dashboard.store.snapshot_files import Kind, spec_of
 
 _KEY = ["snapshot_id", "topic_no"]
 

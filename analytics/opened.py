@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from analytics import past
-from dashboard import settings as settings_files
-from dashboard.clock import utc_now
-from dashboard.errors import StoreError
-from dashboard.settings import Settings
-from dashboard.snapshot_files import Kind, Manifest, spec_of
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import StoreError
+from dashboard.settings import settings as settings_files
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshot_files import Kind, Manifest, spec_of
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 
 if TYPE_CHECKING:  # a JVM is started by the first DataFrame, not by looking at a repr
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +37,7 @@ class Session:
         """Begins one where there is none."""
         from pyspark.sql import SparkSession
 
-        from analytics.session import open_session
+        from analytics.session.session import open_session
 
         there = SparkSession.getActiveSession() is not None
         spark = open_session(self.settings)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from dashboard.clock import parse_duration
-from dashboard.errors import StoreError, UsageError
-from dashboard.snapshot_files import Manifest, time_of
-from dashboard.snapshots import ClusterStore
+from dashboard.core.clock import parse_duration
+from dashboard.core.errors import StoreError, UsageError
+from dashboard.store.snapshot_files import Manifest, time_of
+from dashboard.store.snapshots import ClusterStore
 
 Last = int | str | timedelta | None
 

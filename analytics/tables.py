@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from dashboard.safety.arrow import in_order
-from dashboard.snapshot_files import Kind, Manifest, Part, spec_of
-from dashboard.snapshots import ClusterStore
-from dashboard.table_files import WrongTable, check
-from dashboard.tables import FINDING_TABLES
+from dashboard.core.arrow import in_order
+from dashboard.store.snapshot_files import Kind, Manifest, Part, spec_of
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.table_files import WrongTable, check
+from dashboard.store.tables import FINDING_TABLES
 
 
 class Tables:

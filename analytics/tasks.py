@@ -23,12 +23,12 @@ from pyspark.sql import SparkSession
 from analytics.bucket_view import BucketView, Place
 from analytics.kernels import SUMMED, Told
 from analytics.tables import stamped
-from dashboard.buckets import Buckets
-from dashboard.curve_tables import integers
-from dashboard.curves import Ints
-from dashboard.errors import LowwaterError, StoreError
-from dashboard.snapshot_files import Manifest, Part, spec_of
-from dashboard.snapshot_writer import part_name, write_part
+from dashboard.core.errors import LowwaterError, StoreError
+from dashboard.estimate.curve_tables import integers
+from dashboard.estimate.curves import Ints
+from dashboard.store.buckets import Buckets
+from dashboard.store.snapshot_files import Manifest, Part, spec_of
+from dashboard.store.snapshot_writer import part_name, write_part
 
 Kernel = Callable[[BucketView], Told]
 _ROW = pa.schema(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard.ui import context, routes, signing_in, style
-from dashboard.ui.states import caught
+from dashboard.ui.components import style
+from dashboard.ui.components.states import caught
+from dashboard.ui.session import context, routes, signing_in
 
 _ICON = Path(__file__).parent / "ui" / "icon.svg"
 

@@ -11,7 +11,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.starlette import App
 
-from dashboard.ui import context
+from dashboard.ui.session import context
 from dashboard.web_guard import LOOPBACK_NAMES, OwnPagesOnly
 
 _NAMES = st.get_option("server.allowedHosts") or LOOPBACK_NAMES

@@ -8,17 +8,21 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dashboard import read_only
-from dashboard.clock import utc_now
-from dashboard.errors import LowwaterError
-from dashboard.purge import journal_export, queue
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import RunRow, Verification
-from dashboard.ui import access, audit_runs, context, formats, grid, markup, states
-from dashboard.ui.header import header
-from dashboard.ui.journal_memory import verify
-from dashboard.ui.runs import left_out, open_journal, past_runs
-from dashboard.ui.timeline import KINDS, SHOWN, Line, entries_left_out, keep, lines
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import LowwaterError
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import RunRow, Verification
+from dashboard.purge.upkeep import journal_export
+from dashboard.settings import read_only
+from dashboard.ui.audit import audit_runs
+from dashboard.ui.audit.timeline import KINDS, SHOWN, Line, entries_left_out, keep, lines
+from dashboard.ui.components import grid, markup, states
+from dashboard.ui.purge.runs import left_out, open_journal, past_runs
+from dashboard.ui.session import access, context
+from dashboard.ui.session.header import header
+from dashboard.ui.session.journal_memory import verify
+from dashboard.views import formats
 
 
 def show() -> None:

@@ -8,27 +8,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
-from dashboard.followers import SlowUnit, slow_units
-from dashboard.purge.words import duration, first_letter_up
-from dashboard.ui import (
-    context,
-    follower_rows,
-    formats,
-    lag_heat,
-    lag_points,
-    live,
-    low_watermark,
-    slow_table,
-    states,
-    style,
-)
-from dashboard.ui.context import Screen
-from dashboard.ui.filtering import one
-from dashboard.ui.follower_rows import Row, Wanted
-from dashboard.ui.header import header
-from dashboard.ui.held_tables import Tables
-from dashboard.ui.lag_points import Point
-from dashboard.ui.markup import text
+from dashboard.core.words import duration, first_letter_up
+from dashboard.ui.components import states, style
+from dashboard.ui.components.markup import text
+from dashboard.ui.followers import lag_heat, live, low_watermark, slow_table
+from dashboard.ui.reclaimable.filtering import one
+from dashboard.ui.session import context
+from dashboard.ui.session.context import Screen
+from dashboard.ui.session.header import header
+from dashboard.ui.session.held_tables import Tables
+from dashboard.views import follower_rows, formats, lag_points
+from dashboard.views.follower_rows import Row, Wanted
+from dashboard.views.followers import SlowUnit, slow_units
+from dashboard.views.lag_points import Point
 
 _SENTENCES = 6
 _BESIDE = 5  # columns of the heat map that leave room for something beside it

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard.ui import (
-    context,
-    growth_choice,
-    growth_table,
-    growth_topics,
-    markup,
-    retention_table,
-    states,
-)
-from dashboard.ui.growth_loading import known_of
-from dashboard.ui.growth_scenario import Known, Scenario, effect_of
-from dashboard.ui.growth_what_if import Outcome, outcomes
-from dashboard.ui.header import header
+from dashboard.ui.components import markup, states
+from dashboard.ui.growth import growth_choice, growth_table, growth_topics, retention_table
+from dashboard.ui.growth.growth_loading import known_of
+from dashboard.ui.growth.growth_scenario import Known, Scenario, effect_of
+from dashboard.ui.growth.growth_what_if import Outcome, outcomes
+from dashboard.ui.session import context
+from dashboard.ui.session.header import header
 
 
 def show() -> None:

@@ -7,27 +7,20 @@ from functools import partial
 
 import streamlit as st
 
-from dashboard.clock import utc_now
+from dashboard.core.clock import utc_now
 from dashboard.orphans import export, verdicts
 from dashboard.orphans.missing import missing_inventories
 from dashboard.orphans.sweep_line import VERDICTS_FILE, sweep_line
 from dashboard.orphans.words import KINDS, VERDICTS, seen_once
-from dashboard.ui import (
-    access,
-    context,
-    formats,
-    orphan_bars,
-    orphan_cards,
-    orphan_rows,
-    orphan_table,
-    states,
-    stocktaking,
-)
-from dashboard.ui.context import Screen
-from dashboard.ui.filtering import one
-from dashboard.ui.header import header
-from dashboard.ui.held_tables import Tables
-from dashboard.ui.orphan_rows import Row, Wanted
+from dashboard.ui.components import states
+from dashboard.ui.orphans import orphan_bars, orphan_cards, orphan_rows, orphan_table, stocktaking
+from dashboard.ui.orphans.orphan_rows import Row, Wanted
+from dashboard.ui.reclaimable.filtering import one
+from dashboard.ui.session import access, context
+from dashboard.ui.session.context import Screen
+from dashboard.ui.session.header import header
+from dashboard.ui.session.held_tables import Tables
+from dashboard.views import formats
 
 _UNCHOSEN = 4  # cards that show before a row is selected
 

@@ -5,26 +5,18 @@ from __future__ import annotations
 import pyarrow as pa
 import streamlit as st
 
-from dashboard.ui import (
-    context,
-    disks,
-    formats,
-    lists,
-    making_room,
-    markup,
-    routes,
-    runs,
-    states,
-    style,
-    treemap,
-)
-from dashboard.ui.colours import HELD, ORPHAN, RECLAIMABLE
-from dashboard.ui.context import Screen
-from dashboard.ui.declare import declare_readers
-from dashboard.ui.header import header
-from dashboard.ui.headline import Headline, headline
-from dashboard.ui.how import how_do_you_know
-from dashboard.ui.loading import facts_of, rows_of
+from dashboard.ui.components import markup, states, style
+from dashboard.ui.components.how import how_do_you_know
+from dashboard.ui.overview import disks, lists, making_room, treemap
+from dashboard.ui.purge import runs
+from dashboard.ui.purge.declare import declare_readers
+from dashboard.ui.session import context, routes
+from dashboard.ui.session.context import Screen
+from dashboard.ui.session.header import header
+from dashboard.ui.session.loading import facts_of, rows_of
+from dashboard.views import formats
+from dashboard.views.colours import HELD, ORPHAN, RECLAIMABLE
+from dashboard.views.headline import Headline, headline
 
 
 def show() -> None:

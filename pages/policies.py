@@ -7,31 +7,29 @@ from datetime import datetime, timedelta
 
 import streamlit as st
 
-from dashboard.clock import utc_now
-from dashboard.policies.serving import Serving, serving
-from dashboard.policy import Policy
-from dashboard.purge import queue_refusals
-from dashboard.purge.journal import Journal
-from dashboard.ui import (
-    context,
-    formats,
-    markup,
+from dashboard.core.clock import utc_now
+from dashboard.policies.service.serving import Serving, serving
+from dashboard.purge.jobs import queue_refusals
+from dashboard.purge.journal.journal import Journal
+from dashboard.settings.policies.policy import Policy
+from dashboard.ui.components import markup, states
+from dashboard.ui.components.markup import text
+from dashboard.ui.policies import (
     policy_first,
     policy_past,
     policy_switch,
     policy_table,
-    policy_texts,
     policy_undefined,
     policy_views,
     repartition_cards,
-    runs,
-    states,
 )
-from dashboard.ui.context import Screen
-from dashboard.ui.header import header
-from dashboard.ui.markup import text
-from dashboard.ui.policy_views import PolicyView
-from dashboard.ui.runs import open_journal
+from dashboard.ui.policies.policy_views import PolicyView
+from dashboard.ui.purge import runs
+from dashboard.ui.purge.runs import open_journal
+from dashboard.ui.session import context
+from dashboard.ui.session.context import Screen
+from dashboard.ui.session.header import header
+from dashboard.views import formats, policy_texts
 
 _LIVE = timedelta(seconds=5)
 

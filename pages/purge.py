@@ -6,31 +6,20 @@ from datetime import timedelta
 
 import streamlit as st
 
-from dashboard.clock import utc_now
-from dashboard.errors import LowwaterError
-from dashboard.purge import queue
-from dashboard.purge.journal_rows import RunView
-from dashboard.ui import (
-    access,
-    approvals,
-    confirming,
-    context,
-    drafting,
-    formats,
-    markup,
-    plan_view,
-    refining,
-    routes,
-    run_view,
-    runs,
-    states,
-)
-from dashboard.ui.choosing_target import choose_target
-from dashboard.ui.context import Screen
-from dashboard.ui.drafting import Draft, Request
-from dashboard.ui.header import header
-from dashboard.ui.mode_choice import choose_mode
-from dashboard.ui.runs import open_journal
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import LowwaterError
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.ui.components import markup, states
+from dashboard.ui.purge import approvals, confirming, drafting, plan_view, refining, run_view, runs
+from dashboard.ui.purge.choosing_target import choose_target
+from dashboard.ui.purge.drafting import Draft, Request
+from dashboard.ui.purge.mode_choice import choose_mode
+from dashboard.ui.purge.runs import open_journal
+from dashboard.ui.session import access, context, routes
+from dashboard.ui.session.context import Screen
+from dashboard.ui.session.header import header
+from dashboard.views import formats
 
 _LIVE = timedelta(seconds=1.5)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from dashboard.ui import context, estimators, formats, grid, states, wait_table
-from dashboard.ui.context import Screen
-from dashboard.ui.header import header
-from dashboard.ui.held_tables import Tables
+from dashboard.ui.components import grid, states
+from dashboard.ui.quality import estimators, wait_table
+from dashboard.ui.session import context
+from dashboard.ui.session.context import Screen
+from dashboard.ui.session.header import header
+from dashboard.ui.session.held_tables import Tables
+from dashboard.views import formats
 
 
 def show() -> None:

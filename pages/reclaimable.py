@@ -7,25 +7,19 @@ from collections.abc import Sequence
 import pyarrow as pa
 import streamlit as st
 
-from dashboard.ui import (
-    context,
-    formats,
-    idle_table,
-    markup,
-    routes,
-    states,
-    strips,
-    topic_table,
-    waiving,
-)
-from dashboard.ui.colours import HELD, RECLAIMABLE
-from dashboard.ui.context import Screen
-from dashboard.ui.declare import declare_readers
-from dashboard.ui.filtering import choose_filters
-from dashboard.ui.header import header
-from dashboard.ui.how import how_do_you_know
-from dashboard.ui.loading import findings_of, rows_of
-from dashboard.ui.topic_rows import TopicRow, topic_rows, total
+from dashboard.ui.components import markup, states
+from dashboard.ui.components.how import how_do_you_know
+from dashboard.ui.growth import idle_table
+from dashboard.ui.purge.declare import declare_readers
+from dashboard.ui.reclaimable import strips, topic_table, waiving
+from dashboard.ui.reclaimable.filtering import choose_filters
+from dashboard.ui.session import context, routes
+from dashboard.ui.session.context import Screen
+from dashboard.ui.session.header import header
+from dashboard.ui.session.loading import findings_of, rows_of
+from dashboard.views import formats
+from dashboard.views.colours import HELD, RECLAIMABLE
+from dashboard.views.topic_rows import TopicRow, topic_rows, total
 
 
 def show() -> None:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck
 from hypothesis import settings as examples
 from hypothesis.internal.conjecture import providers
 
-from dashboard import settings, settled_file
-from dashboard.demo import jars, server_properties
+from dashboard.demo.kafka import jars, server_properties
+from dashboard.settings import settings, settled_file
 from tests import sharing, thorough
 from tests.support import class_data
 from tests.support.examples import SHARE

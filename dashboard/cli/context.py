@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dashboard.cli import output
-from dashboard.errors import LowwaterError, SettingsError, StoreError, UsageError
-from dashboard.people import Actor, actor_of
-from dashboard.purge.journal_head import journal_in
-from dashboard.settings import Settings, load, read_client_config
+from dashboard.core.errors import LowwaterError, SettingsError, StoreError, UsageError
+from dashboard.people.people import Actor, actor_of
+from dashboard.purge.journal.journal_head import journal_in
+from dashboard.settings.settings import Settings, load, read_client_config
 
 if TYPE_CHECKING:  # pyarrow is slow to import; a verb that needs no store stays quick
-    from dashboard.purge.journal import Journal
-    from dashboard.snapshots import ClusterStore, Store
+    from dashboard.purge.journal.journal import Journal
+    from dashboard.store.snapshots import ClusterStore, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def respawn(settings: Settings) -> None:
     if not journal_exists(settings):
         return
     try:
-        from dashboard.purge.queue import respawn_stale
+        from dashboard.purge.jobs.queue import respawn_stale
 
         with open_journal(settings) as journal:
             for run_id in respawn_stale(settings, journal):
@@ -77,7 +77,7 @@ def respawn(settings: Settings) -> None:
 
 def open_store(data: str) -> Store:
     """The store at `data`. Raises UsageError when no file system speaks that URL."""
-    from dashboard.snapshots import Store
+    from dashboard.store.snapshots import Store
 
     try:
         return Store(data)
@@ -113,7 +113,7 @@ def target(args: argparse.Namespace, settings: Settings) -> Target:
 
 def known_target(args: argparse.Namespace, settings: Settings) -> Target | None:
     """The cluster of the data folder that --cluster names or that is alone there, if any."""
-    from dashboard.connections import client_for
+    from dashboard.store.connections import client_for
 
     try:
         cluster = open_store(settings.data).cluster(args.cluster)
@@ -176,7 +176,7 @@ def reached_cluster(store: Store, cluster_id: str, reached: Target) -> ClusterSt
 
 
 def _of(store: Store, cluster_id: str, reached: Target) -> ClusterStore:
-    from dashboard.snapshots import ClusterStore
+    from dashboard.store.snapshots import ClusterStore
 
     cluster = ClusterStore(store, cluster_id)
     name = _name(cluster, reached)
@@ -199,7 +199,7 @@ def _name(cluster: ClusterStore, reached: Target) -> str:
 @contextmanager
 def open_journal(settings: Settings) -> Iterator[Journal]:
     """The purge journal of this state folder, closed afterwards. Raises JournalError."""
-    from dashboard.purge.journal import open_default
+    from dashboard.purge.journal.journal import open_default
 
     journal = open_default(settings)
     try:

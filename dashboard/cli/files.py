@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dashboard.errors import PlanError, UsageError
+from dashboard.core.errors import PlanError, UsageError
 
 
 def read_text(path: str) -> str:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -17,35 +17,35 @@ from types import FrameType, ModuleType
 from dashboard.cli.context import respawn
 from dashboard.cli.output import close_stdout, emit_error, prepare_streams, progress
 from dashboard.cli.parser import new_parser, parse
-from dashboard.clock import utc_now
-from dashboard.errors import LowwaterError
-from dashboard.settings import load
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import LowwaterError
+from dashboard.settings.settings import load
 
-VERBS = (
-    "collect",
-    "watch",
-    "analyze",
-    "findings",
-    "followers",
-    "idle",
-    "retention",
-    "plan",
-    "preview",
-    "apply",
-    "approvals",
-    "runs",
-    "run",
-    "delete-records",
-    "demo",
-    "dashboard",
-    "inventory",
-    "orphans",
-    "metrics",
-    "policies",
-    "report",
-    "triage",
-    "doctor",
-)
+VERBS: Mapping[str, str] = {  # and the room of each
+    "collect": "machine",
+    "watch": "machine",
+    "analyze": "machine",
+    "findings": "findings",
+    "followers": "findings",
+    "idle": "findings",
+    "retention": "findings",
+    "plan": "purge",
+    "preview": "purge",
+    "apply": "purge",
+    "approvals": "purge",
+    "runs": "purge",
+    "run": "purge",
+    "delete-records": "purge",
+    "demo": "machine",
+    "dashboard": "machine",
+    "inventory": "machine",
+    "orphans": "findings",
+    "metrics": "machine",
+    "policies": "policies",
+    "report": "findings",
+    "triage": "purge",
+    "doctor": "machine",
+}
 INTERRUPTED = 130
 
 
@@ -104,9 +104,10 @@ def _respawn() -> None:
     respawn(settings)
 
 
-def _modules(verbs: Sequence[str] = VERBS) -> dict[str, ModuleType]:
+def _modules(verbs: Iterable[str] = VERBS) -> dict[str, ModuleType]:
     """The modules of these verbs: of the one that was called, or of all for their list."""
-    return {verb: import_module(f"dashboard.cli.{verb.replace('-', '_')}") for verb in verbs}
+    rooms = {verb: f"dashboard.cli.{VERBS[verb]}" for verb in verbs}
+    return {v: import_module(f"{room}.{v.replace('-', '_')}") for v, room in rooms.items()}
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-from dashboard.clock import format_time
-from dashboard.errors import LowwaterError
-from dashboard.sizes import binary
-from dashboard.visible import Lines, in_lines, visible_cell, visible_json, visible_lines
+from dashboard.core.clock import format_time
+from dashboard.core.errors import LowwaterError
+from dashboard.core.sizes import binary
+from dashboard.core.visible import Lines, in_lines, visible_cell, visible_json, visible_lines
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 

@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from dashboard.errors import UsageError
-from dashboard.visible import is_unicode
+from dashboard.core.errors import UsageError
+from dashboard.core.visible import is_unicode
 
 EXIT_CODES = """\
 exit codes:

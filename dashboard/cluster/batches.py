@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dashboard.cluster.connection import Connection
-from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.list_offsets import from_leaders
-from dashboard.cluster.messages import FetchRequest
-from dashboard.cluster.wire import Wire
-from dashboard.model import Batch, BatchSamples, PartitionState, TopicPartition
+from dashboard.cluster.connection.connection import Connection
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.list_offsets import from_leaders
+from dashboard.cluster.protocol.messages import FetchRequest
+from dashboard.kafka.model import Batch, BatchSamples, PartitionState, TopicPartition
 
 _NAMES_UNTIL = 12  # v13 names topics by id (KIP-516)
 _CONSUMER = -1

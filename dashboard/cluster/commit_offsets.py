@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dashboard.cluster.connection import Connection, called_off
-from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.messages import FindCoordinatorRequest, OffsetCommitRequest
-from dashboard.cluster.wire import Wire
-from dashboard.errors import UsageError
-from dashboard.model import TopicPartition
+from dashboard.cluster.connection.connection import Connection, called_off
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.messages import FindCoordinatorRequest, OffsetCommitRequest
+from dashboard.core.errors import UsageError
+from dashboard.kafka.model import TopicPartition
 
 _NAMES_UNTIL = 9  # v10 names topics by id alone (KIP-848)
 _MANY_KEYS_SINCE = 4  # KIP-699

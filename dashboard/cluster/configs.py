@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from dashboard.cluster.connection import Connection, chunks
-from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.messages import DescribeConfigsRequest
-from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError
-from dashboard.model import ConfigEntry
+from dashboard.cluster.connection.connection import Connection, chunks
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.messages import DescribeConfigsRequest
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import ConfigEntry
 
 TOPIC_KEYS = (
     "cleanup.policy", "retention.ms", "retention.bytes", "local.retention.ms",

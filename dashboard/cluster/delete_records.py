@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dashboard.cluster.connection import Connection, called_off
-from dashboard.cluster.kafka_errors import UNSUPPORTED_VERSION, error_name
-from dashboard.cluster.messages import DeleteRecordsRequest
-from dashboard.cluster.wire import Wire
-from dashboard.errors import UsageError
-from dashboard.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
+from dashboard.cluster.connection.connection import Connection, called_off
+from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.messages import DeleteRecordsRequest
+from dashboard.core.errors import UsageError
+from dashboard.kafka.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
 
 LEADER_ONLY_SINCE = 3
 # The newest that a Kafka release defines: v3 is a proposal (KIP-1343), and its bytes may change.

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dashboard.cluster.connection import Connection
-from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.list_offsets import from_leaders
-from dashboard.cluster.messages import OffsetForLeaderEpochRequest
-from dashboard.cluster.wire import Wire
-from dashboard.model import EpochEnd, PartitionState, TopicPartition
+from dashboard.cluster.connection.connection import Connection
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.list_offsets import from_leaders
+from dashboard.cluster.protocol.messages import OffsetForLeaderEpochRequest
+from dashboard.kafka.model import EpochEnd, PartitionState, TopicPartition
 
 _NOT_A_BROKER = -1
 

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dashboard.cluster.connection import Connection, chunks
-from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.messages import (
+from dashboard.cluster.connection.connection import Connection, chunks
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerProtocolAssignment,
     DescribeGroupsRequest,
     ShareGroupDescribeRequest,
     StreamsGroupDescribeRequest,
 )
-from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError
-from dashboard.model import TopicPartition
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import TopicPartition
 
 UNSUPPORTED = "API_UNSUPPORTED"
 # Protocol types of groups that elect and share work, and read nothing by them: the workers of

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from dashboard.cluster import group_offset_rows
-from dashboard.cluster.connection import Connection, chunks
-from dashboard.cluster.group_offset_rows import GroupRows
-from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.messages import OffsetFetchRequest
-from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError
-from dashboard.model import GroupOffset
+from dashboard.cluster.connection.connection import Connection, chunks
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol import group_offset_rows
+from dashboard.cluster.protocol.group_offset_rows import GroupRows
+from dashboard.cluster.protocol.messages import OffsetFetchRequest
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import GroupOffset
 
 _STABLE_SINCE = 7  # KIP-447
 _GROUPS_PER_REQUEST = 200

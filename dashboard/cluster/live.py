@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dashboard.cluster.authorized import read_authorized
 from dashboard.cluster.batches import read_batches
 from dashboard.cluster.commit_offsets import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
-from dashboard.cluster.connection import (
+from dashboard.cluster.connection.authorized import read_authorized
+from dashboard.cluster.connection.connection import (
     Connection,
     open_connection,
     read_alive_anywhere,
     read_cluster_id,
 )
-from dashboard.cluster.controller_clock import read_controller_time
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.delete_records import delete_records
 from dashboard.cluster.epochs import read_epoch_ends
 from dashboard.cluster.groups import read_groups
-from dashboard.cluster.log_dirs import read_log_dirs
 from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read_offsets_at
-from dashboard.cluster.quorum import read_caught_up
+from dashboard.cluster.protocol.messages import DescribeLogDirsRequest
+from dashboard.cluster.quorum import read_caught_up, read_controller_time
 from dashboard.cluster.reassignments import read_reassignments
 from dashboard.cluster.replica_offsets import read_replica_offsets
 from dashboard.cluster.topics import (
@@ -32,7 +34,8 @@ from dashboard.cluster.topics import (
     read_topics,
     read_topics_at,
 )
-from dashboard.model import (
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import (
     Authorized,
     BatchSamples,
     Broker,
@@ -41,17 +44,19 @@ from dashboard.model import (
     EpochEnd,
     GroupListing,
     LeaderLogStart,
+    LogDir,
     LogDirsAnswer,
     OffsetAtTime,
     PartitionOffsets,
     Reassignment,
     ReplicaOffsets,
+    ReplicaSize,
     TopicPartition,
     TopicState,
 )
 
 if TYPE_CHECKING:
-    from dashboard.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
+    from dashboard.kafka.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
 
 
 class LiveCluster:
@@ -160,13 +165,13 @@ class LiveCluster:
 
     def leader_offsets(self, placement: Placement) -> LeaderOffsets:
         """The leader's offsets of every partition, as columns."""
-        from dashboard.cluster.offset_columns import read_leader_offsets  # it loads numpy
+        from dashboard.cluster.protocol.offset_columns import read_leader_offsets  # it loads numpy
 
         return read_leader_offsets(self._connection, placement)
 
     def own_offsets(self, placement: Placement) -> OwnOffsets:
         """Every replica's own log start and end, as columns."""
-        from dashboard.cluster.offset_columns import read_own_offsets
+        from dashboard.cluster.protocol.offset_columns import read_own_offsets
 
         return read_own_offsets(self._connection, placement)
 
@@ -195,7 +200,7 @@ class LiveCluster:
 
     def sizes(self) -> Sizes:
         """The log dirs and sizes of every alive broker, as columns."""
-        from dashboard.cluster.log_dir_columns import read_sizes
+        from dashboard.cluster.protocol.log_dir_columns import read_sizes
 
         return read_sizes(self._connection)
 
@@ -260,3 +265,90 @@ def connect(
     Raises SettingsError, or ClusterError that names the address.
     """
     return LiveCluster(open_connection(client, timeout=timeout, cluster_id=cluster_id))
+
+
+# How many bytes each replica has in each log dir: DescribeLogDirs of every broker.
+
+
+def read_log_dirs(
+    connection: Connection,
+    partitions: Iterable[TopicPartition] | None = None,
+    brokers: Iterable[int] | None = None,
+) -> LogDirsAnswer:
+    """Log dirs and replica sizes of all alive brokers, or of `brokers`, alive or not.
+
+    A broker that did not answer stands in `errors`. Without `partitions` topics are asked for as
+    null: every replica the broker reports, in the metadata or not; a purge that follows a few asks
+    for those alone. Needs DESCRIBE on the cluster. v1 and v2 have no top-level error (it came with
+    v3), so an answer without any log dir is taken for the refusal it is.
+    """
+    question = _question(None if partitions is None else sorted(set(partitions)))
+    asked = connection.broker_ids() if brokers is None else brokers
+    answers = connection.ask_each(dict.fromkeys(asked, question))
+    dirs: list[LogDir] = []
+    replicas: list[ReplicaSize] = []
+    errors: dict[int, str] = {}
+    for broker_id, answer in sorted(answers.items()):
+        refusal = _refusal(answer)
+        if refusal:
+            errors[broker_id] = refusal
+            continue
+        for found in answer.results:
+            dirs.append(_log_dir(broker_id, found))
+            replicas += _replicas(broker_id, found)
+    return LogDirsAnswer(
+        tuple(sorted(dirs, key=lambda d: (d.broker_id, d.log_dir))), tuple(replicas), errors
+    )
+
+
+def _question(partitions: list[TopicPartition] | None) -> Callable[[Wire, float], Any]:
+    def request(at: Wire) -> Any:
+        version = at.version(DescribeLogDirsRequest)
+        return DescribeLogDirsRequest(version=version, topics=_topics(partitions, version))
+
+    return lambda wire, deadline: wire.ask(request, deadline)
+
+
+def _topics(partitions: list[TopicPartition] | None, version: int) -> list[Any] | None:
+    if partitions is None:
+        return None
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for key in partitions:
+        by_topic[key.topic].append(key.partition)
+    one = DescribeLogDirsRequest.DescribableLogDirTopic
+    return [one(topic=t, partitions=found, version=version) for t, found in by_topic.items()]
+
+
+def _refusal(answer: Any) -> str | None:
+    if isinstance(answer, ClusterError):
+        return answer.code
+    if answer.error_code:
+        return error_name(answer.error_code)
+    return None if answer.results else "CLUSTER_AUTHORIZATION_FAILED"
+
+
+def _log_dir(broker_id: int, found: Any) -> LogDir:
+    return LogDir(
+        broker_id,
+        found.log_dir,
+        found.total_bytes if found.total_bytes >= 0 else None,
+        found.usable_bytes if found.usable_bytes >= 0 else None,
+        error_name(found.error_code),
+    )
+
+
+def _replicas(broker_id: int, found: Any) -> list[ReplicaSize]:
+    log_dir = found.log_dir
+    return [
+        ReplicaSize(
+            broker_id,
+            log_dir,
+            topic.name,
+            p.partition_index,
+            p.partition_size,
+            p.offset_lag,
+            p.is_future_key,
+        )
+        for topic in found.topics
+        for p in topic.partitions
+    ]

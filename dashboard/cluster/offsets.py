@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from dashboard.cluster.connection import Connection
-from dashboard.cluster.list_offsets import (
+from dashboard.cluster.connection.connection import Connection
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.list_offsets import (
     EARLIEST,
     LATEST,
     LEFT_OUT,
@@ -18,8 +19,7 @@ from dashboard.cluster.list_offsets import (
     from_leaders,
     placed,
 )
-from dashboard.cluster.wire import Wire
-from dashboard.model import (
+from dashboard.kafka.model import (
     LeaderLogStart,
     OffsetAtTime,
     PartitionOffsets,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from dashboard.cluster.connection import Connection, passed_on
-from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.messages import ListPartitionReassignmentsRequest
-from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError
-from dashboard.model import Reassignment
+from dashboard.cluster.connection.connection import Connection, passed_on
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.messages import ListPartitionReassignmentsRequest
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import Reassignment
 
 # While a controller is elected, brokers pass the question on to one that no longer is.
 _AGAIN = "NOT_CONTROLLER"

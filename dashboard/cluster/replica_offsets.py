@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from dashboard.cluster.connection import Connection
-from dashboard.cluster.list_offsets import (
+from dashboard.cluster.connection.connection import Connection
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol.list_offsets import (
     ANY_REPLICA,
     EARLIEST,
     LATEST,
     Placed,
     ask_offsets,
 )
-from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError
-from dashboard.model import ReplicaOffsets, TopicPartition, TopicState
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import ReplicaOffsets, TopicPartition, TopicState
 
 
 def read_replica_offsets(

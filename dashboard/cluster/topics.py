@@ -7,14 +7,14 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dashboard.cluster import metadata_rows
-from dashboard.cluster.connection import Ask, Connection, meet_bootstrap
-from dashboard.cluster.kafka_errors import error_name
-from dashboard.cluster.messages import DescribeClusterRequest, MetadataRequest
-from dashboard.cluster.metadata_rows import Addresses, topic_id
-from dashboard.cluster.wire import Wire, metadata_of_nothing
-from dashboard.errors import ClusterError
-from dashboard.model import Broker, PartitionState, TopicState
+from dashboard.cluster.connection.connection import Ask, Connection, meet_bootstrap
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire, metadata_of_nothing
+from dashboard.cluster.protocol import metadata_rows
+from dashboard.cluster.protocol.messages import DescribeClusterRequest, MetadataRequest
+from dashboard.cluster.protocol.metadata_rows import Addresses, topic_id
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import Broker, PartitionState, TopicState
 
 # APIs whose versions decide what can be known or done here, by the names Kafka gives them.
 APIS_OF_INTEREST = {

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from dashboard.child_environment import FEW_ARENAS
+from dashboard.core.child_environment import FEW_ARENAS
 from dashboard.demo.inventory import Disk
 from dashboard.demo.room import MARK
 from dashboard.demo.truth import TOPICS
-from dashboard.settings import Settings
+from dashboard.settings.settings import Settings
 
 WATCH_EVERY = "10s"
 ORPHAN_DELAY = "1m"  # instead of two hours: a demo is looked at for minutes

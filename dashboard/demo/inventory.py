@@ -8,12 +8,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dashboard.clock import utc_now
-from dashboard.errors import LowwaterError
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import LowwaterError
+from dashboard.core.stop import Stop
 from dashboard.inventory import scan
 from dashboard.inventory.log_dirs import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
-from dashboard.stop import Stop
 
 EVERY_SECONDS = 2.0
 # Rest at least so many times a round's CPU time: 5,000 partitions must not keep a core busy. On a

@@ -11,10 +11,10 @@ from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from dashboard.core.errors import DemoError
 from dashboard.demo import truth
-from dashboard.demo.clients import LOG, client
+from dashboard.demo.kafka.clients import LOG, client
 from dashboard.demo.truth import GroupTruth, TopicTruth
-from dashboard.errors import DemoError
 
 ADMIN_TIMEOUT_SECONDS = 60
 HISTORY_MS = 24 * 3600 * 1000  # the first load's timestamps reach back a day

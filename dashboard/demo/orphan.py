@@ -10,8 +10,8 @@ import os
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import dashboard.cluster.messages  # noqa: F401  # first: kafka's protocol without its clients
-from dashboard.demo.server_properties import kafka_uuid
+import dashboard.cluster.protocol.messages  # noqa: F401  # first: kafka's protocol without its clients
+from dashboard.demo.kafka.server_properties import kafka_uuid
 from dashboard.inventory.names import PARTITION_METADATA
 
 # isort: split

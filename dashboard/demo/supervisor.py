@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -15,24 +16,14 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from dashboard.demo import (
-    children,
-    exporter,
-    guardian,
-    jars,
-    orphan,
-    preview,
-    processes,
-    room,
-    state,
-)
-from dashboard.demo.brokers import LocalCluster
+from dashboard.core.errors import DemoError
+from dashboard.demo import children, guardian, orphan, processes, room, state
 from dashboard.demo.children import Place
-from dashboard.demo.patience import Patience
-from dashboard.demo.server_properties import free_ports
+from dashboard.demo.kafka import exporter, jars, preview
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.server_properties import free_ports
 from dashboard.demo.state import DemoState, ProcessId
-from dashboard.errors import DemoError
-from dashboard.settings import Settings
+from dashboard.settings.settings import Settings
 
 DEFAULT_PORT = 8501
 PARTS = ("workload", "inventory", "watch", "dashboard")
@@ -298,3 +289,23 @@ def clear_leftovers(state_dir: Path) -> bool:
     room.clear(found.room)
     state.remove(state_dir, found.room)
     return True
+
+
+# How often a part of the demo that ends is brought back before that is called pointless.
+
+MOST = 3
+WITHIN_SECONDS = 120.0
+
+
+class Patience:
+    """A demo may run for days and meet many faults: only ends in quick succession count."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MOST))
+
+    def lasts(self, part: str, now: float) -> bool:
+        """Note that a part ended at `now` (monotonic seconds); False: too often in a row."""
+        ends = self._ends[part]
+        lasts = len(ends) < MOST or now - ends[0] > WITHIN_SECONDS
+        ends.append(now)
+        return lasts

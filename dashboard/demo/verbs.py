@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dashboard.core.errors import DemoError
 from dashboard.demo import load as loading
 from dashboard.demo import room, state
-from dashboard.demo.brokers import alive_brokers
+from dashboard.demo.kafka.brokers import alive_brokers
 from dashboard.demo.processes import wait_gone
 from dashboard.demo.state import DemoState
 from dashboard.demo.supervisor import PARTS, Supervisor, clear_leftovers
 from dashboard.demo.truth import TOPICS
-from dashboard.errors import DemoError
-from dashboard.settings import Settings
+from dashboard.settings.settings import Settings
 
 Say = Callable[[str], None]
 DOWN_TIMEOUT_SECONDS = 40.0

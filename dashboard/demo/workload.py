@@ -11,15 +11,195 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from confluent_kafka import KafkaException
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
+from confluent_kafka import TopicPartition as Position
 
+from dashboard.core.errors import DemoError
+from dashboard.core.stop import Stop
 from dashboard.demo import load
-from dashboard.demo.clients import LOG
-from dashboard.demo.readers import SilentReader, group_readers
-from dashboard.demo.truth import TOPICS
-from dashboard.demo.writers import TransactionalWriter, Writer
-from dashboard.errors import DemoError
-from dashboard.stop import Stop
+from dashboard.demo.kafka.clients import LOG, client
+from dashboard.demo.load import payload
+from dashboard.demo.truth import KEEPS_UP, TOPICS, GroupTruth, TopicTruth, records_per_partition
+
+# Who keeps writing to the demo's topics: a plain producer and a transactional one.
+
+# Every tenth transaction stays open for twenty ticks; every third of those is aborted.
+LONG_EVERY, LONG_TICKS, ABORT_EVERY = 10, 20, 3
+TRANSACTION_TIMEOUT_SECONDS = 5.0
+
+
+class Writer:
+    """Writes each topic's `per_second` records a tick; a dead broker costs waiting, not an end."""
+
+    def __init__(self, bootstrap: str, topics: Sequence[TopicTruth]) -> None:
+        self._topics = [topic for topic in topics if not topic.transactional]
+        self._producer = Producer(client(bootstrap, **{"linger.ms": "20"}))
+        self._ticks = 0
+
+    def tick(self) -> None:
+        self._ticks += 1
+        for topic in self._topics:
+            write(self._producer, topic, self._ticks)
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        self._producer.flush(1)
+
+
+class TransactionalWriter:
+    """Writes in transactions, most of them short, now and then one that stays open."""
+
+    def __init__(self, bootstrap: str, topics: Sequence[TopicTruth]) -> None:
+        self._bootstrap = bootstrap
+        self._topics = [topic for topic in topics if topic.transactional]
+        self._producer: Producer | None = None
+        self._ticks = 0
+        self._transactions = LONG_EVERY - 1  # a long one first: a young demo shows it too
+        self._ticks_left = 0
+
+    def tick(self) -> None:
+        self._ticks += 1
+        try:
+            if self._ticks_left == 0:
+                self._begin()
+            for topic in self._topics:
+                write(self._writer(), topic, self._ticks)
+            self._writer().poll(0)
+            self._ticks_left -= 1
+            if self._ticks_left == 0:
+                self._end()
+        except KafkaException as error:
+            # Fenced, timed out or a coordinator away: a new producer fences what it left open.
+            LOG.warning("transaction given up: %s", error.args[0].str())
+            self._producer, self._ticks_left = None, 0
+
+    def close(self) -> None:
+        if self._producer is not None and self._ticks_left:
+            self._producer.abort_transaction(1)
+
+    def _begin(self) -> None:
+        self._transactions += 1
+        self._ticks_left = LONG_TICKS if self._transactions % LONG_EVERY == 0 else 1
+        self._writer().begin_transaction()
+
+    def _end(self) -> None:
+        if self._transactions % (LONG_EVERY * ABORT_EVERY) == 0:
+            self._writer().abort_transaction(TRANSACTION_TIMEOUT_SECONDS)
+        else:
+            self._writer().commit_transaction(TRANSACTION_TIMEOUT_SECONDS)
+
+    def _writer(self) -> Producer:
+        if self._producer is None:
+            producer = Producer(client(self._bootstrap, **{"transactional.id": "demo-transfers"}))
+            producer.init_transactions(TRANSACTION_TIMEOUT_SECONDS)
+            self._producer = producer
+        return self._producer
+
+
+def write(producer: Producer, topic: TopicTruth, tick: int) -> None:
+    """One tick's records of a topic, of its latest size, turning over its partitions."""
+    length = topic.load[-1].size_bytes
+    for i in range(tick * topic.per_second, (tick + 1) * topic.per_second):
+        key = str(i % topic.keys).encode() if topic.keys else None
+        try:
+            producer.produce(topic.name, payload(i, length), key, _partition(topic, i))
+        except BufferError:  # brokers are away for long: drop, the demo goes on
+            return
+
+
+def _partition(topic: TopicTruth, number: int) -> int:
+    """Where a record goes: turn by turn, or by weight where the topic is skewed."""
+    if not topic.weights:
+        return number % topic.partitions
+    place = number % 100
+    for partition, records in enumerate(records_per_partition(topic, 100)):
+        if place < records:
+            return partition
+        place -= records
+    return 0
+
+
+# Who keeps reading the demo's topics: groups that commit, and one reader that never does.
+
+KEEP_UP_RECORDS = 5_000
+SILENT_RECORDS = 300
+_READER = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": "2000",
+    "queued.min.messages": "1000",
+    "queued.max.messages.kbytes": "2048",
+}
+
+
+class GroupReader:
+    """A member of a consumer group that reads its share a tick and commits what it read."""
+
+    def __init__(self, bootstrap: str, group: GroupTruth, topics: Sequence[str]) -> None:
+        self._most = KEEP_UP_RECORDS if group.per_second == KEEPS_UP else group.per_second
+        self._consumer = Consumer(client(bootstrap, **_READER, **{"group.id": group.group_id}))
+        self._consumer.subscribe(list(topics))
+
+    def tick(self) -> None:
+        messages = self._consumer.consume(self._most, timeout=0.01)
+        if sum(_is_record(message) for message in messages):
+            self._consumer.commit(asynchronous=True)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class SilentReader:
+    """Reads a topic from its beginning over and over, without a group and without a commit."""
+
+    def __init__(self, bootstrap: str, topic: TopicTruth) -> None:
+        # librdkafka wants a group id; without subscribe or commit no broker ever hears of it.
+        own = {"group.id": "unused", "enable.partition.eof": "true"}
+        self._consumer = Consumer(client(bootstrap, **_READER, **own))
+        self._consumer.assign(
+            [Position(topic.name, p, OFFSET_BEGINNING) for p in range(topic.partitions)]
+        )
+
+    def tick(self) -> None:
+        for message in self._consumer.consume(SILENT_RECORDS, timeout=0.01):
+            error = message.error()
+            topic, partition = message.topic(), message.partition()
+            if _is_record(message) or error is None or topic is None or partition is None:
+                continue
+            if error.code() == KafkaError._PARTITION_EOF:
+                self._consumer.seek(Position(topic, partition, OFFSET_BEGINNING))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def group_readers(bootstrap: str, topics: Sequence[TopicTruth]) -> list[GroupReader]:
+    """One member for each group that has members, on all of the group's topics."""
+    groups = {group.group_id: group for topic in topics for group in topic.groups}
+    return [
+        GroupReader(
+            bootstrap,
+            group,
+            [t.name for t in topics if any(g.group_id == group.group_id for g in t.groups)],
+        )
+        for group in groups.values()
+        if group.has_members
+    ]
+
+
+def _is_record(message: Message) -> bool:
+    error = message.error()
+    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+        LOG.info("reader: %s", error.str())
+    return error is None
+
 
 TICK_SECONDS = 1.0
 

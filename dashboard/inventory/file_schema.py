@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.store.tables import SNAPSHOT_TABLES
 
 SCHEMA_VERSION = (1, 1)
 META_KEY = b"lowwater.inventory"  # the footer's entry: JSON, see Recorder.summary

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dashboard.canonical import parse_json
-from dashboard.clock import parse_time
-from dashboard.errors import InventoryError, UsageError
+from dashboard.core.canonical import parse_json
+from dashboard.core.clock import parse_time
+from dashboard.core.errors import InventoryError, UsageError
 from dashboard.inventory.file_schema import META_KEY, SCHEMA_VERSION, TABLES
-from dashboard.model import LogDir
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.kafka.model import LogDir
+from dashboard.store.tables import SNAPSHOT_TABLES
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dashboard.errors import UsageError
-from dashboard.visible import is_unicode
+from dashboard.core.errors import UsageError
+from dashboard.core.visible import is_unicode
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dashboard.clock import format_time
-from dashboard.errors import InventoryError
+from dashboard.core.clock import format_time
+from dashboard.core.errors import InventoryError
 from dashboard.inventory.contents import Meta
 from dashboard.inventory.file_schema import CHECKPOINT, META_KEY, SCHEMA, SCHEMA_VERSION, SEGMENT
 from dashboard.inventory.names import Folder

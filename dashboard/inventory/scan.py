@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import BinaryIO
 
-from dashboard.errors import InventoryError, LogDirError
+from dashboard.core.errors import InventoryError, LogDirError
 from dashboard.inventory.contents import (
     LONGEST_LINE,
     DamagedError,

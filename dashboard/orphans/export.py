@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dashboard.csv_cells import rows_as_csv
+from dashboard.core.csv_cells import rows_as_csv
 
 COLUMNS = (
     "broker_id", "log_dir", "directory", "topic", "partition", "topic_id", "current_topic_id",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from dashboard.clock import format_time
+from dashboard.core.clock import format_time
 
 SETTINGS = ("cleanup.policy", "retention.ms")
 _END = datetime.max.replace(tzinfo=UTC)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dashboard.core.sizes import binary
 from dashboard.inventory.command import shell_line
-from dashboard.sizes import binary
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dashboard.orphans.sweep_refusal import Refusal
+from dashboard.core.sizes import binary
+from dashboard.orphans.sweep.sweep_refusal import Refusal
 from dashboard.orphans.words import TOO_MANY
-from dashboard.sizes import binary
 
 
 def over_share(

@@ -12,16 +12,16 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from dashboard.canonical import SealedKind, seal
-from dashboard.clock import format_time, parse_time
-from dashboard.errors import RefusedError, VerdictsError
+from dashboard.core.canonical import SealedKind, seal
+from dashboard.core.clock import format_time, parse_time
+from dashboard.core.errors import RefusedError, VerdictsError
 from dashboard.orphans.words import CHECKPOINT_ENTRY, KINDS, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dashboard.snapshot_files import Manifest
-    from dashboard.snapshots import ClusterStore
+    from dashboard.store.snapshot_files import Manifest
+    from dashboard.store.snapshots import ClusterStore
 
 FORMAT_VERSION = 1
 VALID_FOR = timedelta(hours=24)

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dashboard.clock import format_time
-from dashboard.errors import LowwaterError
-from dashboard.policies import cycle, purging
-from dashboard.policies.cycle import Application, Seen
+from dashboard.core.clock import format_time
+from dashboard.core.errors import LowwaterError
 from dashboard.policies.findings import newest
-from dashboard.policies.outcome import Outcome, of_error
-from dashboard.policies.purging import Site
-from dashboard.policies.switching import standing
+from dashboard.policies.service import cycle, purging
+from dashboard.policies.service.cycle import Application, Seen
+from dashboard.policies.service.outcome import Outcome, of_error
+from dashboard.policies.service.purging import Site
+from dashboard.policies.service.switching import standing
 from dashboard.policies.triggers import triggered
-from dashboard.policy_settings import Policy
-from dashboard.policy_windows import is_open, next_open
-from dashboard.purge.cluster_seam import Cluster
-from dashboard.purge.journal_policies import PolicyState
-from dashboard.purge.queue_refusals import stopped
+from dashboard.purge.jobs.queue_refusals import stopped
+from dashboard.purge.journal.journal_policies import PolicyState
+from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.settings.policies.section import Policy
+from dashboard.settings.policies.windows import is_open, next_open
 
 
 @dataclass(frozen=True, slots=True)

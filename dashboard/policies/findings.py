@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dashboard.findings_age import clock_of
-from dashboard.snapshots import ClusterStore
+from dashboard.history.findings_age import clock_of
+from dashboard.store.snapshots import ClusterStore
 
 Rows = list[dict[str, Any]]
 

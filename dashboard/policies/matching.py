@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from dashboard.policy import PRESET_LIFTS, REPARTITION, REPARTITION_SUFFIX, Policy
+from dashboard.settings.policies.policy import PRESET_LIFTS, REPARTITION, REPARTITION_SUFFIX, Policy
 
 
 def owner_of(policy: Policy, topic: str, group_ids: Collection[str]) -> str | None:

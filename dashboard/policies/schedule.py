@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dashboard.model import TopicPartition
-from dashboard.policy import Policy
-from dashboard.policy_windows import is_open, next_open
+from dashboard.kafka.model import TopicPartition
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.policies.windows import is_open, next_open
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from dashboard.findings_age import unusable
+from dashboard.core.sizes import binary
+from dashboard.history.findings_age import unusable
 from dashboard.policies.findings import Newest
-from dashboard.policy import Policy
-from dashboard.sizes import binary
+from dashboard.settings.policies.policy import Policy
 
 
 class Triggered(NamedTuple):

@@ -22,8 +22,8 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
-from dashboard.ui import days_to_full, formats
-from dashboard.ui.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
+from dashboard.views import days_to_full, formats
+from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
 
 Row = Mapping[str, Any]
 _FREE = Meaning("free", "#e2e8f0", "#475569", "#cbd5e1", "□")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dashboard.purge import words
+from dashboard.core import words
 from dashboard.reports.parts import Bar, Bars, short
-from dashboard.ui import formats
-from dashboard.ui.colours import Meaning
+from dashboard.views import formats
+from dashboard.views.colours import Meaning
 
 WIDTH, LABELS, END = 960, 250, 90  # of the whole picture, left and right of its bars
 _ROW, _AXIS = 24, 26

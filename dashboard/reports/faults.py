@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dashboard.followers import slow_units
+from dashboard.core import words
 from dashboard.orphans.words import VERDICTS, seen_once
-from dashboard.purge import words
 from dashboard.reports.parts import (
     MOST_BARS,
     Bar,
@@ -25,8 +24,9 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
-from dashboard.ui import formats
-from dashboard.ui.colours import ORPHAN, Meaning
+from dashboard.views import formats
+from dashboard.views.colours import ORPHAN, Meaning
+from dashboard.views.followers import slow_units
 
 Row = Mapping[str, Any]
 _LAG = Meaning("behind its leader", "#2f62bd", "#173f8a", "#b9cdf0", "▼")

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dashboard.csv_cells import table_as_csv
-from dashboard.tables import FINDING_TABLES
+from dashboard.core.csv_cells import table_as_csv
+from dashboard.store.tables import FINDING_TABLES
 
 Read = Callable[[str], pa.Table]
 Files = Iterable[tuple[str, bytes]]

@@ -8,11 +8,11 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from dashboard.core.visible import visible_cell
 from dashboard.reports import plots
 from dashboard.reports.drawing import WIDTH, draw
 from dashboard.reports.parts import Report
-from dashboard.ui import formats
-from dashboard.visible import visible_cell
+from dashboard.views import formats
 
 
 def html_page(report: Report) -> str:

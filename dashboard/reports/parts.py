@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from dashboard.ui import formats
-from dashboard.ui.colours import Meaning
-from dashboard.visible import visible_cell
+from dashboard.core.visible import visible_cell
+from dashboard.views import formats
+from dashboard.views.colours import Meaning
 
 MOST_ROWS = 20
 MOST_BARS = 12

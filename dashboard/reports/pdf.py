@@ -6,7 +6,7 @@ import logging
 from types import ModuleType
 from typing import NoReturn
 
-from dashboard.errors import ReportError
+from dashboard.core.errors import ReportError
 from dashboard.reports.page import paper_page
 from dashboard.reports.parts import Report
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from dashboard.core.visible import visible_cell
 from dashboard.reports.drawing import LONGEST_LABEL, axis, said
 from dashboard.reports.parts import Bars, short
-from dashboard.visible import visible_cell
 
 _ROW, _AROUND = 26, 76  # pixels of a bar, and of axis and legend
 _FONT = "system-ui, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"

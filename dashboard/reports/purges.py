@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dashboard.purge import calibration
-from dashboard.purge.journal_rows import RunRow
-from dashboard.purge.plan import Plan, PlannedPartition
-from dashboard.purge.preview import preview
+from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.plan.plan import Plan, PlannedPartition
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.receipt import calibration
 from dashboard.reports.parts import (
     MOST_BARS,
     MOST_ROWS,
@@ -26,8 +26,8 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
-from dashboard.ui import formats
-from dashboard.ui.colours import HELD, RECLAIMABLE, Meaning
+from dashboard.views import formats
+from dashboard.views.colours import HELD, RECLAIMABLE, Meaning
 
 _PREDICTED = Meaning("predicted", "#b3d6d2", "#0f766e", "#5eead4", "◇")
 _FREED = Meaning("freed", "#0f766e", "#0f766e", "#5eead4", "◆")

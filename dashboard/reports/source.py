@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from dashboard.errors import StoreError
-from dashboard.findings_age import Age, age_of
-from dashboard.idle import Ask
-from dashboard.purge.journal_rows import Begins, RunRow
-from dashboard.purge.plan import Plan
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore
+from dashboard.core.errors import StoreError
+from dashboard.history.findings_age import Age, age_of
+from dashboard.purge.journal.journal_rows import Begins, RunRow
+from dashboard.purge.plan.plan import Plan
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
+from dashboard.topics.idle import Ask
 
 Read = Callable[[str], pa.Table]
 

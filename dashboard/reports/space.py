@@ -26,11 +26,11 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
-from dashboard.ui import formats
-from dashboard.ui.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
-from dashboard.ui.facts import partition_facts
-from dashboard.ui.headline import Headline, blockers_by_group, headline, unknown_blockers
-from dashboard.ui.topic_rows import TopicRow, topic_rows
+from dashboard.views import formats
+from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
+from dashboard.views.facts import partition_facts
+from dashboard.views.headline import Headline, blockers_by_group, headline, unknown_blockers
+from dashboard.views.topic_rows import TopicRow, topic_rows
 
 _OTHER = Meaning("needed, guarded or unknown", LIVE.fill, LIVE.on_light, LIVE.on_dark, LIVE.icon)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dashboard.idle import IDLE, Idle, headline, idle, sure
 from dashboard.reports.parts import (
     Section,
     Table,
@@ -19,8 +18,9 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
-from dashboard.retention_fit import SHORTER, in_order, span
-from dashboard.retention_fit import headline as retention_headline
+from dashboard.topics.idle import IDLE, Idle, headline, idle, sure
+from dashboard.topics.retention_fit import SHORTER, in_order, span
+from dashboard.topics.retention_fit import headline as retention_headline
 
 
 def idle_section(source: Source) -> tuple[Section, ...]:

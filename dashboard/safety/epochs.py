@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.safety.arrow import column, places
+from dashboard.core.arrow import column, places
 
 EPOCH_ENDS = pa.schema(
     [

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.guard_texts import guard, words
+from dashboard.core.arrow import column, field, listed
 from dashboard.safety import standing as places_of
-from dashboard.safety.arrow import column, field, listed
+from dashboard.safety.guard_texts import guard, words
 from dashboard.safety.standing import Standing
 
 GUARDS = pa.list_(

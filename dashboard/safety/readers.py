@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.guard_texts import share_why
-from dashboard.model import REBALANCING
-from dashboard.patterns import matching
-from dashboard.safety.arrow import STRINGS, column, field, looked_up, unfolded, without_rows
+from dashboard.core.arrow import STRINGS, column, field, looked_up, unfolded, without_rows
+from dashboard.kafka.model import REBALANCING
+from dashboard.safety.guard_texts import share_why
 
 GROUPS = pa.schema(
     [
@@ -284,3 +283,34 @@ def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Tabl
     names = sorted(alive(groups)["group_id"].to_pylist())
     rows = [{"topic_no": number, "group_id": group_id} for number in new for group_id in names]
     return without_rows(pa.Table.from_pylist(rows, schema=_PAIRS), members, _PAIRS.names)
+
+
+# Which topics a regular expression that a group subscribes by matches (KIP-848, RE2/J).
+
+
+def matching(patterns: Iterable[str], topics: Collection[str]) -> frozenset[str]:
+    """Those of `topics` whose whole name one of the patterns matches.
+
+    The whole name: the coordinator asks `Matcher.matches` (GroupMetadataManager), so that
+    `^orders` is no `orders-eu`. A pattern that cannot be compiled here matches every topic: who
+    may be a reader counts as one.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        found |= _matching(pattern, list(topics))
+    return frozenset(found)
+
+
+def _matching(pattern: str, topics: list[str]) -> set[str]:
+    # RE2 itself, by way of Arrow: Python's `re` means other things by some patterns that RE2/J
+    # takes, and needs hours for some that RE2 matches in linear time. Loaded on first use: few
+    # groups subscribe by a pattern.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = pa.array(topics, pa.string())
+    try:
+        matched = pc.match_substring_regex(names, pattern=rf"\A(?:{pattern})\z")
+    except pa.ArrowInvalid:
+        return set(topics)
+    return set(names.filter(matched).to_pylist())

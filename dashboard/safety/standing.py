@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.safety.arrow import column, looked_up, places, without
+from dashboard.core.arrow import column, looked_up, places, without
 from dashboard.safety.readers import Readers
 
 Ints = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.guard_texts import RESTARTED, UNREAD
+from dashboard.safety.guard_texts import RESTARTED, UNREAD
 
 REPLAY_WINDOW, LAST_STABLE = "replay-window", "last-stable-offset"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.clock import format_time
+from dashboard.core.clock import format_time
 from dashboard.triage.answer import Triage
 from dashboard.triage.instead import instead
 from dashboard.triage.offers import Offer

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.model import TopicPartition
-from dashboard.purge.forecast import Forecast
-from dashboard.purge.forecast_text import native_for_all
-from dashboard.purge.holdups import holdups
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.forecast.forecast import Forecast
+from dashboard.purge.forecast.holdups import holdups
+from dashboard.purge.forecast.text import native_for_all
 
 WAIT_ALL, NATIVE, VERIFIED = "wait-all", "leader-only", "leader-only-verified"
 # Without a forecast: a purge of few requests, each answered in milliseconds by its leader.

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dashboard.errors import RefusedError
-from dashboard.model import Group
-from dashboard.purge.cluster_seam import Cluster
-from dashboard.purge.drafts import Read
-from dashboard.purge.lifting import Waiver
-from dashboard.purge.resolve import resolve
+from dashboard.core.errors import RefusedError
+from dashboard.kafka.model import Group
+from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.plan.drafts import Read
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.resolve import resolve
 from dashboard.triage.pieces import Here, Piece, gains, total
 
 if TYPE_CHECKING:
-    from dashboard.curve_tables import ReplicaCurves
+    from dashboard.estimate.curve_tables import ReplicaCurves
 
 
 @dataclass(frozen=True, slots=True)

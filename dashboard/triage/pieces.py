@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dashboard.model import TopicPartition
-from dashboard.purge.drafts import Read
-from dashboard.purge.estimates import segment_bytes
-from dashboard.purge.plan import PlannedPartition
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.evidence.estimates import segment_bytes
+from dashboard.purge.plan.drafts import Read
+from dashboard.purge.plan.plan import PlannedPartition
 
 if TYPE_CHECKING:  # numpy is slow to import
-    from dashboard.curve_tables import ReplicaCurves
+    from dashboard.estimate.curve_tables import ReplicaCurves
 
 DECLARED, UNDECLARED, WAIVED = 1, 2, 3
 _READERS = "readers-undeclared"

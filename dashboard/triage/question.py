@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.errors import UsageError
-from dashboard.purge.asked import Lift, Waive
+from dashboard.core.errors import UsageError
+from dashboard.purge.plan.asked import Lift, Waive
 
 
 @dataclass(frozen=True, slots=True)

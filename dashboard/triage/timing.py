@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.model import ConfigEntry
-from dashboard.purge.words import duration
+from dashboard.core.words import duration
+from dashboard.kafka.model import ConfigEntry
 
 CHECK, DELAY = "log.retention.check.interval.ms", "file.delete.delay.ms"
 _DEFAULT_MS = {CHECK: 300_000, DELAY: 60_000}

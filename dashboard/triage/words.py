@@ -8,14 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from dashboard.offered import pair
-from dashboard.purge.words import duration, plural
-from dashboard.sizes import binary
+from dashboard.core.offered import pair
+from dashboard.core.sizes import binary
+from dashboard.core.words import duration, plural
 from dashboard.triage.answer import Triage
+from dashboard.triage.followers import WAIT_ALL
 from dashboard.triage.instead import why
 from dashboard.triage.pieces import DECLARED, NONE, UNDECLARED, WAIVED, Here, total
 from dashboard.triage.selection import LIKELY, POSSIBLE, SURE
-from dashboard.triage.words_when import follow, time
+from dashboard.triage.timing import helps
 
 TIERS = {
     DECLARED: "consumed by every known group, readers declared",
@@ -220,3 +221,47 @@ def _listed(names: Sequence[str]) -> str:
 
 def _time(time: timedelta) -> str:
     return duration(time.total_seconds())
+
+
+# When a triage's bytes have left, and who would hold them up, in sentences.
+
+
+def time(answer: Triage) -> list[str]:
+    """When the bytes have left at the latest, of what that is made, and what would help."""
+    found = answer.timing
+    if found is None:
+        return []
+    parts = (
+        f"purge {duration(found.purge_seconds)}, retention check every "
+        f"{duration(found.check_seconds)}, file delete delay {duration(found.delay_seconds)}"
+    )
+    if found.worst_seconds is None:
+        when = "When the bytes have left cannot be said: the broker itself follows slowly"
+    else:
+        if found.follower_seconds:
+            parts = f"catching up {duration(found.follower_seconds)}, {parts}"
+        late = "in time" if answer.in_time else "too late"
+        when = (
+            f"The bytes have left {duration(found.worst_seconds)} after the purge begins at the "
+            f"latest: {late}"
+        )
+    assumed = f"; {', '.join(found.assumed)} could not be read" if found.assumed else ""
+    return [f"{when} ({parts}{assumed}).", *helps(found, answer.question.within)]
+
+
+def follow(answer: Triage) -> list[str]:
+    """Who is slow, what that means for this disk, and the mode to apply with."""
+    said = [risk.said for risk in answer.risks]
+    mine = any(risk.broker_id == answer.question.broker_id for risk in answer.risks)
+    if mine:
+        said.append(
+            f"Broker {answer.question.broker_id} is itself behind: it moves its log starts only "
+            "when it fetches from the leaders, so its bytes leave late."
+        )
+    if answer.plan is not None and answer.mode != WAIT_ALL:
+        said.append(
+            f"Apply with --mode {answer.mode}: waiting for all replicas would stall until the "
+            "slow ones come. A leader that dies before its followers fetched can bring records "
+            "back; the run then says reverted."
+        )
+    return said

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dashboard.canonical import digest
-from dashboard.clock import format_time, utc_now
+from dashboard.core.canonical import digest
+from dashboard.core.clock import format_time, utc_now
 
 Make = Callable[[pytest.MonkeyPatch], None]  # damages the world that is the working directory
 

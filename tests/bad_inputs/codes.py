@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
-from dashboard import errors
+from dashboard.core import errors
 from dashboard.triage.disk import OBSTACLES
 
 ROOT = Path(__file__).parents[2]

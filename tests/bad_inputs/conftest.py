@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.clock import utc_now
-from dashboard.purge.journal import Journal
+from dashboard.core.clock import utc_now
+from dashboard.purge.journal.journal import Journal
 from tests.bad_inputs import world as worlds
 from tests.bad_inputs.calling import mend
 from tests.bad_inputs.world import World
@@ -38,7 +38,7 @@ def world(sound: World, room: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """That copy as the working directory, with no settings of this machine."""
     monkeypatch.chdir(room)
     monkeypatch.setenv("LOWWATER_STATE_DIR", "state")
-    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: room / "etc")
+    monkeypatch.setattr("dashboard.settings.settings.user_config_path", lambda _name: room / "etc")
     start_with(monkeypatch, _no_worker)
     with closing(Journal(room / "state" / "journal.sqlite")) as journal:
         journal.beat(sound.open_run_id, utc_now())  # its worker is alive: nobody starts another

@@ -18,28 +18,30 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard import client_properties
-from dashboard.canonical import digest
-from dashboard.cli import plan_text
-from dashboard.cli.lift_flags import parse_lift, parse_waive
-from dashboard.clock import parse_duration, parse_time, utc_now
-from dashboard.cluster.security import read_security
+from dashboard.broker_metrics import sources
+from dashboard.cli.purge import plan_text
+from dashboard.cli.purge.lift_flags import parse_lift, parse_waive
+from dashboard.cluster.connection.security import read_security
+from dashboard.core.canonical import digest
+from dashboard.core.clock import parse_duration, parse_time, utc_now
+from dashboard.core.sizes import parse_size
 from dashboard.inventory import listing, loading
 from dashboard.inventory.log_dirs import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
-from dashboard.metrics import addresses, sources
-from dashboard.orphans import sweep_log, verdicts
-from dashboard.policy_words import check_target, parse_trigger, parse_window, time_zone
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_export import as_csv, as_json
-from dashboard.purge.plan import Plan
-from dashboard.purge.preview import preview
-from dashboard.purge.targets import parse_keep, parse_target, read_offsets_json
-from dashboard.settings import load
-from dashboard.sizes import parse_size
-from dashboard.snapshot_files import parse_manifest
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES
+from dashboard.orphans import verdicts
+from dashboard.orphans.sweep import sweep_log
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.targets import parse_keep, parse_target, read_offsets_json
+from dashboard.purge.upkeep.journal_export import as_csv, as_json
+from dashboard.settings import client_properties
+from dashboard.settings import metric_addresses as addresses
+from dashboard.settings.policies.words import check_target, parse_trigger, parse_window, time_zone
+from dashboard.settings.settings import load
+from dashboard.store.snapshot_files import parse_manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES
 from tests.bad_inputs.cases.store import CLUSTER
 
 ROOT = Path(__file__).parents[2]

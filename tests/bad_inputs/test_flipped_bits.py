@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from dashboard.errors import InventoryError, StoreError
+from dashboard.core.errors import InventoryError, StoreError
 from dashboard.inventory import loading
-from dashboard.snapshots import Store
+from dashboard.store.snapshots import Store
 from tests.bad_inputs.cases.store import FINDINGS
 from tests.bad_inputs.world import World
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dashboard.errors import LowwaterError
+from dashboard.core.errors import LowwaterError
 from tests.bad_inputs.calling import differing, digests
 from tests.bad_inputs.mutations import TEXTS, mutated, replaced
 from tests.bad_inputs.subjects import (

@@ -14,16 +14,17 @@ from typing import Any
 
 import pytest
 
-from dashboard.cli import dashboard as pages
+from dashboard.cli.machine import dashboard as pages
 from dashboard.cluster import reassignments
-from dashboard.demo import brokers, ivy, jars, load, server_properties
+from dashboard.core.errors import AnalysisError, LowwaterError
+from dashboard.demo import load
+from dashboard.demo.kafka import brokers, ivy, jars, server_properties
 from dashboard.demo.supervisor import Supervisor
-from dashboard.errors import AnalysisError, LowwaterError
-from dashboard.orphans import sweep_aside, sweep_places, sweep_quarantine
-from dashboard.purge.drafts import PlanRequest, _topics
-from dashboard.purge.targets import parse_target
-from dashboard.purge.worker_process import spawn
-from dashboard.settings import Settings
+from dashboard.orphans.sweep import sweep_aside, sweep_places, sweep_quarantine
+from dashboard.purge.jobs.worker_process import spawn
+from dashboard.purge.plan.drafts import PlanRequest, _topics
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.settings import Settings
 
 
 def code_of(call: Callable[[], Any]) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from dashboard.clock import utc_now
+from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Options
-from dashboard.purge.plan import Plan
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.plan.plan import Plan
 from tests.support import sample_store
 from tests.support.sample_plan import sample_plan
 from tests.unit.inventory.disks import Disk, listed, scanned

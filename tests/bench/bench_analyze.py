@@ -19,11 +19,11 @@ from typing import Any
 import pandas as pd
 
 from analytics.job import analyze
-from analytics.session import archive_path, open_session
-from dashboard.clock import utc_now
-from dashboard.java import find_java
-from dashboard.settings import Settings, load
-from dashboard.snapshots import ClusterStore, Store
+from analytics.session.session import archive_path, open_session
+from dashboard.core.clock import utc_now
+from dashboard.core.java import find_java
+from dashboard.settings.settings import Settings, load
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import large_snapshot
 
 RUNS = 5
@@ -31,9 +31,9 @@ LIMIT_SECONDS = 3.0
 # In a process of its own: one process starts Java once.
 _WITHOUT_ARCHIVE = """
 import time
-from analytics.session import open_session
-from dashboard.java import find_java
-from dashboard.settings import load
+from analytics.session.session import open_session
+from dashboard.core.java import find_java
+from dashboard.settings.settings import load
 began = time.monotonic()
 open_session(load(), ())
 print(time.monotonic() - began)

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dashboard import settings
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo import jars
-from dashboard.demo.brokers import LocalCluster
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka import jars
+from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.load import create_many_partitions
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.settings import settings
+from dashboard.store.snapshots import ClusterStore, Store
 
 TOOLS = {
     "LogDirsCommand": ["LogDirsCommand", "--describe"],

@@ -19,10 +19,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from analytics import job
-from analytics.session import open_session
-from dashboard.clock import utc_now
-from dashboard.settings import Settings, load
-from dashboard.snapshots import ClusterStore, Store
+from analytics.session.session import open_session
+from dashboard.core.clock import utc_now
+from dashboard.settings.settings import Settings, load
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import engine_peers as peers
 from tests.bench.large_history import EVERY, Shape, lengthen, write
 from tests.bench.processes import Clock, peaks, timed

@@ -17,21 +17,21 @@ from pathlib import Path
 from confluent_kafka import TopicPartition as Part
 
 from analytics.job import analyze
-from analytics.session import open_session
-from dashboard import settings as settings_files
-from dashboard.clock import utc_now
+from analytics.session.session import open_session
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo import jars
-from dashboard.demo.brokers import LocalCluster
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka import jars
+from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.inventory import loading, scan
 from dashboard.inventory.recorder import Recorder
-from dashboard.model import TopicPartition
-from dashboard.purge import receipt_estimates
-from dashboard.purge.calibration import ORDER
-from dashboard.purge.journal_rows import RunView
-from dashboard.purge.plan import Plan
-from dashboard.settings import Settings
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt import receipt_estimates
+from dashboard.purge.receipt.calibration import ORDER
+from dashboard.settings import settings as settings_files
+from dashboard.settings.settings import Settings
 from tests.bench import estimates_truth as truth
 from tests.bench.estimates_report import Told, report
 from tests.bench.estimates_workload import HISTORIES, ROUNDS, TURNS, Writer

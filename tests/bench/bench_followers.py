@@ -17,13 +17,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics import curves, points, topics, trend_tables
+from analytics.readers import topics
+from analytics.replicas import curves, points, trend_tables
+from analytics.replicas.trend_tables import microseconds
 from analytics.tables import stamped
-from analytics.trend_tables import microseconds
-from dashboard.clock import utc_now
-from dashboard.curve_tables import to_table
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.clock import utc_now
+from dashboard.estimate.curve_tables import to_table
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import followers_peer
 from tests.bench.followers_history import write
 from tests.bench.large_history import BROKERS, EVERY, Shape

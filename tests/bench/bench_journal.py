@@ -17,9 +17,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from dashboard.purge.journal_archive import archive
-from dashboard.purge.journal_rows import Options
-from dashboard.ui.journal_memory import JournalMemory
+from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.upkeep.journal_archive import archive
+from dashboard.ui.session.journal_memory import JournalMemory
 from tests.unit.purge.room import Room
 
 RUNS, PARTITIONS = 100, 100

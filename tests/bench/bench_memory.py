@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analytics import job
-from analytics.session import open_session
-from dashboard.clock import utc_now
-from dashboard.settings import load
-from dashboard.snapshots import ClusterStore, Store
+from analytics.session.session import open_session
+from dashboard.core.clock import utc_now
+from dashboard.settings.settings import load
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench.large_history import EVERY, Shape, write
 from tests.bench.processes import Clock, peaks
 

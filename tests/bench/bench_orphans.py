@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from analytics.session import open_session
+from analytics.session.session import open_session
 from analytics.tables import Tables
-from dashboard.clock import format_time, utc_now
-from dashboard.settings import load
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.core.clock import format_time, utc_now
+from dashboard.settings.settings import load
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.support.one_bucket import find_orphans
 
 GOAL_SECONDS = 15.0

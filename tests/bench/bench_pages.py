@@ -19,8 +19,8 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from dashboard.ui.topic_rows import topic_rows
-from dashboard.ui.what_if import waive
+from dashboard.views.topic_rows import topic_rows
+from dashboard.views.what_if import waive
 from tests.bench import large_findings
 from tests.support import sample_store
 

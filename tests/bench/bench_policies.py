@@ -15,11 +15,11 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from dashboard.clock import utc_now
-from dashboard.policies.simulate import week
-from dashboard.policy import Policy
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES
+from dashboard.core.clock import utc_now
+from dashboard.policies.simulate.simulate import week
+from dashboard.settings.policies.policy import Policy
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES
 from tests.bench.large_history import (
     BROKERS,
     EVERY,

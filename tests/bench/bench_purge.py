@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-from dashboard import settings
-from dashboard.clock import parse_time
-from dashboard.demo import jars, preview
-from dashboard.errors import DemoError
+from dashboard.core.clock import parse_time
+from dashboard.core.errors import DemoError
+from dashboard.demo.kafka import jars, preview
+from dashboard.settings import settings
 from tests.bench.purge_lab import (
     LEAN_FLAGS,
     SCRIPT_FLAGS,

@@ -24,7 +24,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from dashboard.cluster.messages import ConsumerGroupDescribeRequest
+from dashboard.cluster.protocol.messages import ConsumerGroupDescribeRequest
 from tests.bench import simulated_bulk as bulk
 from tests.bench import simulated_details as details
 from tests.bench.simulated_cluster import SimulatedCluster

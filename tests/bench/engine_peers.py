@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-PANE = "12 hours"  # of analytics.trends.SIZE
+PANE = "12 hours"  # of analytics.replicas.trends.SIZE
 # What is compared of each table, in its own words.
 COLUMNS = {
     "holds": ["topic", "partition", "group_id", "topic_id", "committed_offset", "last_seen_at",

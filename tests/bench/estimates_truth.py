@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from dashboard.demo.brokers import LocalCluster
-from dashboard.model import TopicPartition
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.kafka.model import TopicPartition
 
 _HEADER = struct.Struct(">qiibihi")  # base offset, length, leader epoch, magic, checksum, …, delta
 _LENGTH_COUNTS_FROM = 12

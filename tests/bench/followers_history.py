@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.bench import large_history
 from tests.bench.large_history import BROKERS, EVERY, Ints, Shape
 

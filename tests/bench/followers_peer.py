@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
-from analytics.followers import SLOW_AFTER, TRENDS
-from analytics.trends import FETCH_SECONDS
+from analytics.metrics.followers import SLOW_AFTER, TRENDS
+from analytics.replicas.trends import FETCH_SECONDS
 
 COLUMNS = ["topic", "partition", "broker_id", "lag_records", "trend", "slow", "log_start_lag"]
 

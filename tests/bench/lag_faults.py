@@ -22,7 +22,7 @@ from kafka import TopicPartition, TopicPartitionReplica
 from kafka.admin import KafkaAdminClient
 
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.kafka.brokers import LocalCluster
 from tests.bench.lag_writers import PARTITIONS, STREAMS, Writers
 from tests.bench.slow_disk import SlowDisk
 from tests.brokers.purge_faults import until

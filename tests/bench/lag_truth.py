@@ -13,7 +13,7 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
-from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.kafka.brokers import LocalCluster
 
 EVERY = 0.25
 LAST = 3.0  # seconds before the window's end

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from dashboard.curve_tables import ReplicaCurves, from_table
-from dashboard.curves import Ints
-from dashboard.tables import FINDING_TABLES, conform
+from dashboard.estimate.curve_tables import ReplicaCurves, from_table
+from dashboard.estimate.curves import Ints
+from dashboard.store.tables import FINDING_TABLES, conform
 
 REPLICAS, KNOTS, GROUPS, PER_TOPIC = 3, 16, 10, 100
 

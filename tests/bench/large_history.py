@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dashboard.buckets import count_for
-from dashboard.clock import format_time
-from dashboard.snapshot_files import new_id
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import SNAPSHOT_TABLES, TableSpec
+from dashboard.core.clock import format_time
+from dashboard.store.buckets import count_for
+from dashboard.store.snapshot_files import new_id
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import SNAPSHOT_TABLES, TableSpec
 
 BROKERS = 3
 PARTITIONS_PER_TOPIC = 25

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dashboard.buckets import Buckets
-from dashboard.snapshot_files import Part
-from dashboard.snapshot_writer import Writer, part_name, write_part
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.store.buckets import Buckets
+from dashboard.store.snapshot_files import Part
+from dashboard.store.snapshot_writer import Writer, part_name, write_part
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.bench.large_history import BROKERS, Ints, Shape, logs_of, topics_of
 
 _MINUTE = 60_000_000  # microseconds

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 
 BROKERS = 3
 PARTITIONS_PER_TOPIC = 25

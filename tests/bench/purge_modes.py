@@ -13,20 +13,20 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from dashboard import settings as settings_file
-from dashboard.clock import utc_now
-from dashboard.cluster.connection import open_connection
+from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster
-from dashboard.demo.clients import client
-from dashboard.model import DeleteRecordsResult, PartitionState, TopicPartition
-from dashboard.purge import queue
-from dashboard.purge.asked import Lift
-from dashboard.purge.drafts import PlanRequest, draft_live
-from dashboard.purge.execute import Execution
-from dashboard.purge.journal import open_default
-from dashboard.purge.standards import standards
-from dashboard.purge.targets import parse_target
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.clients import client
+from dashboard.kafka.model import DeleteRecordsResult, PartitionState, TopicPartition
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.execute import Execution
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import open_default
+from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings import settings as settings_file
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench.purge_lab import Lab, in_turn, seconds
 
 TOPIC = "modes"

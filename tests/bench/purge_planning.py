@@ -12,19 +12,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
-from dashboard.clock import utc_now
-from dashboard.purge import queue
-from dashboard.purge.asked import Lift
-from dashboard.purge.cluster_seam import Cluster
-from dashboard.purge.drafts import PlanRequest, draft_live
-from dashboard.purge.journal import Journal
-from dashboard.purge.plan import Plan
-from dashboard.purge.preview import preview
-from dashboard.purge.recheck import recheck
-from dashboard.purge.standards import Standards
-from dashboard.purge.targets import parse_target
-from dashboard.settings import LIFTABLE_GUARDS, PurgeSettings, Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.clock import utc_now
+from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.execute.recheck import recheck
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.settings import LIFTABLE_GUARDS, PurgeSettings, Settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import large_cluster
 from tests.bench.large_cluster import LargeCluster
 

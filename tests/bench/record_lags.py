@@ -22,15 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka.admin import AdminClient
 
-from dashboard import settings
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo import jars
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.errors import ClusterError
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError
+from dashboard.demo.kafka import jars
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.settings import settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench import lag_faults
 from tests.bench.lag_faults import Scene
 from tests.bench.lag_scenarios import Scenario, scenarios

@@ -13,8 +13,11 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from dashboard.cluster.coordinators import PROBE
-from dashboard.cluster.messages import ConsumerGroupDescribeResponse, ConsumerProtocolAssignment
+from dashboard.cluster.group_lists import PROBE
+from dashboard.cluster.protocol.messages import (
+    ConsumerGroupDescribeResponse,
+    ConsumerProtocolAssignment,
+)
 from tests.bench.simulated_cluster import SimulatedCluster
 
 # Newest versions by API key, as a release of today has them, where the product asks no other.

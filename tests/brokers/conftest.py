@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import settings
-from dashboard.demo import preview
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
+from dashboard.demo.kafka import preview
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.settings import settings
 from tests.brokers import certificates, secured, token_issuer
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.preview_cluster import start as preview_cluster_of

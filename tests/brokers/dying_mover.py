@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from dashboard.cluster.live import LiveCluster
-from dashboard.purge import worker
+from dashboard.purge.jobs import worker
 
 _commit = LiveCluster.commit_offsets
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from dashboard.demo.jars import KafkaJars
+from dashboard.demo.kafka.jars import KafkaJars
 from tests.support import class_data
 
 

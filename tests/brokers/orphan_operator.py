@@ -18,13 +18,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from analytics.job import analyze
-from dashboard import settings
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.snapshots import Store
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.settings import settings
+from dashboard.store.snapshots import Store
 from tests.brokers.workload import until
 
 BROKER = 2

@@ -19,15 +19,15 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from dashboard import settings
-from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.current_settings import CurrentSettings
-from dashboard.demo.clients import client
-from dashboard.policies.purging import Site
-from dashboard.policies.service import Service
-from dashboard.policies.switching import switch_off, switch_on
-from dashboard.purge.journal_rows import RunRow
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.clients import client
+from dashboard.policies.service.purging import Site
+from dashboard.policies.service.service import Service
+from dashboard.policies.service.switching import switch_off, switch_on
+from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.settings import settings
+from dashboard.settings.current import CurrentSettings
 from tests.brokers.purge_bench import Bench
 
 _TOML = """

@@ -17,23 +17,23 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.demo.jars import KafkaJars
-from dashboard.model import PartitionState
-from dashboard.model import TopicPartition as Key
-from dashboard.purge import queue
-from dashboard.purge.asked import Lift, Waive
-from dashboard.purge.drafts import PlanRequest, draft
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import RunView
-from dashboard.purge.plan import Plan
-from dashboard.purge.standards import Standards, standards
-from dashboard.purge.targets import Target, parse_target
-from dashboard.settings import PurgeSettings, Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.kafka.model import PartitionState
+from dashboard.kafka.model import TopicPartition as Key
+from dashboard.purge.evidence.standards import Standards, standards
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.plan.drafts import PlanRequest, draft
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import Target, parse_target
+from dashboard.settings.settings import PurgeSettings, Settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.workload import ANSWERS_WITHIN, commit
 from tests.support.collected import collected
 

@@ -13,15 +13,15 @@ from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition as KafkaPart
 from kafka.admin import KafkaAdminClient
 
-from dashboard.clock import utc_now
-from dashboard.cluster.connection import open_connection
+from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.quorum import ask_quorum, partitions_of
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.model import DeleteRecordsResult, TopicPartition
-from dashboard.purge.execute import Execution
-from dashboard.purge.journal_rows import RunView
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.kafka.model import DeleteRecordsResult, TopicPartition
+from dashboard.purge.execute.execute import Execution
+from dashboard.purge.journal.journal_rows import RunView
 from tests.brokers.purge_bench import PATIENCE, Bench
 from tests.brokers.workload import ANSWERS_WITHIN
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from dashboard.demo.brokers import LocalCluster
-from dashboard.model import TopicPartition
-from dashboard.purge.journal_rows import RunView
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.journal.journal_rows import RunView
 from tests.brokers.purge_bench import Bench
 
 

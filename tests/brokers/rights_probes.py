@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.collect import collect
-from dashboard.errors import RefusedError
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError
 from dashboard.inventory.names import folder_of
-from dashboard.model import Guard, TopicPartition
+from dashboard.kafka.model import Guard, TopicPartition
 from dashboard.orphans.last_copy import Records
-from dashboard.orphans.sweep_live import LiveCheck
-from dashboard.orphans.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_live import LiveCheck
+from dashboard.orphans.sweep.sweep_refusal import Refusal
 from dashboard.orphans.verdicts import Verdict
-from dashboard.purge import carrying
-from dashboard.purge.journal_rows import RunView
-from dashboard.purge.plan import Plan
-from dashboard.purge.standards import standards
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute import carrying
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.plan import Plan
 from tests.brokers import principals
 from tests.brokers.purge_bench import Bench
 from tests.brokers.secured import SecuredCluster

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.cluster.live import LiveCluster
-from dashboard.purge import worker
-from dashboard.purge.journal import Journal
+from dashboard.purge.jobs import worker
+from dashboard.purge.journal.journal import Journal
 
 _send = LiveCluster.delete_records
 _intend = Journal.intend

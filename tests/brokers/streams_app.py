@@ -12,9 +12,9 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from dashboard import settings
-from dashboard.demo import ivy
-from dashboard.demo.jars import KafkaJars, resolve
+from dashboard.demo.kafka import ivy
+from dashboard.demo.kafka.jars import KafkaJars, resolve
+from dashboard.settings import settings
 from tests.brokers.workload import until
 
 _VERSION = "4.3.1"  # whatever the brokers are: not every Kafka version has published its Streams

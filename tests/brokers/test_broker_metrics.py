@@ -6,11 +6,17 @@ import threading
 import time
 from datetime import timedelta
 
+from dashboard.broker_metrics.sources import Sources, read
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.metrics.names import CONSUMER_LAG, COUNTERS, PURGATORY_SIZE, REQUEST_TIME, labels
-from dashboard.metrics.sources import Sources, read
-from dashboard.model import TopicPartition
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.kafka.metric_names import (
+    CONSUMER_LAG,
+    COUNTERS,
+    PURGATORY_SIZE,
+    REQUEST_TIME,
+    labels,
+)
+from dashboard.kafka.model import TopicPartition
 from tests.brokers.purge_bench import Bench
 
 _PURGE = '{"request":"DeleteRecords"}'

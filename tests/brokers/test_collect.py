@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dashboard.clock import utc_now
-from dashboard.cluster import connection
+from dashboard.cluster.connection import connection
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.collect import Collected, collect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.errors import ClusterError
-from dashboard.model import TopicPartition, TopicState
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collect import Collected, collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.workload import ANSWERS_WITHIN, Workload, until
 
 

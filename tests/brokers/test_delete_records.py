@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.kafka.brokers import LocalCluster
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import ANSWERS_WITHIN
 

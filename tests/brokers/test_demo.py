@@ -28,7 +28,7 @@ from dashboard.inventory.loading import load
 # Watch and dashboard have tests of their own; here one broker and the workload are enough.
 PROGRAM = """
 import json, sys
-from dashboard import settings
+from dashboard.settings import settings
 from dashboard.demo import verbs
 verbs.up(
     settings.load(),

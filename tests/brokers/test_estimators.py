@@ -11,17 +11,17 @@ from confluent_kafka import TopicPartition as Part
 from pyspark.sql import SparkSession
 
 from analytics.job import analyze
-from analytics.session import open_session
-from dashboard.clock import utc_now
+from analytics.session.session import open_session
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
 from dashboard.inventory.loading import Inventory
-from dashboard.model import TopicPartition
-from dashboard.purge import calibration
-from dashboard.purge.plan import Estimate
-from dashboard.settings import Settings
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.plan.plan import Estimate
+from dashboard.purge.receipt import calibration
+from dashboard.settings.settings import Settings
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import segments_below

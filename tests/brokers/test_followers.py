@@ -15,15 +15,15 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from analytics.job import analyze
-from analytics.session import open_session
+from analytics.session.session import open_session
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.settings import Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import resumed, until
 from tests.brokers.test_forecast import left_behind, throttled

@@ -19,14 +19,14 @@ from confluent_kafka.admin import (
 
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.model import PartitionState, TopicPartition
-from dashboard.purge.forecast import Forecast, forecast
-from dashboard.purge.forecast_text import native_said
-from dashboard.purge.holdups import holdups
-from dashboard.purge.journal_rows import Follower
-from dashboard.purge.plan import Plan
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.kafka.model import PartitionState, TopicPartition
+from dashboard.purge.forecast.forecast import Forecast, forecast
+from dashboard.purge.forecast.holdups import holdups
+from dashboard.purge.forecast.text import native_said
+from dashboard.purge.journal.journal_rows import Follower
+from dashboard.purge.plan.plan import Plan
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import ANSWERS_WITHIN
 

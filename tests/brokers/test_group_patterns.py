@@ -10,13 +10,13 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo.clients import client
-from dashboard.demo.jars import KafkaJars
-from dashboard.model import Group
-from dashboard.patterns import matching
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.kafka.model import Group
+from dashboard.safety.readers import matching
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import until
 

@@ -16,20 +16,20 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.errors import RefusedError, UsageError
-from dashboard.guard_texts import NEVER_LIFTABLE
-from dashboard.model import Guard
-from dashboard.purge.asked import Lift
-from dashboard.purge.drafts import PlanRequest, draft
-from dashboard.purge.lifting import Override
-from dashboard.purge.plan import Plan
-from dashboard.purge.targets import parse_target
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError, UsageError
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.kafka.model import Guard
+from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.drafts import PlanRequest, draft
+from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import parse_target
+from dashboard.safety.guard_texts import NEVER_LIFTABLE
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import ANSWERS_WITHIN, until
 from tests.support.collected import collected

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.inventory import loading
-from dashboard.model import PartitionState
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.kafka.model import PartitionState
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.workload import Workload, until
 from tests.unit.inventory.disks import comparable, listed, read, scanned, segments
 

@@ -9,11 +9,15 @@ import pytest
 from confluent_kafka import Producer, TopicCollection
 from confluent_kafka import TopicPartition as Position
 
-from dashboard.cluster.coordinators import not_coordinated, partition_of
-from dashboard.cluster.group_lists import OFFSETS_TOPIC, _coordinators
+from dashboard.cluster.group_lists import (
+    OFFSETS_TOPIC,
+    _coordinators,
+    not_coordinated,
+    partition_of,
+)
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.model import TopicPartition
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.kafka.model import TopicPartition
 from tests.brokers.workload import Workload, until
 
 

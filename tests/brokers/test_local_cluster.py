@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from dashboard.demo.brokers import LocalCluster, alive_brokers
-from dashboard.demo.jars import KafkaJars
+from dashboard.demo.kafka.brokers import LocalCluster, alive_brokers
+from dashboard.demo.kafka.jars import KafkaJars
 from tests.brokers.secured import SecuredCluster
 from tests.brokers.workload import until
 

@@ -17,17 +17,17 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.cluster.connection import open_connection
+from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.demo.jars import KafkaJars
-from dashboard.errors import RefusedError
-from dashboard.model import TopicPartition as Key
-from dashboard.purge import queue
-from dashboard.purge.execute import Execution
-from dashboard.purge.plan import Plan
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.kafka.model import TopicPartition as Key
+from dashboard.purge.execute.execute import Execution
+from dashboard.purge.jobs import queue
+from dashboard.purge.plan.plan import Plan
 from tests.brokers.purge_bench import PATIENCE, UNDECLARED, Bench
 from tests.brokers.purge_faults import TIMEOUT
 from tests.brokers.workload import ANSWERS_WITHIN

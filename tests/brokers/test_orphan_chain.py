@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics.session import open_session
+from analytics.session.session import open_session
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.settings import Settings
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.settings.settings import Settings
 from tests.brokers.orphan_operator import (
     BROKER,
     DELAY,

@@ -17,16 +17,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from analytics.job import analyze
-from analytics.session import open_session
-from dashboard.clock import utc_now
+from analytics.session.session import open_session
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
 from dashboard.inventory import scan
 from dashboard.inventory.loading import Inventory, load
 from dashboard.inventory.recorder import Recorder
-from dashboard.settings import Settings
+from dashboard.settings.settings import Settings
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import prefer, until
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
 from tests.brokers.policy_bench import PolicyBench, Process
 from tests.brokers.purge_bench import Bench
 

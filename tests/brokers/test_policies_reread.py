@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboard import settings
+from dashboard.settings import settings
 from tests.brokers.policy_bench import PolicyBench, Process
 from tests.brokers.purge_bench import Bench
 

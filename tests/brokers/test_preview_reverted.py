@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.errors import LowwaterError
-from dashboard.purge.plan import Plan
+from dashboard.core.errors import LowwaterError
+from dashboard.purge.plan.plan import Plan
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import carry_out, followers, kinds, resumed, until

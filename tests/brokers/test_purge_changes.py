@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.errors import RefusedError
-from dashboard.purge.journal_rows import RunView
-from dashboard.purge.plan import Plan
-from dashboard.purge.preview import preview
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.preview import preview
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched

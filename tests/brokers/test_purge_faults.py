@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.model import TopicPartition
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.kafka.model import TopicPartition
 from tests.brokers.purge_bench import PATIENCE, Bench
 from tests.brokers.purge_faults import (
     carry_out,

@@ -14,10 +14,10 @@ from typing import IO
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.demo.brokers import LocalCluster
-from dashboard.errors import JournalError
-from dashboard.purge import queue
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import JournalError
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.purge.jobs import queue
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched

@@ -14,9 +14,9 @@ from kafka import TopicPartitionReplica
 from kafka.admin import KafkaAdminClient
 
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
-from dashboard.purge.forecast import forecast
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.purge.forecast.forecast import forecast
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import carry_out, until
 from tests.brokers.purge_proof import Left, assert_proved

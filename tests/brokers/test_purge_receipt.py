@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 from confluent_kafka import TopicPartition as Part
 
-from dashboard.clock import utc_now
-from dashboard.demo.brokers import LocalCluster
-from dashboard.model import TopicPartition
-from dashboard.purge import calibration, queue
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.jobs import queue
+from dashboard.purge.receipt import calibration
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds, until
 from tests.brokers.purge_proof import Left, assert_proved, segments, segments_below

@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
 )
 
 from dashboard.cluster.group_lists import OFFSETS_TOPIC
-from dashboard.errors import RefusedError
-from dashboard.purge.rights_needed import MissingRight
+from dashboard.core.errors import RefusedError
+from dashboard.purge.evidence.rights_needed import MissingRight
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.demo.brokers import LocalCluster
-from dashboard.settings import PurgeSettings
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.settings.settings import PurgeSettings
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import carry_out, resumed, until
 

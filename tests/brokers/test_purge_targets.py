@@ -12,17 +12,17 @@ from datetime import datetime, timedelta
 import pytest
 from confluent_kafka import Producer
 
-from dashboard.clock import utc_now
-from dashboard.cluster.connection import open_connection
+from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.errors import RefusedError
-from dashboard.model import OffsetAtTime
-from dashboard.model import TopicPartition as Key
-from dashboard.purge.drafts import PlanRequest, draft_live
-from dashboard.purge.plan import Plan
-from dashboard.purge.targets import parse_target, read_offsets_json
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.kafka.model import OffsetAtTime
+from dashboard.kafka.model import TopicPartition as Key
+from dashboard.purge.plan.drafts import PlanRequest, draft_live
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import parse_target, read_offsets_json
 from tests.brokers.purge_bench import UNDECLARED, Bench, lift
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched
 

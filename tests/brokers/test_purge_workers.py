@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.clock import utc_now
-from dashboard.purge import queue
-from dashboard.purge.journal_rows import RunView
+from dashboard.core.clock import utc_now
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal_rows import RunView
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds
 from tests.brokers.purge_proof import Left, assert_proved

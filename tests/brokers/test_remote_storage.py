@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import settings
-from dashboard.demo import ivy
-from dashboard.demo.jars import KafkaJars
+from dashboard.demo.kafka import ivy
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.settings import settings
 from tests.brokers.purge_bench import Bench, lone_bench
 from tests.brokers.workload import until
 

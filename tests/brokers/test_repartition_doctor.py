@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.demo.brokers import LocalCluster
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.policies.doctor.diagnosis import Diagnosis, Rules
-from dashboard.policies.repartition import diagnose
+from dashboard.policies.doctor.repartition import diagnose
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import ANSWERS_WITHIN
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
 from tests.brokers.purge_bench import UNDECLARED, Bench
 from tests.support import class_data
 

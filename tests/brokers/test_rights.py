@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import rights
 from dashboard.cluster.live import connect
-from dashboard.doctor_rights import held_rights
-from dashboard.errors import ClusterError
-from dashboard.rights import Feature, Right
+from dashboard.core.errors import ClusterError
+from dashboard.doctor.doctor_rights import held_rights
+from dashboard.kafka import rights
+from dashboard.kafka.rights import Feature, Right
 from tests.brokers import principals
 from tests.brokers.purge_bench import Bench
 from tests.brokers.rights_probes import WORKS, Probes

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from dashboard import rights
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.demo.jars import KafkaJars
-from dashboard.rights import Right
-from dashboard.tables import FINDING_TABLES, build
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.kafka import rights
+from dashboard.kafka.rights import Right
+from dashboard.store.tables import FINDING_TABLES, build
 from tests.brokers import principals
 from tests.brokers.policy_bench import PolicyBench
 from tests.brokers.purge_bench import Bench

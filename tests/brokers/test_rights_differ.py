@@ -17,13 +17,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from dashboard.cluster.coordinators import partition_of
-from dashboard.cluster.group_lists import OFFSETS_TOPIC
+from dashboard.cluster.group_lists import OFFSETS_TOPIC, partition_of
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
-from dashboard.demo.server_properties import Listener
-from dashboard.model import GroupListing
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.demo.kafka.server_properties import Listener
+from dashboard.kafka.model import GroupListing
 from tests.brokers.purge_bench import PATIENCE, Bench
 from tests.brokers.secured import AUTHORIZER, LIMITED, LIMITED_SECRET
 from tests.brokers.workload import ANSWERS_WITHIN, until

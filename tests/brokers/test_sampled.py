@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.model import TopicPartition
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.kafka.model import TopicPartition
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_proof import segments_below
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.demo.brokers import LocalCluster
-from dashboard.settings import load
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.settings.settings import load
 from tests.brokers.purge_bench import Bench
 from tests.support import marked, sample_store
 

@@ -17,12 +17,12 @@ from confluent_kafka.admin import (
     ScramMechanism,
 )
 
-from dashboard.clock import utc_now
+from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.live import connect
-from dashboard.cluster.security import librdkafka_properties
-from dashboard.collect import collect
-from dashboard.errors import ClusterError
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.secured import LIMITED, LIMITED_SECRET, SecuredCluster
 from tests.brokers.workload import ANSWERS_WITHIN, Workload, until
 

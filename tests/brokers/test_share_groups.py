@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka import ShareConsumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo.clients import client
-from dashboard.demo.jars import KafkaJars
-from dashboard.errors import RefusedError
-from dashboard.purge.plan import Plan
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError
+from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.purge.plan.plan import Plan
 from tests.brokers.purge_bench import Bench, lone_bench
 from tests.brokers.workload import ANSWERS_WITHIN, until
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from dashboard import rights
-from dashboard.clock import utc_now
+from dashboard.cluster.connection.security import librdkafka_properties
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.cluster.security import librdkafka_properties
-from dashboard.collect import collect
-from dashboard.errors import ClusterError
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError
+from dashboard.kafka import rights
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers import principals, token_issuer
 from tests.brokers.certificates import Certificates
 from tests.brokers.secured import SecuredCluster

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Producer
 
 from dashboard.cluster.live import connect
-from dashboard.demo.clients import client
-from dashboard.demo.jars import KafkaJars
-from dashboard.errors import RefusedError
-from dashboard.model import Group
-from dashboard.purge.plan import Plan
+from dashboard.core.errors import RefusedError
+from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.kafka.model import Group
+from dashboard.purge.plan.plan import Plan
 from tests.brokers.purge_bench import Bench, lone_bench
 from tests.brokers.streams_app import streams_app, tables_app
 from tests.brokers.workload import until

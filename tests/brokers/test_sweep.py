@@ -20,10 +20,10 @@ from kafka import TopicPartition as KafkaPart
 from kafka.admin import KafkaAdminClient
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.orphans import verdicts, words
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from tests.brokers.workload import Workload, until

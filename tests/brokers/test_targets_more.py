@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.model import TopicPartition as Key
-from dashboard.purge.plan import Plan
-from dashboard.tables import FINDING_TABLES, build
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.kafka.model import TopicPartition as Key
+from dashboard.purge.plan.plan import Plan
+from dashboard.store.tables import FINDING_TABLES, build
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_proof import Left, assert_proved, segments
 from tests.support.collected import collected

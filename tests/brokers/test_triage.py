@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from analytics.job import analyze
-from analytics.session import open_session
+from analytics.session.session import open_session
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.inventory.loading import Inventory
-from dashboard.settings import Settings
-from dashboard.tables import FINDING_TABLES, build
+from dashboard.settings.settings import Settings
+from dashboard.store.tables import FINDING_TABLES, build
 from tests.brokers.purge_bench import SETTINGS, Bench
 from tests.brokers.purge_faults import until
 from tests.unit.inventory.disks import scanned

@@ -12,8 +12,8 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.test_triage import GROUP, by_segments, call, prepared

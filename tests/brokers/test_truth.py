@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.collect import collect
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
 from dashboard.demo import load, truth
-from dashboard.demo.brokers import LocalCluster
 from dashboard.demo.children import Place, settings_text
 from dashboard.demo.inventory import take_stock
+from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import Inventory, load_all
-from dashboard.settings import load as load_settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.settings.settings import load as load_settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.workload import ANSWERS_WITHIN, until
 
 pytestmark = pytest.mark.spark

@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from dashboard.clock import utc_now
+from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.live import connect
-from dashboard.collect import Collected, collect
-from dashboard.demo.clients import client
-from dashboard.metrics.sources import Sources
-from dashboard.purge.preview import preview
+from dashboard.collect.collect import Collected, collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.clients import client
+from dashboard.purge.plan.preview import preview
 from tests.brokers.purge_bench import Bench
 
 RECORDS = 4000

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from dashboard import settings
-from dashboard.demo import jars, load, truth
-from dashboard.demo.brokers import LocalCluster
+from dashboard.demo import load, truth
+from dashboard.demo.kafka import jars
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.settings import settings
 
 TINY = [topic for topic in truth.TOPICS if topic.name in ("device-pings", "_schemas", "transfers")]
 

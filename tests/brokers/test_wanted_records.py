@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import connect
-from dashboard.collect import collect
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.clients import client
-from dashboard.demo.jars import KafkaJars
-from dashboard.model import TopicPartition
-from dashboard.purge.plan import Plan
-from dashboard.settings import TopicDeclaration
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.clients import client
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.plan.plan import Plan
+from dashboard.settings.settings import TopicDeclaration
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_proof import segments
 from tests.brokers.workload import until

@@ -12,13 +12,13 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from dashboard.cluster.connection import Connection, open_connection
+from dashboard.cluster.connection.connection import Connection, open_connection
+from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.live import connect
-from dashboard.cluster.messages import MetadataRequest
+from dashboard.cluster.protocol.messages import MetadataRequest
 from dashboard.cluster.topics import read_brokers
-from dashboard.cluster.wire import Wire
-from dashboard.errors import ClusterError
-from dashboard.model import TopicPartition
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import TopicPartition
 
 # Seconds. librdkafka gives up after 60: whoever waits for longer always gets its answer, and lets
 # no client go with a question open, which would end the process.

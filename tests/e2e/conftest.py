@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
 from tests.support.three_brokers import exporter_addresses, three_brokers
 
 

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dashboard.cli.main import main
-from dashboard.demo.brokers import LocalCluster
-from dashboard.ui.routes import TITLES
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.ui.session.routes import TITLES
 from tests.brokers.purge_bench import Bench
 from tests.support import axe, marked, sample_store
 from tests.support.browser import Theme, browser_page, dashboard_server, rests

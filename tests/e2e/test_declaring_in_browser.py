@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from dashboard.snapshots import Store
+from dashboard.store.snapshots import Store
 from tests.support import sample_store
 from tests.support.browser import browser_page, dashboard_server, keep_screenshot, rests
 

@@ -12,15 +12,15 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.demo.brokers import LocalCluster
-from dashboard.errors import ApprovalRequired
-from dashboard.people import Actor
-from dashboard.purge import queue
-from dashboard.purge.drafts import PlanRequest
-from dashboard.purge.journal import Journal, open_default
-from dashboard.purge.targets import Target
-from dashboard.settings import load
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ApprovalRequired
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.people.people import Actor
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.targets import Target
+from dashboard.settings.settings import load
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import until
 from tests.brokers.purge_proof import Left, assert_proved

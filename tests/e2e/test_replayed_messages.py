@@ -14,8 +14,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import ClientConnection, connect
 
-from dashboard.purge.journal import Journal, open_default
-from dashboard.settings import load
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.settings.settings import load
 from tests.e2e.test_people_in_browser import (
     ANN,
     BOB,

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import ConsoleMessage, Page
 
 from dashboard.cli.main import main
-from dashboard.ui.routes import TITLES
+from dashboard.ui.session.routes import TITLES
 from tests.support import marked, sample_store
 from tests.support.browser import browser_page, dashboard_process, dashboard_server
 

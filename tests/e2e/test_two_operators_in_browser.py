@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dashboard.cli.main import main
-from dashboard.demo.brokers import LocalCluster
+from dashboard.demo.kafka.brokers import LocalCluster
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import follower, resumed, until
 from tests.brokers.purge_proof import Left, assert_proved

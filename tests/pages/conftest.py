@@ -15,14 +15,15 @@ from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.testing.v1 import AppTest
 
-from dashboard.purge import drafts, queue
-from dashboard.purge import forecast as forecasts
-from dashboard.purge.drafts import PlanRequest
-from dashboard.purge.forecast import judge
-from dashboard.purge.journal import Journal
-from dashboard.purge.plan import Plan
-from dashboard.settings import PurgeSettings
-from dashboard.ui import context
+from dashboard.purge.forecast import forecast as forecasts
+from dashboard.purge.forecast.forecast import judge
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan import drafts
+from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.plan import Plan
+from dashboard.settings.settings import PurgeSettings
+from dashboard.ui.session import context
 from tests.support import sample_store
 from tests.unit.purge.forecasts import EVEN, reading
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from streamlit.testing.v1 import AppTest
 
-from dashboard.clock import utc_now
-from dashboard.model import TopicPartition
-from dashboard.purge.drafts import PlanRequest
-from dashboard.purge.journal import Journal
-from dashboard.purge.plan import Estimate, Plan, build
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.core.clock import utc_now
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.plan import Estimate, Plan, build
+from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.pages.conftest import Open
 from tests.support import sample_store
 from tests.unit.purge.facts_of import TOPIC, declared, facts, partition

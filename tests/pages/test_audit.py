@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.clock import utc_now
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_archive import archive
+from dashboard.core.clock import utc_now
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.upkeep.journal_archive import archive
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests, queued
 
@@ -130,7 +130,7 @@ def test_of_a_long_journal_it_says_which_runs_are_shown(
 ) -> None:
     queued(open_page, journal)
     assert "The newest" not in said(open_page("audit"))
-    monkeypatch.setattr("dashboard.ui.runs.MOST_RUNS", 0)
+    monkeypatch.setattr("dashboard.ui.purge.runs.MOST_RUNS", 0)
     assert "The newest 0 of 1 runs" in said(open_page("audit"))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.followers import slow_units
-from dashboard.snapshots import Store
+from dashboard.store.snapshots import Store
+from dashboard.views.followers import slow_units
 from tests.pages.conftest import Open, said
 from tests.support import sample_rich, sample_store
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.clock import utc_now
-from dashboard.ui import idle_table, retention_table
+from dashboard.core.clock import utc_now
+from dashboard.ui.growth import idle_table, retention_table
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.asked import Waive
-from dashboard.ui import routes
+from dashboard.purge.plan.asked import Waive
+from dashboard.ui.session import routes
 from tests.pages import purges
 from tests.pages.conftest import Open, said
 from tests.pages.purges import Requests

@@ -12,9 +12,9 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard.clock import utc_now
+from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
-from dashboard.ui import orphan_table
+from dashboard.ui.orphans import orphan_table
 from tests.pages.conftest import Open, said
 from tests.support import sample_rich
 

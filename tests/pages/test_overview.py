@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import attempts
-from dashboard.clock import utc_now
-from dashboard.errors import ClusterError
-from dashboard.model import Broker
-from dashboard.pruning import prune
-from dashboard.purge.journal import Journal
-from dashboard.ui import headline, routes
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError
+from dashboard.history.pruning import prune
+from dashboard.kafka.model import Broker
+from dashboard.purge.journal.journal import Journal
+from dashboard.store import attempts
+from dashboard.ui.session import routes
+from dashboard.views import headline
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 

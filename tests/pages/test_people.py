@@ -11,13 +11,14 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard.clock import utc_now
-from dashboard.errors import LowwaterError, RefusedError
-from dashboard.purge import approving
-from dashboard.purge.asked import Lift
-from dashboard.purge.journal import Journal
-from dashboard.snapshots import Store
-from dashboard.ui import access, states
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import LowwaterError, RefusedError
+from dashboard.purge.jobs import approving
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan.asked import Lift
+from dashboard.store.snapshots import Store
+from dashboard.ui.components import states
+from dashboard.ui.session import access
 from tests.pages.conftest import Open, new_server, said
 from tests.pages.purges import SENTENCE, Requests, confirmation, queued
 

@@ -12,16 +12,16 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard.clock import format_time, utc_now
-from dashboard.errors import RefusedError
-from dashboard.policy_settings import Policy, policy_settings
-from dashboard.purge.drafts import PlanRequest
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_alerts import Event
-from dashboard.purge.journal_policies import PolicyClaim
-from dashboard.purge.journal_rows import Options
-from dashboard.purge.targets import parse_target
-from dashboard.purge_settings import LIFTABLE_GUARDS
+from dashboard.core.clock import format_time, utc_now
+from dashboard.core.errors import RefusedError
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_alerts import Event
+from dashboard.purge.journal.journal_policies import PolicyClaim
+from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.policies.section import Policy, policy_settings
+from dashboard.settings.purge import LIFTABLE_GUARDS
 from tests.pages.conftest import Open, said
 from tests.pages.purges import a_plan
 from tests.support import sample_store

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from dashboard.clock import utc_now
-from dashboard.errors import ClusterError, RefusedError
-from dashboard.purge import drafts
-from dashboard.purge.asked import Waive
-from dashboard.purge.journal import Journal
-from dashboard.purge.plan import Plan
-from dashboard.ui import plan_view
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError, RefusedError
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan import drafts
+from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.plan import Plan
+from dashboard.ui.purge import plan_view
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests, confirmation
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from dashboard.clock import utc_now
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Follower
+from dashboard.core.clock import utc_now
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Follower
 from tests.pages.conftest import Open, said
 from tests.pages.purges import Requests, queued
 

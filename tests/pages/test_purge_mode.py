@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.errors import ClusterError
-from dashboard.purge import forecast as forecasts
-from dashboard.purge.forecast import Forecast, judge
-from dashboard.purge.forecast_reading import Reading
-from dashboard.settings import PurgeSettings
+from dashboard.core.errors import ClusterError
+from dashboard.purge.forecast import forecast as forecasts
+from dashboard.purge.forecast.forecast import Forecast, judge
+from dashboard.purge.forecast.reading import Reading
+from dashboard.settings.settings import PurgeSettings
 from tests.pages.conftest import Open, read, said
 from tests.pages.purges import Requests
 from tests.unit.purge.facts_of import NOW

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.errors import ClusterError
-from dashboard.purge import drafts
-from dashboard.purge.plan import Plan
+from dashboard.core.errors import ClusterError
+from dashboard.purge.plan import drafts
+from dashboard.purge.plan.plan import Plan
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests
 

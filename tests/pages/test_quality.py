@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dashboard.clock import utc_now
-from dashboard.purge.journal import Journal
+from dashboard.core.clock import utc_now
+from dashboard.purge.journal.journal import Journal
 from tests.pages.conftest import Open, said
 from tests.pages.purges import Requests, queued
 from tests.unit.purge.outcomes import kept, receipt

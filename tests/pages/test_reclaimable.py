@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard.clock import utc_now
-from dashboard.purge.journal import Journal
-from dashboard.snapshots import Store
-from dashboard.ui import idle_table
+from dashboard.core.clock import utc_now
+from dashboard.purge.journal.journal import Journal
+from dashboard.store.snapshots import Store
+from dashboard.ui.growth import idle_table
 from tests.pages.conftest import Open, said
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.clock import utc_now
-from dashboard.snapshots import ClusterStore
-from dashboard.ui import idle_table, repartition_cards
+from dashboard.core.clock import utc_now
+from dashboard.store.snapshots import ClusterStore
+from dashboard.ui.growth import idle_table
+from dashboard.ui.policies import repartition_cards
 from tests.pages.conftest import Open, said
 from tests.unit.policies import kept_history
 from tests.unit.policies.streams_topics import TOPIC, Group, Log, run

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboard import watch
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.errors import StoreError
-from dashboard.pruning import prune
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect import watch
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import StoreError
+from dashboard.history.pruning import prune
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.pages.conftest import REPOSITORY, new_server, said
 from tests.support import s3, sample_store
 from tests.support.fake_live import FakeLive

@@ -11,10 +11,10 @@ import bisect
 from collections.abc import Iterator
 from typing import Any
 
-from dashboard.clock import parse_time
-from dashboard.model import TopicPartition
-from dashboard.purge.journal_rows import CLOSED_STATES, PartitionRow
-from dashboard.purge.states import NOTHING_MOVED
+from dashboard.core.clock import parse_time
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.execute.states import NOTHING_MOVED
+from dashboard.purge.journal.journal_rows import CLOSED_STATES, PartitionRow
 from tests.simulation.reads import BROKER_TIMEOUT
 from tests.simulation.records import Partition
 from tests.simulation.scenario import Story

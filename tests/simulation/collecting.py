@@ -6,8 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.simulation.world import BEGAN, World
 
 _FORGOTTEN_AFTER = 7 * 24  # hours: offsets.retention.minutes of Kafka's own

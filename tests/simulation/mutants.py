@@ -11,26 +11,17 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from dashboard import epoch_ends
 from dashboard.cluster import group_lists, groups
-from dashboard.model import GroupListing, LeaderLogStart
-from dashboard.purge import (
-    clocks,
-    execute,
-    facts,
-    holding,
-    journal_wishes,
-    memory_age,
-    readback,
-    recheck,
-    replica_watch,
-    resolve,
-    send,
-    states,
-)
-from dashboard.purge.facts import claims_of
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_file import JournalFile
+from dashboard.history import epoch_ends
+from dashboard.kafka.model import GroupListing, LeaderLogStart
+from dashboard.purge.evidence import clocks, memory_age
+from dashboard.purge.execute import execute, holding, readback, recheck, send, states
+from dashboard.purge.journal import journal_wishes
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_file import JournalFile
+from dashboard.purge.plan import facts, resolve
+from dashboard.purge.plan.facts import claims_of
+from dashboard.purge.receipt import replica_watch
 from dashboard.safety import readers, standing
 from tests.simulation.seam import ModelCluster
 

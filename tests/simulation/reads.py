@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from dashboard.errors import ClusterError
-from dashboard.model import (
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import (
     Authorized,
     BatchSamples,
     ConfigEntry,
@@ -85,8 +85,8 @@ def _topic(view: View, name: str) -> TopicState:
 
 @dataclass
 class ModelReads:
-    """The reads of `dashboard.purge.cluster_seam.Cluster`. `hook` is called at each call, where a
-    worker may die.
+    """The reads of `dashboard.purge.plan.cluster_seam.Cluster`. `hook` is called at each call,
+    where a worker may die.
     """
 
     world: World

@@ -14,18 +14,21 @@ from typing import Any
 from unittest import mock
 
 from dashboard.cluster import groups
-from dashboard.errors import JournalError, LowwaterError, RefusedError
-from dashboard.purge import clocks, execute, facts, journal_head, readback, recheck, send
-from dashboard.purge.carrying import carry_out
-from dashboard.purge.facts import RememberedOffset, read_facts
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Options, RunView
-from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Plan, build
-from dashboard.purge.replica_watch import ReplicaWatch
-from dashboard.purge.resolve import resolve
-from dashboard.purge.targets import parse_target
-from dashboard.snapshots import ClusterStore
+from dashboard.core.errors import JournalError, LowwaterError, RefusedError
+from dashboard.purge.evidence import clocks
+from dashboard.purge.execute import execute, readback, recheck, send
+from dashboard.purge.execute.carrying import carry_out
+from dashboard.purge.journal import journal_head
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Options, RunView
+from dashboard.purge.plan import facts
+from dashboard.purge.plan.facts import RememberedOffset, read_facts
+from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.plan import Plan, build
+from dashboard.purge.plan.resolve import resolve
+from dashboard.purge.plan.targets import parse_target
+from dashboard.purge.receipt.replica_watch import ReplicaWatch
+from dashboard.store.snapshots import ClusterStore
 from tests.simulation import restoring
 from tests.simulation.collecting import snapshots_in
 from tests.simulation.faults import FAULTS_FOR, Misfortune

@@ -7,12 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dashboard.errors import BrokerError, UsageError
-from dashboard.model import (
-    DeleteRecordsPartitionResult,
-    DeleteRecordsResult,
-    TopicPartition,
-)
+from dashboard.core.errors import BrokerError, UsageError
+from dashboard.kafka.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
 from tests.simulation.reads import BROKER_TIMEOUT, NAMES, Listed, ModelReads
 from tests.simulation.records import Partition
 from tests.simulation.truth import Truth
@@ -50,7 +46,7 @@ class Applied:
 
 @dataclass
 class ModelCluster(ModelReads):
-    """Implements `dashboard.purge.cluster_seam.Cluster`; keeps what was sent and carried out."""
+    """Implements `dashboard.purge.plan.cluster_seam.Cluster`; keeps what was sent and done."""
 
     leader_only_brokers: frozenset[int] = frozenset()
     sent: list[Sent] = field(default_factory=list)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard.model import TopicPartition
-from dashboard.purge.facts import PlanFacts, RememberedOffset
-from dashboard.purge.resolve import History, Keeping, LogEnd
-from dashboard.purge.standards import Standards
-from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
-from dashboard.snapshots import ClusterStore
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
+from dashboard.purge.plan.resolve import History, Keeping, LogEnd
+from dashboard.settings.settings import LIFTABLE_GUARDS, TopicDeclaration
+from dashboard.store.snapshots import ClusterStore
 from tests.simulation.world import BEGAN, World
 
 

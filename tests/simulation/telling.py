@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.clock import parse_time
+from dashboard.core.clock import parse_time
 from tests.simulation.checks import problems
 from tests.simulation.scenario import Story
 from tests.simulation.world import BEGAN

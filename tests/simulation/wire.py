@@ -15,9 +15,9 @@ from typing import Any
 from kafka.protocol.consumer import ConsumerProtocolSubscription
 
 from dashboard.cluster import groups as product
-from dashboard.cluster.messages import ConsumerProtocolAssignment
-from dashboard.errors import BrokerError, ClusterError
-from dashboard.model import GroupListing, TopicPartition
+from dashboard.cluster.protocol.messages import ConsumerProtocolAssignment
+from dashboard.core.errors import BrokerError, ClusterError
+from dashboard.kafka.model import GroupListing, TopicPartition
 from tests.simulation import coordinators
 from tests.simulation.joining import Told
 from tests.simulation.records import View
@@ -40,7 +40,7 @@ CLUSTER_ID = "cluster-1"
 
 
 class ModelConnection:
-    """`dashboard.cluster.connection.Connection`, as far as reading groups needs it."""
+    """`dashboard.cluster.connection.connection.Connection`, as far as reading groups needs it."""
 
     timeout_seconds = 10.0
     cluster_id = CLUSTER_ID
@@ -103,7 +103,7 @@ class ModelConnection:
 
 
 class ModelWire:
-    """`dashboard.cluster.wire.Wire` to one broker."""
+    """`dashboard.cluster.connection.wire.Wire` to one broker."""
 
     def __init__(self, connection: ModelConnection, broker_id: int) -> None:
         self.connection, self.broker_id = connection, broker_id

@@ -150,7 +150,7 @@ def gone(demo: World, code: int | None) -> list[Check]:
 def _workers(demo: World, reverted: list[str]) -> list[Process]:
     """Workers that still run; those of runs whose records came back watch on, and are ended."""
     left, watching = [], {evidence.holder(demo.place.state, run_id) for run_id in reverted}
-    for worker in demo.children("dashboard.purge.worker"):
+    for worker in demo.children("dashboard.purge.jobs.worker"):
         if worker.pid in watching:
             os.kill(worker.pid, signal.SIGTERM)
         else:

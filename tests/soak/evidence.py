@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.clock import utc_now
 from dashboard.cluster.live import LiveCluster, connect
+from dashboard.core.clock import utc_now
 from dashboard.demo.load import TOPIC_CONFIG
-from dashboard.model import TopicPartition
-from dashboard.purge.journal import Journal
-from dashboard.purge.plan import Plan
-from dashboard.purge.states import doubtful
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.execute.states import doubtful
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan.plan import Plan
 from tests.soak.judge import Outcome, outcome
 from tests.soak.operators import WAIVERS
 from tests.soak.world import World

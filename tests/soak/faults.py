@@ -18,7 +18,7 @@ from tests.soak.world import World
 _DISKS = {"journal-full": "state", "data-full": "data"}
 _WORKER_COMES_WITHIN = 12.0
 _VICTIMS = {
-    "worker-kill": ("dashboard.purge.worker",),
+    "worker-kill": ("dashboard.purge.jobs.worker",),
     "watch-kill": ("dashboard.cli.main", "watch"),
     "watch-term": ("dashboard.cli.main", "watch"),
     "analysis-kill": ("analytics", "--serve"),

@@ -20,7 +20,7 @@ ROLES = (
     ("broker", ("kafka.Kafka",)),
     ("spark", ("org.apache.spark.deploy.SparkSubmit",)),
     ("analysis", ("analytics", "--serve")),
-    ("worker", ("dashboard.purge.worker",)),
+    ("worker", ("dashboard.purge.jobs.worker",)),
     ("guardian", ("dashboard.demo.guardian",)),
     ("workload", ("dashboard.demo.workload",)),
     ("inventory", ("dashboard.demo.inventory",)),

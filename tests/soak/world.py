@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.demo import processes, room
-from dashboard.demo.brokers import alive_brokers
+from dashboard.demo.kafka.brokers import alive_brokers
 from tests.soak import proc
 from tests.soak.place import Place
 

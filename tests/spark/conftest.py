@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics.session import open_session
-from dashboard.settings import Settings
+from analytics.session.session import open_session
+from dashboard.settings.settings import Settings
 from tests.support import lab as labs
 
 

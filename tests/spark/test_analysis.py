@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import StoreError
+from dashboard.core.errors import StoreError
 from tests.support.lab import Lab, Snapshot, names
 
 pytestmark = pytest.mark.spark

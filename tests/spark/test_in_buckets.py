@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from analytics import tasks, topics
-from dashboard.snapshots import ClusterStore
+from analytics import tasks
+from analytics.readers import topics
+from dashboard.store.snapshots import ClusterStore
 from tests.bench import large_history
 from tests.spark.test_orphans import Disks, write
 from tests.support import in_process

@@ -14,7 +14,7 @@ import pytest
 from plotly.graph_objects import Figure
 from pyspark.sql import SparkSession
 
-from dashboard.clock import utc_now
+from dashboard.core.clock import utc_now
 from tests.support import sample_store
 from tests.support.sample_plan import sample_plan
 

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from streamlit.testing.v1 import AppTest
 
 from analytics.job import analyze
-from dashboard import watch
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.settings import Settings
-from dashboard.snapshots import Store
+from dashboard.collect import watch
+from dashboard.core.clock import utc_now
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import Store
 from tests.pages.conftest import new_server
 from tests.support import s3
 from tests.support.fake_live import FakeLive

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import analytics as lw
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support import sample_store
 from tests.support.lab import Lab, Snapshot
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from analytics.tables import Tables
-from dashboard.clock import format_time
+from dashboard.core.clock import format_time
 from tests.spark.orphan_truth import BROKERS, LOG_DIRS, truth
 from tests.support.lab import START, Lab, Snapshot
 from tests.support.one_bucket import find_orphans

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from analytics.earlier import newest_base
-from analytics.sightings import PROVED
+from analytics.orphans.sightings import PROVED
 from analytics.tables import Tables, stamped
-from dashboard.clock import format_time
+from dashboard.core.clock import format_time
 from tests.support.lab import START, Lab, Snapshot
 from tests.support.one_bucket import find_orphans
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from analytics.session import open_session
-from dashboard.errors import AnalysisError
-from dashboard.settings import Settings
+from analytics.session.session import open_session
+from dashboard.core.errors import AnalysisError
+from dashboard.settings.settings import Settings
 from tests.support.in_buckets import copied
 from tests.support.lab import Lab
 from tests.support.spark_history import analytics, declared, findings, history

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from analytics import __main__ as service
-from analytics import warm
 from analytics.job import Analyzed, analyze
-from dashboard.errors import AnalysisError
+from analytics.session import warm
+from dashboard.core.errors import AnalysisError
 from tests.support import looks
 from tests.support.lab import Lab, Snapshot
 

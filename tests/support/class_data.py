@@ -16,9 +16,9 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
-from dashboard.errors import DemoError
+from dashboard.core.errors import DemoError
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
 
 _TERMINATED = 128 + signal.SIGTERM  # how Java ends once it has done all that it does at its end
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 
 # What a snapshot tells that hides nothing, of brokers that forget no group.
 NOTHING_HIDDEN = {

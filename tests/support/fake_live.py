@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dashboard.cluster.configs import ConfigsAnswer
-from dashboard.columns import (
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.columns import (
     BrokerSizes,
     LeaderOffsets,
     OwnOffsets,
@@ -19,8 +20,7 @@ from dashboard.columns import (
     Sizes,
     no_names,
 )
-from dashboard.errors import ClusterError
-from dashboard.model import (
+from dashboard.kafka.model import (
     Broker,
     ConfigEntry,
     Group,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle
 
-from dashboard.snapshot_writer import Writer
-from dashboard.snapshots import ClusterStore
+from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshots import ClusterStore
 
 
 def copied(cluster: ClusterStore, name: str, buckets: Sequence[int]) -> ClusterStore:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from analytics import tasks
 from analytics.bucket_view import Place
-from dashboard.snapshot_files import Manifest
+from dashboard.store.snapshot_files import Manifest
 
 
 def run(

@@ -11,9 +11,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from analytics.job import Analyzed, analyze
-from dashboard.settings import Settings, TopicDeclaration
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.settings.settings import Settings, TopicDeclaration
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of
 
 START = datetime(2026, 3, 1, 4, 0, tzinfo=UTC)

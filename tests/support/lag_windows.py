@@ -21,13 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analytics import points, trends
-from analytics.history import Step
-from analytics.panes import SECOND
-from analytics.read_times import between
-from dashboard.curve_tables import from_table
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from analytics.metrics.read_times import between
+from analytics.replicas import points, trends
+from analytics.replicas.history import Step
+from analytics.replicas.panes import SECOND
+from dashboard.estimate.curve_tables import from_table
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support.one_bucket import slow_followers
 
 SLOW_AGE, LEVEL_AGE = 2.0, 1.0  # seconds; a replica between them is not judged

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dashboard.errors import StoreError
+from dashboard.core.errors import StoreError
 from tests.support.lab import Lab
 
 

@@ -30,7 +30,7 @@ _FORMS = tuple(
         MARK[::-1],
     )
 )
-_CHILDREN = (b"streamlit", b"dashboard.purge.worker", b"-m\0analytics")
+_CHILDREN = (b"streamlit", b"dashboard.purge.jobs.worker", b"-m\0analytics")
 TOKEN_VARIABLE = {"LOWWATER_METRICS_TOKEN": f"{MARK}-token"}
 CLIENT_PROPERTIES = f"""
 security.protocol=PLAINTEXT

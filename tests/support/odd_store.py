@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.snapshots import ClusterStore
+from dashboard.store.snapshots import ClusterStore
 from tests.support import sample_store
 from tests.support.sample_topics import GROUPS, TOPICS
 

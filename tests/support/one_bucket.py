@@ -7,30 +7,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics import (
-    broker_facts,
-    causes,
-    curves,
-    disk_stock,
-    followers,
-    groups,
-    met,
-    orphans,
-    points,
-    sightings,
-)
-from analytics import growth as rates
-from analytics import quality as completeness
-from analytics.broker_facts import Brokers
 from analytics.earlier import since
+from analytics.metrics import causes, followers
+from analytics.metrics import quality as completeness
+from analytics.orphans import broker_facts, orphans, sightings
+from analytics.orphans.broker_facts import Brokers
+from analytics.readers import groups, met
+from analytics.replicas import curves, disk_stock, points
+from analytics.replicas import growth as rates
+from analytics.replicas.trend_tables import Carried, microseconds
+from analytics.replicas.trends import Trends
 from analytics.tables import Tables
-from analytics.trend_tables import Carried, microseconds
-from analytics.trends import Trends
-from dashboard.curve_tables import ReplicaCurves
+from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.safety.readers import Readers
-from dashboard.settings import Settings
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
 
 SHORT = ("brokers", "topics", "configs", "reassignments")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dashboard import guard_texts
-from dashboard.model import Guard
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import FINDING_TABLES
+from dashboard.kafka.model import Guard
+from dashboard.safety import guard_texts
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import FINDING_TABLES
 from tests.support import (
     sample_followers,
     sample_idle,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.guard_texts import guard
-from dashboard.idle import judged
+from dashboard.safety.guard_texts import guard
+from dashboard.topics.idle import judged
 from tests.support.sample_partitions import Rows, SamplePartition
 
 DAYS = 7
@@ -56,7 +56,7 @@ def _row(
 
 
 def _guards(own: list[SamplePartition]) -> Rows:
-    """As `analytics.wanted` finds them."""
+    """As `analytics.readers.wanted` finds them."""
     topic = own[0].topic
     facts = {"topic": topic.topic, "who": "No group", "group_id": "metrics-tail"}
     names = [*topic.guards, *([] if topic.owner else ["readers-undeclared"])]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboard.tables import TableSpec, build
+from dashboard.store.tables import TableSpec, build
 from tests.support.sample_topics import SampleTopic
 
 BROKERS = (1, 2, 3)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from dashboard.model import TopicPartition
-from dashboard.purge.asked import Waive
-from dashboard.purge.plan import Estimate, Plan, build
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.plan import Estimate, Plan, build
+from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.support import sample_store
 from tests.unit.purge.facts_of import TOPIC, declared, facts, partition
 

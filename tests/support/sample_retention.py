@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.retention_fit import SHORTER, judged
+from dashboard.topics.retention_fit import SHORTER, judged
 from tests.support.sample_partitions import Rows, SamplePartition
 
 _HOUR, _DAY = 3_600_000, 86_400_000

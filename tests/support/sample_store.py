@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.clock import utc_now
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.core.clock import utc_now
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support import sample_findings
 from tests.support.sample_followers import lag_of
 from tests.support.sample_partitions import (

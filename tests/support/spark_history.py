@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dashboard.metrics.names import BYTES_OUT, CONSUMER_LAG, COUNTERS, labels
-from dashboard.settings import load
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import FINDING_TABLES
+from dashboard.kafka.metric_names import BYTES_OUT, CONSUMER_LAG, COUNTERS, labels
+from dashboard.settings.settings import load
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import FINDING_TABLES
 from tests.support.lab import Lab, Snapshot
 from tests.unit.analytics.logs import Log
 

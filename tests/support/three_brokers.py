@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dashboard import settings
-from dashboard.demo import exporter
-from dashboard.demo.brokers import LocalCluster
-from dashboard.demo.jars import KafkaJars
-from dashboard.demo.server_properties import free_ports
+from dashboard.demo.kafka import exporter
+from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.demo.kafka.server_properties import free_ports
+from dashboard.settings import settings
 from tests.support import class_data
 
 SESSION = {"broker.session.timeout.ms": "18000"}

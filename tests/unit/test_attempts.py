@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from dashboard import attempts
-from dashboard.attempts import Attempt, Failure, Seen
-from dashboard.clock import utc_now
-from dashboard.collect import collect
-from dashboard.errors import ClusterError, StoreError
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collect import collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError, StoreError
+from dashboard.store import attempts
+from dashboard.store.attempts import Attempt, Failure, Seen
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import FakeLive, unreachable
 
 AT = datetime(2026, 3, 1, 4, tzinfo=UTC)

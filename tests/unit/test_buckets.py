@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard import table_files
-from dashboard.buckets import REPLICAS, Buckets, count_for, numbers
-from dashboard.errors import StoreError
-from dashboard.metrics.names import labels
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshot_writer import part_name, write_part
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.core.errors import StoreError
+from dashboard.kafka.metric_names import labels
+from dashboard.store import table_files
+from dashboard.store.buckets import REPLICAS, Buckets, count_for, numbers
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshot_writer import part_name, write_part
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 TOPICS = pa.table({"topic_no": pa.array([3, 1], pa.int32()), "topic": ["b", "a"]})

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dashboard.canonical import canonical, digest
-from dashboard.errors import LowwaterError
+from dashboard.core.canonical import canonical, digest
+from dashboard.core.errors import LowwaterError
 from dashboard.orphans import verdicts
-from dashboard.purge import plan_json
+from dashboard.purge.plan import plan_json
 from tests.unit.orphans.test_verdicts import FOUND, NOW
 from tests.unit.purge.test_plan import free_plan
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.demo.jars import KafkaJars
-from dashboard.errors import DemoError
+from dashboard.core.errors import DemoError
+from dashboard.demo.kafka.jars import KafkaJars
 from tests.support import class_data
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.client_properties import known_keys, parse
-from dashboard.errors import SettingsError
+from dashboard.core.errors import SettingsError
+from dashboard.settings.client_properties import known_keys, parse
 
 
 def test_comments_blank_lines_and_continued_lines_are_read_as_java_reads_them() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.clock import format_time, parse_duration, parse_time, utc_now
-from dashboard.errors import UsageError
+from dashboard.core.clock import format_time, parse_duration, parse_time, utc_now
+from dashboard.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from dashboard import collect as collect_module
-from dashboard.collect import Collected, collect
-from dashboard.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
-from dashboard.errors import ClusterError, StoreError
-from dashboard.metrics.names import BYTES_OUT
-from dashboard.metrics.sources import Sources
-from dashboard.model import TopicState
-from dashboard.snapshot_writer import Writer
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.broker_metrics.sources import Sources
+from dashboard.collect import collect as collect_module
+from dashboard.collect.collect import Collected, collect
+from dashboard.core.errors import ClusterError, StoreError
+from dashboard.kafka.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
+from dashboard.kafka.metric_names import BYTES_OUT
+from dashboard.kafka.model import TopicState
+from dashboard.store.snapshot_writer import Writer
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable
 
 NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dashboard.collect import collect
-from dashboard.columns import LeaderOffsets, OwnOffsets, Placement
-from dashboard.epoch_ends import ASKED_OF
-from dashboard.errors import ClusterError
-from dashboard.model import (
+from dashboard.collect.collect import collect
+from dashboard.core.errors import ClusterError
+from dashboard.history.epoch_ends import ASKED_OF
+from dashboard.kafka.columns import LeaderOffsets, OwnOffsets, Placement
+from dashboard.kafka.model import (
     EpochEnd,
     GroupListing,
     GroupOffset,
@@ -22,7 +22,7 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import FakeLive
 
 NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)

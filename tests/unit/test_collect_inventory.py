@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from dashboard import watch
-from dashboard.clock import utc_now
-from dashboard.collect import Collected, collect
-from dashboard.errors import InventoryError
+from dashboard.collect import watch
+from dashboard.collect.collect import Collected, collect
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import InventoryError
 from dashboard.inventory.file_schema import META_KEY
 from dashboard.inventory.loading import load, load_all
 from dashboard.inventory.names import CHECKPOINTS
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import FakeLive
 from tests.unit.inventory.disks import NOW, Disk, scanned
 

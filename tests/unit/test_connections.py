@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.connections import client_for
-from dashboard.errors import SettingsError
-from dashboard.settings import Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.errors import SettingsError
+from dashboard.settings.settings import Settings
+from dashboard.store.connections import client_for
+from dashboard.store.snapshots import ClusterStore, Store
 
 
 @pytest.fixture

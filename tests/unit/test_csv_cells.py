@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dashboard import csv_cells
+from dashboard.core import csv_cells
 from dashboard.orphans import export
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_export import as_csv
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.upkeep.journal_export import as_csv
 from tests.unit.purge.test_journal import insert
 from tests.unit.purge.test_plan import free_plan
 

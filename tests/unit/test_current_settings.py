@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from analytics import __main__ as analysis
-from dashboard import people, read_only, settled_file
-from dashboard.current_settings import CurrentSettings
-from dashboard.errors import RefusedError, SettingsError
-from dashboard.settings import Settings, load, load_pinned
+from dashboard.core.errors import RefusedError, SettingsError
+from dashboard.people import people
+from dashboard.settings import read_only, settled_file
+from dashboard.settings.current import CurrentSettings
+from dashboard.settings.settings import Settings, load, load_pinned
 
 WINDOW = '[topics."orders"]\nowner = "a"\nreaders = "groups"\nreplay_window = "{}h"\n'
 WINDOW += 'declared_by = "a"\ndeclared_at = 2026-03-01\n'
@@ -97,7 +98,7 @@ def test_an_analysis_that_serves_reads_declarations_before_each_snapshot(
     monkeypatch.setattr(
         analysis, "_analyze", lambda _spark, settings, *_: seen.append(window(settings)) or {}
     )
-    monkeypatch.setattr("dashboard.snapshots.Store.cluster", lambda _store, _named: None)
+    monkeypatch.setattr("dashboard.store.snapshots.Store.cluster", lambda _store, _named: None)
     current = CurrentSettings(load(file, {}), {})
 
     def answer() -> dict[str, object]:

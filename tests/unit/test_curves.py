@@ -12,10 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.curve_tables import PLACE, ReplicaCurves, from_table, read, to_table
-from dashboard.curves import HISTORY, PROPORTIONAL, SAMPLED, SEGMENTS, Curves, Freed, curves_of
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, build, conform
+from dashboard.estimate.curve_tables import PLACE, ReplicaCurves, from_table, read, to_table
+from dashboard.estimate.curves import (
+    HISTORY,
+    PROPORTIONAL,
+    SAMPLED,
+    SEGMENTS,
+    Curves,
+    Freed,
+    curves_of,
+)
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, build, conform
 
 FIELDS = ("low", "likely", "high", "once_low", "once", "once_high")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import doctor
-from dashboard.doctor import Check
-from dashboard.settings import Settings
+from dashboard.doctor import doctor
+from dashboard.doctor.doctor import Check
+from dashboard.settings.settings import Settings
 
 _Usage = namedtuple("_Usage", "total used free")
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dashboard.doctor import Check
-from dashboard.doctor_cluster import cluster_checks
-from dashboard.errors import ClusterError
-from dashboard.model import (
+from dashboard.core.errors import ClusterError
+from dashboard.doctor.doctor import Check
+from dashboard.doctor.doctor_cluster import cluster_checks
+from dashboard.kafka.model import (
     Broker,
     ConfigEntry,
     Group,

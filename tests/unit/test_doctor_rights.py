@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from dashboard import rights
 from dashboard.cluster.configs import ConfigsAnswer
-from dashboard.doctor_rights import (
+from dashboard.doctor.doctor_rights import (
     PROBE,
     Held,
     held_rights,
@@ -17,7 +16,8 @@ from dashboard.doctor_rights import (
     rights_check,
     to_json,
 )
-from dashboard.model import (
+from dashboard.kafka import rights
+from dashboard.kafka.model import (
     Authorized,
     Group,
     GroupListing,
@@ -26,7 +26,7 @@ from dashboard.model import (
     ReplicaSize,
     TopicState,
 )
-from dashboard.rights import Right
+from dashboard.kafka.rights import Right
 
 _ALL: Operations = frozenset({"Describe", "DescribeConfigs", "Read", "Delete"})
 _NONE: Operations = frozenset()

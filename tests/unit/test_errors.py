@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard import errors
+from dashboard.core import errors
 
 
 def _subclasses(kind: type[errors.LowwaterError]) -> list[type[errors.LowwaterError]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from dashboard.findings_age import age_of
-from dashboard.pruning import prune
+from dashboard.history.findings_age import age_of
+from dashboard.history.pruning import prune
 from tests.unit.policies.examples import NOON
 from tests.unit.policies.kept_history import store
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dashboard.followers import slow_units
-from dashboard.tables import FINDING_TABLES
+from dashboard.store.tables import FINDING_TABLES
+from dashboard.views.followers import slow_units
 
 _SCHEMA = FINDING_TABLES["slow_followers"].schema
 

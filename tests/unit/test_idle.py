@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.idle import headline, idle, judged, not_proposed, risks
-from dashboard.topic_kinds import kind_of, tool
+from dashboard.kafka.topic_kinds import kind_of, tool
+from dashboard.topics.idle import headline, idle, judged, not_proposed, risks
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=30)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dashboard.pruning import prune
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.history.pruning import prune
+from dashboard.store.snapshots import ClusterStore, Store
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LEAN = """
 import sys
-import dashboard.purge.worker, dashboard.cli.delete_records, dashboard.purge.drafts
+import dashboard.purge.jobs.worker, dashboard.cli.purge.delete_records, dashboard.purge.plan.drafts
 loaded = {"pyarrow", "numpy", "pandas", "fsspec", "asyncio", "kafka.admin"} & set(sys.modules)
 assert not loaded, loaded
 """

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dashboard.clock import format_time
-from dashboard.log_ends import taken_before
-from dashboard.snapshot_clocks import wrong_clock
-from dashboard.snapshot_files import Manifest
+from dashboard.core.clock import format_time
+from dashboard.history.log_ends import taken_before
+from dashboard.store.snapshot_clocks import wrong_clock
+from dashboard.store.snapshot_files import Manifest
 from tests.unit.policies.examples import NOON
 from tests.unit.policies.kept_history import store
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from dashboard import network_folders
 from dashboard.cli.main import main
-from dashboard.doctor import state_folder
-from dashboard.errors import JournalError
-from dashboard.network_folders import network_type
-from dashboard.purge.journal import Journal, open_default
-from dashboard.settings import Settings, load
+from dashboard.core import network_folders
+from dashboard.core.errors import JournalError
+from dashboard.core.network_folders import network_type
+from dashboard.doctor.doctor import state_folder
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.settings.settings import Settings, load
 
 
 def mounts(folder: Path, *lines: tuple[Path, str]) -> Path:

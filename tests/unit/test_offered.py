@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from dashboard.errors import StoreError
-from dashboard.offered import in_quotes, json_pair, pair
-from dashboard.snapshots import Store
-from dashboard.visible import visible_cell, visible_json
+from dashboard.core.errors import StoreError
+from dashboard.core.offered import in_quotes, json_pair, pair
+from dashboard.core.visible import visible_cell, visible_json
+from dashboard.store.snapshots import Store
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dashboard.patterns import matching
+from dashboard.safety.readers import matching
 
 TOPICS = ("Orders", "orders", "orders-eu", "xorders")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dashboard import people
-from dashboard.errors import LowwaterError, RefusedError
-from dashboard.people import Actor, actor_of, require
-from dashboard.people_settings import PeopleSettings
-from dashboard.settings import Settings, load
+from dashboard.core.errors import LowwaterError, RefusedError
+from dashboard.people import people
+from dashboard.people.people import Actor, actor_of, require
+from dashboard.settings.people import PeopleSettings
+from dashboard.settings.settings import Settings, load
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LISTS = PeopleSettings(

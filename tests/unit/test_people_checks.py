@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.errors import RefusedError
-from dashboard.people import Actor
-from dashboard.people_settings import PeopleSettings
-from dashboard.policies import switching
-from dashboard.purge import queue
-from dashboard.purge.journal import Journal, open_default
-from dashboard.settings import Settings
+from dashboard.core.errors import RefusedError
+from dashboard.people.people import Actor
+from dashboard.policies.service import switching
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.settings.people import PeopleSettings
+from dashboard.settings.settings import Settings
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_plan import free_plan
 

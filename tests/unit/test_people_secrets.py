@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli import dashboard
-from dashboard.cli.listening import Listening
-from dashboard.errors import LowwaterError
-from dashboard.people_secrets import check
-from dashboard.people_settings import PeopleSettings
-from dashboard.settings import Settings
+from dashboard.cli.machine import dashboard
+from dashboard.cli.machine.listening import Listening
+from dashboard.core.errors import LowwaterError
+from dashboard.people.secrets import check
+from dashboard.settings.people import PeopleSettings
+from dashboard.settings.settings import Settings
 
 ORIGIN = "https://lowwater.example.org"
 SECRET = "xxSECRETxx-0123456789-0123456789-0123456789"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import SettingsError
-from dashboard.people_settings import PeopleSettings
-from dashboard.settings import load
+from dashboard.core.errors import SettingsError
+from dashboard.settings.people import PeopleSettings
+from dashboard.settings.settings import load
 
 
 def section(folder: Path, text: str) -> PeopleSettings | None:

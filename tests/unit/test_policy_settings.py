@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import settings as settings_module
-from dashboard.errors import SettingsError
-from dashboard.policy_settings import (
+from dashboard.core.errors import SettingsError
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings import settings as settings_module
+from dashboard.settings.policies.section import (
     POLICY_KEYS,
     POLICY_LIFTABLE,
     Policy,
     Trigger,
     policy_settings,
 )
-from dashboard.policy_words import check_target, parse_window
-from dashboard.purge.targets import parse_target
-from dashboard.purge_settings import LIFTABLE_GUARDS
-from dashboard.settings import load
+from dashboard.settings.policies.words import check_target, parse_window
+from dashboard.settings.purge import LIFTABLE_GUARDS
+from dashboard.settings.settings import load
 
-DOCS = Path(settings_module.__file__).parents[1] / "docs"
+DOCS = Path(settings_module.__file__).parents[2] / "docs"
 
 
 def _policies(text: str) -> tuple[Policy, ...]:

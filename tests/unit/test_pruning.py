@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dashboard.errors import StoreError
-from dashboard.pruning import prune, prune_findings, prune_snapshots
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshot_settings import SnapshotSettings
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.core.errors import StoreError
+from dashboard.history.pruning import prune, prune_findings, prune_snapshots
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 KEEP = SnapshotSettings()
@@ -140,8 +140,8 @@ def test_several_pruners_at_once_remove_each_folder_and_complain_of_nothing(
 _KILLED = """
 import os, signal, sys
 from datetime import datetime, timedelta
-from dashboard.pruning import prune
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.history.pruning import prune
+from dashboard.store.snapshots import ClusterStore, Store
 import pyarrow as pa
 cluster = ClusterStore(Store(sys.argv[1]), "c1")
 now = datetime.fromisoformat(sys.argv[3])
@@ -150,7 +150,7 @@ def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 if sys.argv[2] == "writer":
-    from dashboard.tables import SNAPSHOT_TABLES, build
+    from dashboard.store.tables import SNAPSHOT_TABLES, build
     writer = cluster.begin("snapshots", now)
     writer.write("brokers", build(SNAPSHOT_TABLES["brokers"], {"broker_id": [1]}))
     writer._settle = die

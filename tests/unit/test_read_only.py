@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import read_only
-from dashboard.settings import Settings, load
+from dashboard.settings import read_only
+from dashboard.settings.settings import Settings, load
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import SettingsError
-from dashboard.retention_fit import change, fitting_ms, headline, in_order, judged, span
-from dashboard.retention_settings import retention_settings
+from dashboard.core.errors import SettingsError
+from dashboard.settings.retention import retention_settings
+from dashboard.topics.retention_fit import change, fitting_ms, headline, in_order, judged, span
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HOUR, DAY = 3_600_000, 86_400_000

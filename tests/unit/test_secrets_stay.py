@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import settings as settings_files
 from dashboard.cli.main import VERBS, main
+from dashboard.settings import settings as settings_files
 from tests.support import marked, sample_store
 from tests.support.marked import MARK, marked_files, marks_in
 
@@ -63,7 +63,9 @@ def said(
     )
     file = marked.settings_file(tmp_path, "prod-eu", "127.0.0.1:9")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
+    monkeypatch.setattr(
+        "dashboard.settings.settings.user_config_path", lambda _name: tmp_path / "etc"
+    )
     monkeypatch.setenv("LOWWATER_SETTINGS", str(file))
     for name, value in marked.TOKEN_VARIABLE.items():
         monkeypatch.setenv(name, value)

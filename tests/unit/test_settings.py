@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import settings as settings_module
-from dashboard.client_properties import known_keys
-from dashboard.errors import SettingsError
-from dashboard.purge_settings import PurgeSettings
-from dashboard.settings import LIFTABLE_GUARDS, declaration, load, read_client_config
-from dashboard.snapshot_settings import SnapshotSettings
-from dashboard.topic_settings import TOPIC_KEYS
+from dashboard.core.errors import SettingsError
+from dashboard.settings import settings as settings_module
+from dashboard.settings.client_properties import known_keys
+from dashboard.settings.purge import PurgeSettings
+from dashboard.settings.settings import LIFTABLE_GUARDS, declaration, load, read_client_config
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.settings.topics import TOPIC_KEYS
 
 
 def _file(folder: Path, text: str) -> Path:
@@ -28,7 +28,9 @@ def _file(folder: Path, text: str) -> Path:
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory and an empty configuration folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
+    monkeypatch.setattr(
+        "dashboard.settings.settings.user_config_path", lambda _name: tmp_path / "etc"
+    )
     return tmp_path
 
 
@@ -220,7 +222,7 @@ def test_a_client_config_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_the_sample_of_the_docs_loads_and_has_every_key(alone: Path) -> None:
-    page = (Path(settings_module.__file__).parents[1] / "docs" / "settings.md").read_text("utf-8")
+    page = (Path(settings_module.__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
     sample = page.split("```toml\n")[1].split("```")[0]
     (alone / "client.properties").write_text("client.id=x\n")
     sample = sample.replace("/etc/kafka/client.properties", "client.properties")
@@ -234,7 +236,7 @@ def test_the_sample_of_the_docs_loads_and_has_every_key(alone: Path) -> None:
 
 
 def test_the_docs_name_every_client_key_guard_and_variable() -> None:
-    page = (Path(settings_module.__file__).parents[1] / "docs" / "settings.md").read_text("utf-8")
+    page = (Path(settings_module.__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
     for name in (*known_keys(), *LIFTABLE_GUARDS, *settings_module._ENV_KEYS):
         assert f"`{name}`" in page
 

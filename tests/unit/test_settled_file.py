@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import people, read_only, settled_file
-from dashboard.errors import SettingsError
-from dashboard.settings import Settings, load
+from dashboard.core.errors import SettingsError
+from dashboard.people import people
+from dashboard.settings import read_only, settled_file
+from dashboard.settings.settings import Settings, load
 
 WHOLE = """read_only = true
 [people]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dashboard.clock import utc_now
 from dashboard.cluster.configs import BROKER_KEYS, TOPIC_KEYS
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.collect import Collected, collect
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collect import Collected, collect
+from dashboard.core.clock import utc_now
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.bench.broker_simulator import serving, simulation
 from tests.bench.simulated_cluster import DIR_BYTES, LOG_DIRS, USABLE_BYTES, SimulatedCluster
 from tests.bench.simulated_details import config_value

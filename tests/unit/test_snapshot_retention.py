@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from dashboard.snapshot_files import new_id
-from dashboard.snapshot_retention import analyses_to_keep, snapshots_to_keep
-from dashboard.snapshot_settings import SnapshotSettings
+from dashboard.history.pruning import analyses_to_keep, snapshots_to_keep
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.store.snapshot_files import new_id
 
 NOW = datetime(2026, 3, 8, 12, 30, tzinfo=UTC)
 KEEP = SnapshotSettings()

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dashboard import snapshot_files
-from dashboard.errors import StoreError
-from dashboard.pruning import prune
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.core.errors import StoreError
+from dashboard.history.pruning import prune
+from dashboard.store import snapshot_files
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 
 NOW = datetime(2026, 3, 1, 4, 0, 0, 5000, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, TableSpec, build, conform
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES, TableSpec, build, conform
 
 _ALL = [*SNAPSHOT_TABLES.values(), *FINDING_TABLES.values()]
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.pruning import prune_snapshots
-from dashboard.snapshot_settings import SnapshotSettings
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
-from dashboard.unfolded import folded_to, only_witnesses
+from dashboard.history.pruning import folded_to, only_witnesses, prune_snapshots
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from dashboard.errors import StoreError
-from dashboard.pruning import prune
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.url_files import UrlFiles
+from dashboard.core.errors import StoreError
+from dashboard.history.pruning import prune
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.url_files import UrlFiles
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from dashboard import analysis_child, watch
-from dashboard.clock import utc_now
-from dashboard.errors import ClusterError, SettingsError
-from dashboard.snapshot_settings import SnapshotSettings
-from dashboard.snapshots import Store
+from dashboard.collect import analysis_child, watch
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError, SettingsError
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.store.snapshots import Store
 from tests.support.fake_live import FakeLive, unreachable
 
 Events = list[dict[str, Any]]

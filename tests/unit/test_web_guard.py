@@ -105,8 +105,8 @@ def test_every_answer_forbids_other_servers_and_frames() -> None:
 _STARTED = """
 import pathlib, sys
 import dashboard.web
-from dashboard.errors import SettingsError
-from dashboard.ui import context
+from dashboard.core.errors import SettingsError
+from dashboard.ui.session import context
 pathlib.Path(sys.argv[1]).write_text("")
 try:
     print(context.settings().people)

@@ -9,16 +9,16 @@ from datetime import datetime
 
 import numpy as np
 
-from dashboard.columns import Flags, Ints
+from dashboard.kafka.columns import Flags, Ints
 from dashboard.policies.doctor.diagnosis import Evidence, Rules
 from dashboard.policies.doctor.history import History
 from dashboard.policies.doctor.memory import Memory
 from dashboard.policies.doctor.owners import Owner
 from dashboard.policies.doctor.pace import Pace
 from dashboard.policies.doctor.signs import Signs, limit
-from dashboard.policies.past_rows import ABSENT
-from dashboard.policy import Policy
-from dashboard.purge.journal_sent import Sent
+from dashboard.policies.simulate.past_rows import ABSENT
+from dashboard.purge.journal.journal_sent import Sent
+from dashboard.settings.policies.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

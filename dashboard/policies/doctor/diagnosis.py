@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from dashboard.clock import format_time
+from dashboard.core.clock import format_time
 
 NOT_PURGED = "not-purged"
 TOO_OFTEN = "purged-too-often"

@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.columns import Ints
-from dashboard.curve_tables import integers
-from dashboard.errors import StoreError
-from dashboard.policies import past_rows
+from dashboard.core.errors import StoreError
+from dashboard.estimate.curve_tables import integers
+from dashboard.kafka.columns import Ints
 from dashboard.policies.doctor.owners import Owners, read_owners
-from dashboard.policies.past_rows import ABSENT, Rows
-from dashboard.policy import REPARTITION_SUFFIX
-from dashboard.snapshot_clocks import clock_was_right
-from dashboard.snapshot_times import times
-from dashboard.snapshots import ClusterStore
+from dashboard.policies.simulate import past_rows
+from dashboard.policies.simulate.past_rows import ABSENT, Rows
+from dashboard.settings.policies.policy import REPARTITION_SUFFIX
+from dashboard.store.snapshot_clocks import clock_was_right
+from dashboard.store.snapshot_times import times
+from dashboard.store.snapshots import ClusterStore
 
 MOST_SNAPSHOTS = 48
 _NEWEST = MOST_SNAPSHOTS // 2  # the others are spread over the time before

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from dashboard.columns import Flags
+from dashboard.kafka.columns import Flags
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import settings, words
 from dashboard.policies.doctor.case import Case
 from dashboard.policies.doctor.diagnosis import Diagnosis
 from dashboard.policies.doctor.lag import longest_lag
-from dashboard.policies.past_rows import ABSENT
+from dashboard.policies.simulate.past_rows import ABSENT
 
 _NEARLY_EVERY = 0.8  # of the intervals in which commits moved
 _PATIENCE = 4  # times the longest pause between two purges before, then they have ended

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import numpy as np
 
-from dashboard.columns import Flags, Ints
+from dashboard.kafka.columns import Flags, Ints
 from dashboard.policies.doctor.history import History
-from dashboard.policies.past_rows import ABSENT
+from dashboard.policies.simulate.past_rows import ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.errors import StoreError
-from dashboard.policy import REPARTITION_SUFFIX
-from dashboard.snapshots import ClusterStore
+from dashboard.core.errors import StoreError
+from dashboard.settings.policies.policy import REPARTITION_SUFFIX
+from dashboard.store.snapshots import ClusterStore
 
 
 @dataclass(frozen=True, slots=True)

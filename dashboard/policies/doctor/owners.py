@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.columns import Ints
+from dashboard.kafka.columns import Ints
 from dashboard.policies.matching import owner_of
-from dashboard.policies.past_rows import ABSENT
-from dashboard.policy import REPARTITION, REPARTITION_SUFFIX, Policy
-from dashboard.snapshots import ClusterStore
+from dashboard.policies.simulate.past_rows import ABSENT
+from dashboard.settings.policies.policy import REPARTITION, REPARTITION_SUFFIX, Policy
+from dashboard.store.snapshots import ClusterStore
 
 _DEAD = ("Dead", "Empty")
 _ANY = Policy("any", preset=REPARTITION, committed_by="owner")

@@ -12,10 +12,10 @@ from datetime import timedelta
 
 import numpy as np
 
-from dashboard.columns import Flags, Ints
+from dashboard.kafka.columns import Flags, Ints
 from dashboard.policies.doctor.history import History
 from dashboard.policies.doctor.signs import Floats, Signs, limit
-from dashboard.policies.past_rows import ABSENT
+from dashboard.policies.simulate.past_rows import ABSENT
 
 _PURGES_PER_SEGMENT = 10  # what is advised: a purge frees a segment a tenth of its time late
 _MINUTE = 60

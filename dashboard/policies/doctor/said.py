@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from dashboard.core.sizes import binary
+from dashboard.core.visible import Lines, in_lines
+from dashboard.core.words import number, plural
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor.words import at
-from dashboard.purge.words import number, plural
-from dashboard.sizes import binary
-from dashboard.visible import Lines, in_lines
 
 NO_TOPIC = "No topic of the newest snapshot is named *-repartition, or there is no snapshot yet."
 

@@ -8,8 +8,8 @@ from dashboard.policies.doctor.case import Case
 from dashboard.policies.doctor.diagnosis import Setting
 from dashboard.policies.doctor.pace import Pace
 from dashboard.policies.doctor.words import INTERVAL, INTERVAL_DEFAULT_MS, bytes_said
-from dashboard.policy import Policy
-from dashboard.purge.targets import parse_target
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.policies.policy import Policy
 
 _DAY_MS = 86_400_000
 _MS = timedelta(milliseconds=1)

@@ -13,10 +13,10 @@ from datetime import timedelta
 import numpy as np
 import numpy.typing as npt
 
-from dashboard.columns import Flags, Ints
+from dashboard.kafka.columns import Flags, Ints
 from dashboard.policies.doctor.history import History
-from dashboard.policies.past_rows import ABSENT
-from dashboard.purge.journal_sent import Sent
+from dashboard.policies.simulate.past_rows import ABSENT
+from dashboard.purge.journal.journal_sent import Sent
 
 Floats = npt.NDArray[np.float64]
 _TOO_FEW = 0.1  # of the most records of an interval: sizes and offsets are not read at once

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from dashboard.errors import ClusterError
+from dashboard.core.errors import ClusterError
 from tests.bad_inputs.case import Case, both, gone, live, text
 
 PLAN = "plan --topic orders --to committed --out p"

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from analytics.history import Looks
-from analytics.points import Points
-from dashboard.curve_tables import PLACE, ReplicaCurves
-from dashboard.curves import Curves, Freed, curves_of
+from analytics.replicas.history import Looks
+from analytics.replicas.points import Points
+from dashboard.estimate.curve_tables import PLACE, ReplicaCurves
+from dashboard.estimate.curves import Curves, Freed, curves_of
 
 SEGMENT = 1000
 MINUTE = 60_000_000  # microseconds

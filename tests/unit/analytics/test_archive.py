@@ -11,9 +11,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from analytics import archive
-from analytics.session import Java
-from dashboard.settings import Settings
+from analytics.session import archive
+from analytics.session.session import Java
+from dashboard.settings.settings import Settings
 
 
 def test_the_builder_is_given_its_starters_settings(
@@ -36,7 +36,7 @@ def test_the_builder_is_given_its_starters_settings(
 
 _STUCK = """
 import subprocess, sys
-from analytics import archive
+from analytics.session import archive
 archive._LONGEST_SECONDS = 1
 archive._end_in_time()
 subprocess.run([sys.executable, "-c", "import time; time.sleep(60)"])

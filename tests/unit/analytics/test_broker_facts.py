@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.broker_facts import Brokers
-from dashboard.tables import SNAPSHOT_TABLES, build
+from analytics.orphans.broker_facts import Brokers
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.support.one_bucket import brokers
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from analytics import curves, freed, points
+from analytics.replicas import curves, freed, points
 from analytics.tables import stamped
-from dashboard.curve_tables import from_table, to_table
-from dashboard.curves import UNKNOWN
-from dashboard.epoch_ends import ASKED_OF
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from dashboard.estimate.curve_tables import from_table, to_table
+from dashboard.estimate.curves import UNKNOWN
+from dashboard.history.epoch_ends import ASKED_OF
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support.lab import START, Snapshot
 from tests.support.sample_partitions import table_of
 from tests.unit.analytics.logs import Log

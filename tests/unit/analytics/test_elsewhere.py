@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from analytics import elsewhere
-from analytics.elsewhere import executors_watched, first_line, no_connector, place, usable
-from analytics.session import is_local
-from dashboard.errors import AnalysisError
-from dashboard.settings import Settings
+from analytics.session import elsewhere
+from analytics.session.elsewhere import executors_watched, first_line, no_connector, place, usable
+from analytics.session.session import is_local
+from dashboard.core.errors import AnalysisError
+from dashboard.settings.settings import Settings
 
 CLUSTER = Settings(spark_master="spark://h:7077", spark_wait=timedelta(seconds=0.1))
 

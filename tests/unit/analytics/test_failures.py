@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from analytics import __main__ as served
-from dashboard.errors import AnalysisError
-from dashboard.settings import Settings
+from dashboard.core.errors import AnalysisError
+from dashboard.settings.settings import Settings
 
 
 def failure(monkeypatch: pytest.MonkeyPatch, spark: Any) -> AnalysisError:

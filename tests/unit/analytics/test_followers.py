@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from analytics import followers
-from dashboard.snapshots import ClusterStore, Store
+from analytics.metrics import followers
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.lab import START, Snapshot
 from tests.support.one_bucket import followers_of
 from tests.unit.analytics.test_trends import TOPICS, Lab

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analytics.panes import SPREAD
-from analytics.trend_tables import from_table, microseconds, to_table
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, conform
+from analytics.replicas.panes import SPREAD
+from analytics.replicas.trend_tables import from_table, microseconds, to_table
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, conform
 from tests.support.lab import Snapshot
 from tests.support.one_bucket import growth
 from tests.unit.analytics.test_trends import Lab, silent

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.history import KNOTS, extended
-from analytics.rolls import Rolls
-from dashboard.curve_tables import ReplicaCurves
-from dashboard.curves import HISTORY, PROPORTIONAL, UNKNOWN, Curves
+from analytics.replicas.history import KNOTS, extended
+from analytics.replicas.rolls import Rolls
+from dashboard.estimate.curve_tables import ReplicaCurves
+from dashboard.estimate.curves import HISTORY, PROPORTIONAL, UNKNOWN, Curves
 from tests.unit.analytics.logs import Log, freed, nothing, places, points, seen
 
 

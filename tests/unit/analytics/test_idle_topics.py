@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.idle_topics import idle_topics
+from analytics.advice.idle_topics import idle_topics
 from analytics.kernels import SUMMED
 from dashboard.safety.readers import GROUPS, readers
-from dashboard.tables import FINDING_TABLES
+from dashboard.store.tables import FINDING_TABLES
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=30)

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analytics import history, segments
-from analytics.curves import with_segments
-from analytics.points import Points
-from dashboard.curve_tables import ReplicaCurves
-from dashboard.epoch_ends import read_lost
-from dashboard.model import EpochEnd, TopicPartition
+from analytics.replicas import history, segments
+from analytics.replicas.curves import with_segments
+from analytics.replicas.points import Points
+from dashboard.estimate.curve_tables import ReplicaCurves
+from dashboard.history.epoch_ends import read_lost
+from dashboard.kafka.model import EpochEnd, TopicPartition
 from dashboard.safety.epochs import EPOCH_ENDS
 from tests.unit.analytics.logs import MINUTE, Log, freed, looks, nothing, places, seen
 

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics import last_writes
+from analytics.readers import last_writes
 from analytics.tables import stamped
-from dashboard.pruning import prune
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.history.pruning import prune
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.lab import START, Snapshot
 from tests.support.sample_partitions import table_of
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import folded, snapshot_files
-from dashboard.holes import holes
-from dashboard.pruning import prune_snapshots
-from dashboard.purge import memory
-from dashboard.snapshot_settings import SnapshotSettings
+from dashboard.history import folded
+from dashboard.history.holes import holes
+from dashboard.history.pruning import prune_snapshots
+from dashboard.purge.evidence import memory
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.store import snapshot_files
 from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot, names
 

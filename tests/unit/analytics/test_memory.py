@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from analytics.memory import oldest_kept
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
+from analytics.readers.memory import oldest_kept
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from analytics import job
-from analytics.memory_limits import driver_memory, machine_memory, too_little
-from dashboard.errors import AnalysisError
-from dashboard.snapshot_files import Manifest
+from analytics.session.memory_limits import driver_memory, machine_memory, too_little
+from dashboard.core.errors import AnalysisError
+from dashboard.store.snapshot_files import Manifest
 
 GIB = 1 << 30
 SNAPSHOT = Manifest("snapshot-1", datetime(2026, 3, 1, tzinfo=UTC), {}, 1.0)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.holes import holes
-from dashboard.known_since import carried_since, known_since
-from dashboard.pruning import prune, prune_snapshots
-from dashboard.purge import memory
-from dashboard.snapshot_settings import SnapshotSettings
+from dashboard.history.holes import holes
+from dashboard.history.known_since import carried_since, known_since
+from dashboard.history.pruning import prune, prune_snapshots
+from dashboard.purge.evidence import memory
+from dashboard.settings.snapshots import SnapshotSettings
 from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot, names
 

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics import holds
+from analytics.readers import holds
 from analytics.tables import stamped
-from dashboard.pruning import prune
-from dashboard.seen_topics import UNKNOWN_ID, seen_topics
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.history.pruning import prune
+from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.lab import START, Snapshot
 from tests.support.sample_partitions import table_of
 

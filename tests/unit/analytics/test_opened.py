@@ -12,8 +12,8 @@ import pytest
 
 import analytics as lw
 from analytics import past
-from dashboard.errors import LowwaterError, StoreError, UsageError
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.errors import LowwaterError, StoreError, UsageError
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support import sample_store
 
 LISTED = """

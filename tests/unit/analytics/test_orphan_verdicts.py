@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analytics.orphan_verdicts import Facts, in_words, later, verdict
+from analytics.orphans.orphans import Facts, in_words, later, verdict
 from dashboard.orphans.words import CHECKPOINT_ENTRY, KINDS, NEVER, REMOVABLE, SCHEDULED
 
 NOW = datetime(2026, 3, 8, 4, tzinfo=UTC)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics.broker_facts import SEGMENTS, Brokers
-from analytics.orphans import judged, to_table
-from dashboard.tables import FINDING_TABLES
+from analytics.orphans.broker_facts import SEGMENTS, Brokers
+from analytics.orphans.orphans import judged, to_table
+from dashboard.store.tables import FINDING_TABLES
 from tests.support.one_bucket import stock
 
 NOW = datetime(2026, 3, 8, 4, tzinfo=UTC)

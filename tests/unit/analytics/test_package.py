@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from analytics.package import packed
+from analytics.session.session import packed
 
 
 def test_the_same_packages_are_the_same_file(tmp_path: Path) -> None:
@@ -15,5 +15,5 @@ def test_the_same_packages_are_the_same_file(tmp_path: Path) -> None:
     assert found.stat().st_mtime_ns == written
     assert [*found.parent.iterdir()] == [found]
     names = zipfile.ZipFile(found).namelist()
-    assert {"analytics/__init__.py", "analytics/tasks.py", "dashboard/buckets.py"} <= {*names}
+    assert {"analytics/__init__.py", "analytics/tasks.py", "dashboard/store/buckets.py"} <= {*names}
     assert {name.split("/")[0] for name in names} == {"analytics", "dashboard"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics import panes
-from analytics.panes import SECOND, Kind, Panes, Samples
+from analytics.replicas import panes
+from analytics.replicas.panes import SECOND, Kind, Panes, Samples
 
 KIND = Kind(600 * SECOND, ("size",), ("came",))
 EPOCH = 1_772_337_600  # a multiple of 600: sums must not grow with the calendar

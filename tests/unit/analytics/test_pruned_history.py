@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analytics import tasks
-from dashboard.pruning import prune
+from dashboard.history.pruning import prune
 from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot
 

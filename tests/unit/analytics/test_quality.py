@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from analytics.quality import with_metrics
-from dashboard.tables import SNAPSHOT_TABLES, build
+from analytics.metrics.quality import with_metrics
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.support.one_bucket import quality
 
 

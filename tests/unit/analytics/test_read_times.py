@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics.read_times import read_times, seconds
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
+from analytics.metrics.read_times import read_times, seconds
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analytics import knots, reader_lags
+from analytics.readers import knots, reader_lags
 from analytics.tables import stamped
-from dashboard.pruning import prune
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.history.pruning import prune
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.lab import START, Lab, Snapshot
 from tests.support.sample_partitions import table_of
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from analytics import last_writes, reader_lags
+from analytics.advice.retention_fit import retention_fit
 from analytics.kernels import SUMMED
-from analytics.retention_fit import retention_fit
-from dashboard.tables import FINDING_TABLES
+from analytics.readers import last_writes, reader_lags
+from dashboard.store.tables import FINDING_TABLES
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HOUR, DAY = 3_600_000, 86_400_000

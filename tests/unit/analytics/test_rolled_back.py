@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from analytics.job import Analyzed
-from dashboard.known_since import carried_since
-from dashboard.pruning import prune_snapshots
-from dashboard.purge import memory
-from dashboard.snapshot_settings import SnapshotSettings
+from dashboard.history.known_since import carried_since
+from dashboard.history.pruning import prune_snapshots
+from dashboard.purge.evidence import memory
+from dashboard.settings.snapshots import SnapshotSettings
 from tests.support import looks
 from tests.support.lab import START, Lab, Snapshot, names
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from analytics import rolls
-from analytics.rolls import Rolls
-from dashboard.curves import UNKNOWN, Ints
+from analytics.replicas import rolls
+from analytics.replicas.rolls import Rolls
+from dashboard.estimate.curves import UNKNOWN, Ints
 
 
 def ints(*values: int) -> Ints:

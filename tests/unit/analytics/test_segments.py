@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.segments import COLUMNS, drawn
-from dashboard.curves import NEVER, Curves
-from dashboard.tables import SNAPSHOT_TABLES, build
+from analytics.replicas.segments import COLUMNS, drawn
+from dashboard.estimate.curves import NEVER, Curves
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.support.examples import examples
 from tests.unit.analytics.logs import Log, freed, points
 

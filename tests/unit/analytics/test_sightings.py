@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from analytics.orphan_verdicts import Facts, verdict
-from analytics.sightings import Seen, carried, key_of, step
+from analytics.orphans.orphans import Facts, verdict
+from analytics.orphans.sightings import Seen, carried, key_of, step
 
 START = datetime(2026, 3, 1, 4, tzinfo=UTC)
 HERE = (1, "/d1")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analytics import panes, slopes
-from analytics.panes import SECOND, Floats, Kind, Panes, Samples, Window
+from analytics.replicas import panes, slopes
+from analytics.replicas.panes import SECOND, Floats, Kind, Panes, Samples, Window
 
 KIND = Kind(3600 * SECOND, ("size",), unsure=("size",))
 EPOCH = 1_772_337_600  # a multiple of 3600

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analytics.suspect_facts import is_suspect, kind_of
+from analytics.orphans.suspects import is_suspect, kind_of
 
 
 def row(folder: str, **more: Any) -> dict[str, Any]:

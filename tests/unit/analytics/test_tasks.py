@@ -10,8 +10,8 @@ import pytest
 
 from analytics import kernels, tasks
 from analytics.bucket_view import BucketView, Place
-from dashboard import curve_tables
-from dashboard.snapshots import ClusterStore
+from dashboard.estimate import curve_tables
+from dashboard.store.snapshots import ClusterStore
 from tests.bench import large_history
 from tests.support.in_buckets import copied
 from tests.support.lab import START, Lab

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics import counter_tables, counters, fetchers, scrapes, traffic
-from analytics.counter_tables import from_table, to_table
-from analytics.counters import Counters, Scrape
-from analytics.panes import SECOND
-from analytics.scrapes import TOLD, Scrapes
-from dashboard.metrics.names import (
+from analytics.metrics import counter_tables, counters, fetchers, scrapes, traffic
+from analytics.metrics.counter_tables import from_table, to_table
+from analytics.metrics.counters import Counters, Scrape
+from analytics.metrics.scrapes import TOLD, Scrapes
+from analytics.replicas.panes import SECOND
+from dashboard.kafka.metric_names import (
     BYTES_OUT,
     CONSUMER_LAG,
     COUNTERS,
@@ -23,7 +23,7 @@ from dashboard.metrics.names import (
     REQUEST_TIME,
     labels,
 )
-from dashboard.snapshot_files import Manifest
+from dashboard.store.snapshot_files import Manifest
 
 EPOCH = 1_772_323_200  # a multiple of 12 hours
 MINUTE = 60 * SECOND

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics import curves, points, trend_tables
+from analytics.replicas import curves, points, trend_tables
+from analytics.replicas.trend_tables import Carried, microseconds
 from analytics.tables import stamped
-from analytics.trend_tables import Carried, microseconds
-from dashboard.curve_tables import to_table
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from dashboard.estimate.curve_tables import to_table
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support.lab import START, Snapshot
 from tests.support.one_bucket import growth
 from tests.support.sample_partitions import table_of

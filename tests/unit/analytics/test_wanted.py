@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.idle import not_proposed
-from dashboard.settings import TopicDeclaration
+from dashboard.settings.settings import TopicDeclaration
+from dashboard.topics.idle import not_proposed
 from tests.support.lab import Lab, Snapshot
 
 _WEEK = str(7 * 86_400_000)

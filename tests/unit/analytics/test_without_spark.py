@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from analytics.topics import all_declarations, describe
-from dashboard.settings import Settings, TopicDeclaration
+from analytics.readers.topics import all_declarations, describe
+from dashboard.settings.settings import Settings, TopicDeclaration
 
 
 def test_settings_declare_before_the_page_and_the_first_glob_wins() -> None:

@@ -15,7 +15,9 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, its own state folder, and no settings file anywhere."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _name: tmp_path / "etc")
+    monkeypatch.setattr(
+        "dashboard.settings.settings.user_config_path", lambda _name: tmp_path / "etc"
+    )
     return tmp_path
 
 

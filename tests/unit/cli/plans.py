@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from dashboard.clock import utc_now
-from dashboard.model import Guard
-from dashboard.purge.facts import GroupClaim
-from dashboard.purge.lifting import Waiver
-from dashboard.purge.plan import Estimate, Plan, PlannedPartition
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.clock import utc_now
+from dashboard.kafka.model import Guard
+from dashboard.purge.plan.facts import GroupClaim
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.plan import Estimate, Plan, PlannedPartition
+from dashboard.store.snapshots import ClusterStore, Store
 
 CLUSTER_ID = "c1"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli import analyze
+from dashboard.cli.machine import analyze
 from dashboard.cli.main import main
 from tests.support import sample_store
 
@@ -126,7 +126,8 @@ def test_ctrl_c_and_sigterm_end_the_child_and_give_130(
         "    raise"
     )
     script = (
-        "import sys; from dashboard.cli import analyze; from dashboard.cli.main import main;"
+        "import sys; from dashboard.cli.main import main;"
+        "from dashboard.cli.machine import analyze;"
         f"sys.executable = {_child(tmp_path, body)!r};"
         f"sys.exit(main(['analyze', '--data', {data!r}, '--json']))"
     )
@@ -135,7 +136,7 @@ def test_ctrl_c_and_sigterm_end_the_child_and_give_130(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(analyze.__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(analyze.__file__).parents[3])},
     )
     deadline = time.monotonic() + 120
     while not (tmp_path / "pid").exists() and time.monotonic() < deadline:

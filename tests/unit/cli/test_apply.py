@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.purge import journal_head, queue
-from dashboard.purge.journal import Journal, open_default
-from dashboard.purge.plan import Plan
-from dashboard.settings import Settings, load
+from dashboard.core.clock import utc_now
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal import journal_head
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.purge.plan.plan import Plan
+from dashboard.settings.settings import Settings, load
 from tests.unit.cli.plans import a_plan, known_cluster
 from tests.unit.cli.workers import start_with
 

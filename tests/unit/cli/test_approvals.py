@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.purge import approving
+from dashboard.purge.jobs import approving
 from tests.unit.cli.plans import a_plan, known_cluster
 
 PEOPLE = """

@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 
 import dashboard.cluster.live
-import dashboard.collect
-import dashboard.watch
-from dashboard.cli import watch as watch_verb
-from dashboard.cli.collect import describe
+import dashboard.collect.collect
+import dashboard.collect.watch
+from dashboard.cli.machine import watch as watch_verb
+from dashboard.cli.machine.collect import describe
 from dashboard.cli.main import main
-from dashboard.collect import Collected
-from dashboard.errors import ClusterError
-from dashboard.snapshot_settings import SnapshotSettings
-from dashboard.snapshots import Store
+from dashboard.collect.collect import Collected
+from dashboard.core.errors import ClusterError
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.store.snapshots import Store
 
 COLLECTED = Collected(
     "20260301T040000000Z-0001",
@@ -53,7 +53,7 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
         yield SimpleNamespace(cluster_id=lambda: cluster_id)
 
     monkeypatch.setattr(dashboard.cluster.live, "connect", connect)
-    monkeypatch.setattr(dashboard.collect, "collect", lambda *_words, **_more: COLLECTED)
+    monkeypatch.setattr(dashboard.collect.collect, "collect", lambda *_words, **_more: COLLECTED)
     return found
 
 
@@ -130,8 +130,8 @@ def test_settings_say_how_long_snapshots_stay(
             kept.append(keep().keep_all_for)
         return COLLECTED
 
-    monkeypatch.setattr(dashboard.collect, "collect", taken)
-    monkeypatch.setattr(dashboard.watch, "run", taken)
+    monkeypatch.setattr(dashboard.collect.collect, "collect", taken)
+    monkeypatch.setattr(dashboard.collect.watch, "run", taken)
     _settings(
         '[clusters.prod]\n"bootstrap.servers" = "h:1"\n[snapshots]\nkeep_all_for = "2h"\n'
         'keep_hourly_for = "2d"\nkeep_daily_for = "0s"\n'
@@ -159,8 +159,8 @@ def test_brokers_metrics_are_named_by_settings_and_flags(
         found.append(metrics)
         return COLLECTED
 
-    monkeypatch.setattr(dashboard.collect, "collect", taken)
-    monkeypatch.setattr(dashboard.watch, "run", taken)
+    monkeypatch.setattr(dashboard.collect.collect, "collect", taken)
+    monkeypatch.setattr(dashboard.collect.watch, "run", taken)
     _settings(
         'broker_timeout = "3s"\n[clusters.prod]\n"bootstrap.servers" = "h:1"\n'
         '"metrics.urls" = "1=http://h:7071/metrics, 2=http://i:7071/metrics"\n'
@@ -233,7 +233,7 @@ def test_an_address_where_nobody_listens_is_exit_4(
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let `watch` be this loop, which is given the callbacks."""
-    return lambda act: monkeypatch.setattr(dashboard.watch, "run", act)
+    return lambda act: monkeypatch.setattr(dashboard.collect.watch, "run", act)
 
 
 EVENTS = (
@@ -285,13 +285,13 @@ def test_watch_refuses_a_pace_without_sense(capsys: pytest.CaptureFixture[str], 
 def test_a_reader_that_went_away_ends_the_loop(alone: Path) -> None:
     script = (
         "import sys, time\n"
-        "import dashboard.watch\n"
+        "import dashboard.collect.watch\n"
         "from dashboard.cli.main import main\n"
         "def act(*_words, emit, **_more):\n"
         "    while True:\n"
         "        emit({'event': 'analysis', 'text': 'x' * 10000})\n"
         "        time.sleep(0.01)\n"
-        "dashboard.watch.run = act\n"
+        "dashboard.collect.watch.run = act\n"
         "sys.exit(main(['watch', '--bootstrap-server', 'h:1', '--json']))\n"
     )
     read, write = os.pipe()
@@ -300,7 +300,7 @@ def test_a_reader_that_went_away_ends_the_loop(alone: Path) -> None:
         stdout=write,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(watch_verb.__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": str(Path(watch_verb.__file__).parents[3])},
     )
     os.close(write)
     os.close(read)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli import dashboard
-from dashboard.cli.listening import Listening, check_free, chosen
-from dashboard.errors import UsageError
-from dashboard.settings import Settings
+from dashboard.cli.machine import dashboard
+from dashboard.cli.machine.listening import Listening, check_free, chosen
+from dashboard.core.errors import UsageError
+from dashboard.settings.settings import Settings
 
 HERE = Listening("127.0.0.1", 8501)
 

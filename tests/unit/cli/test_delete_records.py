@@ -15,16 +15,16 @@ import pytest
 
 import dashboard.cluster.live
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.connections import client_of_run
-from dashboard.model import Guard
-from dashboard.purge import drafts
-from dashboard.purge.facts import GroupClaim
-from dashboard.purge.journal import open_default
-from dashboard.purge.lifting import Lifted
-from dashboard.purge.plan import Plan
-from dashboard.settings import Settings, load
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.clock import utc_now
+from dashboard.kafka.model import Guard
+from dashboard.purge.journal.journal import open_default
+from dashboard.purge.plan import drafts
+from dashboard.purge.plan.facts import GroupClaim
+from dashboard.purge.plan.lifting import Lifted
+from dashboard.purge.plan.plan import Plan
+from dashboard.settings.settings import Settings, load
+from dashboard.store.connections import client_of_run
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.cli.plans import a_plan
 from tests.unit.cli.workers import start_with
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import dashboard.cluster.live
-from dashboard import doctor_cluster
-from dashboard.cli import doctor as verb
+from dashboard.cli.machine import doctor as verb
 from dashboard.cli.main import main
-from dashboard.doctor import Check
-from dashboard.doctor_rights import Held
-from dashboard.errors import ClusterError
-from dashboard.rights import DELETE_TOPIC, DESCRIBE_GROUP, RIGHTS
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.errors import ClusterError
+from dashboard.doctor import doctor_cluster
+from dashboard.doctor.doctor import Check
+from dashboard.doctor.doctor_rights import Held
+from dashboard.kafka.rights import DELETE_TOPIC, DESCRIBE_GROUP, RIGHTS
+from dashboard.store.snapshots import ClusterStore, Store
 
 FINE = Check("java", True, "version 17")
 MISSING = Check("java", False, "no java", "analyze cannot run", "Install it.")

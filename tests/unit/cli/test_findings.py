@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.tables import FINDING_TABLES
+from dashboard.store.tables import FINDING_TABLES
 from tests.support import odd_store, sample_store
 from tests.unit.cli.printed import answer
 

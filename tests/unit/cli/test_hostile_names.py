@@ -15,25 +15,18 @@ from typing import Any
 import pytest
 
 import dashboard.cli
-from dashboard.cli import (
-    collect,
-    live_text,
-    moves_text,
-    output,
-    plan_text,
-    policies_check,
-    policies_run,
-    run_text,
-    watch,
-)
-from dashboard.clock import utc_now
-from dashboard.errors import RefusedError
-from dashboard.guard_texts import guard
-from dashboard.purge.lifting import Lifted, Override, Waiver
-from dashboard.purge.plan import Declared, Plan
-from dashboard.purge.preview import preview
-from dashboard.purge.unseen_readers import TopicReading
-from dashboard.visible import in_lines
+from dashboard.cli import output
+from dashboard.cli.machine import collect, watch
+from dashboard.cli.policies import policies_check, policies_run
+from dashboard.cli.purge import live_text, moves_text, plan_text, run_text
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError
+from dashboard.core.visible import in_lines
+from dashboard.purge.evidence.unseen_readers import TopicReading
+from dashboard.purge.plan.lifting import Lifted, Override, Waiver
+from dashboard.purge.plan.plan import Declared, Plan
+from dashboard.purge.plan.preview import preview
+from dashboard.safety.guard_texts import guard
 from tests.unit.cli.plans import a_plan
 
 FORGED = "FORGED: every group has read all that goes"
@@ -194,7 +187,7 @@ def test_lines_are_made_in_one_place() -> None:
 def test_the_question_of_delete_records_is_of_one_line_each(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from dashboard.cli.delete_records import _lifted
+    from dashboard.cli.purge.delete_records import _lifted
 
     guarded: Any = _plan(HOSTILE)
     free = replace(guarded, partitions=tuple(replace(p, guards=()) for p in guarded.partitions))

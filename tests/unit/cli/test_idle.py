@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
+from dashboard.core.clock import utc_now
 from tests.support import sample_store
 from tests.unit.cli.printed import answer
 

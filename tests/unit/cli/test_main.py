@@ -19,11 +19,11 @@ import pytest
 from dashboard.cli import main as entry
 from dashboard.cli.main import main
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.clock import utc_now
-from dashboard.errors import LowwaterError, RefusedError
-from dashboard.purge import queue
-from dashboard.purge.journal import open_default
-from dashboard.settings import load
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import LowwaterError, RefusedError
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import open_default
+from dashboard.settings.settings import load
 from tests.support import sample_store
 from tests.unit.cli.plans import a_plan
 

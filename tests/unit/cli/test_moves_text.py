@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.cli import moves_text
 from dashboard.cli.main import main
-from dashboard.purge.moves import MoveRow, refused
+from dashboard.cli.purge import moves_text
+from dashboard.purge.plan.moves import MoveRow, refused
 
 
 def view(partitions: int = 0, *, move: bool = True, loss: int = 5) -> dict[str, Any]:

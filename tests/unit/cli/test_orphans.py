@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.clock import format_time, utc_now
+from dashboard.core.clock import format_time, utc_now
 from dashboard.inventory.command import shell_line
 from dashboard.orphans import verdicts
 from tests.support import sample_store

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
+from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts, words
-from dashboard.orphans.sweep_log import SweepLog
-from dashboard.purge.journal import Journal
+from dashboard.orphans.sweep.sweep_log import SweepLog
+from dashboard.purge.journal.journal import Journal
 from tests.unit.orphans.sweep_host import STRAY, Host
 
 ROW_KEYS = {

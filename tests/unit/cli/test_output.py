@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.output import cell, emit, progress, size, table, to_json
-from dashboard.visible import in_lines
+from dashboard.core.visible import in_lines
 
 
 def test_json_has_times_with_z_paths_as_text_and_any_script() -> None:

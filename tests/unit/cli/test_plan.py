@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.errors import ClusterError
-from dashboard.model import TopicPartition
-from dashboard.purge import drafts
-from dashboard.purge.asked import Lift, Waive
-from dashboard.purge.drafts import PlanRequest
-from dashboard.purge.plan import Plan
-from dashboard.purge.targets import read_offsets_json
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.plan import drafts
+from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import read_offsets_json
 from tests.unit.cli.plans import a_plan
 
 TOPIC = ["plan", "--topic", "orders", "--to", "committed"]

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.cli.policies_run import _once, _Told
-from dashboard.clock import utc_now
-from dashboard.purge.journal import Journal
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.cli.policies.policies_run import _once, _Told
+from dashboard.core.clock import utc_now
+from dashboard.purge.journal.journal import Journal
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.collected import collected
 from tests.unit.policies.service_room import Streams
 

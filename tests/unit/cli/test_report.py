@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from dashboard.cli import report as report_verb
+from dashboard.cli.findings import report as report_verb
 from dashboard.cli.parser import new_parser, parse
-from dashboard.tables import FINDING_TABLES
+from dashboard.store.tables import FINDING_TABLES
 from tests.support import sample_store
 from tests.unit.cli.plans import a_plan
 from tests.unit.cli.printed import answer
@@ -146,7 +146,7 @@ def test_offsets_of_a_plan_that_has_expired_are_not_given_to_a_tool_that_checks_
 ) -> None:
     plan = a_plan()
     (alone / "plan.json").write_text(plan.to_json_text())
-    monkeypatch.setattr("dashboard.cli.report.utc_now", lambda: plan.expires_at)
+    monkeypatch.setattr("dashboard.cli.findings.report.utc_now", lambda: plan.expires_at)
     words = ("--format", "offsets-json", "--out", "offsets.json", "--plan", "plan.json")
 
     assert report(capsys, *words, exit_code=3)["error"]["code"] == "PLAN_EXPIRED"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.clock import utc_now
-from dashboard.purge.journal import open_default
-from dashboard.settings import load
+from dashboard.core.clock import utc_now
+from dashboard.purge.journal.journal import open_default
+from dashboard.settings.settings import load
 from tests.unit.purge.test_journal_head import backup
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.model import LogDir
-from dashboard.purge.plan import Plan
+from dashboard.kafka.model import LogDir
+from dashboard.purge.plan.plan import Plan
 from dashboard.triage import answer
 from dashboard.triage.question import Question
 from tests.unit.triage.world import D1, SEGMENT, World, ask, read_to_the_end

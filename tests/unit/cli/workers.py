@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dashboard.purge import queue, worker_process
-from dashboard.settings import Settings
+from dashboard.purge.jobs import queue, worker_process
+from dashboard.settings.settings import Settings
 
 
 def start_with(monkeypatch: pytest.MonkeyPatch, start: Callable[[Settings, str], int]) -> None:

@@ -12,7 +12,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchResponse
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from dashboard.cluster.messages import DescribeShareGroupOffsetsResponse
+from dashboard.cluster.protocol.messages import DescribeShareGroupOffsetsResponse
 
 
 def offsets_answer(request: Any, version: int, *, error: int = 0, offset: int | None = None) -> Any:

@@ -35,8 +35,8 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from dashboard.cluster.coordinators import PROBE
-from dashboard.cluster.messages import (
+from dashboard.cluster.group_lists import PROBE
+from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DeleteRecordsRequest,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.cluster.messages import FindCoordinatorResponse, OffsetCommitResponse
-from dashboard.errors import BrokerError, UsageError
-from dashboard.model import TopicPartition
+from dashboard.cluster.protocol.messages import FindCoordinatorResponse, OffsetCommitResponse
+from dashboard.core.errors import BrokerError, UsageError
+from dashboard.kafka.model import TopicPartition
 from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

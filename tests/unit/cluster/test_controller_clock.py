@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dashboard.cluster.live import connect
-from dashboard.cluster.messages import DescribeQuorumRequest, DescribeQuorumResponse
-from dashboard.errors import ClusterError
+from dashboard.cluster.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
+from dashboard.core.errors import ClusterError
 from tests.unit.cluster import fake_broker
 from tests.unit.cluster.fake_broker import DROP, HANG, VERSIONS, FakeBroker
 

@@ -11,14 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dashboard.cluster import group_members
-from dashboard.cluster.messages import (
+from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerProtocolAssignment,
     DescribeGroupsResponse,
     StreamsGroupDescribeResponse,
 )
-from dashboard.model import Group, TopicPartition
-from dashboard.patterns import matching
+from dashboard.kafka.model import Group, TopicPartition
+from dashboard.safety.readers import matching
 from tests.unit.cluster.answers import committed_answer, groups_answer, subscription
 from tests.unit.cluster.fake_broker import FakeBroker, topic
 from tests.unit.cluster.test_groups import read

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from dashboard.cluster.group_offset_rows import GroupRows, decode
-from dashboard.model import GroupOffset
+from dashboard.cluster.protocol.group_offset_rows import GroupRows, decode
+from dashboard.kafka.model import GroupOffset
 
 
 def answered(version: int, metadata: str | None) -> bytes:

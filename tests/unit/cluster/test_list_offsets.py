@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
-from dashboard.cluster import list_offsets_rows
 from dashboard.cluster.live import connect
-from dashboard.model import TopicPartition
+from dashboard.cluster.protocol import list_offsets_rows
+from dashboard.kafka.model import TopicPartition
 from tests.unit.cluster.answers import offsets_answer
 from tests.unit.cluster.fake_broker import FakeBroker, topic
 

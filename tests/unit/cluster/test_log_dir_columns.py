@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dashboard.cluster.live import connect
-from dashboard.cluster.log_dir_columns import decode
-from dashboard.columns import Sizes
-from dashboard.model import LogDirsAnswer, ReplicaSize
+from dashboard.cluster.protocol.log_dir_columns import decode
+from dashboard.kafka.columns import Sizes
+from dashboard.kafka.model import LogDirsAnswer, ReplicaSize
 from tests.unit.cluster.answers import log_dirs_answer
 from tests.unit.cluster.fake_broker import VERSIONS, FakeBroker
 

@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from dashboard.cluster import metadata_rows
-from dashboard.cluster.compact import skip_tags, varint
 from dashboard.cluster.live import connect
-from dashboard.errors import ClusterError
-from dashboard.model import PartitionState, TopicState
+from dashboard.cluster.protocol import metadata_rows
+from dashboard.cluster.protocol.compact import skip_tags, varint
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import PartitionState, TopicState
 from tests.unit.cluster.fake_broker import FakeBroker, topic
 
 MANY = tuple(range(130))  # their count takes two bytes, as a varint

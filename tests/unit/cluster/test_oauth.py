@@ -14,8 +14,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from dashboard.cluster.oauth import OidcTokens
-from dashboard.errors import ClusterError, SettingsError
+from dashboard.cluster.connection.oauth import OidcTokens
+from dashboard.core.errors import ClusterError, SettingsError
 
 
 class _Endpoint(BaseHTTPRequestHandler):

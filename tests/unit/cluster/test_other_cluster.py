@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.errors import BrokerError, OtherClusterError
-from dashboard.model import TopicPartition
+from dashboard.core.errors import BrokerError, OtherClusterError
+from dashboard.kafka.model import TopicPartition
 from tests.unit.cluster.answers import (
     committed_answer,
     groups_answer,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.clock import utc_now
-from dashboard.cluster.own_certificate import OwnCertificate, why_refused
-from dashboard.cluster.security import read_security
+from dashboard.cluster.connection.own_certificate import OwnCertificate, why_refused
+from dashboard.cluster.connection.security import read_security
+from dashboard.core.clock import utc_now
 from tests.brokers.certificates import Certificates, write_certificates
 
 

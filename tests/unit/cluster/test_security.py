@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cluster.security import librdkafka_properties, read_security
-from dashboard.errors import SettingsError
+from dashboard.cluster.connection.security import librdkafka_properties, read_security
+from dashboard.core.errors import SettingsError
 from tests.brokers.certificates import Certificates, write_certificates
 
 PLAIN = {

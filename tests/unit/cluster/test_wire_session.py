@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from dashboard.cluster import wire
-from dashboard.cluster.owner import Owner
-from dashboard.cluster.security import read_security
+from dashboard.cluster.connection import wire
+from dashboard.cluster.connection.owner import Owner
+from dashboard.cluster.connection.security import read_security
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dashboard.demo import exporter, ivy
+from dashboard.broker_metrics.exporter_rules import RULES
+from dashboard.core.errors import DemoError
+from dashboard.demo.kafka import exporter, ivy
 from dashboard.demo.supervisor import Supervisor
-from dashboard.errors import DemoError
-from dashboard.metrics.exporter_rules import RULES
-from dashboard.settings import Settings
+from dashboard.settings.settings import Settings
 
 JAR = f"jmx_prometheus_javaagent-{exporter.VERSION}.jar"
 

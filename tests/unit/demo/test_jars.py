@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.demo import jars
-from dashboard.errors import DemoError
+from dashboard.core.errors import DemoError
+from dashboard.demo.kafka import jars
 
 # Stands for Java: notes its call, and "retrieves" one jar to where Ivy was told to.
 FAKE_JAVA = """#!/bin/sh

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.demo.patience import MOST, WITHIN_SECONDS, Patience
+from dashboard.demo.supervisor import MOST, WITHIN_SECONDS, Patience
 
 
 def test_a_part_that_ends_again_and_again_is_given_up() -> None:

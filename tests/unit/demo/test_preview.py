@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.demo import preview
-from dashboard.demo.preview_sources import patch_apis, patch_schemas
-from dashboard.errors import DemoError
+from dashboard.core.errors import DemoError
+from dashboard.demo.kafka import preview
+from dashboard.demo.kafka.preview import patch_apis, patch_schemas
 
 REQUEST = {"name": "DeleteRecordsRequest", "validVersions": "0-2", "flexibleVersions": "2+"}
 REQUEST |= {"fields": [{"name": "Topics"}, {"name": "TimeoutMs"}]}

@@ -12,7 +12,7 @@ import pytest
 from dashboard.demo import state
 from dashboard.demo.state import DemoState, ProcessId
 from dashboard.demo.supervisor import Supervisor
-from dashboard.settings import Settings
+from dashboard.settings.settings import Settings
 
 RUNNING = DemoState(
     supervisor=ProcessId(10, 20),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from dashboard.demo import writers
+from dashboard.demo import workload as writers
 from dashboard.demo.truth import Batch, TopicTruth
-from dashboard.demo.writers import LONG_TICKS, TransactionalWriter
+from dashboard.demo.workload import LONG_TICKS, TransactionalWriter
 
 TRANSFERS = TopicTruth("transfers", "", 2, (Batch(1, 10),), 2, transactional=True)
 

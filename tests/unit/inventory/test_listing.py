@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.errors import InventoryError, LogDirError, LowwaterError
+from dashboard.core.errors import InventoryError, LogDirError, LowwaterError
 from dashboard.inventory import listing
 from dashboard.inventory.names import CHECKPOINTS
 from tests.support.examples import examples

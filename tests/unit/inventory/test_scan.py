@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import InventoryError, LogDirError
+from dashboard.core.errors import InventoryError, LogDirError
 from dashboard.inventory import scan as scan_module
 from dashboard.inventory.names import CHECKPOINTS
 from dashboard.inventory.recorder import Recorder

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dashboard.clock import utc_now
-from dashboard.metrics import own, own_findings
-from dashboard.metrics.own_reading import Own, Purges, Reader
-from dashboard.purge.journal import Journal
-from dashboard.snapshots import ClusterStore
-from dashboard.ui.facts import partition_facts, total
+from dashboard.core.clock import utc_now
+from dashboard.exporter import own, own_findings
+from dashboard.exporter.own_reading import Own, Purges, Reader
+from dashboard.purge.journal.journal import Journal
+from dashboard.store.snapshots import ClusterStore
+from dashboard.views.facts import partition_facts, total
 from tests.support import sample_store
 from tests.unit.purge.room import Room
 

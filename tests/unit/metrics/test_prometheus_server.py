@@ -14,10 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dashboard.errors import SettingsError
-from dashboard.metrics.addresses import PrometheusServer, parse_server
-from dashboard.metrics.names import BYTES_OUT, PURGATORY_SIZE
-from dashboard.metrics.sources import Sources
+from dashboard.broker_metrics.sources import Sources
+from dashboard.core.errors import SettingsError
+from dashboard.kafka.metric_names import BYTES_OUT, PURGATORY_SIZE
+from dashboard.settings.metric_addresses import PrometheusServer, parse_server
 
 SOON = timedelta(seconds=120)
 FILE = 'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} 99\n'

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dashboard.errors import UsageError
-from dashboard.metrics.serve import MetricsServer
+from dashboard.core.errors import UsageError
+from dashboard.exporter.serve import MetricsServer
 
 BODY = b"# HELP x y\n# TYPE x gauge\nx 1.0\n"
 

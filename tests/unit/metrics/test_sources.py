@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import BrokerError, SettingsError
-from dashboard.metrics import fetching
-from dashboard.metrics.addresses import parse_sources
-from dashboard.metrics.names import BYTES_OUT
-from dashboard.metrics.sources import Sources, read
+from dashboard.broker_metrics import fetching
+from dashboard.broker_metrics.sources import Sources, read
+from dashboard.core.errors import BrokerError, SettingsError
+from dashboard.kafka.metric_names import BYTES_OUT
+from dashboard.settings.metric_addresses import parse_sources
 
 SOON = timedelta(seconds=120)
 LINE = b'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} 7\n'

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.metrics.beans import metrics, series_of, wanted
-from dashboard.metrics.names import BYTES_OUT, COUNTERS
-from dashboard.model import BrokerMetric
+from dashboard.broker_metrics.beans import metrics, series_of, wanted
+from dashboard.kafka.metric_names import BYTES_OUT, COUNTERS
+from dashboard.kafka.model import BrokerMetric
 
 
 def topic_bytes(broker_id: int, lines: list[str]) -> tuple[BrokerMetric, ...]:

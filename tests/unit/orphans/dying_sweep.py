@@ -10,8 +10,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from dashboard.orphans import sweep_quarantine
-from dashboard.orphans.sweep_log import SweepLog
+from dashboard.orphans.sweep import sweep_quarantine
+from dashboard.orphans.sweep.sweep_log import SweepLog
 
 _append, _rename = SweepLog.append, sweep_quarantine.rename
 _remove = sweep_quarantine.remove

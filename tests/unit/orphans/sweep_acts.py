@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dashboard.orphans import sweep_log
-from dashboard.orphans.sweep_aside import find, restore
-from dashboard.orphans.sweep_report import Outcome
-from dashboard.orphans.sweep_site import Options, Site, open_site
+from dashboard.orphans.sweep import sweep_log
+from dashboard.orphans.sweep.sweep_aside import find, restore
+from dashboard.orphans.sweep.sweep_report import Outcome
+from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
 from tests.unit.orphans.sweep_host import STRAY, Host
 
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.clock import utc_now
-from dashboard.errors import ClusterError
-from dashboard.model import (
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import (
     ConfigEntry,
     LogDir,
     LogDirsAnswer,
@@ -26,9 +26,9 @@ from dashboard.model import (
     TopicState,
 )
 from dashboard.orphans import words
-from dashboard.orphans.sweep import sweep
-from dashboard.orphans.sweep_report import Outcome, Report
-from dashboard.orphans.sweep_site import Options
+from dashboard.orphans.sweep.sweep import sweep
+from dashboard.orphans.sweep.sweep_report import Outcome, Report
+from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 

@@ -7,7 +7,7 @@ import io
 import shlex
 from datetime import UTC, datetime
 
-from dashboard.cli import orphans
+from dashboard.cli.findings import orphans
 from dashboard.cli.parser import new_parser, parse
 from dashboard.orphans import export, words
 from dashboard.orphans.sweep_line import sweep_line

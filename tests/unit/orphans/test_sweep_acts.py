@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import LowwaterError, UsageError
-from dashboard.model import ReplicaSize
-from dashboard.orphans import sweep_check, sweep_quarantine, words
-from dashboard.orphans.sweep_aside import delete, find
-from dashboard.orphans.sweep_refusal import Refusal
+from dashboard.core.errors import LowwaterError, UsageError
+from dashboard.kafka.model import ReplicaSize
+from dashboard.orphans import words
+from dashboard.orphans.sweep import sweep_check, sweep_quarantine
+from dashboard.orphans.sweep.sweep_aside import delete, find
+from dashboard.orphans.sweep.sweep_refusal import Refusal
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_acts import kinds, put_back, site, whole
 from tests.unit.orphans.sweep_host import STRAY, Host, topic

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import JournalError
-from dashboard.orphans import sweep_quarantine
-from dashboard.orphans.sweep_report import Report
+from dashboard.core.errors import JournalError
+from dashboard.orphans.sweep import sweep_quarantine
+from dashboard.orphans.sweep.sweep_report import Report
 from tests.unit.orphans.dying_sweep import killed
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
 from tests.unit.orphans.sweep_host import STRAY, Host

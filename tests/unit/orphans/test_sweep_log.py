@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.errors import LowwaterError
-from dashboard.orphans import sweep_log
+from dashboard.core.errors import LowwaterError
+from dashboard.orphans.sweep import sweep_log
 from tests.unit.orphans.sweep_host import STRAY, Host
 
 DAY = timedelta(hours=24)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import LowwaterError
-from dashboard.orphans.sweep_script import write_script
-from dashboard.orphans.sweep_site import Options
+from dashboard.core.errors import LowwaterError
+from dashboard.orphans.sweep.sweep_script import write_script
+from dashboard.orphans.sweep.sweep_site import Options
 from tests.unit.inventory.disks import Disk
 from tests.unit.orphans.sweep_host import Host
 

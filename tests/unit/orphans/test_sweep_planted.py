@@ -11,12 +11,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from dashboard.errors import LowwaterError
-from dashboard.orphans import sweep_check, sweep_quarantine
-from dashboard.orphans.sweep_places import quarantine_of
-from dashboard.orphans.sweep_refusal import Refusal
-from dashboard.orphans.sweep_site import Options
-from dashboard.orphans.sweep_verify import verify
+from dashboard.core.errors import LowwaterError
+from dashboard.orphans.sweep import sweep_check, sweep_quarantine
+from dashboard.orphans.sweep.sweep_places import quarantine_of
+from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_site import Options
+from dashboard.orphans.sweep.sweep_verify import verify
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
 from tests.unit.orphans.sweep_host import STRAY, Host
 

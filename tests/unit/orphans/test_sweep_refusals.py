@@ -12,12 +12,13 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.errors import ClusterError
-from dashboard.model import Reassignment, ReplicaSize, TopicState
-from dashboard.orphans import sweep_openers, sweep_places, words
-from dashboard.orphans.sweep_folder import Measured
-from dashboard.orphans.sweep_openers import hidden_processes
-from dashboard.orphans.sweep_refusal import Refusal
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import Reassignment, ReplicaSize, TopicState
+from dashboard.orphans import words
+from dashboard.orphans.sweep import sweep_openers, sweep_places
+from dashboard.orphans.sweep.sweep_folder import Measured
+from dashboard.orphans.sweep.sweep_openers import hidden_processes
+from dashboard.orphans.sweep.sweep_refusal import Refusal
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_host import LIVE, STRAY, Host, topic
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import RefusedError
+from dashboard.core.errors import RefusedError
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.shell_host import run, script
 from tests.unit.orphans.sweep_acts import put_back

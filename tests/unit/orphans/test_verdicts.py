@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dashboard.canonical import canonical, digest
-from dashboard.errors import RefusedError, VerdictsError
+from dashboard.core.canonical import canonical, digest
+from dashboard.core.errors import RefusedError, VerdictsError
 from dashboard.orphans import verdicts
 from dashboard.orphans.verdicts import VALID_FOR, Verdict, Verdicts
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore, Store
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 TOPIC_ID = "abcdefghijklmnopqrstuv"

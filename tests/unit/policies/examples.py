@@ -5,9 +5,9 @@ from __future__ import annotations
 import tomllib
 from datetime import UTC, datetime
 
-from dashboard.model import TopicPartition
-from dashboard.policy_settings import Policy, policy_settings
-from dashboard.purge_settings import LIFTABLE_GUARDS
+from dashboard.kafka.model import TopicPartition
+from dashboard.settings.policies.section import Policy, policy_settings
+from dashboard.settings.purge import LIFTABLE_GUARDS
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
 

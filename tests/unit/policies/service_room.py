@@ -11,9 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from dashboard.current_settings import CurrentSettings
-from dashboard.errors import ClusterError
-from dashboard.model import (
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import (
     ConfigEntry,
     DeleteRecordsResult,
     Group,
@@ -23,14 +22,15 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.policies.purging import Site
-from dashboard.policies.service import Service
-from dashboard.policies.switching import switch_on
-from dashboard.policy_settings import Policy
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import RunRow
-from dashboard.settings import PurgeSettings, Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.policies.service.purging import Site
+from dashboard.policies.service.service import Service
+from dashboard.policies.service.switching import switch_on
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.settings.current import CurrentSettings
+from dashboard.settings.policies.section import Policy
+from dashboard.settings.settings import PurgeSettings, Settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.collected import collected
 from tests.unit.policies.examples import policy
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of
 
 END = datetime(2026, 3, 4, 12, tzinfo=UTC)

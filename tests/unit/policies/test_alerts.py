@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from dashboard.alert_settings import AlertSettings
-from dashboard.policies import webhook
-from dashboard.policies.alerts import Alerts, Told
-from dashboard.purge.journal import Journal, open_default
-from dashboard.purge.journal_rows import Follower
-from dashboard.settings import Settings
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, build
+from dashboard.policies.service import alerts as webhook
+from dashboard.policies.service.alerts import Alerts, Told
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.purge.journal.journal_rows import Follower
+from dashboard.settings.alerts import AlertSettings
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, build
 from tests.support import sample_store
 from tests.unit.policies.hook import SECRET, Hook, hook
 from tests.unit.purge.facts_of import NOW

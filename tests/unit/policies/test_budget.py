@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.policies.budget import within
-from dashboard.purge.journal_policies import Use
+from dashboard.policies.service.budget import within
+from dashboard.purge.journal.journal_policies import Use
 from tests.unit.policies.examples import policy, t
 
 NOTHING = Use(0, 0)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import ClusterError, LowwaterError
-from dashboard.policies.following import Following
-from dashboard.purge.replica_watch import ReplicaWatch
+from dashboard.core.errors import ClusterError, LowwaterError
+from dashboard.policies.service.following import Following
+from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.policies.service_room import ServiceRoom, Streams
 
 TOPICS = tuple(f"app{n}-sum-repartition" for n in range(3))

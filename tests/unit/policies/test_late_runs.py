@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import SettingsError
-from dashboard.model import TopicPartition
-from dashboard.policies.switching import switch_off
-from dashboard.policy_settings import Policy
-from dashboard.purge.carrying import carry_out
-from dashboard.purge.journal_rows import PartitionRow, RunRow
-from dashboard.purge.standards import standards
-from dashboard.settings import Settings
+from dashboard.core.errors import SettingsError
+from dashboard.kafka.model import TopicPartition
+from dashboard.policies.service.switching import switch_off
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.carrying import carry_out
+from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
+from dashboard.settings.policies.section import Policy
+from dashboard.settings.settings import Settings
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 

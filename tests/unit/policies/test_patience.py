@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.policies.outcome import Outcome
-from dashboard.policies.patience import LONGEST, Patience
-from dashboard.purge.journal_rows import PartitionRow
+from dashboard.policies.service.applications import LONGEST, Patience
+from dashboard.policies.service.outcome import Outcome
+from dashboard.purge.journal.journal_rows import PartitionRow
 from tests.unit.policies.service_room import ServiceRoom
 from tests.unit.purge.facts_of import NOW
 

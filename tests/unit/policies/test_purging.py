@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.policies import purging
-from dashboard.policies.outcome import Outcome
+from dashboard.policies.service import purging
+from dashboard.policies.service.outcome import Outcome
 
 PLANNED = Outcome("busy", "2 of 2 partitions", "app")
 DENIED = "TOPIC_AUTHORIZATION_FAILED"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.policies.doctor.diagnosis import Diagnosis, Rules
-from dashboard.policies.repartition import diagnose
-from dashboard.settings import Settings
-from dashboard.snapshots import ClusterStore
+from dashboard.policies.doctor.repartition import diagnose
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore
 from tests.unit.policies import kept_history
 from tests.unit.policies.streams_topics import (
     END,

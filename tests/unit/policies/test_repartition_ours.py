@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from dashboard.policies.doctor.diagnosis import Diagnosis
-from dashboard.policies.repartition import diagnose
-from dashboard.policy import Policy
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Options
-from dashboard.purge.journal_sent import sent_between
-from dashboard.settings import Settings
-from dashboard.snapshots import ClusterStore
+from dashboard.policies.doctor.repartition import diagnose
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.journal.journal_sent import sent_between
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore
 from tests.unit.policies import examples, kept_history
 from tests.unit.policies.streams_topics import END, STREAMS, TOPIC, Log, run
 from tests.unit.purge.test_plan import free_plan

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge import queue
-from dashboard.settings import Settings
+from dashboard.purge.jobs import queue
+from dashboard.settings.settings import Settings
 from tests.unit.policies.service_room import ServiceRoom
 
 TOPIC = "billing-sum-repartition"

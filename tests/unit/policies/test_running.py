@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.cli.policies_run import _once, _Told
-from dashboard.clock import utc_now
-from dashboard.current_settings import CurrentSettings
-from dashboard.policies.purging import Site
-from dashboard.policies.running import _Flights, serve
-from dashboard.policies.service import Service
-from dashboard.stop import Stop
+from dashboard.cli.policies.policies_run import _once, _Told
+from dashboard.core.clock import utc_now
+from dashboard.core.stop import Stop
+from dashboard.policies.service.purging import Site
+from dashboard.policies.service.running import _Flights, serve
+from dashboard.policies.service.service import Service
+from dashboard.settings.current import CurrentSettings
 from tests.unit.policies.service_room import ServiceRoom
 
 TOPIC = "billing-sum-repartition"

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.model import TopicPartition
+from dashboard.kafka.model import TopicPartition
 from dashboard.policies.schedule import due, longest_waiting_first
-from dashboard.policy_windows import is_open
+from dashboard.settings.policies.windows import is_open
 from tests.unit.policies.examples import NOON, policy, t
 
 SECOND = timedelta(seconds=1)

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect_tables import to_arrow
-from dashboard.purge.asked import Lift
-from dashboard.purge.carrying import carry_out, held
-from dashboard.purge.drafts import PlanRequest, read_live
-from dashboard.purge.queue import enqueue
-from dashboard.purge.standards import standards
-from dashboard.purge.targets import parse_target
-from dashboard.settings import PurgeSettings, declaration
-from dashboard.tables import FINDING_TABLES, build
+from dashboard.collect.collected_tables import to_arrow
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.carrying import carry_out, held
+from dashboard.purge.jobs.queue import enqueue
+from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.settings import PurgeSettings, declaration
+from dashboard.store.tables import FINDING_TABLES, build
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 
@@ -210,7 +210,7 @@ def test_an_error_nobody_foresaw_stops_no_other(
 ) -> None:
     consumed(room)
     consumed(room, "orders-join-repartition", "orders")
-    from dashboard.policies import purging
+    from dashboard.policies.service import purging
 
     whole = purging.prepared
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import ConfigEntry, TopicPartition
-from dashboard.purge.journal_policies import Use
-from dashboard.tables import FINDING_TABLES, build
+from dashboard.kafka.model import ConfigEntry, TopicPartition
+from dashboard.purge.journal.journal_policies import Use
+from dashboard.store.tables import FINDING_TABLES, build
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 

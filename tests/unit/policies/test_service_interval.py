@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dashboard.errors import LowwaterError
-from dashboard.model import TopicPartition
-from dashboard.policies.service import Service
-from dashboard.purge.asked import Lift
-from dashboard.purge.carrying import carry_out
-from dashboard.purge.drafts import PlanRequest, read_live
-from dashboard.purge.journal_file import JournalFile
-from dashboard.purge.queue import enqueue
-from dashboard.purge.standards import standards
-from dashboard.purge.targets import parse_target
+from dashboard.core.errors import LowwaterError
+from dashboard.kafka.model import TopicPartition
+from dashboard.policies.service.service import Service
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.carrying import carry_out
+from dashboard.purge.jobs.queue import enqueue
+from dashboard.purge.journal.journal_file import JournalFile
+from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.targets import parse_target
 from tests.support.examples import examples
 from tests.unit.policies.service_room import ServiceRoom
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dashboard.model import OffsetAtTime
-from dashboard.policies import purging
-from dashboard.purge.journal_rows import RunRow
-from dashboard.settings import load
+from dashboard.kafka.model import OffsetAtTime
+from dashboard.policies.service import purging
+from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.settings.settings import load
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom
 
 TOPIC = "billing-sum-repartition"

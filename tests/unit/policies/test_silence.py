@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import RefusedError
-from dashboard.policies import alert_events
+from dashboard.core.errors import RefusedError
 from dashboard.policies.checking import check
-from dashboard.policies.purging import Site
-from dashboard.policies.switching import standing, switch_off
-from dashboard.purge.carrying import carry_out, held
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_gate import refuse_off
-from dashboard.purge.journal_rows import RunRow
-from dashboard.purge.standards import standards
-from dashboard.settings import PurgeSettings
+from dashboard.policies.service import alert_events
+from dashboard.policies.service.purging import Site
+from dashboard.policies.service.switching import standing, switch_off
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.carrying import carry_out, held
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_gate import refuse_off
+from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.settings.settings import PurgeSettings
 from tests.unit.policies.service_room import ServiceRoom
 
 TOPIC = "billing-sum-repartition"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.policies import simulate
-from dashboard.policies.simulate import Simulation
-from dashboard.policy import Policy
-from dashboard.purge import memory
-from dashboard.seen_topics import UNKNOWN_ID
-from dashboard.settings import declaration
-from dashboard.snapshots import ClusterStore
+from dashboard.history.seen_topics import UNKNOWN_ID
+from dashboard.policies.simulate import simulate
+from dashboard.policies.simulate.simulate import Simulation
+from dashboard.purge.evidence import memory
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.settings import declaration
+from dashboard.store.snapshots import ClusterStore
 from tests.unit.policies.examples import NOON, policy
 from tests.unit.policies.kept_history import Log, analysis, remembers, snapshot, store
 

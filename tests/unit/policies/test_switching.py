@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import LowwaterError
-from dashboard.people import Actor, Who
-from dashboard.people_settings import PeopleSettings
-from dashboard.policies.switching import is_for, standing, switch_off, switch_on
-from dashboard.policy import Policy
-from dashboard.purge.journal import Journal
-from dashboard.settings import Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.errors import LowwaterError
+from dashboard.people.people import Actor, Who
+from dashboard.policies.service.switching import is_for, standing, switch_off, switch_on
+from dashboard.purge.journal.journal import Journal
+from dashboard.settings.people import PeopleSettings
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.policies.examples import NOON, policy
 
 SENTENCE = "switch on policy p on prod-eu as a125ce785629"

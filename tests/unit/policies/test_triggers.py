@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.policies.findings import Newest
 from dashboard.policies.triggers import Triggered, triggered
-from dashboard.policy import Policy
+from dashboard.settings.policies.policy import Policy
 from tests.unit.policies.examples import NOON, policy
 
 MINUTE = timedelta(minutes=1)

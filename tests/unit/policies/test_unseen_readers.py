@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect_tables import to_arrow
-from dashboard.metrics.names import BYTES_OUT
-from dashboard.settings import declaration
+from dashboard.collect.collected_tables import to_arrow
+from dashboard.kafka.metric_names import BYTES_OUT
+from dashboard.settings.settings import declaration
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
 

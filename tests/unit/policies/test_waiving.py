@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect_tables import to_arrow
-from dashboard.policies import simulate
-from dashboard.policies.applications import Job
+from dashboard.collect.collected_tables import to_arrow
 from dashboard.policies.checking import check
-from dashboard.policies.purging import Site
-from dashboard.policy import Policy
-from dashboard.settings import declaration
-from dashboard.ui.timeline import said
+from dashboard.policies.service.applications import Job
+from dashboard.policies.service.purging import Site
+from dashboard.policies.simulate import simulate
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.settings import declaration
+from dashboard.ui.audit.timeline import said
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
 

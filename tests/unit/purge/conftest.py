@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.journal import Journal
+from dashboard.purge.journal.journal import Journal
 from tests.unit.purge.room import Room
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from dashboard.model import Group, TopicPartition
-from dashboard.purge.facts import GroupClaim, PartitionFacts, PlanFacts
-from dashboard.purge.unseen_readers import TopicReading
-from dashboard.settings import TopicDeclaration
+from dashboard.kafka.model import Group, TopicPartition
+from dashboard.purge.evidence.unseen_readers import TopicReading
+from dashboard.purge.plan.facts import GroupClaim, PartitionFacts, PlanFacts
+from dashboard.settings.settings import TopicDeclaration
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 TOPIC = "orders"

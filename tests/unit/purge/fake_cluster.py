@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from dashboard.errors import BrokerError
-from dashboard.model import (
+from dashboard.core.errors import BrokerError
+from dashboard.kafka.model import (
     Authorized,
     Batch,
     BatchSamples,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from dashboard.model import (
+from dashboard.kafka.model import (
     Broker,
     GroupListing,
     PartitionState,
@@ -15,7 +15,7 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.purge.forecast_reading import Reading
+from dashboard.purge.forecast.reading import Reading
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 

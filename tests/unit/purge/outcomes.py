@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from dashboard.clock import format_time
-from dashboard.purge.journal_rows import Options, RunRow
+from dashboard.core.clock import format_time
+from dashboard.purge.journal.journal_rows import Options, RunRow
 from tests.unit.purge.facts_of import NOW, TOPIC
 
 

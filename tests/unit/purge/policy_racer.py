@@ -9,12 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.clock import parse_time
-from dashboard.errors import RefusedError
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_policies import PolicyClaim
-from dashboard.purge.journal_rows import Options
-from dashboard.purge.plan import Plan
+from dashboard.core.clock import parse_time
+from dashboard.core.errors import RefusedError
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_policies import PolicyClaim
+from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.plan.plan import Plan
 
 
 def race(journal: Journal, told: dict[str, Any]) -> str:

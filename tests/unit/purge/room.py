@@ -7,18 +7,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.model import TopicPartition
-from dashboard.purge.execute import Execution
-from dashboard.purge.facts import RememberedOffset, read_facts
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Options, RunView
-from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Estimate, Plan, build
-from dashboard.purge.replica_watch import ReplicaWatch
-from dashboard.purge.resolve import resolve
-from dashboard.purge.standards import Standards
-from dashboard.purge.targets import parse_target
-from dashboard.settings import LIFTABLE_GUARDS
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.execute.execute import Execution
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Options, RunView
+from dashboard.purge.plan.facts import RememberedOffset, read_facts
+from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.plan import Estimate, Plan, build
+from dashboard.purge.plan.resolve import resolve
+from dashboard.purge.plan.targets import parse_target
+from dashboard.purge.receipt.replica_watch import ReplicaWatch
+from dashboard.settings.settings import LIFTABLE_GUARDS
 from tests.unit.purge.facts_of import NOW, TOPIC, declared
 from tests.unit.purge.fake_cluster import FakeCluster
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import ReplicaOffsets, TopicPartition
-from dashboard.purge.after_text import behind_said, followers_said, reverted_said
-from dashboard.purge.alerts import reverted
-from dashboard.purge.closing import Closing
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Follower, PartitionRow
-from dashboard.purge.journal_tables import body_of, partition_row
-from dashboard.purge.readback import read_back
+from dashboard.kafka.model import ReplicaOffsets, TopicPartition
+from dashboard.purge.execute.readback import read_back
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+from dashboard.purge.journal.journal_tables import body_of, partition_row
+from dashboard.purge.receipt.after_text import behind_said, followers_said, reverted_said
+from dashboard.purge.receipt.alerts import reverted
+from dashboard.purge.receipt.replica_watch import Closing
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room

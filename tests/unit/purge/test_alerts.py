@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.alerts import reverted
-from dashboard.purge.journal_archive import archive
+from dashboard.purge.receipt.alerts import reverted
+from dashboard.purge.upkeep.journal_archive import archive
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import ApprovalRequired, LowwaterError, RefusedError
-from dashboard.people import Actor
-from dashboard.people_settings import PeopleSettings
-from dashboard.purge import approving, queue
-from dashboard.purge.journal import Journal, open_default
-from dashboard.purge.plan import Plan
-from dashboard.settings import PurgeSettings, Settings
+from dashboard.core.errors import ApprovalRequired, LowwaterError, RefusedError
+from dashboard.people.people import Actor
+from dashboard.purge.jobs import approving, queue
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.purge.plan.plan import Plan
+from dashboard.settings.people import PeopleSettings
+from dashboard.settings.settings import PurgeSettings, Settings
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_plan import free_plan
 from tests.unit.purge.test_queue import overriding_plan

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.errors import UsageError
-from dashboard.guard_texts import LIFTABLE_GUARDS, NEVER_LIFTABLE
-from dashboard.purge.asked import Lift, Waive
-from dashboard.purge.lifting import Override, Waiver
+from dashboard.core.errors import UsageError
+from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.safety.guard_texts import LIFTABLE_GUARDS, NEVER_LIFTABLE
 from tests.unit.purge.facts_of import NOW
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import Group, GroupListing, TopicPartition
-from dashboard.pruning import prune_snapshots
-from dashboard.purge.drafts import PlanRequest, read_live
-from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.plan import Plan
-from dashboard.purge.recheck import recheck
-from dashboard.purge.standards import standards
-from dashboard.purge.targets import parse_target
-from dashboard.snapshot_settings import SnapshotSettings
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.history.pruning import prune_snapshots
+from dashboard.kafka.model import Group, GroupListing, TopicPartition
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.recheck import recheck
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.support.collected import NOTHING_HIDDEN
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster

@@ -8,7 +8,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.purge import calibration
+from dashboard.purge.receipt import calibration
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.outcomes import kept, receipt, run
 

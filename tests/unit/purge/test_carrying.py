@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import ClusterError, RefusedError
-from dashboard.model import TopicPartition, TopicState
-from dashboard.purge import unsent
-from dashboard.purge.carrying import carry_out, held
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Options
-from dashboard.purge.replica_watch import ReplicaWatch
+from dashboard.core.errors import ClusterError, RefusedError
+from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.purge.execute import unsent
+from dashboard.purge.execute.carrying import carry_out, held
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 
@@ -330,7 +330,7 @@ def test_of_a_run_that_reaches_nobody_any_more_only_what_never_left_is_not_done(
 
 
 def test_a_log_on_a_full_disk_changes_no_exit_code() -> None:
-    program = "import sys; from dashboard.purge.carrying import say; say('é'); sys.exit(70)"
+    program = "import sys; from dashboard.purge.execute.carrying import say; say('é'); sys.exit(70)"
     # Images like to set it, and then Python keeps nothing back that it could fail to write later.
     environ = {name: word for name, word in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import ClusterError
-from dashboard.purge import clocks
-from dashboard.purge.drafts import PlanRequest, read_live
-from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.plan import Plan
-from dashboard.purge.recheck import Rechecked, recheck
-from dashboard.purge.standards import standards
-from dashboard.purge.targets import parse_target
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.errors import ClusterError
+from dashboard.purge.evidence import clocks
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.recheck import Rechecked, recheck
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import parse_target
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.test_memory_age import SETTINGS, shown, taken
@@ -148,5 +148,5 @@ def test_a_slow_answer_is_no_clock_that_stands_behind(
     live.controller_at = NOW + timedelta(seconds=30)
     assert clocks.problem(live, NOW) is not None
     later = iter((0.0, 30.0))
-    monkeypatch.setattr("dashboard.clock.time.monotonic", lambda: next(later))
+    monkeypatch.setattr("dashboard.core.clock.time.monotonic", lambda: next(later))
     assert clocks.problem(live, NOW) is None

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from dashboard.canonical import canonical, digest
-from dashboard.errors import ClusterError, PlanError
-from dashboard.model import EpochEnd, GroupListing, OffsetAtTime, TopicPartition
-from dashboard.purge.facts import RememberedOffset, read_facts
-from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.lifting import Waiver
-from dashboard.purge.plan import Plan
-from dashboard.purge.preview import preview
-from dashboard.purge.recheck import Rechecked, recheck
-from dashboard.purge.resolve import History, LogEnd, replay_windows
-from dashboard.purge.standards import Standards
+from dashboard.core.canonical import canonical, digest
+from dashboard.core.errors import ClusterError, PlanError
+from dashboard.kafka.model import EpochEnd, GroupListing, OffsetAtTime, TopicPartition
+from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.execute.recheck import Rechecked, recheck
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.facts import RememberedOffset, read_facts
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.resolve import History, LogEnd, replay_windows
 from tests.simulation.reads import epoch_end
 from tests.simulation.records import Replica
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared

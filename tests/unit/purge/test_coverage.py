@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.purge import plan_words
-from dashboard.purge.preview import preview
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.purge.plan import plan_words
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.unit.purge.facts_of import NOW, TOPIC, facts, partition
 from tests.unit.purge.test_plan import plan_of
 

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import LowwaterError, RefusedError, SettingsError, StoreError
-from dashboard.people import Actor, Who
-from dashboard.people_settings import PeopleSettings
-from dashboard.purge import declaring, memory
-from dashboard.purge.declaring import Said, declare, standing
-from dashboard.purge.journal import Journal
-from dashboard.settings import Settings, load
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES
+from dashboard.core.errors import LowwaterError, RefusedError, SettingsError, StoreError
+from dashboard.people.people import Actor, Who
+from dashboard.purge.evidence import declaring, memory
+from dashboard.purge.evidence.declaring import Said, declare, standing
+from dashboard.purge.journal.journal import Journal
+from dashboard.settings.people import PeopleSettings
+from dashboard.settings.settings import Settings, load
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -38,10 +38,10 @@ _OTHER_PROCESS = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from dashboard.purge.declaring import Said, declare, standing
-from dashboard.purge.journal import Journal
-from dashboard.settings import Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.purge.evidence.declaring import Said, declare, standing
+from dashboard.purge.journal.journal import Journal
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
 
 folder, who = Path(sys.argv[1]), sys.argv[2]
 settings = Settings(data=str(folder / "data"), state_dir=folder)

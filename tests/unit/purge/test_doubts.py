@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from analytics import tasks
-from dashboard.idle import Idle, idle
-from dashboard.metrics.names import BYTES_OUT, labels
-from dashboard.purge import doubts
+from dashboard.kafka.metric_names import BYTES_OUT, labels
+from dashboard.purge.evidence import doubts
+from dashboard.topics.idle import Idle, idle
 from tests.support import in_process
 from tests.support import lab as labs
 from tests.support.lab import START, Snapshot

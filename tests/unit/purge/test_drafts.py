@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import TopicPartition
-from dashboard.purge.asked import Lift
-from dashboard.purge.drafts import PlanRequest, Read, read_live
-from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.recheck import recheck
-from dashboard.purge.standards import standards
-from dashboard.purge.targets import parse_target
-from dashboard.settings import Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.recheck import recheck
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.drafts import PlanRequest, Read, read_live
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.collected import collected
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import ClusterError, JournalError
-from dashboard.purge.holding import Holding
-from dashboard.purge.journal_rows import RunView
-from dashboard.purge.lifting import Override
+from dashboard.core.errors import ClusterError, JournalError
+from dashboard.purge.execute.holding import Holding
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.lifting import Override
 from tests.unit.purge.facts_of import KEY, NOW
 from tests.unit.purge.room import Room
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dashboard.purge import forecast_text, slow_brokers
-from dashboard.purge.forecast import Forecast, judge
-from dashboard.purge.slow_brokers import SlowBroker
-from dashboard.settings import PurgeSettings
-from dashboard.tables import FINDING_TABLES
+from dashboard.purge.forecast import forecast as slow_brokers
+from dashboard.purge.forecast import text as forecast_text
+from dashboard.purge.forecast.forecast import Forecast, SlowBroker, judge
+from dashboard.settings.settings import PurgeSettings
+from dashboard.store.tables import FINDING_TABLES
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.forecasts import EVEN, KEY, reading, state
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import guard_texts
-from dashboard.cli.lift_flags import parse_lift, parse_waive
-from dashboard.purge.asked import Lift, Waive
-from dashboard.visible import visible_cell
+from dashboard.cli.purge.lift_flags import parse_lift, parse_waive
+from dashboard.core.visible import visible_cell
+from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.safety import guard_texts
 
 _FACTS = {
     "why": "broker 2 gave no answer", "planned": "A", "found": "B", "topic": "orders",

@@ -8,16 +8,11 @@ from typing import Any
 
 import pytest
 
-from dashboard.model import Group, GroupListing, GroupOffset, TopicPartition
-from dashboard.purge.facts import (
-    GroupClaim,
-    RememberedOffset,
-    claims_of,
-    offset_topics,
-)
-from dashboard.purge.guards import Finding, findings
-from dashboard.purge.lifting import Override, lift
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.kafka.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of, offset_topics
+from dashboard.purge.plan.guards import Finding, findings
+from dashboard.purge.plan.lifting import Override, lift
+from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
 CLAIMS = {0: {"a": 80}}

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from dashboard.clock import format_time
-from dashboard.errors import JournalError, RefusedError, UsageError
-from dashboard.purge import journal_reads
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Follower, Options
-from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Plan
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.core.clock import format_time
+from dashboard.core.errors import JournalError, RefusedError, UsageError
+from dashboard.purge.journal import journal_reads
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Follower, Options
+from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
 from tests.unit.purge.test_plan import free_plan, plan_of
 

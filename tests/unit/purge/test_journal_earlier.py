@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import RefusedError
-from dashboard.model import TopicPartition
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_pack import unpack
+from dashboard.core.errors import RefusedError
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_pack import unpack
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.test_journal_policies import CLUSTER, insert, ready
 from tests.unit.purge.test_plan import free_plan

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import JournalError, UsageError
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_archive import archive
-from dashboard.purge.journal_head import NOTHING, Head, HeadFile
-from dashboard.purge.journal_restored import accept
+from dashboard.core.errors import JournalError, UsageError
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
+from dashboard.purge.upkeep.journal_archive import archive
+from dashboard.purge.upkeep.journal_restored import accept
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_journal import free_plan, insert

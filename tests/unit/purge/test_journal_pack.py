@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.clock import format_time
-from dashboard.errors import JournalError, LowwaterError
-from dashboard.purge.journal_file import encode
-from dashboard.purge.journal_pack import pack, pack_row, unpack
+from dashboard.core.clock import format_time
+from dashboard.core.errors import JournalError, LowwaterError
+from dashboard.purge.journal.journal_file import encode
+from dashboard.purge.journal.journal_pack import pack, pack_row, unpack
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
 

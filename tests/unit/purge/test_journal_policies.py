@@ -13,18 +13,19 @@ from typing import Any
 
 import pytest
 
-from dashboard.clock import format_time
-from dashboard.errors import RefusedError
-from dashboard.model import TopicPartition
-from dashboard.policy_settings import Policy
-from dashboard.purge import journal_policies, queue
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_policies import PolicyClaim, Use
-from dashboard.purge.journal_rows import Options
-from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Estimate, Plan
-from dashboard.purge.resolve import ResolvedTarget
-from dashboard.settings import Settings
+from dashboard.core.clock import format_time
+from dashboard.core.errors import RefusedError
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal import journal_policies
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_policies import PolicyClaim, Use
+from dashboard.purge.journal.journal_rows import Options
+from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.plan import Estimate, Plan
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.settings.policies.section import Policy
+from dashboard.settings.settings import Settings
 from tests.unit.purge import policy_racer
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_plan import free_plan, plan_of

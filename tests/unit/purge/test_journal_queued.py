@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.model import TopicPartition
-from dashboard.purge import journal_queued
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_file import append
-from dashboard.purge.journal_pack import pack_row, unpack
-from dashboard.purge.lifting import Waiver
-from dashboard.purge.resolve import ResolvedTarget
-from dashboard.ui.journal_memory import WHOLE_LOOK, JournalMemory
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.journal import journal_queued
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_file import append
+from dashboard.purge.journal.journal_pack import pack_row, unpack
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.ui.session.journal_memory import WHOLE_LOOK, JournalMemory
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_journal import insert
 from tests.unit.purge.test_plan import free_plan, plan_of

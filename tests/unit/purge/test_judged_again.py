@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import Group, GroupListing
-from dashboard.purge.facts import RememberedOffset
-from dashboard.purge.lifting import Waiver
-from dashboard.purge.plan import Plan
+from dashboard.kafka.model import Group, GroupListing
+from dashboard.purge.plan.facts import RememberedOffset
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.plan import Plan
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 

@@ -16,21 +16,21 @@ from pathlib import Path
 
 import pytest
 
-from dashboard import known_since
-from dashboard.cli.delete_records import _lifting
-from dashboard.errors import PlanError
-from dashboard.pruning import prune
-from dashboard.purge.asked import Lift
-from dashboard.purge.carrying import carry_out
-from dashboard.purge.drafts import PlanRequest, read_live
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_rows import Options, PartitionRow, RunRow
-from dashboard.purge.plan import Plan
-from dashboard.purge.standards import standards
-from dashboard.purge.targets import Target, parse_target
-from dashboard.settings import PurgeSettings, Settings
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
+from dashboard.cli.purge.delete_records import _lifting
+from dashboard.core.errors import PlanError
+from dashboard.history import known_since
+from dashboard.history.pruning import prune
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.carrying import carry_out
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Options, PartitionRow, RunRow
+from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import Target, parse_target
+from dashboard.settings.settings import PurgeSettings, Settings
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
 from tests.support.collected import NOTHING_HIDDEN, taken
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import StoreError
-from dashboard.model import TopicPartition
-from dashboard.pruning import prune
-from dashboard.purge import memory, words
-from dashboard.purge.facts import RememberedOffset
-from dashboard.purge.resolve import Keeping, LogEnd, ResolvedTarget
-from dashboard.settings import Settings
-from dashboard.snapshot_files import Kind, Manifest
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
+from dashboard.core import words
+from dashboard.core.errors import StoreError
+from dashboard.history.pruning import prune
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.evidence import memory
+from dashboard.purge.plan.facts import RememberedOffset
+from dashboard.purge.plan.resolve import Keeping, LogEnd, ResolvedTarget
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshot_files import Kind, Manifest
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES, build
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 
 

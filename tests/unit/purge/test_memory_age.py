@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from dashboard.clock import format_time
-from dashboard.policy_settings import POLICY_LIFTABLE
-from dashboard.purge.asked import Lift
-from dashboard.purge.drafts import PlanRequest, read_live
-from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.memory_age import unremembered
-from dashboard.purge.plan import Plan
-from dashboard.purge.recheck import Rechecked, recheck
-from dashboard.purge.standards import standards
-from dashboard.purge.targets import parse_target
-from dashboard.settings import PurgeSettings, Settings, TopicDeclaration
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import SNAPSHOT_TABLES, build
+from dashboard.core.clock import format_time
+from dashboard.purge.evidence.memory_age import unremembered
+from dashboard.purge.evidence.standards import standards
+from dashboard.purge.execute.recheck import Rechecked, recheck
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.asked import Lift
+from dashboard.purge.plan.drafts import PlanRequest, read_live
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.targets import parse_target
+from dashboard.settings.policies.section import POLICY_LIFTABLE
+from dashboard.settings.settings import PurgeSettings, Settings, TopicDeclaration
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom
 from tests.unit.purge.facts_of import NOW, TOPIC

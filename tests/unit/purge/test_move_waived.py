@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from dashboard.cli import moves_text
-from dashboard.errors import BrokerError, ClusterError, JournalError
-from dashboard.purge import carrying, unsent
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_file import append
-from dashboard.purge.journal_rows import RunView
-from dashboard.purge.lifting import Waiver
-from dashboard.purge.plan import Plan
-from dashboard.ui import run_after
+from dashboard.cli.purge import moves_text
+from dashboard.core.errors import BrokerError, ClusterError, JournalError
+from dashboard.purge.execute import carrying, unsent
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_file import append
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.plan import Plan
+from dashboard.ui.purge import run_after
 from tests.unit.purge.facts_of import KEY, NOW
 from tests.unit.purge.room import Room
 

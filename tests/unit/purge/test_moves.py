@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.canonical import canonical, digest
-from dashboard.errors import PlanError, RefusedError, UsageError
-from dashboard.model import Group
-from dashboard.purge.drafts import PlanRequest
-from dashboard.purge.lifting import Waiver
-from dashboard.purge.moves import MoveRow, judged, planned_moves, refuse_alive, skipped_records
-from dashboard.purge.plan import Plan
-from dashboard.purge.preview import preview
-from dashboard.purge.resolve import ResolvedTarget
-from dashboard.purge.targets import parse_target
+from dashboard.core.canonical import canonical, digest
+from dashboard.core.errors import PlanError, RefusedError, UsageError
+from dashboard.kafka.model import Group
+from dashboard.purge.plan.drafts import PlanRequest
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.moves import MoveRow, judged, planned_moves, refuse_alive, skipped_records
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.plan.targets import parse_target
 from tests.support.examples import examples
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts
 from tests.unit.purge.test_plan import plan_of, worlds

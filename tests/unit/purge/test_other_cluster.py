@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeLogDirsResponse
 
-import dashboard.purge.execute as execute_module
+import dashboard.purge.execute.execute as execute_module
 from dashboard.cluster.live import connect
-from dashboard.connections import NOTHING_STORED
-from dashboard.errors import OtherClusterError
-from dashboard.purge import stop_rules, worker
-from dashboard.purge.journal_rows import RunView
-from dashboard.purge.recheck import Rechecked
-from dashboard.settings import Settings
+from dashboard.core.errors import OtherClusterError
+from dashboard.purge.execute import stop_rules
+from dashboard.purge.execute.recheck import Rechecked
+from dashboard.purge.jobs import worker
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.settings.settings import Settings
+from dashboard.store.connections import NOTHING_STORED
 from tests.unit.cluster.answers import offsets_answer
 from tests.unit.cluster.fake_broker import FakeBroker, topic
 from tests.unit.cluster.test_delete_records import answer_done

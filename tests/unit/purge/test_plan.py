@@ -11,14 +11,14 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from dashboard.canonical import canonical, digest
-from dashboard.errors import PlanError, RefusedError
-from dashboard.model import Group, TopicPartition
-from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Estimate, Plan, build
-from dashboard.purge.preview import preview
-from dashboard.purge.resolve import ResolvedTarget, resolve
-from dashboard.purge.targets import Target, parse_target
+from dashboard.core.canonical import canonical, digest
+from dashboard.core.errors import PlanError, RefusedError
+from dashboard.kafka.model import Group, TopicPartition
+from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.plan import Estimate, Plan, build
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.resolve import ResolvedTarget, resolve
+from dashboard.purge.plan.targets import Target, parse_target
 from tests.support.examples import examples
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import LowwaterError
-from dashboard.purge import queue
-from dashboard.purge.journal import Journal, open_default
-from dashboard.purge.lifting import Override
-from dashboard.purge.plan import Plan
-from dashboard.purge.resolve import ResolvedTarget
-from dashboard.settings import PurgeSettings, Settings
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.errors import LowwaterError
+from dashboard.purge.jobs import queue
+from dashboard.purge.journal.journal import Journal, open_default
+from dashboard.purge.plan.lifting import Override
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.settings.settings import PurgeSettings, Settings
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.purge.facts_of import KEY, NOW, facts
 from tests.unit.purge.test_plan import free_plan, plan_of
 

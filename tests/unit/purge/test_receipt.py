@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from dashboard.clock import format_time
-from dashboard.model import ConfigEntry
-from dashboard.purge import receipt, receipt_sizes
-from dashboard.purge.journal_rows import Follower, PartitionRow
-from dashboard.purge.plan import Estimate
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.core.clock import format_time
+from dashboard.kafka.model import ConfigEntry
+from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+from dashboard.purge.plan.plan import Estimate
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.receipt import receipt, receipt_sizes
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_plan import plan_of
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from dashboard.clock import format_time
-from dashboard.model import LogDirsAnswer, ReplicaSize
-from dashboard.purge import receipt
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_reads import EARLIER
-from dashboard.purge.journal_rows import Follower, PartitionRow, RunView
-from dashboard.purge.plan import Estimate
-from dashboard.purge.receipt_earlier import leaving
-from dashboard.purge.receipt_estimates import with_calibration
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.core.clock import format_time
+from dashboard.kafka.model import LogDirsAnswer, ReplicaSize
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_reads import EARLIER
+from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunView
+from dashboard.purge.plan.plan import Estimate
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.receipt import receipt
+from dashboard.purge.receipt.receipt_earlier import leaving
+from dashboard.purge.receipt.receipt_estimates import with_calibration
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_plan import plan_of

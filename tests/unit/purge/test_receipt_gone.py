@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.model import LogDirsAnswer, ReplicaSize, TopicPartition
-from dashboard.purge.receipt_earlier import leaving
-from dashboard.purge.replica_watch import ReplicaWatch
+from dashboard.kafka.model import LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.purge.receipt.receipt_earlier import leaving
+from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.purge.facts_of import TOPIC
 from tests.unit.purge.fake_cluster import FakePartition
 from tests.unit.purge.room import Room

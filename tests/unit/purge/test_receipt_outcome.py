@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from dashboard.model import LogDirsAnswer
-from dashboard.purge import receipt, receipt_sizes
-from dashboard.purge.plan import Estimate
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.kafka.model import LogDirsAnswer
+from dashboard.purge.plan.plan import Estimate
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.receipt import receipt, receipt_sizes
 from tests.unit.purge.facts_of import KEY, NOW, facts
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_plan import plan_of

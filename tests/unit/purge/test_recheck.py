@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dashboard.canonical import canonical, digest
-from dashboard.errors import PlanError
-from dashboard.model import (
+from dashboard.core.canonical import canonical, digest
+from dashboard.core.errors import PlanError
+from dashboard.kafka.model import (
     ConfigEntry,
     Group,
     GroupListing,
@@ -22,15 +22,15 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.purge.facts import read_facts
-from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.lifting import Lifted, Override, Waiver
-from dashboard.purge.plan import Plan, build
-from dashboard.purge.preview import preview
-from dashboard.purge.recheck import Rechecked, recheck
-from dashboard.purge.resolve import ResolvedTarget
-from dashboard.purge.standards import Standards
-from dashboard.settings import LIFTABLE_GUARDS
+from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.execute.recheck import Rechecked, recheck
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.facts import read_facts
+from dashboard.purge.plan.lifting import Lifted, Override, Waiver
+from dashboard.purge.plan.plan import Plan, build
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.settings.settings import LIFTABLE_GUARDS
 from tests.unit.purge.facts_of import NOW, declared
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 from tests.unit.purge.room import Room

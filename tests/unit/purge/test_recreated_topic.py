@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import GroupListing, GroupOffset, TopicPartition
-from dashboard.purge.facts import GroupClaim, RememberedOffset, claims_of
-from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Plan
+from dashboard.kafka.model import GroupListing, GroupOffset, TopicPartition
+from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of
+from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.plan import Plan
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, partition
 from tests.unit.purge.room import Room
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.clock import parse_duration
-from dashboard.errors import PlanError
-from dashboard.model import EpochEnd, OffsetAtTime, TopicPartition
-from dashboard.purge.facts import PlanFacts
-from dashboard.purge.resolve import History, Keeping, LogEnd, ResolvedTarget, resolve
-from dashboard.purge.targets import Target, parse_target, read_offsets_json
+from dashboard.core.clock import parse_duration
+from dashboard.core.errors import PlanError
+from dashboard.kafka.model import EpochEnd, OffsetAtTime, TopicPartition
+from dashboard.purge.plan.facts import PlanFacts
+from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarget, resolve
+from dashboard.purge.plan.targets import Target, parse_target, read_offsets_json
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts, partition
 
 CLAIMS = {0: {"fast": 80, "slow": 30}}

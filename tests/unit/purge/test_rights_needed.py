@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli import plan_text
-from dashboard.errors import ClusterError
-from dashboard.model import Authorized
-from dashboard.purge.plan import Plan
-from dashboard.purge.preview import preview
-from dashboard.purge.rights_needed import MissingRight, may_delete, missing
-from dashboard.ui import plan_view
+from dashboard.cli.purge import plan_text
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import Authorized
+from dashboard.purge.evidence.rights_needed import MissingRight, may_delete, missing
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.preview import preview
+from dashboard.ui.purge import plan_view
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_plan import free_plan

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.cluster.batches import first_batch
-from dashboard.model import Batch, TopicPartition
-from dashboard.purge import sampled
-from dashboard.purge.resolve import ResolvedTarget
-from dashboard.purge.sampled import between, bytes_between, estimate, rolled_bytes
+from dashboard.kafka.model import Batch, TopicPartition
+from dashboard.purge.evidence import sampled
+from dashboard.purge.evidence.sampled import between, bytes_between, estimate, rolled_bytes
+from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.unit.purge.facts_of import KEY, facts, partition
 from tests.unit.purge.fake_cluster import FakeCluster
 

@@ -9,10 +9,10 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.curves import SKEW
-from dashboard.model import Batch, BatchSamples, LogDirsAnswer, ReplicaSize, TopicPartition
-from dashboard.purge import sampled
-from dashboard.purge.resolve import ResolvedTarget
+from dashboard.estimate.curves import SKEW
+from dashboard.kafka.model import Batch, BatchSamples, LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.purge.evidence import sampled
+from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.support.examples import examples
 from tests.unit.purge.facts_of import KEY, facts, partition
 from tests.unit.purge.fake_cluster import FakeCluster

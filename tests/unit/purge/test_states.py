@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.model import DeleteRecordsPartitionResult
-from dashboard.purge.journal_rows import Follower, PartitionRow
-from dashboard.purge.readback import GONE, Seen
-from dashboard.purge.states import (
+from dashboard.kafka.model import DeleteRecordsPartitionResult
+from dashboard.purge.execute.readback import GONE, Seen
+from dashboard.purge.execute.states import (
     MOST_ATTEMPTS,
     answered,
     doubtful,
@@ -19,6 +18,7 @@ from dashboard.purge.states import (
     settled,
     unanswered,
 )
+from dashboard.purge.journal.journal_rows import Follower, PartitionRow
 from tests.unit.purge.facts_of import NOW
 
 SENT = PartitionRow(

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.errors import ClusterError
-from dashboard.model import PartitionState, TopicPartition
-from dashboard.purge.journal_rows import Options, PartitionRow, RunView
-from dashboard.purge.stop_rules import ERROR_RATE, ISR_SHRANK, Stop, StopRules, outcome
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import PartitionState, TopicPartition
+from dashboard.purge.execute.stop_rules import ERROR_RATE, ISR_SHRANK, Stop, StopRules, outcome
+from dashboard.purge.journal.journal_rows import Options, PartitionRow, RunView
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Clock, Room
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import GroupListing
-from dashboard.purge import memory
-from dashboard.purge.facts import RememberedOffset
-from dashboard.purge.plan import Plan
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.streams_groups import DETAIL
+from dashboard.history.streams_groups import DETAIL
+from dashboard.kafka.model import GroupListing
+from dashboard.purge.evidence import memory
+from dashboard.purge.plan.facts import RememberedOffset
+from dashboard.purge.plan.plan import Plan
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.unit.policies import streams_topics as st
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom

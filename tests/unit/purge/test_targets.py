@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.errors import LowwaterError, UsageError
-from dashboard.model import TopicPartition
-from dashboard.purge.targets import parse_keep, parse_target, read_offsets_json, write_offsets_json
+from dashboard.core.errors import LowwaterError, UsageError
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.plan.targets import (
+    parse_keep,
+    parse_target,
+    read_offsets_json,
+    write_offsets_json,
+)
 
 
 @pytest.mark.parametrize(

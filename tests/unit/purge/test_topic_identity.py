@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import TopicPartition, TopicState
-from dashboard.purge.readback import read_back
-from dashboard.purge.replica_watch import ReplicaWatch
-from dashboard.purge.topic_identity import UNCERTAIN, doubts, doubts_of
+from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.purge.execute.readback import read_back
+from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, doubts_of
+from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.purge.facts_of import KEY, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.model import Group, GroupListing, GroupOffset
-from dashboard.purge.facts import RememberedOffset
-from dashboard.purge.journal_rows import RunView
-from dashboard.purge.lifting import Override
+from dashboard.kafka.model import Group, GroupListing, GroupOffset
+from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.facts import RememberedOffset
+from dashboard.purge.plan.lifting import Override
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 

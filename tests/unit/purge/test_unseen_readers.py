@@ -14,18 +14,18 @@ import pyarrow as pa
 import pytest
 
 from analytics.earlier import OnDriver
-from dashboard.collect_tables import to_arrow
-from dashboard.errors import StoreError
-from dashboard.metrics.names import BYTES_OUT
-from dashboard.purge.guards import findings
-from dashboard.purge.plan import Plan, build
-from dashboard.purge.preview import preview
-from dashboard.purge.readings import Sample, measures, topic_readings
-from dashboard.purge.resolve import ResolvedTarget
-from dashboard.purge.unseen_readers import TopicReading, Verdict, suspicion
-from dashboard.settings import TopicDeclaration
-from dashboard.snapshot_files import Kind
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.collect.collected_tables import to_arrow
+from dashboard.core.errors import StoreError
+from dashboard.kafka.metric_names import BYTES_OUT
+from dashboard.purge.evidence.readings import Sample, measures, topic_readings
+from dashboard.purge.evidence.unseen_readers import TopicReading, Verdict, suspicion
+from dashboard.purge.plan.guards import findings
+from dashboard.purge.plan.plan import Plan, build
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.settings.settings import TopicDeclaration
+from dashboard.store.snapshot_files import Kind
+from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.in_buckets import copied
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
 
@@ -448,10 +448,10 @@ def test_of_a_day_of_watch_only_some_snapshots_are_read(
     read: list[str] = []
     monkeypatch.setattr(store, "ids", lambda _kind: sorted(ids))
     monkeypatch.setattr(
-        "dashboard.purge.readings._sample", lambda _store, name, _topics: read.append(name)
+        "dashboard.purge.evidence.readings._sample", lambda _store, name, _topics: read.append(name)
     )
     monkeypatch.setattr(
-        "dashboard.purge.readings._with_metrics",
+        "dashboard.purge.evidence.readings._with_metrics",
         lambda _store, names: len(names) - 1 if names else None,
     )
     topic_readings(store, [TOPIC], NOW)

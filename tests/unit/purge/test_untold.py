@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.errors import ClusterError
-from dashboard.model import LogDirsAnswer, Reassignment, TopicPartition
-from dashboard.purge.journal_rows import PartitionRow, RunView
-from dashboard.purge.lifting import Override
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import LogDirsAnswer, Reassignment, TopicPartition
+from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+from dashboard.purge.plan.lifting import Override
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster
 from tests.unit.purge.room import Room

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from dashboard.model import LogDirsAnswer, ReplicaSize, TopicPartition
-from dashboard.purge import receipt_sizes, wait_outcomes
-from dashboard.purge.journal_pack import unpack
-from dashboard.purge.journal_rows import PartitionRow, WaitForecast
-from dashboard.purge.lifting import Override
-from dashboard.purge.recheck import recheck
-from dashboard.purge.run_waits import expected
+from dashboard.kafka.model import LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.purge.execute.recheck import recheck
+from dashboard.purge.forecast import wait_outcomes
+from dashboard.purge.forecast.run_waits import expected
+from dashboard.purge.journal.journal_pack import unpack
+from dashboard.purge.journal.journal_rows import PartitionRow, WaitForecast
+from dashboard.purge.plan.lifting import Override
+from dashboard.purge.receipt import receipt_sizes
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.outcomes import receipt, run
 from tests.unit.purge.room import Room

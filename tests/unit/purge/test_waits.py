@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.model import TopicPartition
-from dashboard.purge.forecast_reading import Reading
-from dashboard.purge.stalls import stalls_of
-from dashboard.purge.waits import SLACK_SECONDS, Wait, waits_of
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.forecast.reading import Reading
+from dashboard.purge.forecast.stalls import stalls_of
+from dashboard.purge.forecast.waits import SLACK_SECONDS, Wait, waits_of
 from tests.unit.purge.facts_of import TOPIC
 from tests.unit.purge.forecasts import EVEN, KEY, offsets, reading, state
 

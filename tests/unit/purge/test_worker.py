@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from dashboard import read_only
-from dashboard.model import TopicPartition
-from dashboard.purge import queue, worker
-from dashboard.purge.journal import open_default
-from dashboard.purge.journal_rows import RunRow
-from dashboard.settings import PurgeSettings, Settings, load
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.jobs import queue, worker
+from dashboard.purge.journal.journal import open_default
+from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.settings import read_only
+from dashboard.settings.settings import PurgeSettings, Settings, load
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import REPARTITION, ServiceRoom, Streams
 from tests.unit.purge.facts_of import NOW
@@ -96,7 +96,7 @@ def respawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of somebody else, who starts the worker again from there."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    monkeypatch.setattr("dashboard.settings.user_config_path", lambda _: tmp_path / "etc")
+    monkeypatch.setattr("dashboard.settings.settings.user_config_path", lambda _: tmp_path / "etc")
     monkeypatch.delenv("LOWWATER_SETTINGS", raising=False)
     monkeypatch.chdir(folder)
     return folder

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge import worker_process
-from dashboard.purge.worker_process import ReadyWorker, log_of, ready_worker
-from dashboard.settings import Settings
+from dashboard.purge.jobs import worker_process
+from dashboard.purge.jobs.worker_process import ReadyWorker, log_of, ready_worker
+from dashboard.settings.settings import Settings
 
 
 def ended(pid: int) -> bool:

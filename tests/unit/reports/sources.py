@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from dashboard.findings_age import Age
-from dashboard.purge.journal_rows import Begins, RunRow
-from dashboard.purge.plan import Plan
+from dashboard.history.findings_age import Age
+from dashboard.purge.journal.journal_rows import Begins, RunRow
+from dashboard.purge.plan.plan import Plan
 from dashboard.reports.source import Source, open_source
-from dashboard.snapshot_files import Manifest
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import FINDING_TABLES, build
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import FINDING_TABLES, build
 from tests.support.sample_partitions import table_of
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)

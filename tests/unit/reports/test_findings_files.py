@@ -13,10 +13,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from dashboard import csv_cells
+from dashboard.core import csv_cells
 from dashboard.reports import findings_files
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import FINDING_TABLES
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import FINDING_TABLES
 from tests.support import odd_store, sample_store
 
 

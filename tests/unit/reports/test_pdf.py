@@ -8,7 +8,7 @@ import sys
 import pytest
 from pypdf import PdfReader
 
-from dashboard.errors import ReportError
+from dashboard.core.errors import ReportError
 from dashboard.reports import pdf as pdfs
 from dashboard.reports.storage import storage_report
 from tests.support import sample_store

@@ -7,15 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.purge.journal_rows import Begins
-from dashboard.reports.next_steps import next_steps
+from dashboard.purge.journal.journal_rows import Begins
 from dashboard.reports.parts import Report, Section, Words
 from dashboard.reports.space import Space
-from dashboard.reports.storage import storage_report
-from dashboard.snapshots import ClusterStore
-from dashboard.ui.facts import partition_facts
-from dashboard.ui.formats import size
-from dashboard.ui.headline import headline
+from dashboard.reports.storage import next_steps, storage_report
+from dashboard.store.snapshots import ClusterStore
+from dashboard.views.facts import partition_facts
+from dashboard.views.formats import size
+from dashboard.views.headline import headline
 from tests.support import sample_store
 from tests.unit.cli.plans import a_plan
 from tests.unit.purge.outcomes import kept, receipt, run

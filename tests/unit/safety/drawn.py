@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from dashboard.collect_epochs import epoch_ends
-from dashboard.collect_tables import Answers, build_tables, to_arrow
-from dashboard.columns import LeaderOffsets, Sizes, place
-from dashboard.model import (
+from dashboard.collect.collected_tables import Answers, build_tables, to_arrow
+from dashboard.collect.epochs import epoch_ends
+from dashboard.kafka.columns import LeaderOffsets, Sizes, place
+from dashboard.kafka.model import (
     ConfigEntry,
     EpochEnd,
     Group,
@@ -23,8 +23,8 @@ from dashboard.model import (
     OffsetAtTime,
     TopicPartition,
 )
-from dashboard.purge.facts import with_later_ends
-from dashboard.snapshots import ClusterStore
+from dashboard.purge.plan.facts import with_later_ends
+from dashboard.store.snapshots import ClusterStore
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
 

@@ -12,34 +12,34 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from analytics import groups, holds, partitions, streams, topics, windows
-from analytics.reclaimable import described
-from dashboard.curve_tables import from_table
-from dashboard.model import Group, GroupOffset, TopicPartition
-from dashboard.policies.past import earlier, moments
-from dashboard.policies.past_memory import memory as remembered
-from dashboard.policies.past_memory import unanalyzed
-from dashboard.policies.past_rows import rows
-from dashboard.policies.past_targets import Ends, wanted
-from dashboard.policies.past_targets import windows as window_of
-from dashboard.purge import memory
-from dashboard.purge.asked import Waive
-from dashboard.purge.facts import PlanFacts, read_facts
-from dashboard.purge.guards import findings
-from dashboard.purge.journal_rows import PartitionRow
-from dashboard.purge.lifting import Override, Waiver
-from dashboard.purge.plan import Plan, build
-from dashboard.purge.recheck import recheck
-from dashboard.purge.resolve import ResolvedTarget, resolve
-from dashboard.purge.revived import in_force
-from dashboard.purge.standards import Standards
-from dashboard.purge.targets import parse_target
+from analytics.readers import groups, holds, partitions, streams, topics, windows
+from analytics.readers.reclaimable import described
+from dashboard.estimate.curve_tables import from_table
+from dashboard.kafka.model import Group, GroupOffset, TopicPartition
+from dashboard.policies.simulate.past import earlier, moments
+from dashboard.policies.simulate.past_memory import memory as remembered
+from dashboard.policies.simulate.past_memory import unanalyzed
+from dashboard.policies.simulate.past_rows import rows
+from dashboard.policies.simulate.past_targets import Ends, wanted
+from dashboard.policies.simulate.past_targets import windows as window_of
+from dashboard.purge.evidence import memory
+from dashboard.purge.evidence.revived import in_force
+from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.execute.recheck import recheck
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.facts import PlanFacts, read_facts
+from dashboard.purge.plan.guards import findings
+from dashboard.purge.plan.lifting import Override, Waiver
+from dashboard.purge.plan.plan import Plan, build
+from dashboard.purge.plan.resolve import ResolvedTarget, resolve
+from dashboard.purge.plan.targets import parse_target
 from dashboard.safety.guards import findings as judged
 from dashboard.safety.standing import Standing, standing
-from dashboard.settings import LIFTABLE_GUARDS, TopicDeclaration
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, conform
-from dashboard.ui.what_if import waive
+from dashboard.settings.settings import LIFTABLE_GUARDS, TopicDeclaration
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, conform
+from dashboard.views.what_if import waive
 from tests.support.examples import examples
 from tests.support.one_bucket import who_reads
 from tests.unit.purge.facts_of import NOW, TOPIC

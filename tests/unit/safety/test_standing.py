@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dashboard.met_readers import shown
-from dashboard.safety.arrow import in_order
+from dashboard.core.arrow import in_order
+from dashboard.history.met_readers import shown
 from dashboard.safety.readers import GROUPS, readers
 from dashboard.safety.standing import (
     ASSIGNED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dashboard.purge.carrying import held
+from dashboard.purge.execute.carrying import held
 from tests.soak.evidence import holder
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dashboard.errors import RefusedError, StoreError, UsageError
-from dashboard.model import LogDir, TopicPartition
-from dashboard.purge.asked import Waive
-from dashboard.purge.facts import GroupClaim
-from dashboard.snapshots import ClusterStore, Store
+from dashboard.core.errors import RefusedError, StoreError, UsageError
+from dashboard.kafka.model import LogDir, TopicPartition
+from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.facts import GroupClaim
+from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.triage.answer import Triage, triage_live
 from dashboard.triage.pieces import DECLARED, UNDECLARED, WAIVED, Here
 from dashboard.triage.question import Question

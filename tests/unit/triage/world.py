@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.model import (
+from dashboard.kafka.model import (
     Broker,
     ConfigEntry,
     Group,
@@ -23,9 +23,9 @@ from dashboard.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.settings import Settings, TopicDeclaration
-from dashboard.snapshots import ClusterStore, Store
-from dashboard.tables import FINDING_TABLES, build
+from dashboard.settings.settings import Settings, TopicDeclaration
+from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import FINDING_TABLES, build
 from dashboard.triage.answer import Triage, triage_live
 from dashboard.triage.question import Question
 from tests.support.collected import collected

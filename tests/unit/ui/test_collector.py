@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard.attempts import Attempt, Failure, Seen
-from dashboard.ui.collector import failure_html, judge
+from dashboard.store.attempts import Attempt, Failure, Seen
+from dashboard.ui.session.collector import failure_html, judge
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 EVERY = timedelta(seconds=60)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dashboard.purge import calibration
-from dashboard.purge.calibration import Point
-from dashboard.ui import estimators
+from dashboard.purge.receipt import calibration
+from dashboard.purge.receipt.calibration import Point
+from dashboard.ui.quality import estimators
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.outcomes import kept, receipt, run
 

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dashboard.tables import FINDING_TABLES
-from dashboard.ui import lag_points, low_watermark
-from dashboard.ui.follower_rows import behind
+from dashboard.store.tables import FINDING_TABLES
+from dashboard.ui.followers import low_watermark
+from dashboard.views import lag_points
+from dashboard.views.follower_rows import behind
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dashboard.ui import formats, markup
+from dashboard.ui.components import markup
+from dashboard.views import formats
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 

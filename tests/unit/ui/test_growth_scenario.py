@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dashboard.curve_tables import from_table
-from dashboard.snapshots import ClusterStore
-from dashboard.tables import SNAPSHOT_TABLES, build
-from dashboard.ui.facts import partition_facts, total
-from dashboard.ui.growth_backlog import backlog, earlier
-from dashboard.ui.growth_expired import expired
-from dashboard.ui.growth_facts import disks_of, parts_of
-from dashboard.ui.growth_scenario import Known, Scenario, effect_of
-from dashboard.ui.what_if import freed, waive
+from dashboard.estimate.curve_tables import from_table
+from dashboard.store.snapshots import ClusterStore
+from dashboard.store.tables import SNAPSHOT_TABLES, build
+from dashboard.ui.growth.growth_backlog import backlog, earlier
+from dashboard.ui.growth.growth_facts import disks_of, parts_of
+from dashboard.ui.growth.growth_scenario import Known, Scenario, effect_of, expired
+from dashboard.views.facts import partition_facts, total
+from dashboard.views.what_if import freed, waive
 from tests.support import sample_store
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

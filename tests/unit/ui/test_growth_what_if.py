@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dashboard.curves import Freed
-from dashboard.ui import growth_effects as effects
-from dashboard.ui.growth_effects import Effect, Expired
-from dashboard.ui.growth_facts import Disk, Parts
-from dashboard.ui.growth_what_if import hours_to, outcomes
+from dashboard.estimate.curves import Freed
+from dashboard.ui.growth import growth_effects as effects
+from dashboard.ui.growth.growth_effects import Effect, Expired
+from dashboard.ui.growth.growth_facts import Disk, Parts
+from dashboard.ui.growth.growth_what_if import hours_to, outcomes
 
 HOUR_OF_BYTES = 10**9
 SEGMENT = 10**9

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.journal import Journal
-from dashboard.purge.journal_archive import archive
-from dashboard.ui import journal_memory
-from dashboard.ui.journal_memory import WHOLE_LOOK, JournalMemory
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.upkeep.journal_archive import archive
+from dashboard.ui.session import journal_memory
+from dashboard.ui.session.journal_memory import WHOLE_LOOK, JournalMemory
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_journal_archive import begin, end
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dashboard.tables import FINDING_TABLES
-from dashboard.ui import lag_heat
-from dashboard.ui.lag_heat import BROKERS, TOPICS, heat, heat_html, look, text
+from dashboard.store.tables import FINDING_TABLES
+from dashboard.ui.followers import lag_heat
+from dashboard.ui.followers.lag_heat import BROKERS, TOPICS, heat, heat_html, look, text
 
 _SCHEMA = FINDING_TABLES["slow_followers"].schema
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dashboard.orphans.missing import missing_inventories
-from dashboard.tables import FINDING_TABLES
-from dashboard.ui import orphan_bars, stocktaking
-from dashboard.ui.orphan_bars import bars
+from dashboard.store.tables import FINDING_TABLES
+from dashboard.ui.orphans import orphan_bars, stocktaking
+from dashboard.ui.orphans.orphan_bars import bars
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 _BLANK = dict.fromkeys(FINDING_TABLES["disks"].schema.names)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.policies.serving import Serving
-from dashboard.policy_settings import policy_settings
-from dashboard.purge.journal_policies import Lease, Use
-from dashboard.purge_settings import LIFTABLE_GUARDS
-from dashboard.ui import policy_first, policy_past, policy_table
-from dashboard.ui.policy_texts import definition, next_run, service
-from dashboard.ui.policy_views import PolicyView
+from dashboard.policies.service.serving import Serving
+from dashboard.purge.journal.journal_policies import Lease, Use
+from dashboard.settings.policies.section import policy_settings
+from dashboard.settings.purge import LIFTABLE_GUARDS
+from dashboard.ui.policies import policy_first, policy_past, policy_table
+from dashboard.ui.policies.policy_views import PolicyView
+from dashboard.views.policy_texts import definition, next_run, service
 from tests.unit.policies.examples import NOON, policy
 
 HOUR, HALF = timedelta(hours=1), timedelta(minutes=30)

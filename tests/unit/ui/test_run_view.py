@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dashboard.ui import run_view, wait_table
+from dashboard.ui.purge import run_view
+from dashboard.ui.quality import wait_table
 
 
 def test_a_receipt_says_how_true_the_forecast_of_waiting_was() -> None:

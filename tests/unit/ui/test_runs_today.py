@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.journal import Journal
-from dashboard.ui.runs import said
+from dashboard.purge.journal.journal import Journal
+from dashboard.ui.purge.runs import said
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_journal_archive import begin
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dashboard.snapshots import ClusterStore
-from dashboard.ui import disks, strips, topic_rows, treemap
-from dashboard.ui.facts import partition_facts, topics_where
-from dashboard.ui.headline import blockers_by_group, headline
-from dashboard.ui.topic_rows import Filters, TopicRow
+from dashboard.store.snapshots import ClusterStore
+from dashboard.ui.overview import disks, treemap
+from dashboard.ui.reclaimable import strips
+from dashboard.views import topic_rows
+from dashboard.views.facts import partition_facts, topics_where
+from dashboard.views.headline import blockers_by_group, headline
+from dashboard.views.topic_rows import Filters, TopicRow
 from tests.support import sample_store
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dashboard.curve_tables import from_table
-from dashboard.tables import FINDING_TABLES, build
-from dashboard.ui.facts import partition_facts
-from dashboard.ui.what_if import waive
+from dashboard.estimate.curve_tables import from_table
+from dashboard.store.tables import FINDING_TABLES, build
+from dashboard.views.facts import partition_facts
+from dashboard.views.what_if import waive
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

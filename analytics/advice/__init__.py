@@ -1,0 +1,1 @@
+"""Findings that propose something: idle topics, a retention that fits."""

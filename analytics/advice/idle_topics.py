@@ -1,0 +1,163 @@
+"""Which topics nobody writes to and nobody reads, and by what evidence; a row per topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.kafka.topic_kinds import kind_of, tool
+from dashboard.safety.readers import Readers
+from dashboard.store.tables import FINDING_TABLES
+from dashboard.topics.idle import COMMITS, METRICS, OFFSETS, judged
+
+_QUIET = timedelta(days=1)  # what was written to since then is no row
+_SCHEMA = pa.schema(
+    [f for f in FINDING_TABLES["idle_topics"].schema if f.name not in ("snapshot_id", "taken_at")]
+)
+
+
+def idle_topics(
+    sums: Mapping[str, pa.Table],
+    topics: pa.Table,
+    who: Readers,
+    *,
+    incomplete: Sequence[str],
+    taken_at: datetime,
+    days: int,
+    bytes_out: pa.Table | None = None,
+) -> pa.Table:
+    """The `idle_topics` table, without snapshot_id and taken_at, judged for so many `days`.
+
+    `sums`: last_writes, wanted, blockers and held of all buckets; `topics`: `topics.known`;
+    `incomplete`: why the list of groups may lack one. `bytes_out`: topic and bytes_out_per_hour,
+    what clients (not followers) fetched, null where it was not measured; None: nobody measured it.
+    """
+    written = sums["last_writes"].to_pylist()
+    ends = {row["topic"]: row for row in written if _is_quiet(row, taken_at)}
+    quiet = pc.field("topic").isin(pa.array(ends, pa.string()))
+    own = {name: sums[name].filter(quiet) for name in ("wanted", "blockers", "held")}
+    facts = _facts(own, who, incomplete, bytes_out)
+    known = {row["topic"]: row for row in topics.to_pylist() if row["topic"] in ends}
+    rows = [_row(ends[name], topic, facts) for name, topic in sorted(known.items())]
+    for row in rows:
+        row.update(judged(row, days, taken_at))
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of topics beside their log ends: who may want their records, groups with an
+    offset, their newest commit and bytes per hour that clients fetch, by name; groups with members
+    that read it, and share groups with a start offset, by number; why nobody can tell whether a
+    topic has readers (None: somebody can).
+    """
+
+    guards: Mapping[str, Sequence[Mapping[str, Any]]]
+    groups: Mapping[str, Sequence[str]]
+    commit: Mapping[str, datetime]
+    out: Mapping[str, int | None]
+    reading: Mapping[int, Sequence[str]]
+    share: Mapping[int, Sequence[str]]
+    unknown: str | None
+
+
+def _facts(
+    sums: Mapping[str, pa.Table],
+    who: Readers,
+    incomplete: Sequence[str],
+    bytes_out: pa.Table | None,
+) -> _Facts:
+    commits = sums["blockers"]
+    newest = commits.filter(commits["last_commit_at"].is_valid())
+    newest = newest.group_by("topic").aggregate([("last_commit_at", "max")])
+    nowhere = who.share["topic_no"].is_null()
+    share = who.share.filter(pc.invert(nowhere))
+    begun, listening = share.filter(share["begun"]), share.filter(pc.invert(share["begun"]))
+    alive = [t.select(["topic_no", "group_id"]) for t in (who.members, who.patterns, listening)]
+    everywhere = who.share.filter(nowhere)["group_id"].to_pylist()
+    return _Facts(
+        guards=_guards(sums["wanted"]),
+        groups=_lists(sums["held"].select(["topic", "group_id"])),
+        commit=_pairs(newest),
+        out={} if bytes_out is None else _pairs(bytes_out.select(["topic", "bytes_out_per_hour"])),
+        reading=_lists(pa.concat_tables(alive)),
+        share=_lists(begun.select(["topic_no", "group_id"])),
+        unknown=_unknown(incomplete, [*who.anywhere.to_pylist(), *everywhere]),
+    )
+
+
+def _is_quiet(row: Mapping[str, Any], taken_at: datetime) -> bool:
+    """Whether no log end is known to have moved in the last day; sums of a topic."""
+    return row["moved_at"] is None or row["moved_at"] <= taken_at - _QUIET
+
+
+def _row(ends: Mapping[str, Any], topic: Mapping[str, Any], facts: _Facts) -> dict[str, Any]:
+    name = topic["topic"]
+    kind = kind_of(name, is_system=topic["is_system"], cleanup_policy=topic["cleanup_policy"])
+    measured = not ends["unmeasured"]
+    out = facts.out.get(name)
+    evidence = [OFFSETS] if not ends["unread"] else []
+    evidence += [COMMITS] if facts.unknown is None else []
+    known = [at for at in (ends["moved_at"], ends["known_since"]) if at is not None]
+    return {
+        "topic": name,
+        "topic_id": topic["topic_id"],
+        "kind": kind,
+        "tool": tool(name, kind),
+        "owner": topic["owner"],
+        "partitions": ends["partitions"],
+        "unread_partitions": ends["unread"],
+        "quiet_since": None if ends["never_known"] else max(known, default=None),
+        "known_since": None if ends["never_known"] else ends["known_since"],
+        "last_moved_at": ends["moved_at"],
+        "groups": len(facts.groups.get(name, ())),
+        "reading_groups": sorted(set(facts.reading.get(topic["topic_no"], ()))),
+        "share_groups": sorted(facts.share.get(topic["topic_no"], ())),
+        "last_commit_at": facts.commit.get(name),
+        "bytes_out_per_hour": out,
+        "records": ends["records"] if measured else None,
+        "size_bytes": ends["size_bytes"] if measured else None,
+        "evidence": evidence + ([METRICS] if out is not None else []),
+        "retention_ms": topic["retention_ms"],
+        "replay_window_ms": topic["replay_window_ms"],
+        "guards": facts.guards.get(name, ()),
+        "readers_unknown": facts.unknown,
+    }
+
+
+def _guards(found: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    """Per topic its guards in order, what is unread first by how much it is."""
+    rows = found.to_pylist()
+    rows.sort(key=lambda r: (r["name"], -(r["records"] or 0), r["group_id"] or ""))
+    guards: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        guards.setdefault(row.pop("topic"), []).append(row)
+    return guards
+
+
+def _pairs(table: pa.Table) -> dict[Any, Any]:
+    """The second column by the first."""
+    return dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _lists(table: pa.Table) -> dict[Any, list[Any]]:
+    """The values of the second column by the first."""
+    found: dict[Any, list[Any]] = {}
+    for key, value in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _unknown(incomplete: Sequence[str], anywhere: Iterable[str]) -> str | None:
+    """Why nobody can tell whether a topic has readers; None: somebody can."""
+    names = sorted(set(anywhere))
+    said = list(incomplete)
+    if names:
+        said.append(f"group {names[0]} may read any topic" if len(names) == 1 else
+                    f"{len(names)} groups may read any topic, {names[0]} among them")  # fmt: skip
+    return "; ".join(said) or None

@@ -1,0 +1,1 @@
+"""Findings of brokers' metrics and of followers: rates, lags, causes, completeness."""

@@ -1,0 +1,180 @@
+"""How complete a snapshot is: per table, and per broker where a broker answers for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.store.tables import FINDING_TABLES
+
+_Row = dict[str, Any]
+
+
+# Every broker has these beans; FetcherLagMetrics only those that follow a leader.
+_BEANS = 3
+
+
+def counts(read: Mapping[str, pa.Table]) -> pa.Table:
+    """table, broker_id, rows, expected and error of the long tables: how many values are known of
+    how many, and one error. `read`: partitions, replicas and group_offsets of a snapshot.
+
+    Tables `replicas` (sizes, from DescribeLogDirs) and `replica_offsets` (ListOffsets with replica
+    id -2; both lie in the snapshot's `replicas`) are counted per broker: rows of those there,
+    expected of those assigned to it. Counts of parts may be summed again.
+    """
+    partitions, replicas = read["partitions"], read["replicas"]
+    found = replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False)))
+    assigned = pc.value_counts(pc.list_flatten(partitions["replicas"]))
+    parts = [_all(name, read[name]) for name in ("partitions", "group_offsets")]
+    for table, name in _OF_REPLICAS:
+        present = found.group_by("broker_id").aggregate([(name, "count"), ("error", "min")])
+        parts.append(_counts(table, present["broker_id"], rows=present[f"{name}_count"],
+                             error=present["error_min"]))  # fmt: skip
+        brokers, expected = (assigned.field(part) for part in ("values", "counts"))
+        parts.append(_counts(table, brokers, expected=expected))
+    return summed(pa.concat_tables(parts))
+
+
+_OF_REPLICAS = (("replicas", "size_bytes"), ("replica_offsets", "log_end_offset"))
+_COUNTS = pa.schema(
+    [
+        ("table", pa.string()),
+        ("broker_id", pa.int32()),
+        ("rows", pa.int64()),
+        ("expected", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+
+
+def _all(table: str, rows: pa.Table) -> pa.Table:
+    errors = rows["error"]
+    row = {"table": table, "rows": errors.null_count, "expected": len(errors),
+           "error": pc.min(errors).as_py()}  # fmt: skip
+    return pa.Table.from_pylist([row], schema=_COUNTS)
+
+
+def _counts(table: str, broker_id: pa.ChunkedArray, **columns: pa.ChunkedArray) -> pa.Table:
+    known = {"table": pa.repeat(table, len(broker_id)), "broker_id": broker_id, **columns}
+    return pa.table(
+        [
+            known[field.name].cast(field.type)
+            if field.name in known
+            else pa.nulls(len(broker_id), field.type)
+            for field in _COUNTS
+        ],
+        schema=_COUNTS,
+    )
+
+
+def summed(found: pa.Table) -> pa.Table:
+    """One row per table and broker."""
+    keys = ["table", "broker_id"]
+    sums = found.group_by(keys).aggregate([("rows", "sum"), ("expected", "sum"), ("error", "min")])
+    return sums.rename_columns(_COUNTS.names)
+
+
+def quality(found: pa.Table, read: Mapping[str, pa.Table], incomplete: Sequence[str]) -> pa.Table:
+    """The `quality` table from `counts` and the snapshot's brokers, log_dirs and groups.
+
+    Per broker: `replicas` and `replica_offsets` of those assigned to it, and
+    `log_dirs` that answered of those it listed. For the cluster as a whole (broker_id null): rows
+    without an error of all; groups are complete only if nothing in `incomplete` casts doubt on
+    the list.
+    """
+    brokers = {row["broker_id"]: row["error"] for row in read["brokers"].to_pylist()}
+    told = {(row["table"], row["broker_id"]): row for row in found.to_pylist()}
+    groups = summed(_all("groups", read["groups"])).to_pylist()[0]
+    rows = [
+        *_of_replicas(told, brokers),
+        *_of_log_dirs(read["log_dirs"], brokers),
+        _whole("partitions", told["partitions", None]),
+        _whole("group_offsets", told["group_offsets", None]),
+        _whole("groups", groups, "; ".join(incomplete) or None),
+    ]
+    spec = FINDING_TABLES["quality"]
+    return pa.Table.from_pylist(rows, schema=spec.schema).drop_columns(["snapshot_id", "taken_at"])
+
+
+def with_left_out(found: pa.Table, left_out: Mapping[str, str]) -> pa.Table:
+    """`found`, and a row that names the earlier snapshots and analyses that were not readable."""
+    if not left_out:
+        return found
+    why = "; ".join(left_out[name] for name in sorted(left_out))
+    row = _row("history", None, 0, len(left_out), why)
+    return pa.concat_tables([found, pa.Table.from_pylist([row], schema=found.schema)])
+
+
+def _of_replicas(
+    told: Mapping[tuple[str, int | None], _Row], brokers: Mapping[int, str | None]
+) -> Iterator[_Row]:
+    # A broker that nothing assigns to, and that does not say who it is, is none of the cluster's.
+    assigned = {broker for (table, broker), row in told.items() if broker is not None
+                and table == "replicas" and row["expected"]}  # fmt: skip
+    for broker_id in sorted({*brokers, *assigned}):
+        for table, _ in _OF_REPLICAS:
+            found = told.get((table, broker_id), {})
+            why = brokers.get(broker_id) or found.get("error")
+            rows, expected = found.get("rows") or 0, found.get("expected") or 0
+            yield _row(table, broker_id, rows, expected, why)
+
+
+def _of_log_dirs(log_dirs: pa.Table, brokers: Mapping[int, str | None]) -> Iterator[_Row]:
+    listed = _by_broker(log_dirs, "broker_id", "error")
+    for broker_id in sorted(brokers):
+        found = listed.get(broker_id, {"broker_id_count": 1, "error_count": 1})
+        total = found["broker_id_count"]
+        why = found.get("error_min") or brokers[broker_id]
+        yield _row("log_dirs", broker_id, total - found["error_count"], total, why)
+
+
+def with_metrics(quality: pa.Table, metrics: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The table with a row of `broker_metrics` for each broker that was asked for its own metrics.
+
+    `metrics` is the snapshot manifest's: `broker_id`, `answered`, `error`, `missing` (beans).
+    """
+    rows = pa.Table.from_pylist(list(_of_metrics(metrics)), schema=quality.schema)
+    return pa.concat_tables([quality, rows])
+
+
+def _of_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[_Row]:
+    for broker in metrics:
+        missing = list(broker.get("missing", ()))
+        rows = _BEANS - len(missing) if broker["answered"] else 0
+        why = broker["error"] or f"not in its metrics: {', '.join(missing)}"
+        yield _row("broker_metrics", broker["broker_id"], rows, _BEANS, why)
+
+
+def _by_broker(rows: pa.Table, *counted: str) -> dict[int, _Row]:
+    """Per broker: how many values are known in the columns `counted`, and one error."""
+    sums = [*((name, "count") for name in counted), ("error", "min")]
+    found = rows.group_by("broker_id").aggregate(sums).to_pylist()
+    return {row["broker_id"]: row for row in found}
+
+
+def _row(table: str, broker_id: int | None, rows: int, expected: int, why: str | None) -> _Row:
+    complete = rows >= expected
+    unexplained = f"{expected - rows} of {expected} missing, no error was given"
+    return {
+        "table": table,
+        "broker_id": broker_id,
+        "rows": rows,
+        "expected_rows": expected,
+        "complete": complete,
+        "reason": None if complete else why or unexplained,
+    }
+
+
+def _whole(table: str, found: Mapping[str, Any], doubt: str | None = None) -> _Row:
+    complete = found["rows"] == found["expected"]
+    return {
+        "table": table,
+        "broker_id": None,
+        "rows": found["rows"],
+        "expected_rows": found["expected"],
+        "complete": complete and doubt is None,
+        "reason": doubt or found["error"],
+    }

@@ -1,0 +1,369 @@
+"""Folders and checkpoint entries that the cluster's assignments do not explain.
+
+Three sources joined in Spark: DescribeLogDirs, inventories, checkpoints. A suspect is not an orphan
+yet: what was seen once may be a topic or a move that came between two reads (`sightings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analytics.tables import Tables
+from dashboard.core.arrow import column
+from dashboard.core.clock import parse_time
+from dashboard.orphans.words import (
+    ABANDONED_FUTURE,
+    CHECKPOINT_ENTRY,
+    DELETED_TOPIC,
+    LATE_DELETE,
+    MOVED_AWAY,
+    RECREATED_TOPIC,
+    STRAY,
+    TWO_LOG_DIRS,
+)
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
+
+UNASSIGNED = "NOT_IN_METADATA"  # collect's mark on a replica that no assignment names
+
+# `snap` numbers the snapshots: integers are joined instead of their ids. Topics are numbered by
+# name (`name_no`) and, where the folder's partition.metadata tells it, by id: a topic that was
+# deleted and recreated has the name of today's and another id. 200: Kafka cuts longer topics in the
+# names of -delete and -stray folders. COPIES: folders of this name on the broker.
+_STATEMENT = """
+with folders as (
+    select snap, broker_id, log_dir, directory, topic, partition, topic_id, kind as folder,
+        sum(log_bytes) as size_bytes, sum(index_bytes) as index_bytes,
+        sum(allocated_bytes) as allocated_bytes, max(newest_at) as newest_at,
+        max(scanned_at) as scanned_at, max(log_end_offset) as log_end_offset
+    from {segments} join {snaps} using (snapshot_id)
+    group by snap, broker_id, log_dir, directory, topic, partition, topic_id, kind
+),
+placed as (
+    select snap, topic_no, partition, replicas,
+        concat(coalesce(adding, array()), coalesce(removing, array())) as moving
+    from {partitions} join {snaps} using (snapshot_id) left join (
+        select snap, topic_no, partition, adding, removing
+        from {reassignments} join {snaps} using (snapshot_id)
+    ) using (snap, topic_no, partition)
+),
+known as (
+    select folders.*, names.topic_no as name_no, coalesce(names.listed, false) as name_listed,
+        names.topic_id as name_id, ids.topic_no as id_no,
+        coalesce(ids.topic, folders.topic) as real_topic, COPIES as copies
+    from folders
+        left join {names} as names on folders.snap = names.snap and folders.topic = names.topic
+        left join {names} as ids on folders.snap = ids.snap and folders.topic_id = ids.topic_id
+    where not coalesce(names.doubtful, false)
+),
+numbered as (
+    select *, if(topic_id is null or (name_listed and name_id is null),
+        if(name_listed, name_no, null), id_no) as topic_no
+    from known
+),
+judged as (
+    select numbered.*, placed.topic_no is not null and (replicas is null
+        or array_contains(replicas, broker_id) or array_contains(moving, broker_id)) as assigned
+    from numbered left join placed using (snap, topic_no, partition)
+),
+suspected as (
+    select snap, broker_id, log_dir, directory, real_topic as topic, partition, topic_id, folder,
+        size_bytes, index_bytes, allocated_bytes, newest_at, scanned_at, log_end_offset,
+        assigned, topic_no is null and name_listed as recreated, topic_no is not null as has_topic,
+        name_no, name_id, topic_no as lives_no
+    from judged where folder <> 'live' or not assigned or copies > 1
+    union all
+    select snap, broker_id, log_dir, concat(lost.topic, '-', partition), lost.topic, partition,
+        null, 'checkpoint', 0, 0, 0, null, scanned_at, null, false, false, false, topic_no,
+        topic_id, null
+    from (
+        select * from (
+            select snap, broker_id, log_dir, topic, partition,
+                xxhash64(broker_id, log_dir, left(topic, 200), partition) as place
+            from {checkpoints} join {snaps} using (snapshot_id)
+        ) left anti join (
+            select snap, xxhash64(broker_id, log_dir, left(topic, 200), partition) as place
+            from {segments} join {snaps} using (snapshot_id)
+        ) using (snap, place)
+    ) as lost
+        join {scans} using (snap, broker_id, log_dir)
+        left join {names} as names using (snap, topic)
+    where not coalesce(names.doubtful, false)
+    union all
+    select snap, broker_id, log_dir, if(is_future, null, concat(topic, '-', partition)), topic,
+        partition, null, if(is_future, 'future', 'live'), size_bytes, null, null, null, null, null,
+        false, false, listed, topic_no, names.topic_id, if(listed, topic_no, null)
+    from (
+        select snap, broker_id, log_dir, topic_no, partition, size_bytes, is_future
+        from {replicas} join {snaps} using (snapshot_id)
+        where error = :unassigned and log_dir is not null
+    ) join {names} as names using (snap, topic_no)
+        left join placed using (snap, topic_no, partition)
+    where not doubtful and not coalesce(array_contains(moving, broker_id), false)
+)
+select * from suspected
+"""
+
+
+def suspects(tables: Tables, snapshots: Sequence[Manifest]) -> list[list[dict[str, Any]]]:
+    """Per snapshot its suspects, sorted: folders of inventories, checkpoint entries without a
+    folder, and what DescribeLogDirs lists without an assignment.
+
+    Columns: broker_id, log_dir, directory (null: a future copy that no inventory named), topic,
+    partition, topic_id (of partition.metadata), folder (live, future, stray, delete, checkpoint),
+    kind, size_bytes, index_bytes, allocated_bytes, newest_at, scanned_at (null: only listed),
+    log_end_offset (null: no scan told),
+    listed and told_bytes (DescribeLogDirs has it there), answered (it answered for that log dir),
+    assigned (by topic id where there is one, to this broker; a reassignment's brokers count),
+    name_id (today's id of that name), the same-named partition's leader_id, replicas, isr, adding,
+    removing, and of the partition that has the folder's topic id living_start and living_end, where
+    its log starts and its high watermark is. Topics that the cluster may be hiding from us are
+    left out.
+    """
+    ids = [snapshot.id for snapshot in snapshots]
+    numbers = pa.array(range(len(ids)), pa.int32())
+    scanned = _scans(snapshots)
+    several = pc.any(pc.not_equal(scanned["log_dir"], _first_log_dir(scanned))).as_py()
+    found = tables.sql(
+        _STATEMENT.replace("COPIES", _COUNTED if several else "1"),
+        args={"unassigned": UNASSIGNED},
+        snaps=tables.from_arrow(pa.table({"snapshot_id": ids, "snap": numbers})),
+        names=tables.from_arrow(_names(tables, snapshots)),
+        scans=tables.from_arrow(scanned),
+        **{name: tables.read("snapshots", name, ids) for name in _LONG},
+    ).toArrow()
+    per_snapshot: list[list[dict[str, Any]]] = [[] for _ in ids]
+    for row in found.sort_by([(name, "ascending") for name in _ORDER]).to_pylist():
+        per_snapshot[row.pop("snap")].append(row)
+    told = told_of(tables, {
+        snapshot.id: _without_gaps(_once(rows), snapshot)
+        for rows, snapshot in zip(per_snapshot, snapshots, strict=True)
+    })  # fmt: skip
+    return [told[snapshot_id] for snapshot_id in ids]
+
+
+# Only where a broker has several log dirs: the window sorts every folder.
+_COUNTED = """if(folder = 'live',
+            count(*) over (partition by folders.snap, broker_id, directory), 1)"""
+_LONG = ("segments", "checkpoints", "partitions", "reassignments", "replicas")
+_ORDER = ("snap", "broker_id", "log_dir", "topic", "partition", "directory", "folder")
+
+
+def _first_log_dir(scanned: pa.Table) -> pa.Scalar:
+    return scanned["log_dir"][0] if scanned.num_rows else pa.scalar(None, pa.string())
+
+
+def _names(tables: Tables, snapshots: Sequence[Manifest]) -> pa.Table:
+    """snap, topic_no, topic, topic_id, listed (by the metadata), doubtful (maybe hidden)."""
+    parts = []
+    for number, snapshot in enumerate(snapshots):
+        wanted = ["topic_no", "topic", "topic_id", "is_internal"]
+        topics = tables.cluster.read("snapshots", snapshot.id, "topics", wanted)
+        doubtful = pa.array(snapshot.details.get("doubtful_topics", ()), pa.string())
+        unnamed = doubtful.filter(pc.invert(pc.is_in(doubtful, column(topics, "topic"))))
+        rows, more = topics.num_rows, len(unnamed)
+        names = pa.concat_arrays([column(topics, "topic"), unnamed])
+        parts.append(pa.table({
+            "snap": pa.array([number] * (rows + more), pa.int32()),
+            "topic_no": pa.concat_arrays([column(topics, "topic_no"), pa.nulls(more, pa.int32())]),
+            "topic": names,
+            "topic_id": pa.concat_arrays([column(topics, "topic_id"), pa.nulls(more, pa.string())]),
+            "listed": pa.concat_arrays(
+                [column(topics, "is_internal").is_valid(), pa.array([False] * more, pa.bool_())]),
+            "doubtful": pc.is_in(names, doubtful),
+        }))  # fmt: skip
+    return pa.concat_tables(parts)
+
+
+def _scans(snapshots: Sequence[Manifest]) -> pa.Table:
+    """snap, broker_id, log_dir, scanned_at of every log dir that an inventory covers."""
+    rows = [
+        {"snap": number, "broker_id": broker, "log_dir": log_dir, "scanned_at": scanned_at}
+        for number, snapshot in enumerate(snapshots)
+        for (broker, log_dir), scanned_at in scans(snapshot).items()
+    ]
+    return pa.Table.from_pylist(rows, schema=_SCAN)
+
+
+_SCAN = pa.schema(
+    [
+        ("snap", pa.int32()),
+        ("broker_id", pa.int32()),
+        ("log_dir", pa.string()),
+        ("scanned_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+
+def scans(snapshot: Manifest) -> dict[tuple[int, str], Any]:
+    """Broker and log dir -> when it was scanned, of the inventories that the snapshot took in."""
+    return {
+        (found["broker_id"], log_dir): parse_time(found["scanned_at"])
+        for found in snapshot.details.get("inventories", ())
+        for log_dir in found["log_dirs"]
+    }
+
+
+def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A folder that both an inventory and DescribeLogDirs show, once: as the inventory has it."""
+    on_disk = {_place(row) for row in rows if row["scanned_at"] is not None}
+    return [row for row in rows if row["scanned_at"] is not None or _place(row) not in on_disk]
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    named = ("broker_id", "log_dir", "topic", "partition")
+    return (*(row[name] for name in named), row["folder"])
+
+
+def _without_gaps(rows: list[dict[str, Any]], snapshot: Manifest) -> list[dict[str, Any]]:
+    """Without checkpoint entries whose folder may be one that could not be read."""
+    unread: set[tuple[int, str, str]] = set()
+    uncertain: set[int] = set()
+    for found in snapshot.details.get("inventories", ()):
+        broker = found["broker_id"]
+        for gap in found["gaps"]:
+            unread.add((broker, str(gap["log_dir"]), gap["path"].split("/")[0]))
+            if not gap["path"]:  # the log dir itself
+                uncertain.add(broker)
+        if found["gaps_total"] > len(found["gaps"]):
+            uncertain.add(broker)
+    return [
+        row
+        for row in rows
+        if row["folder"] != "checkpoint"
+        or (
+            row["broker_id"] not in uncertain
+            and (row["broker_id"], row["log_dir"], row["directory"]) not in unread
+        )
+    ]
+
+
+# What else a snapshot says of each suspect, and by that what kind it is, or that it is none.
+
+Row = dict[str, Any]
+_WANTED = pa.schema(
+    [("snapshot_id", pa.string()), ("topic_no", pa.int32()), ("partition", pa.int32())]
+)
+# Of the partitions that bear suspects' names, what the long tables say: a few of their rows.
+_OF_WANTED = "select {columns} from {{rows}} left semi join {{wanted}} using ({key})"
+_READ = {
+    "replicas": ("broker_id", "log_dir", "is_future", "size_bytes"),
+    "partitions": ("leader_id", "replicas", "isr", "log_start_offset", "high_watermark"),
+    "reassignments": ("adding", "removing"),
+}
+
+
+def told_of(tables: Tables, suspects: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """By snapshot the rows that stay suspects, with listed, told_bytes, answered, kind, and of the
+    partition of the same name: leader_id, replicas, isr, adding, removing; of the partition of
+    the folder's topic id living_start and living_end.
+    """
+    wanted = [
+        {"snapshot_id": i, "topic_no": topic_no, "partition": row["partition"]}
+        for i, rows in suspects.items()
+        for row in rows
+        for topic_no in (row["name_no"], row["lives_no"])
+        if topic_no is not None and row["partition"] is not None
+    ]
+    facts = _facts(tables, pa.Table.from_pylist(wanted, schema=_WANTED))
+    found = {}
+    for snapshot_id, rows in suspects.items():
+        answered = _answered(tables.cluster, snapshot_id) if rows else set()
+        own = {name: facts[name].get(snapshot_id, []) for name in _READ}
+        told = {
+            (r["broker_id"], r["log_dir"], *_partition(r), bool(r["is_future"])): r["size_bytes"]
+            for r in own["replicas"]
+            if r["size_bytes"] is not None
+        }
+        placed, moving = (
+            {_partition(r): r for r in own[name]} for name in ("partitions", "reassignments")
+        )
+        described = [_described(row, told, placed, moving, answered=answered) for row in rows]
+        found[snapshot_id] = [row for row in described if is_suspect(row)]
+    return found
+
+
+def _partition(row: Row) -> tuple[int, int]:
+    return row["topic_no"], row["partition"]
+
+
+def _facts(tables: Tables, wanted: pa.Table) -> dict[str, dict[str, list[Row]]]:
+    """By table and snapshot the rows of the wanted partitions."""
+    found: dict[str, dict[str, list[Row]]] = {name: {} for name in _READ}
+    ids = wanted["snapshot_id"].unique().to_pylist()
+    for name, columns in _READ.items() if ids else ():
+        key = ", ".join(_WANTED.names)
+        statement = _OF_WANTED.format(columns=", ".join([key, *columns]), key=key)
+        rows = tables.read("snapshots", name, ids)
+        for row in (
+            tables.sql(statement, rows=rows, wanted=tables.from_arrow(wanted)).toArrow().to_pylist()
+        ):
+            found[name].setdefault(row["snapshot_id"], []).append(row)
+    return found
+
+
+def _answered(cluster: ClusterStore, snapshot_id: str) -> set[tuple[int, str]]:
+    """Log dirs that DescribeLogDirs could read."""
+    names = ["broker_id", "log_dir", "error"]
+    rows = cluster.read("snapshots", snapshot_id, "log_dirs", names).to_pylist()
+    return {(r["broker_id"], r["log_dir"]) for r in rows if r["error"] is None}
+
+
+def _described(
+    row: Row,
+    told: Mapping[tuple[Any, ...], int],
+    placed: Mapping[tuple[int, int], Row],
+    moving: Mapping[tuple[int, int], Row],
+    *,
+    answered: set[tuple[int, str]],
+) -> Row:
+    broker, log_dir, name = row["broker_id"], row["log_dir"], (row["name_no"], row["partition"])
+    listable = row["folder"] in ("live", "future", "checkpoint")
+    told_bytes = told.get((broker, log_dir, *name, row["folder"] == "future"))
+    home, move = placed.get(name, {}), moving.get(name, {})
+    lives = placed.get((row["lives_no"], row["partition"]), {})
+    return row | {
+        "told_bytes": told_bytes if listable else None,
+        "listed": listable and told_bytes is not None,
+        "answered": (broker, log_dir) in answered,
+        **{key: home.get(key) for key in ("leader_id", "replicas", "isr")},
+        **{key: move.get(key) for key in ("adding", "removing")},
+        "living_start": lives.get("log_start_offset"),
+        "living_end": lives.get("high_watermark"),
+        "kind": kind_of(row),
+    }
+
+
+def kind_of(row: Row) -> str:
+    """By the folder's name, then by what the cluster says of its topic."""
+    if row["folder"] in _BY_NAME:
+        return _BY_NAME[row["folder"]]
+    if row["recreated"]:
+        return RECREATED_TOPIC
+    if row["folder"] == "stray":
+        return STRAY
+    if row["assigned"]:
+        return TWO_LOG_DIRS
+    return MOVED_AWAY if row["has_topic"] else DELETED_TOPIC
+
+
+_BY_NAME = {
+    "checkpoint": CHECKPOINT_ENTRY, "delete": LATE_DELETE, "future": ABANDONED_FUTURE,
+}  # fmt: skip
+
+
+def is_suspect(row: Row) -> bool:
+    """Whether the broker's own list leaves it unexplained.
+
+    A future copy of an assigned partition is one only if its log dir answered without it; of an
+    assigned partition in two log dirs the folder that the broker lists is the live one.
+    """
+    if row["folder"] == "checkpoint":
+        return not row["listed"]
+    if row["folder"] == "future":
+        return not row["assigned"] or (row["answered"] and not row["listed"])
+    return not (row["folder"] == "live" and row["assigned"] and row["listed"])

@@ -1,0 +1,1 @@
+"""Findings of who reads what: last known offsets, targets, what stands in the way."""

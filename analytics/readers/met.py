@@ -1,0 +1,60 @@
+"""Groups that were met without an offset of theirs, as an analysis judges and hands them on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.history.met_readers import Met, known, told
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
+
+
+def remembered(
+    cluster: ClusterStore, snapshot: Manifest, base: Manifest | None, before: Sequence[Manifest]
+) -> Met:
+    """When each group was met last on a topic, up to this snapshot; from `base`, without it from
+    all kept snapshots and what the analyses `before` knew (`earlier.going_on`).
+    """
+    found: Met = {}
+    for some in (*map(told, before), known(cluster, base, snapshot.id)):
+        for key, at in some.items():
+            found[key] = max(at, found.get(key, at))
+    return found
+
+
+def held(offsets: pa.Table) -> pa.Table:
+    """topic, group_id and last_seen_at_min, of its last known offsets there the one that was seen
+    longest ago. Sums of parts may be summed again.
+    """
+    return offsets.group_by(["topic", "group_id"]).aggregate([("last_seen_at", "min")])
+
+
+def summed(found: pa.Table) -> pa.Table:
+    """One row per topic and group."""
+    sums = found.group_by(["topic", "group_id"]).aggregate([("last_seen_at_min", "min")])
+    return sums.rename_columns(["topic", "group_id", "last_seen_at_min"])
+
+
+def without_offset(met: Met, held: pa.Table, oldest_kept: int) -> Met:
+    """Those that were met after some offset of theirs on the topic was seen last, by `held`, and
+    those with members on a topic where they hold none, as long as a kept snapshot may show it:
+    met since `oldest_kept` (microseconds).
+    """
+    oldest: Met = {}
+    of = {group for group, _ in met}
+    sums = held.filter(pc.is_in(held["group_id"], value_set=pa.array(sorted(of), pa.string())))
+    times = sums["last_seen_at_min"].cast(pa.int64()).to_pylist()
+    pairs = zip(sums["group_id"].to_pylist(), sums["topic"].to_pylist(), times, strict=True)
+    for group, topic, at in pairs:
+        for key in ((group, topic), (group, "")):
+            oldest[key] = min(at, oldest.get(key, at))
+    return {key: at for key, at in met.items() if _counts(key, at, oldest.get(key), oldest_kept)}
+
+
+def _counts(key: tuple[str, str], at: int, held_at: int | None, oldest_kept: int) -> bool:
+    if held_at is not None:
+        return held_at < at
+    return key[1] != "" and at >= oldest_kept

@@ -1,0 +1,136 @@
+"""Per partition: who reads it, how far every group got, the targets, and its replicas' size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.core.arrow import column, looked_up, places, without
+from dashboard.safety import targets
+from dashboard.safety.guard_texts import NO_SNAPSHOT
+from dashboard.safety.standing import Standing
+from dashboard.safety.targets import Bounds
+
+
+def sums(replicas: pa.Table) -> pa.Table:
+    """topic_no, partition, size_bytes over its measured replicas, and how many these are.
+
+    Whose is_future is not known counts as a replica.
+    """
+    whole = replicas.filter(pc.invert(pc.fill_null(replicas["is_future"], False)))
+    found = whole.group_by(["topic_no", "partition"]).aggregate(
+        [("size_bytes", "sum"), ("size_bytes", "count")]
+    )
+    return found.rename_columns(["topic_no", "partition", "size_bytes", "replicas"])
+
+
+def partitions(
+    rows: pa.Table,
+    replicas: pa.Table,
+    *,
+    topics: pa.Table,
+    groups: Standing,
+    windows: pa.Table,
+) -> pa.Table:
+    """Every partition of the snapshot with its facts, targets and size over its replicas.
+
+    `rows`: COLUMNS of the snapshot's table (`of_topics`), `replicas` MOVES and size_bytes of its
+    own; `topics`: `topics.known`; `groups` stand on `rows`; `windows`: topic_no, partition,
+    window_offset, the log end at a time at least the replay window ago (later records lie inside
+    the window).
+
+    Columns: topic_no, partition, leader_id, log_start_offset, last_stable_offset,
+    high_watermark, assigned (number of replicas), behind_brokers (not in sync); positions
+    [{committed_offset, group_id}] lowest first, first_group; leader_moves_to (a log dir);
+    limit_offset: how far any waiver could bring the committed target. Targets are null where
+    unknown, `targets` has their rules: committed_target, end_target (to the high watermark);
+    without_target is the committed target if the group furthest behind did not count (where it is
+    the only one, as far as the last stable offset and the window allow); committed_problem and
+    end_problem say why one is unknown. size_bytes is summed over the `replicas` that were measured.
+    """
+    where = places(column(rows, "topic_no"), column(rows, "partition"))
+    sizes = sums(replicas)
+    there = places(column(sizes, "topic_no"), column(sizes, "partition"))
+    answered = looked_up(where, there, column(sizes, "replicas").cast(pa.int32()))
+    found = {name: rows[name] for name in _FACTS} | {
+        "assigned": pc.fill_null(pc.list_value_length(rows["replicas"]), 0),
+        "behind_brokers": _behind(column(rows, "replicas"), column(rows, "isr")),
+        "positions": groups.positions,
+        "first_group": groups.first_group,
+        **_targets(groups, _bounds(rows, where, topics, windows)),
+        "size_bytes": looked_up(where, there, column(sizes, "size_bytes")),
+        "replicas": pc.fill_null(answered, 0),
+        "leader_moves_to": _leader_moves(where, column(rows, "leader_id"), replicas),
+    }
+    return pa.table(found)
+
+
+def of_topics(read: pa.Table, topics: pa.Table) -> pa.Table:
+    """The rows of a snapshot's partitions whose topic its dictionary knows."""
+    return read.filter(pc.is_in(read["topic_no"], value_set=column(topics, "topic_no")))
+
+
+_FACTS = (
+    "topic_no", "partition", "leader_id", "log_start_offset", "last_stable_offset",
+    "high_watermark",
+)  # fmt: skip
+COLUMNS = [*_FACTS, "replicas", "isr"]
+MOVES = ["topic_no", "partition", "broker_id", "log_dir", "is_future"]
+
+
+def _bounds(rows: pa.Table, where: pa.Array, topics: pa.Table, windows: pa.Table) -> Bounds:
+    there = places(column(windows, "topic_no"), column(windows, "partition"))
+    length = looked_up(
+        column(rows, "topic_no"), column(topics, "topic_no"), column(topics, "replay_window_ms")
+    )
+    return Bounds(
+        column(rows, "log_start_offset"),
+        column(rows, "last_stable_offset"),
+        column(rows, "high_watermark"),
+        looked_up(where, there, column(windows, "window_offset")),
+        pc.fill_null(pc.greater(length, 0), False),
+        pa.repeat(NO_SNAPSHOT, rows.num_rows),
+    )
+
+
+def _targets(groups: Standing, bounds: Bounds) -> dict[str, pa.Array]:
+    end = bounds.high_watermark
+    committed, to_end = targets.committed(groups.first_offset, bounds), targets.capped(end, bounds)
+    second = targets.without_waived(groups.second_offset, groups.first_offset, end)
+    return {
+        "committed_target": committed.offset,
+        "committed_problem": committed.problem,
+        "end_target": to_end.offset,
+        "end_problem": to_end.problem,
+        "without_target": targets.committed(second, bounds).offset,
+        "limit_offset": targets.committed(end, bounds).offset,
+        "is_only": pc.and_(groups.first_offset.is_valid(), groups.second_offset.is_null()),
+    }
+
+
+def _behind(replicas: pa.Array, isr: pa.Array) -> pa.Array:
+    """Of each partition the assigned brokers that are not in sync, sorted; null: not known."""
+    both = pc.and_(replicas.is_valid(), isr.is_valid())
+    if replicas.equals(isr) and pc.all(both).as_py():
+        return pa.array([[]], replicas.type).take(pa.array(np.zeros(len(replicas), dtype=np.int8)))
+    assigned, in_sync = (_pairs(lists) for lists in (replicas, isr))
+    behind = without(assigned, in_sync)
+    counts = np.bincount(behind >> 32, minlength=len(replicas))
+    ends = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    brokers = pa.array((behind & 0xFFFFFFFF).astype(np.int32))
+    return pc.if_else(both, pa.ListArray.from_arrays(pa.array(ends), brokers), None)
+
+
+def _pairs(lists: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    row, broker = pc.list_parent_indices(lists), pc.list_flatten(lists)
+    return np.asarray((row.to_numpy().astype(np.int64) << 32) | broker.to_numpy(), dtype=np.int64)
+
+
+def _leader_moves(where: pa.Array, leader: pa.Array, replicas: pa.Table) -> pa.Array:
+    """The log dir that each leader copies its partition to."""
+    moving = replicas.filter(pc.fill_null(replicas["is_future"], False))
+    there = places(column(moving, "topic_no"), column(moving, "partition"))
+    leads = looked_up(there, where, leader)
+    own = pc.fill_null(pc.equal(leads, column(moving, "broker_id")), False)
+    return looked_up(where, there.filter(own), column(moving, "log_dir").filter(own))

@@ -1,0 +1,121 @@
+"""What the analysis knows of each topic: its declaration, its settings, its readers.
+
+A row per topic, so they are put together on the driver and sent to every task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.core.arrow import column, known_true, looked_up
+from dashboard.history.log_ends import new_topics
+from dashboard.kafka.system_topics import is_system_topic
+from dashboard.settings.settings import Settings, TopicDeclaration, of_topic, on_page
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
+
+DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
+
+_SCHEMA = pa.schema(
+    [
+        ("topic_no", pa.int32()),
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("is_system", pa.bool_()),
+        ("readers_declared", pa.bool_()),
+        ("restore_declared", pa.bool_()),
+        ("owner", pa.string()),
+        ("replay_window_ms", pa.int64()),
+    ]
+)
+
+
+def all_declarations(
+    settings: Settings, stored: Sequence[Mapping[str, str]]
+) -> tuple[TopicDeclaration, ...]:
+    """The settings' declarations first, then those made on the page. Raises SettingsError."""
+    made_on_page = (
+        on_page(entry, f"declarations.json, {entry.get('glob', '')}") for entry in stored
+    )
+    return (*settings.topics, *made_on_page)
+
+
+def describe(topics: pa.Table, declarations: Sequence[TopicDeclaration]) -> pa.Table:
+    """One row per topic of the snapshot's `topics` table: topic_no, topic, topic_id, is_system,
+    readers_declared, restore_declared (no table is built from it), owner (null: undeclared),
+    replay_window_ms (0: none).
+    """
+    rows = [
+        _row(topic, next((d for d in declarations if d.matches(topic["topic"])), None))
+        for topic in topics.select(["topic_no", "topic", "topic_id", "is_internal"]).to_pylist()
+    ]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+def _row(topic: Mapping[str, object], found: TopicDeclaration | None) -> dict[str, object]:
+    name, topic_id = str(topic["topic"]), topic["topic_id"]
+    if found is not None:
+        found = of_topic(found, None if topic_id is None else str(topic_id))
+    declared = found is not None and found.readers == "groups"
+    window = found.replay_window if found is not None else timedelta(0)
+    return {
+        "topic_no": topic["topic_no"],
+        "topic": name,
+        "topic_id": topic_id,
+        "is_system": bool(topic["is_internal"]) or is_system_topic(name),
+        "readers_declared": declared,
+        "restore_declared": found is not None and found.state_restore == "none",
+        "owner": found.owner or None if found is not None else None,
+        "replay_window_ms": window // timedelta(milliseconds=1),
+    }
+
+
+SETTINGS = (
+    "cleanup.policy", "segment.bytes", "segment.ms", "retention.ms", "remote.storage.enable",
+    "unclean.leader.election.enable",
+)  # fmt: skip
+
+
+def with_settings(topics: pa.Table, configs: pa.Table) -> pa.Table:
+    """`topics` with the settings that decide about a purge, from the snapshot's `configs`.
+
+    Adds cleanup_policy (null: not readable), segment_bytes, segment_ms and retention_ms (null: not
+    known; -1: for ever), remote_storage, unclean_election.
+    """
+    of_topics = configs.filter(pc.equal(configs["scope"], "topic"))
+    names = column(topics, "topic")
+
+    def value(key: str) -> pa.Array:
+        found = of_topics.filter(pc.equal(of_topics["key"], key))
+        return looked_up(names, column(found, "name"), column(found, "value"))
+
+    def is_true(key: str) -> pa.Array:
+        return known_true(pc.equal(value(key), "true"))
+
+    segment_bytes = pc.fill_null(value("segment.bytes").cast(pa.int64()), DEFAULT_SEGMENT_BYTES)
+    return (
+        topics.append_column("cleanup_policy", value("cleanup.policy"))
+        .append_column("segment_bytes", segment_bytes)
+        .append_column("segment_ms", value("segment.ms").cast(pa.int64()))
+        .append_column("retention_ms", value("retention.ms").cast(pa.int64()))
+        .append_column("remote_storage", is_true("remote.storage.enable"))
+        .append_column("unclean_election", is_true("unclean.leader.election.enable"))
+    )
+
+
+def with_new(
+    topics: pa.Table, cluster: ClusterStore, snapshot: Manifest, refresh: timedelta
+) -> pa.Table:
+    """`topics` with is_new: consumers that subscribe by a pattern may not know it yet.
+
+    In the first minutes of a store nobody knows how old a topic is: that is left to planning.
+    """
+    ids = dict(zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True))
+    before = snapshot.taken_at - refresh
+    found = new_topics(cluster, before, ids, unknown=False) if refresh else frozenset()
+    new = [name in found for name in topics["topic"].to_pylist()]
+    return topics.append_column("is_new", pa.array(new, pa.bool_()))

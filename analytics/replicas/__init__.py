@@ -1,0 +1,1 @@
+"""Findings of replicas and disks: bytes by offset, trends, growth. Kernels over one bucket."""

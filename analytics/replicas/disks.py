@@ -1,0 +1,110 @@
+"""Per log dir: what its used bytes are made of, as the Kafka protocol and inventories show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.core.arrow import column, field, unfolded
+from dashboard.store.tables import FINDING_TABLES
+
+_LOG_DIR = ["broker_id", "log_dir"]
+_Key = tuple[int, str]
+_SUMS = ("size_bytes", "future_bytes", "committed_at_once", "held_bytes")
+# These bytes are consumed by every known group; whether others read them is shown beside it.
+_ONLY_UNDECLARED = pa.array(["readers-undeclared"])
+
+
+def free(committed: pa.Table) -> pa.Array:
+    """Whether every known group has consumed a partition up to its committed target.
+
+    `committed` are the `reclaimable` rows of that target.
+    """
+    at, guards = unfolded(column(committed, "guards"))
+    blocked = pc.unique(at.filter(pc.invert(pc.is_in(field(guards, "name"), _ONLY_UNDECLARED))))
+    return pc.invert(pc.is_in(pa.array(np.arange(committed.num_rows)), blocked))
+
+
+def sums(replicas: pa.Table, free: pa.Table) -> pa.Table:
+    """broker_id, log_dir and bytes there: size_bytes of all `replicas` of a snapshot, future_bytes
+    of those that are future copies; committed_at_once and held_bytes of the replicas of `free`
+    partitions, as `freed.with_bytes` has them. Sums of parts may be summed again.
+    """
+    future = pc.if_else(pc.fill_null(replicas["is_future"], False), replicas["size_bytes"], None)
+    everything = replicas.select([*_LOG_DIR, "size_bytes"]).append_column("future_bytes", future)
+    measured = free.select([*_LOG_DIR, "committed_at_once", "held_bytes"])
+    return summed(pa.concat_tables([everything, measured], promote_options="default"))
+
+
+def summed(rows: pa.Table) -> pa.Table:
+    """One row per log dir; a sum is null where nothing is known of it."""
+    found = rows.group_by(_LOG_DIR).aggregate([(name, "sum") for name in _SUMS])
+    return found.rename_columns([*_LOG_DIR, *_SUMS])
+
+
+def disks(
+    log_dirs: pa.Table,
+    found: pa.Table,
+    stock: Mapping[_Key, Mapping[str, int]],
+    scans: Mapping[_Key, datetime],
+) -> pa.Table:
+    """The `disks` table: one row per log dir. `found` are `sums`, `stock` is `disk_stock.stock`,
+    `scans` says when a log dir was taken stock of.
+
+    reclaimable_bytes: whole segments below their committed target; held_bytes: above it;
+    live_bytes: every other replica byte, needed or unknown. The parts of `stock` are null without
+    an inventory (but orphans that DescribeLogDirs lists). unexplained_bytes = total - usable - all
+    of these: other programs' files (all that shares the disk), and what only an inventory would
+    show. It is `inferred`; where it is negative (read at different moments) it is 0, `measured`
+    is false and `error` says by how much; without DescribeLogDirs v4 it is null.
+    """
+    by_dir = {(row["broker_id"], row["log_dir"]): row for row in found.to_pylist()}
+    rows = []
+    for log_dir in log_dirs.to_pylist():
+        key = (log_dir["broker_id"], log_dir["log_dir"])
+        parts = _inventoried(stock.get(key, {}), scans.get(key))
+        if log_dir["error"] is None or key in by_dir:
+            parts |= _of_replicas(by_dir.get(key, {}), stock.get(key, {}))
+        rows.append(_row(log_dir, parts))
+    return pa.Table.from_pylist(rows, schema=FINDING_TABLES["disks"].schema).drop_columns(_STAMP)
+
+
+_STAMP = ["snapshot_id", "taken_at"]
+_INVENTORIED = ("stray_bytes", "orphan_bytes", "delete_bytes", "index_bytes")
+
+
+def _inventoried(here: Mapping[str, int], scanned_at: datetime | None) -> dict[str, Any]:
+    """What an inventory shows; without one, the orphans that DescribeLogDirs lists."""
+    if scanned_at is not None:
+        return {name: here.get(name, 0) for name in _INVENTORIED} | {"inventory_at": scanned_at}
+    return {"orphan_bytes": here["orphan_bytes"]} if here.get("orphan_bytes") else {}
+
+
+def _of_replicas(found: Mapping[str, Any], here: Mapping[str, int]) -> dict[str, int]:
+    """A log dir that answered and lists no replica holds 0 bytes of them; one that did not answer
+    holds an unknown amount. Orphans that DescribeLogDirs lists do not count as live.
+    """
+    size, copies, reclaimable, held = (found.get(name) or 0 for name in _SUMS)
+    copies -= here.get("listed_future_bytes", 0)
+    size -= here.get("listed_bytes", 0)
+    live = size - copies - reclaimable - held
+    return {"reclaimable_bytes": reclaimable, "held_bytes": held, "future_bytes": copies,
+            "live_bytes": live}  # fmt: skip
+
+
+def _row(log_dir: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    row = {name: log_dir[name] for name in (*_LOG_DIR, "total_bytes", "usable_bytes", "error")}
+    row |= {**parts, "measured": False, "inferred": []}
+    if "live_bytes" in parts and None not in (log_dir["total_bytes"], log_dir["usable_bytes"]):
+        known = sum(size or 0 for name, size in parts.items() if name.endswith("_bytes"))
+        rest = log_dir["total_bytes"] - log_dir["usable_bytes"] - known
+        row |= {"unexplained_bytes": max(rest, 0), "measured": rest >= 0,
+                "inferred": ["unexplained"]}  # fmt: skip
+        if rest < 0 and log_dir["error"] is None:
+            row["error"] = f"replicas add up to {-rest} bytes more than the disk's used bytes"
+    return row

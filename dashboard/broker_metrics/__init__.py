@@ -1,0 +1,1 @@
+"""What brokers count of themselves: read from their exporters or from Prometheus."""

@@ -1,0 +1,157 @@
+"""`lowwater orphans`: folders that the cluster no longer knows, and what each disk is made of."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, files, output
+from dashboard.cli.findings import orphans_sweep
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core.clock import format_time, utc_now
+from dashboard.core.errors import UsageError
+from dashboard.core.visible import in_lines, in_paragraphs
+from dashboard.history.findings_age import Age, age_of
+
+if TYPE_CHECKING:
+    from dashboard.orphans.missing import MissingInventory
+    from dashboard.store.snapshots import ClusterStore
+
+_DESCRIPTION = """\
+Partition folders that the cluster no longer knows, as the newest analysis found them: what
+each one is, how many bytes it holds, since when it is seen, and whether it may go. Then what
+each disk is made of, and the line that takes stock of a broker whose disk nobody listed.
+Changes nothing; `sweep`, on a broker's host, acts on the file that --out writes."""
+_ROWS = ("broker", "log dir", "directory", "kind", "on disk", "newest", "verdict", "reason")
+_PARTS = (
+    "live", "held", "reclaimable", "future", "stray", "orphan", "delete", "index", "unexplained",
+)  # fmt: skip
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "orphans",
+        "partition folders that the cluster no longer knows",
+        description=_DESCRIPTION,
+        examples=(
+            "lowwater orphans --json",
+            "lowwater orphans --out verdicts.json",
+            *orphans_sweep.EXAMPLES,
+        ),
+    )
+    parser.add_argument("action", nargs="?", choices=("sweep",), help="act on a verdicts file")
+    parser.add_argument("--out", metavar="VERDICTS", help="write the verdicts for `sweep`")
+    orphans_sweep.add_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the orphans, or sweep. Raises StoreError NO_ANALYSIS, UsageError FILE_UNWRITABLE."""
+    if args.action == "sweep":
+        if args.out:
+            raise UsageError("lowwater orphans sweep does not take --out", "Leave it out.")
+        return orphans_sweep.run(args)
+    orphans_sweep.refuse_flags(args)
+    if args.out:
+        files.check_writable(args.out)
+    settings, cluster = context.open_cluster(args)
+    analysis_id = cluster.latest_analysis()
+    age = age_of(cluster, cluster.manifest("findings", analysis_id), utc_now(), settings.every)
+    value, missing = _found(cluster, analysis_id)
+    value |= age.to_json()
+    if args.out:
+        value["verdicts"] = _write(cluster, analysis_id, args.out)
+    output.emit(value, _text(value, age, missing, args.out), as_json=args.json)
+    return 0
+
+
+def _found(
+    cluster: ClusterStore, analysis_id: str
+) -> tuple[dict[str, Any], Sequence[MissingInventory]]:
+    from dashboard.orphans.missing import missing_inventories
+    from dashboard.orphans.words import seen_once
+
+    def rows(table: str) -> list[dict[str, Any]]:
+        return list(cluster.read("findings", analysis_id, table).to_pylist())
+
+    orphans, disks = rows("orphans"), rows("disks")
+    missing = missing_inventories(disks)
+    value = {
+        "analysis_id": analysis_id,
+        "cluster_id": cluster.cluster_id,
+        "rows": orphans,
+        "disks": disks,
+        "missing": [broker.to_json() for broker in missing],
+        "seen_once": seen_once(rows("sightings")),
+    }
+    return value, missing
+
+
+def _write(cluster: ClusterStore, analysis_id: str, path: str) -> dict[str, str]:
+    """The verdicts as a file: which, its sha256, and until when a sweep takes it."""
+    from dashboard.orphans import verdicts
+
+    found = verdicts.of_analysis(cluster, analysis_id, now=utc_now())
+    files.write_text(path, verdicts.write(found))
+    until = format_time(found.expires_at)
+    return {"file": path, "sha256": found.sha256, "expires_at": until}
+
+
+def _text(
+    value: Mapping[str, Any], age: Age, missing: Sequence[MissingInventory], out: str | None
+) -> str:
+    rows = [_cells(row) for row in value["rows"]]
+    known = f"orphans known: {len(rows)}" if rows else "no orphan is known"
+    parts = [f"{age.said}: {known}.", *([output.table(rows, _ROWS)] if rows else [])]
+    if age.unusable:
+        parts.insert(1, f"This may have changed: {age.unusable}.")
+    if value["seen_once"]:
+        parts.append(
+            f"seen once only, no orphan yet: {value['seen_once']}; take another inventory, then "
+            "collect and analyze again"
+        )
+    disks = [_disk(row) for row in value["disks"]]
+    if disks:
+        parts.append(output.table(disks, tuple(disks[0])))
+    parts += [in_lines([f"{broker.said}:", broker.line]) for broker in missing]
+    if missing:
+        parts.append(
+            "then here: lowwater inventory read LISTING --broker N --out N.inventory, "
+            "and collect with --inventory N.inventory"
+        )
+    if out:
+        parts.append(f"verdicts written to {out}, valid until {value['verdicts']['expires_at']}")
+    return in_paragraphs(parts)
+
+
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    on_disk = row["size_bytes"] if row["allocated_bytes"] is None else row["allocated_bytes"]
+    until = f", again at {output.cell(row['check_at'])}" if row["check_at"] else ""
+    return {
+        "broker": row["broker_id"],
+        "log dir": row["log_dir"],
+        "directory": row["directory"] or f"{row['topic']}-{row['partition']}",
+        "kind": row["kind"],
+        "on disk": output.size(on_disk),
+        "newest": row["newest_at"],
+        "verdict": row["verdict"] + until,
+        "reason": row["reason"],
+    }
+
+
+def _disk(row: Mapping[str, Any]) -> dict[str, Any]:
+    known = None not in (row["total_bytes"], row["usable_bytes"])
+    used = row["total_bytes"] - row["usable_bytes"] if known else None
+    sizes = {name: row[f"{name}_bytes"] for name in _PARTS}
+    return {
+        "broker": row["broker_id"],
+        "log dir": row["log_dir"],
+        "used": _size(used),
+        **{name: _size(size) for name, size in sizes.items()},
+    }
+
+
+def _size(count: int | None) -> str | None:
+    return None if count is None else output.size(count)

@@ -1,0 +1,170 @@
+"""`lowwater report`: the newest findings as a page to forward, or as files for other programs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, files, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from dashboard.purge.plan.plan import Plan
+    from dashboard.reports.parts import Report
+    from dashboard.reports.source import Source
+
+FORMATS = ("html", "pdf", "csv", "parquet", "offsets-json")
+_PAGES = ("html", "pdf")
+_TABLES = ("csv", "parquet")
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "report",
+        "write the newest findings to files",
+        description="Writes the newest findings to PATH, which is replaced as a whole. html and\n"
+        "pdf are the storage report: what can be given back, who holds the rest, disks, orphans,\n"
+        "slow followers, purges, with plots; the page needs no network. csv and parquet hold\n"
+        "every findings table, a file each, in the folder PATH, or in one archive when PATH ends\n"
+        "with .zip. offsets-json holds the free targets of --plan for Kafka's delete-records\n"
+        "tool. Reads no Kafka and starts no Spark.",
+        examples=(
+            "lowwater report --format html --out storage.html",
+            "lowwater report --format pdf --out storage.pdf",
+            "lowwater report --format csv --out findings.zip",
+            "lowwater report --format parquet --out findings",
+            "lowwater report --format offsets-json --plan plan.json --out offsets.json",
+        ),
+    )
+    parser.add_argument("--format", required=True, choices=FORMATS, help="what is written")
+    parser.add_argument("--out", required=True, metavar="PATH", help="where it is written")
+    parser.add_argument(
+        "--plan", metavar="FILE", help="a plan: for offsets-json, or told in html and pdf"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file or folder. Raises StoreError NO_ANALYSIS, UsageError, PlanError."""
+    if args.format in _TABLES and not args.out.endswith(".zip"):
+        from dashboard.reports import findings_files
+
+        files.check_folder(args.out, findings_files.names(args.format))
+    else:
+        files.check_writable(args.out)
+    plan = _plan(args)
+    if args.format == "offsets-json":
+        value = _offsets(args, plan)
+    else:
+        value = _page(args, plan) if args.format in _PAGES else _tables(args)
+    value = {"format": args.format, "out": args.out, **value}
+    output.emit(value, _text(value), as_json=args.json)
+    return 0
+
+
+def _plan(args: argparse.Namespace) -> Plan | None:
+    from dashboard.purge.plan.plan import Plan
+
+    if args.plan and args.format in _TABLES:
+        raise UsageError(
+            f"--format {args.format} holds findings, no plan",
+            "Leave --plan out, or choose --format html, pdf or offsets-json.",
+        )
+    if not args.plan and args.format == "offsets-json":
+        raise UsageError(
+            "offsets-json holds a plan's targets, and no plan is named",
+            "Write one with lowwater plan, and give --plan plan.json.",
+            code="PLAN_NOT_NAMED",
+        )
+    return Plan.from_json_text(files.read_text(args.plan), args.plan) if args.plan else None
+
+
+def _offsets(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
+    """Not of an expired plan, as `apply`: nothing looks again before Kafka's tool deletes."""
+    from dashboard.purge.jobs import queue_refusals
+
+    assert plan is not None
+    text = queue_refusals.offsets_json(context.read_settings(args), plan, utc_now())
+    files.write_text(args.out, text)
+    free = len(plan.free_partitions)
+    return {"plan_id": plan.plan_id, "cluster_id": plan.cluster_id, "partitions": free}
+
+
+def _source(args: argparse.Namespace, plan: Plan | None = None) -> Source:
+    from dashboard.purge.evidence import doubts
+    from dashboard.reports.source import open_source
+
+    settings, cluster = context.open_cluster(args)
+    runs, begins = [], None
+    if context.journal_exists(settings):  # else nothing was ever purged from here
+        with context.open_journal(settings) as journal:
+            runs, begins = journal.runs(cluster.cluster_id), journal.begins()
+    now = utc_now()
+
+    def ask(topics: Sequence[str]) -> Mapping[str, str]:
+        return doubts.said(settings, cluster, topics, now)
+
+    return open_source(cluster, runs, now, settings.every, plan=plan, begins=begins, ask=ask)
+
+
+def _page(args: argparse.Namespace, plan: Plan | None) -> dict[str, Any]:
+    from dashboard.reports.storage import storage_report
+
+    source = _source(args, plan)
+    _check_plan(plan, source)
+    body = _body(args.format, storage_report(source))
+    files.write_bytes(args.out, body)
+    return {**source.about, "bytes": len(body)}
+
+
+def _body(kind: str, report: Report) -> bytes:
+    if kind == "pdf":
+        from dashboard.reports.pdf import pdf
+
+        return pdf(report)
+    from dashboard.reports.page import html_page
+
+    return html_page(report).encode()
+
+
+def _check_plan(plan: Plan | None, source: Source) -> None:
+    if plan is not None and plan.cluster_id != source.cluster_id:
+        raise UsageError(
+            f"the plan is of cluster {plan.cluster_id}, the findings of {source.cluster_id}",
+            "Name a plan of this cluster, or the plan's cluster with --cluster.",
+            code="CLUSTER_MISMATCH",
+        )
+
+
+def _tables(args: argparse.Namespace) -> dict[str, Any]:
+    from dashboard.reports import findings_files
+
+    source = _source(args)
+    rows: dict[str, int] = {}
+
+    def read(name: str) -> Any:
+        table = source.read(name)
+        rows[name] = table.num_rows
+        return table
+
+    found = findings_files.files(args.format, read, source.about)
+    if args.out.endswith(".zip"):
+        files.write_bytes(args.out, findings_files.as_zip(found))
+    else:
+        files.write_folder(args.out, found)
+    return {**source.about, "tables": rows}
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    if "partitions" in value:
+        what = f"{value['partitions']} partitions of plan {value['plan_id']}"
+    elif "tables" in value:
+        rows = sum(value["tables"].values())
+        what = f"{len(value['tables'])} tables with {rows} rows of analysis {value['analysis_id']}"
+    else:
+        what = f"the storage report of analysis {value['analysis_id']}"
+    return f"{what} written to {value['out']}"

@@ -1,0 +1,116 @@
+"""`lowwater retention`: which shorter retention fits each topic's declared readers, as text."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dashboard.cli import context, output
+from dashboard.cli.findings.findings import check_limit
+from dashboard.cli.findings.idle import checked
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core.clock import utc_now
+from dashboard.core.visible import Lines, in_lines, in_paragraphs
+from dashboard.history.findings_age import Age, age_of
+from dashboard.topics.retention_fit import CAUTION, FORMS, change, headline, in_order, span
+
+_DESCRIPTION = """\
+For each topic whose readers are declared: the longest lag of these in time, its retention, a
+shorter one that would still fit (that lag with the margin of [retention], not below the replay
+window), and what that would free, with bounds, by the newest analysis. Never for compacted
+topics, nor where somebody may read whom no group shows.
+Lowwater changes no topic: it prints the change to copy, and none from findings that are too
+old to tell of now."""
+_COLUMNS = ("topic", "verdict", "longest lag", "kept now", "would fit", "frees", "at least",
+            "at most")  # fmt: skip
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "retention",
+        "a shorter retention that fits the readers",
+        description=_DESCRIPTION,
+        examples=("lowwater retention", "lowwater retention --as terraform --topic orders"),
+    )
+    parser.add_argument(
+        "--as", dest="form", choices=FORMS, default=FORMS[0], help="for which tool the text is"
+    )
+    parser.add_argument(
+        "--topic", action="append", metavar="T", help="only this topic (may be repeated)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N rows, most freed first")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
+    check_limit(args.limit)
+    settings, cluster = context.open_cluster(args)
+    analysis_id = cluster.latest_analysis()
+    table = cluster.read("findings", analysis_id, checked(cluster, analysis_id, "retention_fit"))
+    found = in_order(
+        row for row in table.to_pylist() if not args.topic or row["topic"] in args.topic
+    )
+    analysis = cluster.manifest("findings", analysis_id)
+    age = age_of(cluster, analysis, utc_now(), settings.every)
+    servers = cluster.connection().get("bootstrap_servers")
+    rows = [
+        {**row, "changes": {form: change(row, form, servers, age.unusable) for form in FORMS}}
+        for row in found[: args.limit]
+    ]
+    value = {
+        "analysis_id": analysis_id,
+        "cluster_id": cluster.cluster_id,
+        **age.to_json(),
+        "shorter": sum(row["verdict"] == "shorter" for row in found),
+        "unknown": sum(row["verdict"] == "unknown" for row in found),
+        "rows": rows,
+        "matching_rows": len(found),
+    }
+    said = headline(found) if found else (
+        "No topic's readers are declared: how long its records are needed is not known."
+    )  # fmt: skip
+    output.emit(value, _text(said, age, rows, args.form), as_json=args.json)
+    return 0
+
+
+def _text(said: str, age: Age, rows: Sequence[Mapping[str, Any]], form: str) -> str:
+    parts: list[str] = [f"{age.said}: {said}"]
+    if age.unusable:
+        parts.append(f"No change is given: {age.unusable}.")
+    if rows:
+        parts.append(output.table([_line(row) for row in rows], list(_COLUMNS)))
+    reasons = [f"{r['topic']}: {r['reason']}" for r in rows if r["verdict"] not in _PLAIN]
+    if reasons:
+        parts.append(in_lines(reasons))
+    changes = [row["changes"][form] for row in rows if row["changes"][form]]
+    if changes:
+        parts.append(CAUTION)
+        parts += [_lines(text) for text in changes]
+    return in_paragraphs(parts)
+
+
+_PLAIN = ("shorter", "keep")
+
+
+def _lines(text: str) -> Lines:
+    return in_lines(text.splitlines())
+
+
+def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "topic": row["topic"],
+        "verdict": row["verdict"],
+        "longest lag": span(row["lag_high_ms"]),
+        "kept now": span(row["retention_ms"]),
+        "would fit": span(row["fits_ms"]),
+        "frees": _size(row["freed_likely_bytes"]),
+        "at least": _size(row["freed_low_bytes"]),
+        "at most": _size(row["freed_high_bytes"]),
+    }
+
+
+def _size(size_bytes: int | None) -> str | None:
+    return None if size_bytes is None else output.size(size_bytes)

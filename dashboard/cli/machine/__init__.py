@@ -1,0 +1,1 @@
+"""Verbs that collect, serve and check."""

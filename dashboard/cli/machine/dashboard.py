@@ -1,0 +1,169 @@
+"""`lowwater dashboard`: serves the pages, on this machine's loopback by default, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import dashboard
+from dashboard.cli import context, output
+from dashboard.cli.machine import listening
+from dashboard.cli.machine.listening import Listening
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core import child_environment
+from dashboard.core.errors import LowwaterError
+from dashboard.demo import processes
+from dashboard.people import secrets as people_secrets
+from dashboard.settings.settings import Settings
+
+DEFAULT_PORT = 8501
+_START_SECONDS = 60.0
+_GRACE_SECONDS = 5.0
+_INTERRUPTED = 130
+# No statistics, no menu of a developer, no traceback on a page. What is safe by default is said
+# all the same: a config.toml in somebody's home must not weaken it.
+_FLAGS = {
+    "server.headless": "true",
+    "server.fileWatcherType": "none",
+    "server.enableCORS": "true",
+    "server.enableXsrfProtection": "true",
+    "server.enableAgentApi": "false",
+    "server.enableStaticServing": "false",
+    "server.maxUploadSize": "32",
+    "global.developmentMode": "false",
+    "browser.gatherUsageStats": "false",
+    "client.toolbarMode": "minimal",
+    "client.showErrorDetails": "none",
+}
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "dashboard",
+        "serve the pages on loopback, until Ctrl-C",
+        description="Serves the pages on 127.0.0.1; they read --data and queue purges. "
+        "What listens, what leaves and which secrets lie where: docs/web.md.",
+        examples=("lowwater dashboard --data ./data", "lowwater dashboard --port 9000"),
+    )
+    parser.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help=f"port to listen on (default {DEFAULT_PORT})"
+    )
+    parser.add_argument(
+        "--address",
+        default=listening.LOOPBACK,
+        help=f"IP address to listen on (default {listening.LOOPBACK}); others need --behind-proxy",
+    )
+    parser.add_argument(
+        "--behind-proxy",
+        metavar="URL",
+        help="https address of a proxy that signs people in and passes their requests on",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C (130). Raises UsageError PORT_TAKEN, ADDRESS_OPEN, …, SettingsError."""
+    settings = context.read_settings(args)
+    context.open_store(settings.data)
+    place = listening.chosen(args.address, args.port, args.behind_proxy)
+    listening.check_free(place)
+    secrets = _secrets(settings, place)
+    if secrets is None and (warning := place.warning(settings.operator)):
+        output.progress(f"warning: {warning}")
+    url = place.url
+    output.progress(f"starting the pages at {url} …")
+    server = subprocess.Popen(
+        command(place, args.cluster, secrets),
+        env=environment(settings),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C reaches us alone, and we end it
+        preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - calls prctl and getppid only
+    )
+    try:
+        _wait_until_up(server, url)
+        output.emit({"url": url, "pid": server.pid}, f"{url}  (Ctrl-C ends it)", as_json=args.json)
+        return _ended(server.wait())
+    except KeyboardInterrupt:
+        output.progress("pages ended")
+        return _INTERRUPTED
+    finally:
+        processes.stop(server, _GRACE_SECONDS)
+
+
+def command(place: Listening, cluster: str | None, secrets: Path | None = None) -> list[str]:
+    """Streamlit on the entry's file, with every flag that keeps it to itself."""
+    package = _package()
+    flags = [*_FLAGS.items(), *place.flags, ("theme.base", str(package / "ui" / "theme.toml"))]
+    if secrets is not None:
+        flags.append(("secrets.files", str(secrets)))
+    words = [sys.executable, "-m", "streamlit", "run", str(package / "web.py")]
+    words += [f"--{name}={value}" for name, value in flags]
+    return [*words, "--", "--cluster", cluster] if cluster else words
+
+
+def _secrets(settings: Settings, place: Listening) -> Path | None:
+    """The file by which people sign in, if they do. Raises SettingsError OIDC_SECRETS_INVALID."""
+    if settings.people is None or settings.people.oidc_secrets is None:
+        return None
+    path = settings.people.oidc_secrets.absolute()
+    people_secrets.check(path, place.origin, place.port)
+    return path
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """This process' environment with the chosen data folder and settings file, as absolute paths.
+
+    Streamlit puts only `dashboard/` on the module path, so the folder above it is added.
+    """
+    local = "://" not in settings.data
+    data = str(Path(settings.data).absolute()) if local else settings.data
+    path = [str(_package().parent), os.environ.get("PYTHONPATH", "")]
+    # A STREAMLIT_* variable could open what the flags keep shut, and has no place in this server.
+    ours = child_environment.environment(
+        LOWWATER_DATA=data, PYTHONPATH=os.pathsep.join(filter(None, path))
+    )
+    kept = {name: value for name, value in ours.items() if not name.startswith("STREAMLIT_")}
+    found = child_environment.FEW_ARENAS | kept
+    if settings.source:
+        found["LOWWATER_SETTINGS"] = str(settings.source.absolute())
+    return found
+
+
+def _wait_until_up(server: subprocess.Popen[bytes], url: str) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    health = urllib.request.Request(f"{url}/_stcore/health", headers={"Host": "localhost"})
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(health, timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.1)
+    _ended(server.poll())
+    raise LowwaterError(
+        f"the pages did not answer at {url} within {_START_SECONDS:.0f} s",
+        "Look at the messages above; a loaded machine may need a second try.",
+        code="PAGES_NOT_UP",
+    )
+
+
+def _ended(code: int | None) -> int:
+    """0 for a server that was ended in order; raises for one that ended by itself."""
+    if code in (0, None):
+        return 0
+    raise LowwaterError(
+        f"the server of the pages ended with code {code}",
+        "Look at the messages above, then start it again.",
+        code="PAGES_ENDED",
+    )
+
+
+def _package() -> Path:
+    return Path(dashboard.__file__).parent

@@ -1,0 +1,142 @@
+"""`lowwater demo up|load|status|down`: a real local Kafka cluster to try everything on."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from dashboard.cli import output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core.errors import UsageError
+from dashboard.core.visible import in_lines
+from dashboard.settings.settings import load
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "demo",
+        "a real three-broker Kafka with a known workload and the dashboard",
+        description="up      starts brokers, workload, watch and dashboard; Ctrl-C ends all of it\n"
+        "load    writes more into a running demo\n"
+        "status  shows what runs, and what each topic is meant to show\n"
+        "down    ends a running demo, or clears what a crash left\n\n"
+        "No released Kafka broker answers a leader-only purge: DeleteRecords v3 (KIP-1343) is a\n"
+        "proposal. With --leader-only-preview the demo's brokers know it. They are a preview, not\n"
+        "a release: Kafka 4.3.1 of Maven Central with one file and two messages compiled anew on\n"
+        "this machine, once (22 MB to fetch, up to a minute), then kept in the cache folder.\n\n"
+        "Its brokers' disks are taken stock of for each snapshot: bytes are known to the segment.\n"
+        "With --without-inventory they are estimated, as on clusters whose disks nobody scans.",
+        examples=(
+            "lowwater demo up",
+            "lowwater demo up --leader-only-preview    # purges may choose the mode leader-only",
+            "lowwater demo status --json",
+            "lowwater demo load --partitions 5000",
+            "lowwater demo down",
+        ),
+    )
+    parser.add_argument("action", choices=("up", "load", "status", "down"))
+    parser.add_argument("--port", type=int, help="up: the page's port (8501, or a free one)")
+    parser.add_argument(
+        "--leader-only-preview",
+        action="store_true",
+        default=None,
+        help="up: brokers that know DeleteRecords v3, compiled here; not a released Kafka",
+    )
+    parser.add_argument(
+        "--without-inventory",
+        action="store_true",
+        default=None,
+        help="up: bytes are estimated from sizes alone, as on most clusters",
+    )
+    parser.add_argument("--partitions", type=int, metavar="N", help="load: create N partitions")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one action. Raises DemoError, UsageError."""
+    from dashboard.demo import supervisor  # the Kafka client is slow to import
+    from dashboard.demo import verbs as demo
+
+    _check(args)
+    settings = load()
+    if args.action == "up":
+        demo.up(
+            settings,
+            output.progress,
+            lambda found: output.emit(found, _ready(found), as_json=args.json),
+            port=args.port,
+            data=args.data,
+            parts=[p for p in supervisor.PARTS if p != "inventory" or not args.without_inventory],
+            leader_only_preview=bool(args.leader_only_preview),
+        )
+        return 0
+    if args.action == "load":
+        loaded = demo.load(settings, output.progress, partitions=args.partitions)
+        output.emit(loaded, _loaded(loaded), as_json=args.json)
+    elif args.action == "status":
+        found = demo.status(settings)
+        output.emit(found, _status(found), as_json=args.json)
+    else:
+        ended = demo.down(settings, output.progress)
+        output.emit(ended, _ended(ended), as_json=args.json)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """A flag of another action would be ignored in silence: refused instead."""
+    ups = ("port", "leader-only-preview", "without-inventory")
+    for flag, action in (*((flag, "up") for flag in ups), ("partitions", "load")):
+        if getattr(args, flag.replace("-", "_")) is not None and args.action != action:
+            raise UsageError(
+                f"--{flag} belongs to `lowwater demo {action}`, not to `{args.action}`",
+                "See: lowwater demo --help",
+            )
+    if args.port is not None and not 1 <= args.port <= 65_535:
+        raise UsageError(
+            f"--port {args.port} is no port", "Give one from 1 to 65535, or leave it out."
+        )
+
+
+def _ready(found: Mapping[str, Any]) -> str:
+    return in_lines(
+        (
+            f"dashboard: {found['url']}",
+            f"brokers:   {found['bootstrap']} (Kafka {_kafka(found)})",
+            f"settings:  LOWWATER_SETTINGS={found['settings']}",
+            "Ctrl-C ends all of it and removes its folder.",
+        )
+    )
+
+
+def _kafka(found: Mapping[str, Any]) -> str:
+    note = ", leader-only preview: not a released broker" if found["leader_only_preview"] else ""
+    return f"{found['kafka_version']}{note}"
+
+
+def _loaded(loaded: Mapping[str, Any]) -> str:
+    counts = ", ".join(f"{name} {count}" for name, count in loaded.items() if name != "seconds")
+    return f"loaded in {loaded['seconds']} s: {counts}"
+
+
+def _status(found: Mapping[str, Any]) -> str:
+    if not found["running"]:
+        left = "; a crash left something: lowwater demo down clears it"
+        return f"no demo runs{left}" if found["leftovers"] else "no demo runs"
+    topics = [{**t, "held by": t["blocking_group"]} for t in found["topics"]]
+    return in_lines(
+        (
+            f"{found['phase']} as process {found['pid']}: Kafka {_kafka(found)}, "
+            f"brokers {output.cell(found['alive_brokers'])} alive",
+            f"dashboard {found['url'] or 'not up yet'} · brokers {found['bootstrap'] or '-'}",
+            "",
+            output.table(topics, ("topic", "expected", "held by", "declared", "story")),
+        )
+    )
+
+
+def _ended(ended: Mapping[str, Any]) -> str:
+    if ended["stopped"]:
+        return "the demo has ended; nothing of it is left"
+    return "cleared what a crash had left" if ended["cleared"] else "no demo runs"

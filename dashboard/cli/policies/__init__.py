@@ -1,0 +1,1 @@
+"""The verb `policies`, one module per word after it."""

@@ -1,0 +1,157 @@
+"""`lowwater policies check|run|on|off|doctor`: purges that the settings describe and repeat."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.policies import policies_check, policies_doctor, policies_run
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from dashboard.purge.journal.journal_policies import PolicyState
+    from dashboard.settings.policies.section import Policy
+    from dashboard.settings.settings import Settings
+    from dashboard.store.snapshots import ClusterStore
+
+_DESCRIPTION = """\
+Policies are purges that lowwater.toml describes ([policies.NAME]) and an operator switches on.
+check   what each would purge now, what holds it back, and what it would have done last week
+run     the service: carries them out until Ctrl-C; of several, one leads. --once: one cycle of each
+on      switch one on, as check showed it defined, by the sentence that check prints
+off     no further purge of it begins, and what one in flight has not sent stays
+doctor  which repartition topics of Streams are purged badly, and what to set; asks no broker"""
+_NAMED = ("on", "off")
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "policies",
+        "purge again and again by the settings' policies",
+        description=_DESCRIPTION,
+        examples=(
+            "lowwater policies check",
+            'lowwater policies on tidy --confirm "switch on policy tidy on prod as 7359a176e27a"',
+            "lowwater policies run --json",
+            "lowwater policies off repartition",
+            "lowwater policies doctor --json",
+        ),
+    )
+    parser.add_argument("action", choices=("check", "run", *_NAMED, "doctor"), help="what to do")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the policy, for on and off")
+    parser.add_argument("--confirm", metavar="TEXT", help="with on: the sentence")
+    policies_run.add_flags(parser)
+    policies_doctor.add_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what `action` says. Raises UsageError, SettingsError, StoreError, RefusedError,
+    ClusterError, JournalError.
+    """
+    _refuse_flags(args)
+    settings, cluster = context.open_cluster(args)
+    if args.action in _NAMED:
+        return _switch(args, settings, cluster)
+    if args.action == "doctor":
+        return policies_doctor.run(args, settings, cluster)
+    policies = of_cluster(settings, cluster)
+    if not policies:
+        raise _none(args, settings, cluster)
+    action = policies_check.run if args.action == "check" else policies_run.run
+    return action(args, settings, cluster, policies)
+
+
+def of_cluster(settings: Settings, cluster: ClusterStore) -> tuple[Policy, ...]:
+    """The settings' policies for this cluster."""
+    from dashboard.policies.service.switching import is_for
+
+    return tuple(policy for policy in settings.policies if is_for(policy, cluster))
+
+
+def _none(args: argparse.Namespace, settings: Settings, cluster: ClusterStore) -> UsageError:
+    """NO_POLICY; a service that would start here holds what was taken out, as one that runs does.
+
+    Raises JournalError.
+    """
+    from dashboard.policies.service.switching import on_and_undefined
+
+    now = utc_now()
+    with context.open_journal(settings) as journal:
+        on = on_and_undefined(journal.policy_states(cluster.cluster_id).values(), ())
+        lease = journal.lease(cluster.cluster_id)
+        if args.action == "run" and on and not (lease and lease.alive(now)):
+            journal.hold_taken_out(cluster.cluster_id, (), now)
+    off = "".join(f" Still on in the journal: lowwater policies off {s.name}." for s in on)
+    return UsageError(
+        f"the settings describe no policy for cluster {cluster.name}",
+        f"Write [policies.NAME] in lowwater.toml; docs/policies.md tells how.{off}",
+        code="NO_POLICY",
+    )
+
+
+def _switch(args: argparse.Namespace, settings: Settings, cluster: ClusterStore) -> int:
+    from dashboard.policies.service import switching
+
+    name = args.name
+    policy = next((policy for policy in settings.policies if policy.name == name), None)
+    who, host, now = context.actor(settings), socket.gethostname(), utc_now()
+    with context.open_journal(settings) as journal:
+        known = journal.policy_states(cluster.cluster_id)
+        if policy is None and (args.action == "on" or name not in known):
+            raise _unknown(name, settings, known)
+        if policy is not None and args.action == "on":
+            switching.switch_on(
+                settings, journal, cluster, policy, typed=args.confirm or "", who=who,
+                from_where=host, now=now,
+            )  # fmt: skip
+        else:
+            switching.switch_off(
+                settings, journal, cluster, name, who=who, from_where=host, now=now
+            )
+        state = journal.policy_states(cluster.cluster_id).get(name)
+    standing = switching.standing(policy, state) if policy else "off"
+    defined = policy or state
+    value: dict[str, Any] = {
+        "name": name,
+        "standing": standing,
+        "cluster": cluster.name,
+        "cluster_id": cluster.cluster_id,
+        "definition_sha256": defined.definition_sha256 if defined else None,
+        "who": state.who if state else None,
+        "at": state.at if state else None,
+    }
+    output.emit(value, f"policy {name} is {standing} on {cluster.name}", as_json=args.json)
+    return 0
+
+
+def _unknown(name: str, settings: Settings, known: Mapping[str, PolicyState]) -> UsageError:
+    """Neither the settings nor the journal's switches have it, or `on` wants what only they say."""
+    names = ", ".join(policy.name for policy in settings.policies) or "none"
+    on = name in known and known[name].enabled
+    off = f" The journal has it as on: lowwater policies off {name}." if on else ""
+    return UsageError(
+        f"the settings have no [policies.{name}]", f"Known: {names}.{off}", code="POLICY_UNKNOWN"
+    )
+
+
+def _refuse_flags(args: argparse.Namespace) -> None:
+    if args.action in _NAMED and not args.name:
+        raise UsageError(
+            f"lowwater policies {args.action} names no policy",
+            f"Write: lowwater policies {args.action} NAME.",
+        )
+    if args.name and args.action not in _NAMED:
+        raise UsageError(
+            f"lowwater policies {args.action} does not take '{args.name}'", "Leave it out."
+        )
+    if args.confirm is not None and args.action != "on":
+        raise UsageError(f"lowwater policies {args.action} takes no --confirm", "Leave it out.")
+    policies_run.refuse_flags(args)
+    policies_doctor.refuse_flags(args)

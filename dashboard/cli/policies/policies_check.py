@@ -1,0 +1,180 @@
+"""`lowwater policies check`: what policies would purge now, and what they would have last week."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, output
+from dashboard.cli.policies.policies_run import at_once, opener, site_of
+from dashboard.core.clock import format_time
+from dashboard.core.errors import RefusedError, StoreError
+from dashboard.core.offered import in_quotes
+from dashboard.core.visible import in_lines
+from dashboard.core.words import plural
+
+if TYPE_CHECKING:
+    from dashboard.policies.checking import Checked
+    from dashboard.policies.service.purging import Site
+    from dashboard.policies.service.serving import Serving
+    from dashboard.purge.journal.journal_alerts import AlertRow
+    from dashboard.settings.policies.section import Policy
+    from dashboard.settings.settings import Settings
+    from dashboard.store.snapshots import ClusterStore
+
+
+def run(
+    args: argparse.Namespace,
+    settings: Settings,
+    cluster: ClusterStore,
+    policies: tuple[Policy, ...],
+) -> int:
+    """Print what each policy would do. 0; 3 when each that has anything to purge is refused.
+
+    Raises SettingsError, StoreError, ClusterError, JournalError. Nothing is queued or sent.
+    """
+    from dashboard.policies.checking import check
+    from dashboard.policies.service.serving import serving
+    from dashboard.policies.service.switching import on_and_undefined
+    from dashboard.purge.jobs.queue_refusals import stopped
+
+    with context.open_journal(settings) as journal:
+        site = site_of(args, settings, cluster, journal)
+        open_live = opener(args, site)
+        output.progress(f"reading {cluster.name} …")
+        with open_live() as live:
+            found = check(site, live, policies)
+        known = serving(journal, cluster.cluster_id, settings.purge.most_service_silence)
+        states = journal.policy_states(cluster.cluster_id)
+        undefined = on_and_undefined(states.values(), settings.policies)
+        value = {
+            "cluster": cluster.name,
+            "cluster_id": cluster.cluster_id,
+            "at": site.now(),
+            "leader": _leader(known, site.now()),
+            "last_sign": known.last_sign,
+            "open_runs": known.open_runs,
+            "read_only": stopped(settings, journal) is not None,
+            "alerts_waiting": [_waiting(row) for row in journal.untold_alerts(cluster.cluster_id)],
+            "on_and_undefined": [state.name for state in undefined],
+            "policies": [{**each.to_json(cluster.name), **_week(site, each)} for each in found],
+        }
+    output.emit(value, _text(value), as_json=args.json)
+    return _exit_code(found)
+
+
+def _exit_code(found: Iterable[Checked]) -> int:
+    refused = [each.all_refused for each in found if _has_work(each)]
+    return RefusedError.exit_code if refused and all(refused) else 0
+
+
+def _has_work(checked: Checked) -> bool:
+    return any(outcome.state in ("ran", "refused") for outcome in checked.outcomes)
+
+
+def _week(site: Site, checked: Checked) -> dict[str, Any]:
+    """What it would have done in the past week; None where kept snapshots cannot be read."""
+    from dashboard.policies.simulate.simulate import week
+    from dashboard.purge.evidence import memory
+
+    try:
+        declared = partial(memory.declarations, site.settings, site.store)
+        found = week(site.store, checked.policy, site.now(), declared)
+        return {"past_week": found.to_json()}
+    except StoreError as error:
+        output.progress(f"the past week of {checked.policy.name} is not known: {error.message}")
+        return {"past_week": None}
+
+
+def _leader(found: Serving, now: datetime) -> dict[str, Any] | None:
+    lease = found.lease
+    if lease is None or not found.leads(now):
+        return None
+    return {"host": lease.host, "pid": lease.pid, "since": lease.taken_at}
+
+
+def _service(value: dict[str, Any]) -> str:
+    """Who leads, or what is known where nobody does: a timer may run the next one."""
+    if leader := value["leader"]:
+        return f"process {leader['pid']} on {leader['host']} leads"
+    last, open_runs = value["last_sign"], value["open_runs"]
+    sign = f"the last sign of one was at {format_time(last)}" if last else "none gave a sign yet"
+    flies = f"; {plural(open_runs, 'purge')} of policies in flight" if open_runs else ""
+    return f"no service holds the lease now, {sign}; a timer may run one{flies}"
+
+
+def _waiting(row: AlertRow) -> dict[str, Any]:
+    return {
+        "alert": row.event.kind,
+        "text": row.event.text,
+        "since": row.first_seen_at,
+        "attempts": row.attempts,
+        "failed": row.error,
+    }
+
+
+def _text(value: dict[str, Any]) -> str:
+    stopped = "; read_only is on" if value["read_only"] else ""
+    lines = [f"{value['cluster']}: {_service(value)}{stopped}"]
+    for alert in value["alerts_waiting"]:
+        failed = alert["failed"] or "the service sends it"
+        lines.append(f"not told yet: {alert['alert']}: {alert['text']} ({failed})")
+    for name in value["on_and_undefined"]:
+        lines.append(f"{name}: on, and the settings do not define it: lowwater policies off {name}")
+    for policy in value["policies"]:
+        lines += ["", *_policy(policy)]
+    return in_lines(lines)
+
+
+def _policy(policy: dict[str, Any]) -> list[str]:
+    on = policy["standing"] == "on"
+    told = on or policy["standing"] == "held"
+    held = f", held back: {policy['held_by']}" if told and policy["held_by"] else ""
+    lines = [
+        f"{policy['name']}: {policy['standing']}{held}",
+        f"  {policy['topics']} topics, {policy['partitions']} partitions, target "
+        f"{policy['target']}, at least {policy['min_purge_interval_ms'] / 1000:g} s apart",
+    ]
+    lines += [
+        f"  waives {group_id} while no coordinator lists it: {reason}"
+        for group_id, reason in sorted(policy["waive"].items())
+    ]
+    nobody = "no known owner" if policy["committed_by"] == "owner" else "all groups"
+    lines += [line for each in policy["applications"] for line in _application(each, nobody)]
+    if not policy["applications"]:
+        lines.append("  no topic matches that we may describe")
+    if policy["past_week"]:
+        lines.append(_past(policy["past_week"]))
+    if not on:
+        lines.append(
+            f"  switch it on: lowwater policies on {policy['name']} "
+            f"--confirm {in_quotes(policy['confirmation'])}"
+        )
+    return lines
+
+
+def _application(each: dict[str, Any], nobody: str) -> list[str]:
+    guarded = each["state"] == "refused" and each["blocked"]
+    reason = "no partition is free of guards" if guarded else each["reason"]
+    size = f", {at_once(each)}" if each["partitions"] else ""
+    lines = [f"  {each['application'] or nobody}: {each['state']}: {reason}{size}"]
+    if guarded and each["not_waived"]:
+        names = ", ".join(each["not_waived"])
+        lines.append(f"    not waived, since a coordinator lists it: {names}")
+    for blocked in each["blocked"]:
+        place = f"{blocked['topic']}-{blocked['partition']}"
+        for guard in blocked["guards"]:
+            lines.append(f"    {place}: {guard['name']}: {guard['reason']}")
+            lines.append(f"      a plan by hand lifts it: {guard['lift']}")
+    return lines
+
+
+def _past(week: dict[str, Any]) -> str:
+    text = (
+        f"  since {output.cell(week['from'])}: {week['purges']} purges, "
+        f"{output.size(week['bytes'])}"
+    )
+    return in_lines([text, *(f"    {note}" for note in week["notes"])])

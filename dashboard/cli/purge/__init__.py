@@ -1,0 +1,1 @@
+"""Verbs that plan, run and read purges."""

@@ -1,0 +1,162 @@
+"""`lowwater plan`: freezes targets, judges guards on the live cluster, writes a plan file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dashboard.cli import context, files, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.purge import plan_text
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError, UsageError
+from dashboard.core.visible import in_lines
+from dashboard.people import people
+from dashboard.settings.settings import Settings, read_client_config
+
+if TYPE_CHECKING:
+    from dashboard.purge.plan.plan import Plan
+    from dashboard.purge.plan.targets import Target
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "plan",
+        "freeze what a purge would do into a file",
+        description="Reads offsets, groups and configs of the live cluster, freezes a target per\n"
+        "partition and writes a plan. Changes nothing. Partitions that a guard blocks stay in the\n"
+        "plan and are never sent; with none free the exit code is 3. Records below the target go,\n"
+        "the record at the target stays.",
+        examples=(
+            "lowwater plan --topic orders --to committed --out plan.json",
+            "lowwater plan --topic orders --to timestamp:2026-03-01T04:00:00Z --out plan.json",
+            "lowwater plan --topic orders --to keep:24h --out plan.json   # or keep:10GiB",
+            'lowwater plan --topic orders --to committed --waive "old-app=gone since May" \\',
+            '    --override "readers-undeclared=asked every team" --out plan.json',
+            'lowwater plan --topic orders --to committed --waive "old-app=gone since May" \\',
+            "    --move-waived --out plan.json   # its offsets follow to the targets",
+            "lowwater plan --from-file offsets.json --out plan.json   # of Kafka's tool",
+        ),
+    )
+    parser.add_argument("--topic", action="append", metavar="T", help="may be repeated")
+    parser.add_argument(
+        "--to",
+        metavar="TARGET",
+        help="committed, timestamp:ISO8601Z, keep:24h, keep:10GiB, retention, offset:N or "
+        "high-watermark",
+    )
+    parser.add_argument("--from-file", metavar="FILE", help="offsets JSON, instead of the above")
+    parser.add_argument(
+        "--groups", metavar="G,…", help="with committed: only these groups decide the target"
+    )
+    parser.add_argument(
+        "--waive",
+        action="append",
+        metavar="G=reason",
+        help='a group that no longer counts; "G" in double quotes where it holds a =',
+    )
+    parser.add_argument(
+        "--move-waived",
+        action="store_true",
+        help="after the purge, move the offsets of the waived groups to the targets",
+    )
+    parser.add_argument(
+        "--override",
+        action="append",
+        metavar="NAME=reason",
+        help="lift a guard, or NAME:GROUP=reason for one group",
+    )
+    parser.add_argument(
+        "--sample",
+        action="store_true",
+        help="measure record sizes by reading a few batches of the largest partitions (READ)",
+    )
+    parser.add_argument("--out", required=True, metavar="FILE", help="where the plan is written")
+    parser.add_argument(
+        "--offsets-out", metavar="FILE", help="the free targets for Kafka's delete-records tool too"
+    )
+    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
+    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the plan and print its preview. Raises as `drafts.draft` does; 3 with none free."""
+    settings = context.read_settings(args)
+    if args.waive or args.override:
+        who = context.actor(settings)
+        people.require(settings, who, "operator", "waive groups or lift guards")
+    files.check_writable(args.out)
+    if args.offsets_out:
+        files.check_writable(args.offsets_out)
+    target = _target(args)
+    overrides = read_client_config(args.client_config) if args.client_config else {}
+    if args.bootstrap_server:
+        overrides["bootstrap.servers"] = args.bootstrap_server
+    plan = _draft(args, settings, target, overrides)
+    files.write_text(args.out, plan.to_json_text())
+    if args.offsets_out and plan.free_partitions:
+        files.write_text(args.offsets_out, plan.offsets_json())
+    return _show(plan, args)
+
+
+def _target(args: argparse.Namespace) -> Target:
+    from dashboard.purge.plan.targets import parse_target, read_offsets_json
+
+    if args.from_file:
+        if args.topic or args.to or args.groups:
+            raise UsageError(
+                "--from-file names topics and offsets itself",
+                "Leave --topic, --to and --groups out, or leave --from-file out.",
+            )
+        return read_offsets_json(files.read_text(args.from_file), args.from_file)
+    if not args.topic or not args.to:
+        raise UsageError(
+            "a plan needs --topic and --to, or --from-file", "See: lowwater plan --help"
+        )
+    return parse_target(args.to)
+
+
+def _draft(
+    args: argparse.Namespace, settings: Settings, target: Target, overrides: Mapping[str, str]
+) -> Plan:
+    from dashboard.cli.purge.lift_flags import known_groups, parse_lift, parse_waive
+    from dashboard.purge.plan.drafts import PlanRequest, draft
+
+    known = known_groups(args, settings)
+    request = PlanRequest(
+        topics=tuple(args.topic or ()),
+        target=target,
+        groups=tuple(g.strip() for g in (args.groups or "").split(",") if g.strip()),
+        waive=tuple(parse_waive(text, known) for text in args.waive or ()),
+        override=tuple(parse_lift(text, known) for text in args.override or ()),
+        move_waived=args.move_waived,
+        sample=args.sample,
+        by=settings.operator,
+    )
+    context.open_store(settings.data)
+    output.progress("reading offsets, groups and configs …")
+    return draft(settings, settings.data, args.cluster, request, client_overrides=overrides)
+
+
+def _show(plan: Plan, args: argparse.Namespace) -> int:
+    from dashboard.purge.plan.preview import preview
+
+    view = {**preview(plan, utc_now()), "out": args.out}
+    text = in_lines([plan_text.describe(view), f"written to {args.out}"])
+    if plan.free_partitions:
+        if args.offsets_out:
+            text = in_lines([text, f"targets for Kafka's tool written to {args.offsets_out}"])
+        output.emit(view, text, as_json=args.json)
+        return 0
+    error = RefusedError(
+        f"guards block all {len(plan.partitions)} partitions",
+        "Each guard says what lifts it; the plan file holds them too.",
+        code="NOTHING_FREE",
+    )
+    output.emit({**view, **error.to_json()}, text, as_json=args.json)
+    if not args.json:
+        output.emit_error(error, as_json=False)
+    return error.exit_code

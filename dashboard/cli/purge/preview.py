@@ -1,0 +1,75 @@
+"""`lowwater preview PLAN`: what a plan would do; with --live, how long each mode would take."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, files, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.purge import live_text, plan_text
+from dashboard.core.clock import utc_now
+from dashboard.core.visible import in_lines
+from dashboard.settings.settings import read_client_config
+
+if TYPE_CHECKING:
+    from dashboard.purge.plan.plan import Plan
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "preview",
+        "show what a plan would do; --live adds how long it would take",
+        description="Shows what a plan would do: targets, records, bytes, guards, who would lose\n"
+        "what, and the sentence that apply wants confirmed. Reads the file alone; with --live it\n"
+        "asks the brokers which replicas would hold a purge up, and says for each mode how long\n"
+        "it would take and what it risks. Changes nothing.",
+        examples=(
+            "lowwater preview plan.json",
+            "lowwater preview plan.json --live",
+            "lowwater preview plan.json --json",
+        ),
+    )
+    parser.add_argument("plan", metavar="PLAN", help="a file written by lowwater plan")
+    parser.add_argument(
+        "--live", action="store_true", help="ask the brokers who would hold the purge up"
+    )
+    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
+    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the preview. Raises PlanError, RefusedError PLAN_EDITED; live also ClusterError."""
+    from dashboard.purge.plan.plan import Plan
+    from dashboard.purge.plan.preview import preview
+
+    plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
+    view = preview(plan, utc_now())
+    if args.live:
+        view["forecast"] = _forecast(args, plan)
+    text = plan_text.describe(view)
+    if args.live:
+        text = in_lines([text, live_text.describe(view["forecast"])])
+    output.emit(view, text, as_json=args.json)
+    return 0
+
+
+def _overrides(args: argparse.Namespace) -> dict[str, str]:
+    overrides = read_client_config(args.client_config) if args.client_config else {}
+    if args.bootstrap_server:
+        overrides["bootstrap.servers"] = args.bootstrap_server
+    return overrides
+
+
+def _forecast(args: argparse.Namespace, plan: Plan) -> dict[str, Any]:
+    from dashboard.purge.forecast.forecast import forecast
+    from dashboard.purge.forecast.text import to_json
+
+    overrides = _overrides(args)
+    settings = context.read_settings(args)
+    context.open_store(settings.data)
+    output.progress("reading replicas, log dirs and versions …")
+    cluster = args.cluster or plan.cluster_id
+    return to_json(forecast(settings, settings.data, cluster, plan, client_overrides=overrides))

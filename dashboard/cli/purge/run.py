@@ -1,0 +1,143 @@
+"""`lowwater run RUN_ID`: one purge run; waits for it, pauses, resumes or cancels it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dashboard.cli import context, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.purge import run_text
+from dashboard.core.errors import UsageError
+from dashboard.core.visible import in_lines
+from dashboard.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from dashboard.purge.journal.journal import Journal
+    from dashboard.purge.journal.journal_rows import RunView
+
+_POLL = timedelta(milliseconds=500)
+DETACHED = 130
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "run",
+        "show one purge run; wait for it, pause, resume or cancel it",
+        description="Shows one purge run: each partition's state and the receipt. While the run\n"
+        "is open the exit code is 0; once closed it tells how it went.",
+        examples=(
+            "lowwater run 20260301T040000-1a2b3c4d",
+            "lowwater run 20260301T040000-1a2b3c4d --wait --json",
+            "lowwater run 20260301T040000-1a2b3c4d --cancel    # what is not yet sent stays",
+        ),
+    )
+    parser.add_argument("run_id", metavar="RUN_ID", help="as apply and runs print it")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--wait", action="store_true", help="until the run is closed")
+    what.add_argument("--pause", action="store_true", help="send nothing more for now")
+    what.add_argument("--resume", action="store_true", help="go on after a pause")
+    what.add_argument("--cancel", action="store_true", help="leave out what is not yet sent")
+    parser.add_argument(
+        "--receipt", action="store_true", help="with --wait: until the receipt is final, too"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the run. Raises UsageError RUN_NOT_FOUND, RefusedError RUN_CLOSED, JournalError."""
+    if args.receipt and not args.wait:
+        raise UsageError("--receipt goes with --wait", "Write: --wait --receipt.")
+    settings = context.read_settings(args)
+    with context.open_journal(settings) as journal:
+        journal.run(args.run_id)
+        _wish(args, settings, journal)
+        view = journal.run(args.run_id)
+        try:
+            if args.wait:
+                view = follow(settings, journal, args.run_id, output.progress, receipt=args.receipt)
+        except KeyboardInterrupt:
+            return detached(journal.run(args.run_id), as_json=args.json)
+    return show(view, as_json=args.json)
+
+
+def follow(
+    settings: Settings,
+    journal: Journal,
+    run_id: str,
+    progress: Callable[[str], None],
+    *,
+    receipt: bool = False,
+) -> RunView:
+    """The run once it is closed; every change on the way is told as one line."""
+    from dashboard.purge.jobs.queue import wait
+
+    told = ""
+    while True:
+        view = wait(settings, journal, run_id, timeout=_POLL, for_receipt=receipt)
+        now = run_text.line(view.to_json())
+        if now != told:
+            progress(f"run {run_id}: {now}")
+            told = now
+        if not view.run.open and (not receipt or _receipt_settled(view)):
+            return view
+
+
+def show(view: RunView, *, as_json: bool) -> int:
+    """Print the run; the exit code is 0 while it is open, else how it went."""
+    value = view.to_json()
+    output.emit(value, run_text.describe(value), as_json=as_json)
+    return 0 if view.run.open else view.exit_code
+
+
+@contextmanager
+def told_if_queued(journal: Journal, token: str, *, as_json: bool) -> Iterator[None]:
+    """Ctrl-C inside ends the waiting alone once `token` is queued; nothing is, it passes through.
+
+    It may come when the journal has the run already, and its id has not been told yet.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        run_id = journal.queued_as(token)
+        if run_id is None:
+            raise
+        detached(journal.run(run_id), as_json=as_json)
+
+
+def detached(view: RunView, *, as_json: bool) -> int:
+    """Ctrl-C ended the waiting alone; say so, and how to come back."""
+    value = view.to_json()
+    run_id = value["run_id"]
+    message = f"no longer waiting for run {run_id} ({run_text.line(value)}); its worker goes on"
+    step = f"lowwater run {run_id} --wait to wait again, --pause or --cancel to stop it."
+    if as_json:
+        error = {"code": "DETACHED", "message": message, "next": step}
+        output.emit({**value, "error": error}, "", as_json=True)
+    else:
+        output.progress(in_lines([message, f"next: {step}"]))
+    return DETACHED
+
+
+def _receipt_settled(view: RunView) -> bool:
+    """Final, or never to come: watching has an end, and a run that sent nothing has none."""
+    from dashboard.core.clock import utc_now
+
+    until = view.run.watched_until
+    return view.run.receipt_final or until is None or utc_now() >= until
+
+
+def _wish(args: argparse.Namespace, settings: Settings, journal: Journal) -> None:
+    from dashboard.purge.jobs import queue
+
+    who = context.actor(settings)
+    if args.pause:
+        queue.request_pause(settings, journal, args.run_id, who)
+    elif args.resume:
+        queue.request_resume(settings, journal, args.run_id, who)
+    elif args.cancel:
+        queue.request_cancel(settings, journal, args.run_id, who)

@@ -1,0 +1,150 @@
+"""`lowwater runs`: every purge run in this state folder; checks and exports the journal."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, files, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.purge import runs_archive, runs_restored
+from dashboard.core.errors import JournalError, UsageError
+from dashboard.core.visible import in_lines
+
+if TYPE_CHECKING:
+    from dashboard.purge.journal.journal import Journal
+    from dashboard.purge.journal.journal_rows import Begins, RunRow, RunView, Verification
+
+_COLUMNS = ("run_id", "state", "mode", "cluster_name", "who", "queued_at", "counts", "freed")
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "runs",
+        "list purge runs, newest first; check and export the journal",
+        description="Lists the purge runs that this state folder knows, newest first.\n"
+        "--verify checks the hash chain of the journal; a broken one is exit 70.\n"
+        "--export writes who purged what, when, from where and by which plan: .json holds\n"
+        "everything with the chain, .csv one line per partition.\n"
+        "--archive moves what is older than --older-than into another folder, and verifies there\n"
+        "too: LOWWATER_STATE_DIR=FOLDER lowwater runs --verify --as-archive.\n"
+        "--accept-restored goes on with a journal that was restored from a backup.",
+        examples=(
+            "lowwater runs",
+            "lowwater runs --verify --json",
+            "lowwater runs --export purges.csv --cluster prod",
+            "lowwater runs --archive /backup/lowwater --older-than 90d",
+        ),
+    )
+    parser.add_argument("--verify", action="store_true", help="check the journal's hash chain")
+    parser.add_argument(
+        "--as-archive",
+        action="store_true",
+        help="with --verify or --export: this folder is one that --archive made",
+    )
+    parser.add_argument("--export", metavar="FILE", help="write the journal to FILE.json or .csv")
+    runs_archive.add_flags(parser)
+    runs_restored.add_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the runs; 70 with --verify when the chain is broken.
+
+    Raises JournalError, and UsageError for a file that cannot be written.
+    """
+    from dashboard.purge.receipt import calibration
+
+    if args.accept_restored is not None:
+        return runs_restored.run(args)
+    if args.archive:
+        return runs_archive.run(args)
+    if args.older_than:
+        raise UsageError(
+            "--older-than says what --archive moves",
+            "Give --archive FOLDER too.",
+        )
+    if args.as_archive and not (args.verify or args.export):
+        raise UsageError("--as-archive says what --verify checks", "Give --verify too.")
+    if args.export:
+        _check_export(args.export)
+    with context.open_journal(context.read_settings(args)) as journal:
+        rows = [r for r in journal.runs() if args.cluster in (None, r.cluster_id, r.cluster_name)]
+        found = [_row(journal.run(row.run_id)) for row in rows]
+        verification = journal.verify(as_archive=args.as_archive) if args.verify else None
+        lost, begins = journal.file.rolled_back(), journal.begins()
+        if args.export:
+            files.write_text(args.export, _exported(journal, args, rows))
+    value: dict[str, Any] = {
+        "runs": found,
+        "calibration": calibration.to_json(rows),
+        "begins": begins and begins.to_json(),
+    }
+    text = _text(found, begins)
+    if args.export:
+        value["exported"] = args.export
+        output.progress(f"wrote {args.export}")
+    if verification is not None:
+        value["verification"] = verification.to_json()
+        text = in_lines([text, _verified(verification)]) if verification.ok else text
+    if verification is not None and not verification.ok:
+        alone = lost is not None and verification.problems == (lost.message,)
+        error = lost if lost is not None and alone else _broken(verification.problems)
+        output.emit({**value, **error.to_json()}, text, as_json=args.json)
+        if not args.json:
+            output.emit_error(error, as_json=False)
+        return error.exit_code
+    output.emit(value, text, as_json=args.json)
+    return 0
+
+
+def _verified(found: Verification) -> str:
+    since = f" from entry {found.first_entry}" if found.first_entry > 1 else ""
+    return f"chain verified{since} to entry {found.newest_entry}"
+
+
+def _check_export(path: str) -> None:
+    if not path.endswith((".json", ".csv")):
+        raise UsageError(
+            f"{path} ends neither with .json nor with .csv",
+            "Name the export FILE.json for everything, or FILE.csv for one line per partition.",
+        )
+    files.check_writable(path)
+
+
+def _exported(journal: Journal, args: argparse.Namespace, rows: list[RunRow]) -> str:
+    from dashboard.purge.upkeep.journal_export import as_csv, as_json
+
+    chosen = [row.run_id for row in rows] if args.cluster else None
+    if args.export.endswith(".json"):
+        return as_json(journal, chosen, as_archive=args.as_archive)
+    return as_csv(journal, chosen)
+
+
+def _row(view: RunView) -> dict[str, Any]:
+    """The run without its partitions: `lowwater run` shows those."""
+    return {name: value for name, value in view.to_json().items() if name != "partitions"}
+
+
+def _text(rows: list[dict[str, Any]], begins: Begins | None) -> str:
+    since = "" if begins is None else begins.words
+    if not rows:
+        return f"no purge, {since}" if since else "no purge has run with this state folder"
+    table = output.table([_readable(row) for row in rows], _COLUMNS)
+    return in_lines([table, since]) if since else table
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    counts = ", ".join(f"{count} {state}" for state, count in row["counts"].items())
+    receipt = row["receipt"]
+    freed = output.size(receipt["freed_bytes"]) if receipt else None
+    return {**row, "counts": counts, "freed": freed}
+
+
+def _broken(problems: tuple[str, ...]) -> JournalError:
+    return JournalError(
+        f"the journal does not verify: {'; '.join(problems[:3])}",
+        "Keep the file as it is, find out who changed it, and start a new state_dir.",
+        code="JOURNAL_BROKEN",
+    )

@@ -1,0 +1,182 @@
+"""`lowwater triage`: so many bytes on a broker within a time, as the smallest safe plan."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from dashboard.cli import context, files, output
+from dashboard.cli.parser import Verbs, add_verb
+from dashboard.core.clock import parse_duration
+from dashboard.core.errors import RefusedError, UsageError
+from dashboard.core.offered import in_quotes
+from dashboard.core.sizes import parse_size
+from dashboard.core.visible import in_lines
+from dashboard.people import people
+from dashboard.settings.settings import Settings, read_client_config
+
+if TYPE_CHECKING:
+    from dashboard.triage.answer import Triage
+    from dashboard.triage.question import Question
+
+_COLUMNS = ("topic", "partition", "tier", "bytes_low", "bytes_likely", "bytes_high")
+_MOST_ROWS = 40
+
+
+def add_parser(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = add_verb(
+        verbs,
+        "triage",
+        "a disk runs full: the smallest safe purge that gives it room",
+        description="Chooses the fewest partitions with a replica on that disk that free the\n"
+        "bytes there, the safest first, and writes an ordinary plan of them from live reads.\n"
+        "Says when the bytes have left at the latest, who would hold the purge up, and what\n"
+        "to do where no purge helps. Changes nothing. 0: surely enough, in time; 3: only a\n"
+        "part, not surely, too late, or nothing; the plan of the part is written all the same.",
+        examples=(
+            "lowwater triage --broker 7 --need 40GiB --within 30m --out plan.json",
+            "lowwater triage --broker 7 --log-dir /data/d2 --need 40GiB --within 30m \\",
+            '    --accept-undeclared "asked every team" --out plan.json',
+            "lowwater triage --broker 7 --need 40GiB --within 30m \\",
+            '    --waive "old-app=gone since May" --out plan.json',
+        ),
+    )
+    parser.add_argument("--broker", required=True, type=int, metavar="ID", help="whose disk")
+    parser.add_argument("--need", required=True, metavar="SIZE", help="40GiB, 500MiB, …")
+    parser.add_argument("--within", required=True, metavar="TIME", help="30m, 2h, …")
+    parser.add_argument("--log-dir", metavar="DIR", help="one of several; else the fullest")
+    parser.add_argument(
+        "--accept-undeclared",
+        metavar="WHY",
+        help="take topics whose readers nobody declared too, for this reason",
+    )
+    parser.add_argument(
+        "--waive",
+        action="append",
+        metavar="G=reason",
+        help="a dead group that no longer counts where its bytes are needed",
+    )
+    parser.add_argument("--out", required=True, metavar="FILE", help="where the plan is written")
+    parser.add_argument("--bootstrap-server", metavar="H:P[,…]", help="instead of the known one")
+    parser.add_argument("--client-config", metavar="FILE", help="instead of the known one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the plan and say what it gives. Raises as `triage.answer.triage` does."""
+    settings = context.read_settings(args)
+    if args.waive or args.accept_undeclared:
+        who = context.actor(settings)
+        people.require(settings, who, "operator", "waive groups or lift guards")
+    files.check_writable(args.out)
+    answer = _triage(args, settings, _question(args, settings))
+    if answer.plan is not None:
+        files.write_text(args.out, answer.plan.to_json_text())
+    return _show(answer, args)
+
+
+def _question(args: argparse.Namespace, settings: Settings) -> Question:
+    from dashboard.cli.purge.lift_flags import known_groups, parse_waive
+    from dashboard.triage.question import Question
+
+    known = known_groups(args, settings)
+    need = parse_size(args.need)
+    if need is None:
+        raise UsageError(f"--need {args.need} is no size", "Write bytes such as 40GiB or 500MiB.")
+    return Question(
+        args.broker,
+        need,
+        parse_duration(args.within),
+        args.log_dir,
+        args.accept_undeclared,
+        tuple(parse_waive(text, known) for text in args.waive or ()),
+        settings.operator,
+    )
+
+
+def _triage(args: argparse.Namespace, settings: Settings, question: Question) -> Triage:
+    from dashboard.triage.answer import triage
+
+    overrides = read_client_config(args.client_config) if args.client_config else {}
+    if args.bootstrap_server:
+        overrides["bootstrap.servers"] = args.bootstrap_server
+    context.open_store(settings.data)
+    output.progress("reading the disk, offsets and groups …")
+    return triage(settings, settings.data, args.cluster, question, client_overrides=overrides)
+
+
+def _show(answer: Triage, args: argparse.Namespace) -> int:
+    from dashboard.triage.answer_json import to_json
+
+    view = {**to_json(answer), "plan": _plan(answer, args.out)}
+    text = _text(view, answer)
+    if answer.met:
+        output.emit(view, text, as_json=args.json)
+        return 0
+    error = _short_of(answer)
+    output.emit({**view, **error.to_json()}, text, as_json=args.json)
+    if not args.json:
+        output.emit_error(error, as_json=False)
+    return error.exit_code
+
+
+def _plan(answer: Triage, out: str) -> dict[str, Any] | None:
+    plan = answer.plan
+    if plan is None:
+        return None
+    return {
+        "plan_id": plan.plan_id,
+        "sha256": plan.sha256,
+        "confirmation": plan.confirmation,
+        "expires_at": plan.expires_at,
+        "free_partitions": len(plan.free_partitions),
+        "out": out,
+    }
+
+
+def _text(view: dict[str, Any], answer: Triage) -> str:
+    rows = sorted(view["partitions"], key=lambda p: (p["tier"], -p["bytes_low"]))
+    sized = [{**p, **{c: output.size(p[c]) for c in _COLUMNS[3:]}} for p in rows[:_MOST_ROWS]]
+    parts = [*view["said"], *(f"- {step}" for step in view["instead"])]
+    if sized:
+        parts.append(output.table(sized, _COLUMNS))
+    if len(rows) > _MOST_ROWS:
+        parts.append(f"{_MOST_ROWS} of {len(rows)} partitions; --json and the plan have all")
+    plan = view["plan"]
+    if plan is not None:
+        parts += [
+            f"written to {plan['out']}, by the analysis of {view['analysis_at']}",
+            f"next: lowwater preview {shlex.quote(plan['out'])}",
+            f"then: lowwater apply {shlex.quote(plan['out'])} --mode {answer.mode} "
+            f"--confirm {in_quotes(plan['confirmation'])}",
+        ]
+    return in_lines(parts)
+
+
+def _short_of(answer: Triage) -> RefusedError:
+    """Why the exit code is 3, and what to do about it."""
+    where = f"broker {answer.question.broker_id}, {answer.disk.log_dir}"
+    if answer.disk.obstacle:
+        return RefusedError(
+            f"{where}: no purge frees anything there",
+            "Follow the steps above; the first ones lose nothing.",
+            code=answer.disk.obstacle,
+        )
+    if answer.plan is None:
+        return RefusedError(
+            f"{where}: nothing can be purged safely",
+            "What is said above may be allowed by its flag; else extend the disk or move replicas.",
+            code="NOTHING_SAFE",
+        )
+    if answer.sure != "sure":
+        return RefusedError(
+            f"{where}: the need is not surely met",
+            "The plan of what can be had is written; see above what more could be allowed.",
+            code="NEED_NOT_MET",
+        )
+    return RefusedError(
+        f"{where}: enough, but not surely in time",
+        "The plan is written; see above what makes it sooner.",
+        code="NOT_IN_TIME",
+    )

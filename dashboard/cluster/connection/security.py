@@ -1,0 +1,207 @@
+"""Turns one set of client properties into what each Kafka client needs: TLS, SASL, addresses."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dashboard.cluster.connection.oauth import OidcTokens
+from dashboard.cluster.connection.own_certificate import OwnCertificate
+from dashboard.core.errors import SettingsError
+from dashboard.settings import client_properties
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PORT = re.compile("[0-9]{1,5}")
+_MILLISECONDS = re.compile("[1-9][0-9]{0,9}")
+# librdkafka knows SASL's mechanism by two names: both are understood.
+_ALIAS = {"sasl.mechanism": "sasl.mechanisms"}
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How to open a connection: addresses, TLS context, SASL mechanism with its credentials."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    protocol: str
+    client_id: str
+    tls: ssl.SSLContext | None
+    mechanism: str | None
+    username: str
+    password: str
+    tokens: OidcTokens | None
+    certificate: OwnCertificate | None = None
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+    @property
+    def principal(self) -> str | None:
+        """Our principal as a broker without mapping rules makes it; None where it is not known."""
+        if self.mechanism:
+            return f"User:{self.username}" if self.username else None
+        if self.certificate is None:
+            return "User:ANONYMOUS"
+        found = self.certificate.identity()
+        return None if found is None else found.principal
+
+
+def read_security(client: Mapping[str, str]) -> Security:
+    """The connection that client properties (librdkafka's words) describe, checked as a whole.
+
+    Raises SettingsError that names the key which is missing, unknown or contradicts another.
+    """
+    client = _checked(client)
+    protocol = client.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise _bad("security.protocol", f"is '{protocol}', not one of {', '.join(_PROTOCOLS)}")
+    sasl = protocol.startswith("SASL")
+    mechanism = _mechanism(client) if sasl else None
+    return Security(
+        bootstrap=_addresses(client.get("bootstrap.servers", "")),
+        protocol=protocol,
+        client_id=client.get("client.id", "lowwater"),
+        tls=_tls(client) if protocol.endswith("SSL") else None,
+        mechanism=mechanism,
+        username=client.get("sasl.username", ""),
+        password=client.get("sasl.password", ""),
+        tokens=OidcTokens.from_properties(client) if mechanism == "OAUTHBEARER" else None,
+        certificate=OwnCertificate.from_properties(client) if protocol.endswith("SSL") else None,
+    )
+
+
+def librdkafka_properties(client: Mapping[str, str]) -> dict[str, str]:
+    """The same properties for confluent-kafka, after the same checks."""
+    read_security(client)
+    properties = _checked(client)
+    if "sasl.oauthbearer.token.endpoint.url" in properties:
+        properties.setdefault("sasl.oauthbearer.method", "oidc")
+    return {"client.id": "lowwater", "log_level": "0", **properties}
+
+
+def _checked(client: Mapping[str, str]) -> dict[str, str]:
+    named = {_ALIAS.get(key, key): value for key, value in client.items()}
+    for key in named:
+        if key not in client_properties.known_keys():
+            raise _bad(key, "is no client property that both Kafka clients understand")
+    patience = named.get("socket.timeout.ms", "1")
+    if not _MILLISECONDS.fullmatch(patience):
+        raise _bad("socket.timeout.ms", f"is '{patience[:40]}', no number of milliseconds above 0")
+    return named
+
+
+def _addresses(text: str) -> tuple[tuple[str, int], ...]:
+    found = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        host, _, port = part.rpartition("://")[2].rpartition(":")
+        if not _is_host(host) or not _PORT.fullmatch(port) or not 0 < int(port) < 65536:
+            raise _bad("bootstrap.servers", f"has '{part}', which is no HOST:PORT")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise _bad("bootstrap.servers", "is empty")
+    return tuple(found)
+
+
+def _is_host(host: str) -> bool:
+    """Whether a name can be looked up: the system's own look-up takes nothing that IDNA refuses."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
+
+
+def _mechanism(client: Mapping[str, str]) -> str:
+    mechanism = client.get("sasl.mechanisms", "")
+    if mechanism not in MECHANISMS:
+        raise _bad("sasl.mechanisms", f"is '{mechanism}', not one of {', '.join(MECHANISMS)}")
+    if mechanism != "OAUTHBEARER":
+        for key in ("sasl.username", "sasl.password"):
+            if not client.get(key):
+                raise _bad(key, f"is missing, and {mechanism} needs it")
+    return mechanism
+
+
+def _tls(client: Mapping[str, str]) -> ssl.SSLContext:
+    context = _trusting(client.get("ssl.ca.location"), client.get("ssl.ca.pem"))
+    # librdkafka's default is https too (since 2.0); "none" switches the host name check off.
+    context.check_hostname = (
+        client.get("ssl.endpoint.identification.algorithm", "https") or "none"
+    ).lower() == "https"
+    _identify(context, client)
+    return context
+
+
+def _trusting(location: str | None, pem: str | None) -> ssl.SSLContext:
+    """Trusts the authorities that are named, and the system's only where none is: as both Kafka
+    clients do. Who names an authority does not want to meet whatever any other one signed.
+    """
+    if location == "probe":  # librdkafka's word for the system's own store
+        location = None
+    if location is None and pem is None:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it trusts nobody yet, and asks for all
+    context.verify_flags = ssl.create_default_context().verify_flags  # strict since Python 3.13
+    if location is not None:
+        with _explained("ssl.ca.location", location):
+            path = Path(location).expanduser()
+            is_folder = path.is_dir()
+            context.load_verify_locations(
+                cafile=None if is_folder else str(path), capath=str(path) if is_folder else None
+            )
+    if pem is not None:
+        with _explained("ssl.ca.pem"):
+            context.load_verify_locations(cadata=_unescaped(pem))
+    return context
+
+
+def _identify(context: ssl.SSLContext, client: Mapping[str, str]) -> None:
+    password = client.get("ssl.key.password", "")
+    certificate = client.get("ssl.certificate.location")
+    inline = client.get("ssl.certificate.pem")
+    if certificate:
+        with _explained("ssl.certificate.location", certificate):
+            context.load_cert_chain(certificate, client.get("ssl.key.location"), password)
+    elif inline:
+        # Python's ssl loads a key from a file only: one that none but us can read, for an instant.
+        body = f"{_unescaped(inline)}\n{_unescaped(client.get('ssl.key.pem', ''))}\n"
+        with _explained("ssl.certificate.pem"), _private_file(body) as path:
+            context.load_cert_chain(path, None, password)
+
+
+@contextmanager
+def _explained(key: str, location: str = "") -> Iterator[None]:
+    try:
+        yield
+    # ssl.SSLError is an OSError; a RuntimeError says that there is no such home folder
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        raise _bad(key, f"{location} cannot be used: {error} (PEM is needed)".strip()) from error
+
+
+@contextmanager
+def _private_file(body: str) -> Iterator[str]:
+    handle, path = tempfile.mkstemp(prefix="lowwater-", suffix=".pem")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(body)
+        yield path
+    finally:
+        Path(path).unlink()
+
+
+def _unescaped(pem: str) -> str:
+    return pem.replace("\\n", "\n")
+
+
+def _bad(key: str, problem: str) -> SettingsError:
+    return SettingsError(
+        f"client property '{key}' {problem}",
+        "Correct it in the settings' [clusters.NAME] section or in the client config file.",
+        code="CLIENT_PROPERTY_INVALID",
+    )

@@ -1,0 +1,259 @@
+"""Offsets of every partition and of every replica of a cluster, as columns."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from dashboard.cluster.connection.connection import Connection
+from dashboard.cluster.connection.kafka_errors import RETRIABLE_READ_ERRORS, error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.offsets import read_offsets
+from dashboard.cluster.protocol.list_offsets import (
+    ANY_REPLICA,
+    BROKER_ERRORS,
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    Placed,
+    ask_offsets,
+)
+from dashboard.cluster.protocol.list_offsets_rows import VERSION
+from dashboard.cluster.protocol.messages import ListOffsetsRequest
+from dashboard.core.clock import microseconds
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.columns import (
+    Ints,
+    LeaderOffsets,
+    Names,
+    OwnOffsets,
+    Placement,
+    failed,
+    keys,
+    no_names,
+    positions,
+)
+from dashboard.kafka.model import TopicPartition
+
+# A broker answers a request in one go: smaller ones let it serve others, and each has its time.
+_ROWS_PER_REQUEST = 20_000
+
+
+def read_leader_offsets(connection: Connection, placement: Placement) -> LeaderOffsets:
+    """Log start, last stable offset and high watermark of every partition, from its leader.
+
+    What a moment cures (an election, a restart) is asked again with fresh metadata.
+    """
+    count = len(placement.topic)
+    found = [np.full(count, -1) for _ in range(3)]
+    errors = no_names(count)
+    errors[placement.leader < 0] = "LEADER_NOT_AVAILABLE"
+    rows = {b: np.flatnonzero(placement.leader == b) for b in np.unique(placement.leader).tolist()}
+    rows.pop(-1, None)
+    questions = {broker: _in_parts(placement, part, _three) for broker, part in rows.items()}
+    for broker, answer in connection.ask_each(questions).items():
+        if isinstance(answer, ClusterError):
+            errors[rows[broker]] = answer.code
+            continue
+        *columns, errors[rows[broker]] = answer
+        for column, values in zip(found, columns, strict=True):
+            column[rows[broker]] = values
+    _ask_again(connection, placement, found, errors)
+    for column in found:
+        column[failed(errors)] = -1
+    start, stable, high = found
+    return LeaderOffsets(start, stable, high, errors)
+
+
+def _ask_again(
+    connection: Connection, placement: Placement, found: list[Ints], errors: Names
+) -> None:
+    curable = [e for e in set(errors.tolist()) if e in RETRIABLE_READ_ERRORS | BROKER_ERRORS]
+    rows = np.flatnonzero(np.isin(errors.astype(str), curable)).tolist() if curable else []
+    row_of = {
+        TopicPartition(placement.names[placement.topic[row]], int(placement.partition[row])): row
+        for row in rows
+    }
+    for key, value in (read_offsets(connection, row_of) if row_of else {}).items():
+        row = row_of[key]
+        errors[row] = value.error
+        three = value.log_start_offset, value.last_stable_offset, value.high_watermark
+        for column, offset in zip(found, three, strict=True):
+            column[row] = -1 if offset is None else offset
+
+
+def read_own_offsets(connection: Connection, placement: Placement) -> OwnOffsets:
+    """Log start and log end of every replica, followers included (ListOffsets, replica id -2).
+
+    The end is the log end offset, not the high watermark. A broker that does not answer costs its
+    own rows.
+    """
+    count = len(placement.replica_of)
+    start, end, observed = np.full(count, -1), np.full(count, -1), np.full(count, _now_us())
+    errors = no_names(count)
+    rows = {broker: placement.at_broker(broker) for broker in placement.brokers()}
+    questions = {
+        broker: _in_parts(placement, placement.replica_of[part], _two)
+        for broker, part in rows.items()
+    }
+    for broker, answer in connection.ask_each(questions).items():
+        part = rows[broker]
+        if isinstance(answer, ClusterError):
+            observed[part], errors[part] = _now_us(), answer.code
+        else:
+            start[part], end[part], observed[part], errors[part] = answer
+    start[failed(errors)], end[failed(errors)] = -1, -1
+    return OwnOffsets(start, end, observed, errors)
+
+
+def _in_parts(
+    placement: Placement, rows: Ints, ask: Callable[[Wire, float, Placement, Ints], tuple[Any, ...]]
+) -> Callable[[Wire, float], tuple[Any, ...]]:
+    """The question of one broker in parts, each of which has the broker's whole time."""
+
+    def question(wire: Wire, deadline: float) -> tuple[Any, ...]:
+        patience = deadline - time.monotonic()
+        parts = [
+            ask(wire, time.monotonic() + patience, placement, rows[at : at + _ROWS_PER_REQUEST])
+            for at in range(0, len(rows), _ROWS_PER_REQUEST)
+        ]
+        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+    return question
+
+
+def _three(wire: Wire, deadline: float, placement: Placement, rows: Ints) -> tuple[Any, ...]:
+    asked = Question(placement, rows, replica_id=CONSUMER, with_epoch=True)
+    start, first = asked.ask(wire, deadline, EARLIEST)
+    stable, second = asked.ask(wire, deadline, LATEST, READ_COMMITTED)
+    latest, third = asked.ask(wire, deadline, LATEST)
+    return start, stable, latest, _first_of(first, second, third)
+
+
+def _two(wire: Wire, deadline: float, placement: Placement, rows: Ints) -> tuple[Any, ...]:
+    asked = Question(placement, rows, replica_id=ANY_REPLICA, with_epoch=False)
+    start, first = asked.ask(wire, deadline, EARLIEST)
+    end, second = asked.ask(wire, deadline, LATEST)
+    return start, end, np.full(len(rows), _now_us()), _first_of(first, second)
+
+
+def _first_of(first: Names, *others: Names) -> Names:
+    for other in others:
+        first = np.where(failed(first), first, other)
+    return first
+
+
+def _now_us() -> int:
+    return microseconds(datetime.now(UTC))
+
+
+# ListOffsets v5 for tens of thousands of partitions: rows of one size, packed by numpy.
+
+_ASKED = np.dtype([("partition", ">i4"), ("epoch", ">i4"), ("timestamp", ">i8")])
+_FOUND = np.dtype(
+    [("partition", ">i4"), ("error", ">i2"), ("at", ">i8"), ("offset", ">i8"), ("epoch", ">i4")]
+)
+_LEFT_OUT = -1  # UNKNOWN_SERVER_ERROR: an answer that leaves a partition out proves nothing
+
+
+class Question:
+    """Some partitions of a placement (`rows`, rising), asked as a consumer or as any replica."""
+
+    def __init__(
+        self, placement: Placement, rows: Ints, *, replica_id: int, with_epoch: bool
+    ) -> None:
+        self.names = placement.names
+        self.topic, self.partition = placement.topic[rows], placement.partition[rows]
+        self.epoch = placement.epoch[rows] if with_epoch else np.full(len(rows), -1)
+        self.replica_id = replica_id
+        self._first = np.flatnonzero(np.diff(self.topic, prepend=-1)).tolist()
+
+    def ask(
+        self, wire: Wire, deadline: float, timestamp: int, isolation: int = 0
+    ) -> tuple[Ints, Names]:
+        """Offset and error of each partition, in the order asked."""
+        oldest = wire.oldest(ListOffsetsRequest)
+        version = wire.version(ListOffsetsRequest, max(VERSION, oldest))
+        if version != VERSION:
+            return self._ask_schema(wire, deadline, timestamp, isolation)
+        body = self.encode(timestamp, isolation)
+        return wire.ask_raw(ListOffsetsRequest.API_KEY, version, body, self.decode, deadline)
+
+    def encode(self, timestamp: int, isolation: int) -> bytes:
+        """The request's body."""
+        rows = np.empty(len(self.topic), _ASKED)
+        rows["partition"], rows["epoch"], rows["timestamp"] = self.partition, self.epoch, timestamp
+        packed = memoryview(rows.tobytes())
+        parts: list[bytes | memoryview] = [
+            struct.pack(">ibi", self.replica_id, isolation, len(self._first))
+        ]
+        ends = [*self._first[1:], len(rows)]
+        for first, end in zip(self._first, ends, strict=False):
+            name = self.names[self.topic[first]].encode()
+            parts.append(struct.pack(f">h{len(name)}si", len(name), name, end - first))
+            parts.append(packed[first * _ASKED.itemsize : end * _ASKED.itemsize])
+        return b"".join(parts)
+
+    def decode(self, body: memoryview[int]) -> tuple[Ints, Names]:
+        """Offset and error of each partition, whatever the order of the answer.
+
+        Raises struct.error or ValueError for an answer that is cut short or too long.
+        """
+        number = {self.names[self.topic[first]]: int(self.topic[first]) for first in self._first}
+        topics: list[int] = []
+        parts: list[memoryview] = []
+        (count,) = struct.unpack_from(">i", body, 4)  # behind the throttle time
+        at = 8
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", body, at)
+            topics.append(number.get(str(body[at + 2 : at + 2 + length], "utf-8"), -1))
+            (rows,) = struct.unpack_from(">i", body, at + 2 + length)
+            first = at + 6 + length
+            at = first + rows * _FOUND.itemsize
+            parts.append(body[first:at])
+        if at != len(body):
+            raise ValueError("the answer is not as long as its rows")
+        found = np.frombuffer(b"".join(parts), _FOUND)
+        counts = [len(part) // _FOUND.itemsize for part in parts]
+        topic = np.repeat(np.asarray(topics, np.int64), counts)
+        return self._in_order(keys(topic, found["partition"].astype(np.int64)), found)
+
+    def _in_order(self, given: Ints, found: np.ndarray) -> tuple[Ints, Names]:
+        asked = keys(self.topic, self.partition)
+        if np.array_equal(given, asked):
+            return found["offset"].astype(np.int64), _error_names(found["error"])
+        order = np.argsort(given, kind="stable")
+        at, there = positions(asked, given[order])
+        offsets, errors = np.full(len(asked), -1), np.full(len(asked), _LEFT_OUT)
+        hit = order[at[there]]
+        offsets[there], errors[there] = found["offset"][hit], found["error"][hit]
+        return offsets, _error_names(errors)
+
+    def _ask_schema(
+        self, wire: Wire, deadline: float, timestamp: int, isolation: int
+    ) -> tuple[Ints, Names]:
+        rows = zip(self.topic.tolist(), self.partition.tolist(), self.epoch.tolist(), strict=True)
+        wanted = [Placed(self.names[topic], partition, epoch) for topic, partition, epoch in rows]
+        found = ask_offsets(
+            wire, deadline, wanted, timestamp, replica_id=self.replica_id, isolation=isolation
+        )
+        offsets, errors = np.full(len(wanted), -1), _error_names(np.full(len(wanted), _LEFT_OUT))
+        for row, (topic, partition, _) in enumerate(wanted):
+            value = found.get(TopicPartition(topic, partition))
+            if value is not None:
+                offsets[row], errors[row] = value
+        return offsets, errors
+
+
+def _error_names(codes: np.ndarray) -> Names:
+    names = no_names(len(codes))
+    for code in np.unique(codes).tolist():
+        if code:
+            names[codes == code] = error_name(code)
+    return names

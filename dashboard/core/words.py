@@ -1,0 +1,77 @@
+"""Counts, times and lags in the words that the CLI and the pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dashboard.core.sizes import binary
+
+_THIN_SPACE = "\u202f"
+
+
+def duration(seconds: float) -> str:
+    """`0.5 s`, `4 s`, `41 s`, `12 min`, `3 h`."""
+    if seconds < 10:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    for unit, name in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def number(count: float) -> str:
+    """A count with thin spaces between thousands."""
+    return f"{round(count):,}".replace(",", _THIN_SPACE)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def freed(row: Mapping[str, Any]) -> str:
+    """`41.2 GiB at once (40.8 GiB to 41.9 GiB), 0.3 GiB later` of a preview's partition or totals.
+
+    The interval is left out where nothing is uncertain, and both where a plan has none. Without
+    an upper bound a replica was not measured, or not what was written to it since the analysis.
+    """
+    once = row["bytes_at_once"]
+    if once is None:
+        return "not measurable"
+    said = f"{binary(once)} at once"
+    least, most = row["bytes_at_once_low"], row["bytes_at_once_high"]
+    if most is None and least is not None:
+        said += f" (at least {binary(least)}: not all of it was measured)"
+    elif least != most:
+        said += f" ({binary(least)} to {binary(most)})"
+    return said + (f", {binary(row['bytes_later'])} later" if row["bytes_later"] else "")
+
+
+def brokers(ids: Iterable[int]) -> str:
+    """`broker 2`, `brokers 1, 2, 3`."""
+    listed = sorted(ids)
+    return f"broker{'' if len(listed) == 1 else 's'} {', '.join(map(str, listed))}"
+
+
+def behind(lag_records: int, lag_seconds: float | None) -> str:
+    """`41 s behind (12 000 records)`, or records alone where the time is not known."""
+    if lag_seconds is None:
+        return f"{plural(lag_records, 'record')} behind"
+    return f"{duration(lag_seconds)} behind ({plural(lag_records, 'record')})"
+
+
+def closing(rate: float | None, seconds_to_go: float | None) -> str:
+    """`, closing at 900 records/s, about 45 s to go`; empty where no rate is known."""
+    if rate is None:
+        return ""
+    if abs(rate) < 1:
+        return ", standing still"
+    if rate < 0:
+        return f", falling back at {number(-rate)} records/s"
+    left = "" if seconds_to_go is None else f", about {duration(seconds_to_go)} to go"
+    return f", closing at {number(rate)} records/s{left}"
+
+
+def first_letter_up(said: str) -> str:
+    """A sentence's beginning; the rest stays, since it may hold names."""
+    return said[:1].upper() + said[1:]

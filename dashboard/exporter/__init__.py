@@ -1,0 +1,1 @@
+"""Our own metrics, as Prometheus reads them."""

@@ -1,0 +1,90 @@
+"""How old an analysis' findings are, and whether they still tell of now."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.core.clock import CLOCKS_AGREE, format_time
+from dashboard.core.errors import StoreError
+from dashboard.store.snapshot_clocks import wrong_clock
+from dashboard.store.snapshot_files import Manifest, time_of
+from dashboard.store.snapshots import ClusterStore
+from dashboard.topics.retention_fit import span
+
+_STALE_AFTER = 3  # times `every`: two snapshots may be late
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """When the analysed snapshot was taken, as of `now`; `unusable` as the function has it."""
+
+    taken_at: datetime
+    now: datetime
+    unusable: str
+
+    @property
+    def said(self) -> str:
+        """The beginning of a sentence: `By the snapshot of 38 s ago`."""
+        age = self.now - self.taken_at
+        if age < -CLOCKS_AGREE:
+            return f"By a snapshot {_spanned(-age)} ahead of this host's clock"
+        return f"By the snapshot of {_spanned(age)} ago"
+
+    def to_json(self) -> dict[str, Any]:
+        """Keys of every answer that is told from findings; `unusable` null: they tell of now."""
+        return {
+            "taken_at": self.taken_at,
+            "age_seconds": round((self.now - self.taken_at).total_seconds()),
+            "unusable": self.unusable or None,
+        }
+
+
+def age_of(cluster: ClusterStore, analysis: Manifest, now: datetime, every: timedelta) -> Age:
+    """That of an analysis where snapshots are taken once in `every`. Raises StoreError."""
+    taken_at = _taken_at(cluster, analysis)
+    return Age(taken_at, now, unusable(taken_at, clock_of(cluster, analysis), now, every))
+
+
+def _taken_at(cluster: ClusterStore, analysis: Manifest) -> datetime:
+    """As the analysed snapshot says; its id may follow one of a clock that ran ahead once."""
+    snapshot_id = str(analysis.details.get("snapshot_id"))
+    with suppress(StoreError):  # it was pruned: the analysis outlives it
+        return cluster.manifest("snapshots", snapshot_id).taken_at
+    return time_of(snapshot_id) or analysis.taken_at
+
+
+def clock_of(cluster: ClusterStore, analysis: Manifest) -> str:
+    """By what clock the analysed snapshot was taken, where it may have been at another time than it
+    says; "": it was not, the controller tells no time, or the snapshot is gone.
+    """
+    with suppress(StoreError):  # it was pruned: the analysis outlives it
+        return wrong_clock(cluster.manifest("snapshots", str(analysis.details.get("snapshot_id"))))
+    return ""
+
+
+def unusable(taken_at: datetime, clock: str, now: datetime, every: timedelta) -> str:
+    """Why findings of a snapshot that was `taken_at` do not tell of now; "": they do.
+
+    `clock` as `clock_of` has it; snapshots are taken once in `every`. A moment that is still to
+    come is no sign of freshness: some clock was wrong, so that nobody knows how old they are.
+    """
+    named = f"the newest findings are of {format_time(taken_at)}"
+    age = now - taken_at
+    again = "set the clocks right, then collect and analyze again"
+    if age < -CLOCKS_AGREE:
+        return f"{named}, {-age.total_seconds():.0f} s ahead of this host's clock: {again}"
+    if clock:
+        return f"{named}, {clock}: {again}"
+    if age > _STALE_AFTER * every:
+        return (
+            f"{named}, more than {_STALE_AFTER} x {every.total_seconds():g} s ago: run `lowwater "
+            "collect` and `lowwater analyze`, or see whether `lowwater watch` runs"
+        )
+    return ""
+
+
+def _spanned(length: timedelta) -> str:
+    return span(max(round(length.total_seconds()), 1) * 1000)

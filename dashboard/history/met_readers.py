@@ -1,0 +1,88 @@
+"""Which groups kept snapshots met: coordinators listed them, and on which topics they had members.
+
+One that was met without an offset that it had before begins anew there: Kafka drops a group with
+its last offset (GroupMetadataManager), so somebody deleted that offset, or the group, and it came
+back. What was remembered is outdated, also when the group is gone again before its first commit.
+One that had members on a topic where it has no offset, and is gone, died before its first commit
+(a crash on the first record): it reads the topic from its start as soon as it is mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from dashboard.core.clock import microseconds
+from dashboard.history.holes import told_since
+from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
+
+if TYPE_CHECKING:  # slow to import; who reads no tables stays quick
+    import pyarrow as pa
+
+DETAIL = "met_readers"  # of an analysis' manifest: each group, its topics ("": any), and when
+READ = ["group_id", "type", "assigned", "subscribed"]
+# The console consumer's own name for a group that it leaves without ever committing.
+_CONSOLE = "^console-consumer-[0-9]+$"
+_PAIR = ["group_id", "topic"]
+Met = dict[tuple[str, str], int]
+
+
+def told(analysis: Manifest | None) -> Met:
+    """What an analysis keeps of them: microseconds by group and topic; {} of an earlier version's.
+
+    It keeps those alone that were met after an offset of theirs was seen last, and on topics where
+    they have none.
+    """
+    kept = {} if analysis is None else analysis.details.get(DETAIL, {})
+    return {(group, topic): at for group, topics in kept.items() for topic, at in topics.items()}
+
+
+def kept(met: Met) -> dict[str, dict[str, int]]:
+    """What an analysis' manifest tells of them, as `told` reads it."""
+    found: dict[str, dict[str, int]] = {}
+    for (group, topic), at in sorted(met.items()):
+        found.setdefault(group, {})[topic] = at
+    return found
+
+
+def known(
+    store: ClusterStore,
+    analysis: Manifest | None,
+    until: str | None = None,
+    topics: Iterable[str] | None = None,
+) -> Met:
+    """When each group was met last on these topics (None: all): by `analysis`, and snapshots since.
+
+    `until` is the last snapshot that counts. Without an analysis that keeps them all kept
+    snapshots are read, but for those that it could not read itself. Raises StoreError.
+    """
+    wanted = None if topics is None else {*topics, ""}
+    found = {key: at for key, at in told(analysis).items() if wanted is None or key[1] in wanted}
+    for snapshot in told_since(store, analysis, DETAIL, until):
+        at = microseconds(seen_at(store.manifest("snapshots", snapshot)))
+        for key in shown(store.read("snapshots", snapshot, "groups", READ)):
+            if wanted is None or key[1] in wanted:
+                found[key] = max(at, found.get(key, at))
+    return found
+
+
+def shown(groups: pa.Table) -> list[tuple[str, str]]:
+    """The groups that a snapshot lists, as met on any topic (""), and the topics that members of
+    theirs have or ask for, share groups aside: these are known by their start offsets.
+    """
+    listed = [(group_id, "") for group_id in groups["group_id"].to_pylist()]
+    return listed + sorted(_had_members(groups))
+
+
+def _had_members(groups: pa.Table) -> set[tuple[str, str]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from dashboard.safety.readers import is_share, reading
+
+    lasting = pc.invert(pc.match_substring_regex(groups["group_id"], _CONSOLE))
+    names, topics = reading(groups.filter(pc.and_(lasting, pc.invert(is_share(groups)))))
+    pairs = pa.table([names, topics], _PAIR).group_by(_PAIR).aggregate([])
+    return set(zip(*(pairs[name].to_pylist() for name in _PAIR), strict=True))

@@ -1,0 +1,230 @@
+"""Sweeps one broker's orphans into quarantine, and empties the quarantine when its time is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dashboard.core.clock import format_time
+from dashboard.core.errors import LowwaterError, RefusedError
+from dashboard.orphans import words
+from dashboard.orphans.sweep.sweep_aside import HELD, Stopped, delete_if_due, not_stopped
+from dashboard.orphans.sweep.sweep_check import (
+    Checked,
+    checked,
+    refuse_by_verdict,
+    refuse_wrong_clock,
+)
+from dashboard.orphans.sweep.sweep_items import Item
+from dashboard.orphans.sweep.sweep_live import Cluster, sizes
+from dashboard.orphans.sweep.sweep_openers import hidden_processes
+from dashboard.orphans.sweep.sweep_places import LogDir
+from dashboard.orphans.sweep.sweep_quarantine import Clock, new_item_name
+from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Outcome, Report
+from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
+from dashboard.orphans.sweep_share import over_share
+from dashboard.orphans.verdicts import Verdict, Verdicts
+
+Progress = Callable[[str], None]
+
+
+def sweep(
+    verdicts: Verdicts | None,
+    options: Options,
+    live: Cluster,
+    *,
+    now: Clock,
+    progress: Progress,
+    stopped: Stopped,
+) -> Report:
+    """Tell, or with `apply` do, what the verdicts allow; without them only empty the quarantine.
+
+    Raises RefusedError, LogDirError, ClusterError before anything was touched; JournalError when
+    the quarantine's log cannot be written: what was done until then stands in it.
+    """
+    if options.apply:
+        refuse_if_stopped(stopped)
+    expected = None
+    if verdicts is not None:
+        expected = verdicts.cluster_id
+        refuse_wrong_clock(verdicts, now())
+    with open_site(options, live, now=now, expected=expected) as site:
+        return _Sweep(site, verdicts, options, progress, stopped).run()
+
+
+def refuse_if_stopped(stopped: Stopped) -> None:
+    """Raises RefusedError READ_ONLY when the read-only switch is on."""
+    reason = stopped()
+    if reason is not None:
+        raise RefusedError(reason, "Switch read_only off first.", code="READ_ONLY")
+
+
+class _Sweep:
+    def __init__(
+        self,
+        site: Site,
+        verdicts: Verdicts | None,
+        options: Options,
+        progress: Progress,
+        stopped: Stopped,
+    ) -> None:
+        self._site = site
+        self._verdicts = verdicts
+        self._sha256 = verdicts.sha256 if verdicts else ""
+        self._options = options
+        self._progress = progress
+        self._stopped = stopped
+        self._outcomes: list[Outcome] = []
+
+    def run(self) -> Report:
+        """Each folder's outcome. What ends it early stands beside those that were dealt with."""
+        site, error = self._site, None
+        try:
+            self._empty_quarantine()
+            self._set_aside()
+        except LowwaterError as ending:
+            if not self._outcomes:
+                raise
+            error = ending
+        return Report(
+            site.cluster_id, site.broker_id, self._options.apply, tuple(self._outcomes),
+            self._notes(), error,
+        )  # fmt: skip
+
+    def _empty_quarantine(self) -> None:
+        site = self._site
+        for place, item in site.aside():
+            if item.broker_id == site.broker_id and not self._is_stopped():
+                self._tell(delete_if_due(site, place, item, self._options.keep, self._stopped))
+
+    def _set_aside(self) -> None:
+        lying = {(o.log_dir, o.directory) for o in self._outcomes if o.state != "deleted"}
+        rows = [row for row in self._rows() if not _lies_there(row, lying, self._site)]
+        over = self._over_share(rows)
+        for row in rows:
+            self._tell(self._row(row, over))
+
+    def _rows(self) -> list[Verdict]:
+        every = self._verdicts.rows if self._verdicts else ()
+        found = [row for row in every if row.broker_id == self._site.broker_id]
+        return sorted(found, key=lambda r: (r.log_dir, r.directory or "", r.topic, r.partition))
+
+    def _row(self, row: Verdict, over: Refusal | None) -> Outcome:
+        try:
+            refuse_by_verdict(row)
+            log_dir = self._site.log_dir(row.log_dir)
+            place = self._site.place(log_dir)
+            if over is not None:
+                raise over
+            if self._verdicts is None or self._site.now() >= self._verdicts.expires_at:
+                raise Refusal("expired", "the verdicts have expired meanwhile")
+            self._refuse_put_back(row, log_dir)
+            proved = self._site.live.tells_the_time(self._site.now())
+            with checked(row, log_dir, self._site.live, self._site.now()) as found:
+                reason = HELD if found.held_by_broker else None
+                allocated = found.found.allocated_bytes
+                if not self._options.apply:
+                    return _outcome(row, "would_move", str(place), allocated, reason)
+                not_stopped(self._stopped)
+                begun = self._begun(row, found)
+                quarantine = self._site.quarantine(place)
+                item = quarantine.move(
+                    log_dir, begun, found.found, found.still_so, clock_proved=proved
+                )
+                return _outcome(row, "moved", str(item.path(place)), allocated, reason)
+        except Refusal as refusal:
+            size = row.size_bytes if row.allocated_bytes is None else row.allocated_bytes
+            return Outcome(
+                row.broker_id, row.log_dir, row.directory, "none", "refused", None, size,
+                refusal.reason, refusal.code,
+            )  # fmt: skip
+
+    def _refuse_put_back(self, row: Verdict, log_dir: LogDir) -> None:
+        """What was seen before somebody put a folder back says nothing of why they did."""
+        assert self._verdicts is not None and row.directory is not None
+        known = self._site.put_back(row.log_dir, row.directory)
+        found = [(item.put_back_at, item.verdicts == self._sha256) for item in known]
+        found.append((self._site.put_back_from_script(log_dir, row.directory), False))
+        for at, by_these in found:
+            if at is not None and (by_these or at >= self._verdicts.taken_at):
+                raise Refusal(
+                    "restored",
+                    f"somebody put it back at {format_time(at)}, and these verdicts are older: if "
+                    "it may go after all, collect, analyze and write new ones",
+                )
+
+    def _begun(self, row: Verdict, found: Checked) -> Item:
+        assert self._verdicts is not None
+        assert row.directory is not None and row.topic_id is not None
+        return Item(
+            item=new_item_name(self._site.now()),
+            directory=row.directory,
+            log_dir=row.log_dir,
+            inode=found.found.inode,
+            cluster_id=self._verdicts.cluster_id,
+            cluster_name=self._verdicts.cluster_name,
+            broker_id=row.broker_id,
+            topic=row.topic,
+            partition=row.partition,
+            topic_id=row.topic_id,
+            log_bytes=found.found.log_bytes,
+            allocated_bytes=found.found.allocated_bytes,
+            verdicts=self._sha256,
+            directory_id=found.log_dir.directory_id,
+            topic_lived=found.topic_lives,
+        )
+
+    def _over_share(self, rows: Sequence[Verdict]) -> Refusal | None:
+        """The refusal of all when too much would leave at once, what lies in quarantine included.
+
+        The whole is what is named: fewer log dirs make it smaller, never larger.
+        """
+        site = self._site
+        assert site.answer is not None
+        lying = site.lying_bytes()
+        there = {(d.path, name) for d in site.log_dirs for name in d.names()}
+        leaving = [
+            row for row in rows
+            if row.verdict == words.REMOVABLE and (row.log_dir, row.directory) in there
+        ]  # fmt: skip
+        gone = sum(r.size_bytes or 0 for r in leaving) + sum(lying)
+        hosted = sum(sizes(site.answer, site.log_dirs).values())
+        folders, every = len(leaving) + len(lying), len(there) + len(lying)
+        return over_share((folders, every), (gone, hosted + gone), self._options.most_share)
+
+    def _notes(self) -> tuple[str, ...]:
+        site, notes = self._site, []
+        every = self._verdicts.rows if self._verdicts else ()
+        others = sum(row.broker_id != site.broker_id for row in every)
+        if others:
+            notes.append(f"{others} verdicts are for other brokers: sweep them on their hosts")
+        hidden = hidden_processes()
+        if hidden:
+            notes.append(
+                f"{hidden} processes could not be looked into for open files: that needs root; the "
+                "broker's own were seen"
+            )
+        notes += [f"a quarantine that is not looked into: {why}" for why in site.refused_places()]
+        return tuple(notes)
+
+    def _tell(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        if self._options.apply and outcome.state in ("moved", "deleted", "refused"):
+            why = f": {outcome.reason}" if outcome.reason else ""
+            self._progress(f"{outcome.state} {outcome.log_dir}/{outcome.directory}{why}")
+
+    def _is_stopped(self) -> bool:
+        return self._options.apply and self._stopped() is not None
+
+
+def _lies_there(row: Verdict, aside: set[tuple[str, str | None]], site: Site) -> bool:
+    """Whether this row's folder lies in quarantine, and no new one under its old name."""
+    if (row.log_dir, row.directory) not in aside:
+        return False
+    return all(row.directory not in d.names() for d in site.log_dirs if d.path == row.log_dir)
+
+
+def _outcome(row: Verdict, state: str, place: str, allocated: int, reason: str | None) -> Outcome:
+    return Outcome(
+        row.broker_id, row.log_dir, row.directory, "move", state, place, allocated, reason
+    )

@@ -1,0 +1,200 @@
+"""What one folder of a log dir is on the disk now, read through its own descriptor."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from dashboard.inventory.contents import LONGEST_LINE, DamagedError, parse_topic_id
+from dashboard.inventory.log_end import log_end
+from dashboard.inventory.names import (
+    LARGEST_METADATA,
+    PARTITION_METADATA,
+    Folder,
+    folder_of,
+    is_left_out,
+    is_plain,
+    segment_file,
+    segment_name,
+)
+from dashboard.inventory.segments import BLOCK_BYTES
+from dashboard.inventory.time_index import last_timestamp
+from dashboard.orphans import words
+from dashboard.orphans.last_copy import Records, later
+from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.verdicts import Verdict
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LONGEST_NAME = 255  # LocalLog.logDirNameWithSuffixCappedLength cuts the topic to fit
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A folder's identity and contents; two of them are equal when nothing has changed."""
+
+    device: int
+    inode: int
+    log_bytes: int
+    allocated_bytes: int
+    newest_ms: int  # of the `.log` files' mtimes; of all files' where there is none
+    files: frozenset[tuple[str, int, int, int]]  # name, inode, bytes, mtime in ns
+
+    @property
+    def inodes(self) -> set[tuple[int, int]]:
+        """Device and inode of the folder and of each file."""
+        return {(self.device, self.inode), *((self.device, file[1]) for file in self.files)}
+
+
+# What the name of each kind's folder may say; the other kinds are never swept.
+_NAMED = {
+    words.STRAY: ("stray",),
+    words.DELETED_TOPIC: ("live",),
+    words.MOVED_AWAY: ("live",),
+    words.RECREATED_TOPIC: ("live", "stray"),
+    words.ABANDONED_FUTURE: ("future",),
+    words.LATE_DELETE: ("delete",),
+}
+
+
+def told_by_name(row: Verdict) -> Folder:
+    """The partition folder that the row's name tells. Raises Refusal `kind` or `name`."""
+    name = row.directory
+    if row.kind == words.CHECKPOINT_ENTRY or name is None:
+        raise Refusal("kind", "a checkpoint entry has no folder; the broker rewrites it by itself")
+    if row.kind not in _NAMED:
+        raise Refusal(
+            "kind",
+            "the same partition lies in two log dirs: which one holds its records has to be "
+            "found out by hand, with the broker stopped",
+        )
+    found = folder_of(name) if is_plain(name) and not is_left_out(name) else None
+    if found is None:
+        raise Refusal("name", f"{name!r} is no name that Kafka gives a partition's folder")
+    cut = len(name) == _LONGEST_NAME and found.kind != "live" and row.topic.startswith(found.topic)
+    if found.partition != row.partition or (found.topic != row.topic and not cut):
+        raise Refusal("name", f"its name is not that of {row.topic}-{row.partition}")
+    if found.kind not in _NAMED[row.kind]:
+        raise Refusal("kind", f"its name tells a {found.kind} folder, judged was {row.kind}")
+    return found
+
+
+@contextmanager
+def opened(root: int, name: str) -> Iterator[int]:
+    """The folder as a descriptor; no link is followed. Raises Refusal `gone`, `link` and others."""
+    try:
+        folder = os.open(name, FOLDER, dir_fd=root)
+    except FileNotFoundError as error:
+        raise Refusal("gone", "it is not there any more") from error
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise Refusal("link", "it is a link or no folder") from error
+        raise Refusal("unreadable", f"it cannot be opened: {error.strerror}") from error
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def measure(folder: int, root_device: int) -> Measured:
+    """All files of an open folder. Raises Refusal for whatever a partition's folder never holds."""
+    state = os.fstat(folder)
+    if state.st_dev != root_device:
+        raise Refusal("other-mount", "another file system is mounted there")
+    files: set[tuple[str, int, int, int]] = set()
+    log_bytes = blocks = 0
+    newest = {True: 0, False: 0}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                found = entry.stat(follow_symlinks=False)
+                _refuse_unusual(entry.name, found, root_device)
+                is_log = entry.name.endswith(".log")
+                files.add((entry.name, found.st_ino, found.st_size, found.st_mtime_ns))
+                log_bytes += found.st_size if is_log else 0
+                blocks += found.st_blocks
+                newest[is_log] = max(newest[is_log], found.st_mtime_ns)
+    except FileNotFoundError as error:
+        raise Refusal("changed", "its files are being removed just now") from error
+    except OSError as error:
+        raise Refusal("unreadable", f"it cannot be read: {error.strerror}") from error
+    newest_ns = newest[True] or newest[False]
+    return Measured(
+        state.st_dev, state.st_ino, log_bytes, blocks * BLOCK_BYTES, newest_ns // 1_000_000,
+        frozenset(files),
+    )  # fmt: skip
+
+
+def _refuse_unusual(name: str, found: os.stat_result, device: int) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise Refusal("link", f"{name!r} in it is a link")
+    if not stat.S_ISREG(found.st_mode) or found.st_dev != device:
+        raise Refusal("unusual", f"{name!r} in it is no file")
+    if found.st_nlink > 1:
+        raise Refusal("link", f"{name!r} in it has a second name (a hard link)")
+
+
+def topic_id(folder: int) -> str | None:
+    """The topic id of an open folder's `partition.metadata`; None without one. Raises Refusal."""
+    try:
+        file = os.open(PARTITION_METADATA, _FILE, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refusal(
+            "topic-id", f"{PARTITION_METADATA} cannot be read: {error.strerror}"
+        ) from error
+    with os.fdopen(file, "rb") as found:
+        state = os.fstat(file)
+        if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST_METADATA:
+            raise Refusal("topic-id", f"{PARTITION_METADATA} is no file, or too large")
+        try:
+            return parse_topic_id(iter(lambda: found.readline(LONGEST_LINE), b""))
+        except (DamagedError, OSError) as error:
+            raise Refusal("topic-id", f"{PARTITION_METADATA}: {error}") from error
+
+
+def records_of(folder: int, found: Measured) -> Records:
+    """What an open folder holds of records, read again: where they end, and how new they are."""
+    segments = {s for s in map(segment_file, (file[0] for file in found.files)) if s is not None}
+    logs = [base_offset for base_offset, suffix in segments if suffix == ".log"]
+    newest = [found.newest_ms]
+    for base_offset, suffix in segments:
+        if suffix == ".timeindex":
+            newest.append(_last_time(folder, segment_name(base_offset, suffix)))
+    return Records(
+        found.log_bytes,
+        log_end(folder, max(logs)) if logs else None,
+        later(_EPOCH, timedelta(milliseconds=max(newest))),
+    )
+
+
+def _last_time(folder: int, name: str) -> int:
+    """Milliseconds of a time index's last entry, 0 without one. Raises Refusal."""
+    try:
+        file = os.open(name, _FILE, dir_fd=folder)
+        try:
+            return last_timestamp(file, os.fstat(file).st_size) or 0
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise Refusal("unreadable", f"{name} cannot be read: {error.strerror}") from error
+
+
+def same_as_judged(row: Verdict, found: Measured) -> None:
+    """Raises Refusal `changed` unless the folder holds what its verdict was given for."""
+    if row.size_bytes is None or row.newest_at is None:
+        raise Refusal("changed", "the verdict does not say what the folder held")
+    if found.log_bytes != row.size_bytes:
+        raise Refusal(
+            "changed", f"it holds {found.log_bytes} bytes of records, judged were {row.size_bytes}"
+        )
+    judged_ms = (row.newest_at - _EPOCH) // timedelta(milliseconds=1)
+    if found.newest_ms > judged_ms:
+        raise Refusal("changed", "it was written to after it was judged")

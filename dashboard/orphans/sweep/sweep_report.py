@@ -1,0 +1,83 @@
+"""What a sweep did, or would do, folder by folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dashboard.core.errors import LowwaterError
+
+_DONE = ("would_move", "moved", "would_delete", "deleted", "restored", "quarantined")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One folder. `code` is the stable name of a refusal; `bytes` is what the disk gave for it.
+
+    State: would_move, moved, quarantined (it lies there), would_delete, deleted, restored, refused.
+    """
+
+    broker_id: int
+    log_dir: str
+    directory: str | None
+    action: str  # move, delete, restore, none
+    state: str
+    quarantined_as: str | None = None
+    bytes: int | None = None
+    reason: str | None = None
+    code: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's row, with `code` beside `reason`."""
+        return {
+            "broker_id": self.broker_id,
+            "log_dir": self.log_dir,
+            "directory": self.directory,
+            "action": self.action,
+            "state": self.state,
+            "quarantined_as": self.quarantined_as,
+            "bytes": self.bytes,
+            "reason": self.reason,
+            "code": self.code,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All folders of one call; `notes` are for people; `error` is what ended it early."""
+
+    cluster_id: str
+    broker_id: int
+    applied: bool
+    rows: tuple[Outcome, ...]
+    notes: tuple[str, ...] = ()
+    error: LowwaterError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """3: everything was refused; 2: a folder that might go was not dealt with; else 0."""
+        if self.error is not None:
+            return self.error.exit_code
+        refused = [row for row in self.rows if row.state == "refused"]
+        if refused and not any(row.state in _DONE for row in self.rows):
+            return 3
+        return 2 if self.applied and any(row.code != "verdict" for row in refused) else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's object."""
+        states = sorted({row.state for row in self.rows})
+        return {
+            "cluster_id": self.cluster_id,
+            "broker_id": self.broker_id,
+            "applied": self.applied,
+            "rows": [row.to_json() for row in self.rows],
+            "totals": {state: _sum(self.rows, state) for state in states},
+            "notes": list(self.notes),
+            **(self.error.to_json() if self.error is not None else {}),
+        }
+
+
+def _sum(rows: Sequence[Outcome], state: str) -> dict[str, int]:
+    found = [row for row in rows if row.state == state]
+    return {"folders": len(found), "bytes": sum(row.bytes or 0 for row in found)}

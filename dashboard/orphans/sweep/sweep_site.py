@@ -1,0 +1,206 @@
+"""A broker's disk made ready for a sweep: log dirs proved, locked; the quarantines they use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from dashboard.core.errors import RefusedError
+from dashboard.kafka.model import LogDirsAnswer
+from dashboard.orphans.sweep import sweep_log
+from dashboard.orphans.sweep.sweep_items import Item, after, items, unsettled
+from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs, prove_log_dirs
+from dashboard.orphans.sweep.sweep_places import (
+    LogDir,
+    Place,
+    open_log_dirs,
+    prove_identity,
+    quarantine_of,
+)
+from dashboard.orphans.sweep.sweep_quarantine import (
+    Clock,
+    Quarantine,
+    folders_in,
+    lock,
+    moved_by_script,
+    open_quarantine,
+    opened_quarantine,
+)
+from dashboard.orphans.sweep.sweep_refusal import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What flags and settings say.
+
+    `keep` is how long a folder stays in the quarantine before it is deleted; `most_share` how much
+    of a broker's folders or bytes may be set aside at once: more smells of lost metadata.
+    """
+
+    log_dirs: tuple[str, ...]
+    quarantine_dirs: tuple[str, ...] = ()
+    keep: timedelta = timedelta(hours=24)
+    apply: bool = False
+    most_share: float = 0.05
+
+
+@dataclass(slots=True)
+class Site:
+    """One broker's log dirs; `answer` is None only for a restore while the broker is down."""
+
+    log_dirs: tuple[LogDir, ...]
+    cluster_id: str
+    broker_id: int
+    alive: bool
+    answer: LogDirsAnswer | None
+    live: LiveCheck
+    now: Clock
+    places: Mapping[str, Place | Refusal]  # log dir -> its quarantine, or why it has none
+    stack: ExitStack
+    apply: bool
+    opened: dict[Path, Quarantine] = field(default_factory=dict)
+
+    def log_dir(self, path: str) -> LogDir:
+        """The named log dir. Raises Refusal `log-dir`."""
+        for found in self.log_dirs:
+            if found.path == path:
+                return found
+        raise Refusal("log-dir", f"its log dir {path} is not among --log-dirs")
+
+    def place(self, log_dir: LogDir) -> Path:
+        """The path of the quarantine of a log dir. Raises Refusal `quarantine`."""
+        found = self.places[log_dir.path]
+        if isinstance(found, Refusal):
+            raise found
+        return found.path
+
+    def refused_places(self) -> list[str]:
+        """Why log dirs have no quarantine: what lies there is neither told nor touched."""
+        return sorted({p.reason for p in self.places.values() if isinstance(p, Refusal)})
+
+    def quarantine(self, path: Path) -> Quarantine:
+        """The quarantine opened to act. Raises RefusedError SWEEP_BUSY, JournalError."""
+        assert self.apply
+        if path not in self.opened:
+            place = next(p for p in self._places() if p.path == path)
+            self.opened[path] = self.stack.enter_context(open_quarantine(place, self.now))
+        return self.opened[path]
+
+    def aside(self) -> list[tuple[Path, Item]]:
+        """Every folder that lies in a quarantine of these log dirs, in the order it came."""
+        lying = ("quarantined", "deleting")
+        return [(place.path, item) for place, item in self._items() if item.state in lying]
+
+    def put_back(self, log_dir: str, directory: str) -> list[Item]:
+        """What the quarantines' logs tell of folders of this name that somebody restored."""
+        return [
+            item
+            for _, item in self._items()
+            if (item.log_dir, item.directory, item.state) == (log_dir, directory, "restored")
+        ]
+
+    def put_back_from_script(self, log_dir: LogDir, directory: str) -> datetime | None:
+        """When somebody put back what the shell script had set aside: its log does not tell, but a
+        rename is a folder's newest change. None: it moved none of this name. Raises JournalError.
+        """
+        place = self.places[log_dir.path]
+        if isinstance(place, Refusal) or not os.path.lexists(place.path):
+            return None
+        if not moved_by_script(place, f"{log_dir.path}/{directory}"):
+            return None
+        with suppress(FileNotFoundError):
+            found = os.stat(directory, dir_fd=log_dir.folder, follow_symlinks=False)
+            return datetime.fromtimestamp(found.st_ctime, UTC)
+        return None
+
+    def lying_bytes(self) -> list[int]:
+        """Bytes of records in each folder that lies in a quarantine of these log dirs, as the disks
+        have them: what the script moved there too, and nothing that is gone. Not what their logs
+        tell to be of another broker. Raises JournalError.
+        """
+        others = {item.item for _, item in self._items() if item.broker_id != self.broker_id}
+        there = [place for place in self._places() if os.path.lexists(place.path)]
+        return [size for p in there for item, size in folders_in(p) if item not in others]
+
+    def _items(self) -> list[tuple[Place, Item]]:
+        """Every folder that the quarantines' logs tell of, in the order it came."""
+        found: list[tuple[Place, Item]] = []
+        for place in self._places():
+            if os.path.lexists(place.path):
+                known = self.quarantine(place.path).items if self.apply else peek(place, self.now)
+                found += [(place, item) for item in known.values()]
+        return found
+
+    def _places(self) -> list[Place]:
+        found = {p.path: p for p in self.places.values() if isinstance(p, Place)}
+        return [found[path] for path in sorted(found)]
+
+
+def peek(place: Place, now: Clock) -> dict[str, Item]:
+    """What lies in a quarantine, settled in memory alone: nothing is written.
+
+    Raises JournalError when it cannot be read, or its log does not verify.
+    """
+    path = place.path
+    with opened_quarantine(place) as folder:
+        state = sweep_log.read(folder, str(path))
+        if state.problems:
+            raise sweep_log.broken(str(path), state.problems)
+        try:
+            found = items(state.entries)
+        except ValueError as error:
+            raise sweep_log.broken(str(path), (str(error),)) from error
+        for item, kind, body in list(unsettled(found, folder, path)):
+            found[item.item] = after(item, kind, body, now())
+        return found
+
+
+@contextmanager
+def open_site(
+    options: Options, live: Cluster, *, now: Clock, expected: str | None, for_restore: bool = False
+) -> Iterator[Site]:
+    """Open, prove and (to act) lock the log dirs. `expected` is the cluster of the verdicts.
+
+    Raises RefusedError, LogDirError, ClusterError: nothing was touched.
+    """
+    with open_log_dirs(options.log_dirs) as log_dirs, ExitStack() as stack:
+        cluster_id = live.cluster_id()
+        if expected is not None and expected != cluster_id:
+            raise RefusedError(
+                f"the verdicts are of cluster {expected}, the cluster reached is {cluster_id}",
+                "Correct --bootstrap-server, or take that cluster's verdicts.",
+                code="CLUSTER_MISMATCH",
+            )
+        alive = live.alive_brokers()
+        broker_id = prove_identity(log_dirs, cluster_id, alive, may_be_down=for_restore)
+        runs = broker_id in alive
+        answer = broker_log_dirs(live, broker_id) if runs else None
+        if answer is not None:
+            prove_log_dirs(answer, log_dirs)
+        if options.apply:
+            for found in log_dirs:
+                lock(found.folder, found.path)
+        yield Site(
+            log_dirs, cluster_id, broker_id, runs, answer,
+            LiveCheck(live, broker_id, cluster_id), now,
+            _places(log_dirs, options, answer), stack, options.apply,
+        )  # fmt: skip
+
+
+def _places(
+    log_dirs: tuple[LogDir, ...], options: Options, answer: LogDirsAnswer | None
+) -> dict[str, Place | Refusal]:
+    of_broker = [found.log_dir for found in answer.log_dirs] if answer else []
+    found: dict[str, Place | Refusal] = {}
+    for log_dir in log_dirs:
+        try:
+            found[log_dir.path] = quarantine_of(
+                log_dir, options.quarantine_dirs, [*of_broker, *(str(d.real) for d in log_dirs)]
+            )
+        except Refusal as refusal:
+            found[log_dir.path] = refusal
+    return found

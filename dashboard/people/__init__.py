@@ -1,0 +1,1 @@
+"""Who may look, purge and approve, and how they sign in."""

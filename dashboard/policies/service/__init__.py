@@ -1,0 +1,1 @@
+"""The service that carries policies out, and what the journal tells of it."""

@@ -1,0 +1,216 @@
+"""Tells a webhook what an operator should know, each event once; failures never stop purging."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.core.clock import format_time
+from dashboard.core.errors import SettingsError, StoreError
+from dashboard.history.findings_age import unusable
+from dashboard.policies.findings import Newest, read
+from dashboard.policies.service import alert_events
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_alerts import AlertRow, Event
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
+
+# Sends one JSON object to a webhook; its address is a secret that no error shows.
+
+
+class NotTold(Exception):
+    """The webhook did not take it; the message says why, never where."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """What a webhook is sent goes to the address that was chosen, and to no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def post(address: str, body: Mapping[str, Any], timeout_seconds: float) -> None:
+    """POST `body` as JSON; any 2xx is success. Raises NotTold."""
+    text = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+    head = {"Content-Type": "application/json", "User-Agent": "lowwater"}
+    why: str | None = None
+    try:
+        request = urllib.request.Request(address, data=text, headers=head, method="POST")
+        with _OPENER.open(request, timeout=timeout_seconds):
+            return
+    except urllib.error.HTTPError as error:
+        why = f"the webhook answered {error.code}"
+        error.close()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        why = _reason(error)
+    # Outside of the handlers: the cause quotes the address, and a traceback would show it.
+    raise NotTold(why)
+
+
+def _reason(error: Exception) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, TimeoutError):
+        return "the webhook did not answer in time"
+    if isinstance(cause, socket.gaierror):
+        return "the webhook's host is not known to this machine's DNS"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return "the webhook's certificate is not one that this machine trusts"
+    if isinstance(cause, ConnectionRefusedError):
+        return "the webhook's host refused the connection"
+    return f"the webhook could not be reached ({type(cause).__name__})"
+
+
+TIMEOUT_SECONDS = 10.0
+_FIRST_RETRY, _LAST_RETRY = timedelta(seconds=10), timedelta(hours=1)
+# So long another process leaves a message alone that this one is sending.
+_SENDING = timedelta(seconds=3 * TIMEOUT_SECONDS)
+# What flickers is one event: it is told again only when it was gone for so long.
+_QUIET = timedelta(hours=1)
+_IN_TEXT = 3
+# Told to whoever asked for something that findings tell; no name of its own in the settings.
+_UNUSABLE = "findings-unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One message that was tried: `error` is None when the webhook took it."""
+
+    event: str
+    text: str
+    events: int
+    error: str | None
+
+
+@dataclass
+class Alerts:
+    """The alerts of one cluster. `look` may be called by several services: each event goes once.
+
+    An event is sent again after a failure, ever more slowly, until the webhook takes it. A process
+    that dies between the webhook's answer and writing it down has it told twice.
+    """
+
+    settings: Settings
+    journal: Journal
+    cluster_id: str
+    cluster_name: str
+    send: Callable[[str, Mapping[str, Any], float], None] = post
+    _analysis: str | None = None
+    _findings: Newest = field(default_factory=Newest)
+
+    def look(self, now: datetime) -> list[Told]:
+        """See what is new, and tell what is due; the messages tried. Raises JournalError.
+
+        Takes as long as the webhook: at most 10 s for each kind of event. Call it from a thread of
+        its own.
+        """
+        alerts = self.settings.alerts
+        if not alerts.on or (alerts.webhook is None and alerts.webhook_file is None):
+            return []
+        self._read()
+        kinds = [*alerts.on, *([_UNUSABLE] if self._by_findings else [])]
+        ends = {k for k in kinds if k not in ("reverted", "new-stray")}
+        if self._unusable(now):
+            ends -= {k for k in alerts.on if k.startswith("disk-above:")}
+        self.journal.see_alerts(
+            self.cluster_id, self._found(now), ending=ends, quiet=_QUIET, now=now
+        )
+        due = self.journal.claim_alerts(
+            self.cluster_id, kinds, until=now + _SENDING, longest=_LAST_RETRY, now=now
+        )
+        told = sorted({row.event.kind for row in due}, key=kinds.index)
+        return [self._tell([r for r in due if r.event.kind == k], now) for k in told]
+
+    @property
+    def _by_findings(self) -> bool:
+        """Whether anything is to be told that only findings tell."""
+        return any(k == "new-stray" or k.startswith("disk-above:") for k in self.settings.alerts.on)
+
+    def _found(self, now: datetime) -> list[Event]:
+        alerts, found = self.settings.alerts, list[Event]()
+        if "reverted" in alerts.on:
+            found += alert_events.records_back(self.journal, self.cluster_id)
+        if "stalled" in alerts.on:
+            found += alert_events.stalled(self.journal, self.cluster_id, now)
+        if "policy-refused" in alerts.on:
+            found += alert_events.refused(self.journal, self.cluster_id)
+        if why := self._unusable(now):
+            return found + self._silent(why)
+        if "new-stray" in alerts.on:
+            found += alert_events.strays(self._findings.rows("orphans"))
+        for name in alerts.on:
+            if name.startswith("disk-above:") and alerts.disk_above is not None:
+                disks = self._findings.rows("disks")
+                found += alert_events.full_disks(disks, alerts.disk_above, name)
+        return found
+
+    def _unusable(self, now: datetime) -> str:
+        """Why there are no findings, or none that tell how the disks are now; "": there are."""
+        rows = self._findings.rows("disks")
+        if not rows:
+            return "there are no findings yet"
+        return unusable(rows[0]["taken_at"], self._findings.clock, now, self.settings.every)
+
+    def _silent(self, why: str) -> list[Event]:
+        """That nothing is told of disks and folders, where findings of them were ever made."""
+        if not self._by_findings or not self._findings.rows("disks"):
+            return []
+        text = f"full disks and new strays are not told: {why}"
+        return [Event(_UNUSABLE, "findings", text, {"reason": why})]
+
+    def _read(self) -> None:
+        """The findings of the newest analysis, each read once."""
+        try:
+            store = ClusterStore(Store(self.settings.data), self.cluster_id)
+            newest = store.latest("findings")
+            if newest is not None and newest != self._analysis:
+                self._findings = read(store, newest, ("orphans", "disks"))
+                self._analysis = newest
+        except StoreError:  # being pruned, or not there yet: the next look reads again
+            self._analysis, self._findings = None, Newest()
+
+    def _tell(self, rows: Sequence[AlertRow], now: datetime) -> Told:
+        events = [row.event for row in rows]
+        text = _text(events)
+        error = self._send(events, text, now)
+        if error is None:
+            self.journal.alerts_told(self.cluster_id, events, now)
+        else:
+            tried = max(row.attempts for row in rows)
+            wait = min(_FIRST_RETRY * 2 ** min(tried, 20), _LAST_RETRY)
+            self.journal.alerts_failed(self.cluster_id, events, error=error, retry_at=now + wait)
+        return Told(events[0].kind, text, len(events), error)
+
+    def _send(self, events: Sequence[Event], text: str, now: datetime) -> str | None:
+        """Why the webhook did not take it; None: it did."""
+        details = [dict(e.details) for e in events[: alert_events.MOST_NAMED]]
+        body = {
+            "event": events[0].kind, "cluster": self.cluster_name, "at": format_time(now),
+            "text": f"{self.cluster_name}: {text}",
+            "details": {"cluster_id": self.cluster_id, "count": len(events), "items": details},
+        }  # fmt: skip
+        try:
+            address = self.settings.alerts.address()
+            if address is not None:
+                self.send(address, body, TIMEOUT_SECONDS)
+        except NotTold as error:
+            return str(error)
+        except SettingsError as error:
+            return error.message
+        return None
+
+
+def _text(events: Sequence[Event]) -> str:
+    told = "; ".join(event.text for event in events[:_IN_TEXT])
+    more = len(events) - _IN_TEXT
+    return f"{told}; and {more:,} more" if more > 0 else told

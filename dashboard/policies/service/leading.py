@@ -1,0 +1,65 @@
+"""Which of several services carries out a cluster's policies: the one that holds the lease."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_policies import Lease
+
+TTL = timedelta(seconds=15)
+RENEW_EVERY = timedelta(seconds=3)
+
+
+class Lead:
+    """One service's claim to the lease of a cluster; `holder` is its own token.
+
+    The lease only spares the others their work: what keeps two services from purging the same is
+    the journal's check when a run is queued. `most_silence` is asked at each renewal. Safe between
+    threads.
+    """
+
+    def __init__(
+        self, journal: Journal, cluster_id: str, most_silence: Callable[[], timedelta]
+    ) -> None:
+        self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
+        self._journal = journal
+        self._cluster_id = cluster_id
+        self._most_silence = most_silence
+        self._lock = threading.Lock()
+        self._seen: Lease | None = None
+        self._released = False
+
+    def leader(self, now: datetime) -> Lease | None:
+        """Whose the lease is, ours renewed if that is due; None once we released it.
+
+        Raises JournalError.
+        """
+        with self._lock:
+            if self._released:
+                return None
+            if self._seen is None or not self.is_ours(self._seen) or not _fresh(self._seen, now):
+                self._seen = self._journal.take_lease(
+                    self._cluster_id, self.holder, host=socket.gethostname(), pid=os.getpid(),
+                    ttl=TTL, most_silence=self._most_silence(), now=now,
+                )  # fmt: skip
+            return self._seen
+
+    def is_ours(self, lease: Lease | None) -> bool:
+        """Whether a lease is this service's."""
+        return lease is not None and lease.holder == self.holder
+
+    def release(self, now: datetime) -> None:
+        """Let the next one lead at once. Raises JournalError."""
+        with self._lock:
+            self._released = True
+            self._journal.release_lease(self._cluster_id, self.holder, now)
+
+
+def _fresh(lease: Lease, now: datetime) -> bool:
+    return lease.renewed_at <= now < lease.renewed_at + RENEW_EVERY

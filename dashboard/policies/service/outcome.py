@@ -1,0 +1,123 @@
+"""What a cycle of a policy came to: per application, and together as the policy's status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dashboard.core.clock import format_time
+from dashboard.core.errors import LowwaterError
+from dashboard.purge.journal.journal_silence import HELD, TAKEN_OUT
+from dashboard.purge.plan.plan import Plan, PlannedPartition
+
+# What is told of a policy whose applications differ: what asks for an operator comes first.
+STATES = (
+    "held", "changed", "off", "refused", "ran", "busy", "budget", "not-triggered", "outside-window",
+    "waiting", "nothing",
+)  # fmt: skip
+_MOST_BLOCKED = 100
+_ELSEWHERE = {
+    "TOPIC_BUSY": "busy", "TOO_SOON": "waiting", "LEADER_LOST": "waiting", "POLICY_OFF": "off",
+    "POLICY_CHANGED": "changed", HELD: "held", TAKEN_OUT: "held",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One application's last cycle, or that of the whole policy where it went no further.
+
+    `application` is the owning group, None where all groups count. `code` names the error, if one
+    kept it from running; `blocked` are partitions with guards that no policy lifts, `not_waived`
+    groups of its `waive` that a coordinator lists: they count as ever.
+    """
+
+    state: str
+    reason: str
+    application: str | None = None
+    next_at: datetime | None = None
+    run_id: str | None = None
+    code: str | None = None
+    partitions: int = 0  # in its run
+    bytes_at_once: int | None = None  # predicted of them; None: not measured
+    bytes_at_once_high: int | None = None  # the most of them, as budgets count; None: no bound
+    blocked: tuple[PlannedPartition, ...] = ()
+    not_waived: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As a line of `policies run` has it."""
+        return {
+            "application": self.application,
+            "state": self.state,
+            "reason": self.reason,
+            "next_at": format_time(self.next_at) if self.next_at else None,
+            "run_id": self.run_id,
+            "code": self.code,
+            "partitions": self.partitions,
+            "bytes_at_once": self.bytes_at_once,
+            "bytes_at_once_high": self.bytes_at_once_high,
+            "blocked": blocked_json(self.blocked),
+            "not_waived": list(self.not_waived),
+        }
+
+
+def of_error(error: LowwaterError, application: str | None) -> Outcome:
+    """What an error of planning or queueing means for an application."""
+    state = _ELSEWHERE.get(error.code, "refused" if error.exit_code != 4 else "waiting")
+    text = f"{error.message}. {error.next_step}"
+    return Outcome(state, text, application, code=error.code)
+
+
+def unexpected(error: Exception) -> LowwaterError:
+    """An error that nobody foresaw: the service goes on with what it can."""
+    return LowwaterError(
+        f"unexpected {type(error).__name__}: {str(error)[:200]}",
+        "The service tries again; please report it.",
+    )
+
+
+def status(
+    outcomes: Sequence[Outcome],
+    *,
+    topics: int,
+    partitions: int,
+    next_at: datetime | None,
+    last_run: str | None,
+) -> dict[str, Any]:
+    """The policy's status as the journal keeps it: the state that tells most, and every error."""
+    first = min(outcomes, key=lambda o: STATES.index(o.state))
+    alike = [o for o in outcomes if o.state == first.state]
+    more = f" ({len(alike)} of {len(outcomes)} applications)" if len(outcomes) > 1 else ""
+    moments = [o.next_at for o in outcomes if o.next_at] + ([next_at] if next_at else [])
+    return {
+        "state": first.state,
+        "reason": _named(first) + more,
+        "next_at": format_time(min(moments)) if moments else None,
+        "last_run": last_run,
+        "topics": topics,
+        "partitions": partitions,
+        "blocked": blocked_json(p for o in outcomes for p in o.blocked),
+        "errors": [
+            {"application": o.application, "code": o.code, "reason": o.reason}
+            for o in outcomes
+            if o.code
+        ],
+    }
+
+
+def blocked_json(partitions: Iterable[PlannedPartition]) -> list[dict[str, Any]]:
+    """The first hundred guarded partitions, each with its guards."""
+    return [
+        {"topic": p.topic, "partition": p.partition, "guards": [g.to_json() for g in p.guards]}
+        for p, _ in zip(partitions, range(_MOST_BLOCKED), strict=False)
+    ]
+
+
+def guarded(plan: Plan) -> tuple[PlannedPartition, ...]:
+    """The partitions of a plan that a guard keeps from being purged."""
+    return tuple(p for p in plan.partitions if not p.free)
+
+
+def _named(outcome: Outcome) -> str:
+    return f"{outcome.application}: {outcome.reason}" if outcome.application else outcome.reason

@@ -1,0 +1,124 @@
+"""The operators' switch: a policy runs only as somebody has seen it defined, and said so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from dashboard.core.errors import RefusedError, UsageError
+from dashboard.people import people
+from dashboard.people.people import Who
+from dashboard.purge.jobs import queue_refusals
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_policies import PolicyState
+from dashboard.settings.policies.policy import Policy
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore
+
+Standing = Literal["on", "off", "changed", "held"]
+
+
+def standing(policy: Policy, state: PolicyState | None) -> Standing:
+    """Whether it may run; `changed`: it was switched on, and is defined otherwise since; `held`:
+    its service was silent for long after that, or settings did not define it.
+    """
+    if state is None or not state.enabled:
+        return "off"
+    if state.definition_sha256 != policy.definition_sha256:
+        return "changed"
+    return "on" if state.hold is None else "held"
+
+
+def is_for(policy: Policy, cluster: ClusterStore) -> bool:
+    """Whether the policy may run on this cluster, by its name or id."""
+    return policy.cluster is None or policy.cluster in (cluster.name, cluster.cluster_id)
+
+
+def switch_on(
+    settings: Settings,
+    journal: Journal,
+    cluster: ClusterStore,
+    policy: Policy,
+    *,
+    typed: str,
+    who: Who,
+    from_where: str,
+    now: datetime,
+) -> None:
+    """Let the policy run as it is defined now. Raises RefusedError READ_ONLY, OTHER_CLUSTER,
+    CONFIRMATION_MISMATCH, ROLE_TOO_LOW; UsageError WHO_MISSING.
+
+    One that is on is confirmed anew: its service may have been silent for long, and hold it at its
+    next start unless somebody did so.
+    """
+    role = people.deciding_role(settings)
+    name = people.require(settings, who, role, f"switch on policy {policy.name}")
+    queue_refusals.read_only(settings, journal)
+    _refuse_other(cluster, policy, typed)
+    named = _named(name, policy.name)
+    journal.policy_states(cluster.cluster_id)  # one that cannot be read is not written to
+    journal.switch_policy(
+        cluster.cluster_id, policy.name, policy.definition_sha256, enabled=True, who=named,
+        typed=typed, from_where=from_where, now=now,
+    )  # fmt: skip
+
+
+def _refuse_other(cluster: ClusterStore, policy: Policy, typed: str) -> None:
+    """OTHER_CLUSTER or CONFIRMATION_MISMATCH."""
+    if not is_for(policy, cluster):
+        raise RefusedError(
+            f"policy {policy.name} is for cluster {policy.cluster}, not for {cluster.name}",
+            "Switch it on there, or correct 'cluster' in its settings.",
+            code="OTHER_CLUSTER",
+        )
+    sentence = policy.confirmation(cluster.name)
+    if typed != sentence:
+        raise RefusedError(
+            f"'{typed}' is not the confirmation of policy {policy.name} as it is defined now",
+            f"Look at its definition (lowwater policies check); then repeat exactly: {sentence}",
+            code="CONFIRMATION_MISMATCH",
+        )
+
+
+def switch_off(
+    settings: Settings,
+    journal: Journal,
+    cluster: ClusterStore,
+    name: str,
+    *,
+    who: Who,
+    from_where: str,
+    now: datetime,
+) -> None:
+    """No run of the policy begins any more; what one in flight has not sent is not sent.
+
+    The settings need not define it: the journal knows what is on. A policy that is off stays so,
+    and nothing is written. Raises RefusedError ROLE_TOO_LOW; UsageError WHO_MISSING.
+    """
+    named = _named(people.require(settings, who, "operator", f"switch off policy {name}"), name)
+    state = journal.policy_states(cluster.cluster_id).get(name)
+    if state is None or not state.enabled:
+        return
+    journal.switch_policy(
+        cluster.cluster_id, name, state.definition_sha256, enabled=False, who=named,
+        typed="", from_where=from_where, now=now,
+    )  # fmt: skip
+
+
+def on_and_undefined(
+    states: Iterable[PolicyState], policies: Iterable[Policy]
+) -> tuple[PolicyState, ...]:
+    """Policies that the journal has as on, held or not, and that none of `policies` defines."""
+    defined = {policy.name for policy in policies}
+    return tuple(state for state in states if state.enabled and state.name not in defined)
+
+
+def _named(who: str, name: str) -> str:
+    if not who.strip():
+        raise UsageError(
+            f"nobody is named who switches policy {name}",
+            "Say who you are: the journal keeps it.",
+            code="WHO_MISSING",
+        )
+    return who.strip()

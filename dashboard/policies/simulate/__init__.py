@@ -1,0 +1,1 @@
+"""What a policy would have done, by kept snapshots. Reads the store alone."""

@@ -1,0 +1,101 @@
+"""What plans of the past remembered of groups that no snapshot of the time showed any more.
+
+As plans know it (`purge.evidence.memory`): the newest analysis' last known offsets, and the
+snapshots that no analysis has seen. Each counts from the moment when it was seen, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.core.clock import microseconds
+from dashboard.estimate.curve_tables import integers
+from dashboard.history.folded import late
+from dashboard.history.holes import newest_analysis
+from dashboard.kafka.columns import Ints
+from dashboard.policies.simulate.past_rows import Rows
+from dashboard.store.snapshots import ClusterStore
+
+_HELD = ["topic", "topic_id", "partition", "group_id", "committed_offset", "leader_epoch",
+         "last_seen_at"]  # fmt: skip
+_EVER = np.iinfo(np.int64).min
+
+
+class Memory:
+    """Offsets in the order in which they were last seen; `until` hands them out once each."""
+
+    def __init__(self, offsets: pa.Table, seen: Ints) -> None:
+        """`offsets` as `Commits.remember` takes them; `seen`: microseconds, rising."""
+        self._offsets, self._seen, self._next = offsets, seen, 0
+
+    def until(self, at: datetime) -> pa.Table:
+        """What was last seen before `at`, and has not been handed out."""
+        end = int(np.searchsorted(self._seen, microseconds(at)))
+        found = self._offsets.slice(self._next, max(end - self._next, 0))
+        self._next = max(self._next, end)
+        return found
+
+
+def unanalyzed(store: ClusterStore, snapshots: Sequence[str], read: Sequence[str]) -> list[str]:
+    """Those of these snapshots that plans read for groups, because no analysis has, up to the
+    newest of `read`, without those.
+
+    Raises StoreError.
+    """
+    analysis = newest_analysis(store)
+    manifest = None if analysis is None else store.manifest("findings", analysis)
+    details = {} if manifest is None else manifest.details
+    since, until = str(details.get("snapshot_id", "")), max(read, default="")
+    unread = {*late(snapshots, manifest)}
+    wanted = [name for name in snapshots if since <= name or name in unread]
+    return [name for name in wanted if name < until and name not in read]
+
+
+def memory(store: ClusterStore, rows: Rows, now: datetime) -> Memory:
+    """What the newest analysis remembers of the topics of `rows`. Raises StoreError."""
+    analysis = newest_analysis(store)
+    there = {} if analysis is None else store.manifest("findings", analysis).tables
+    parts = [
+        _numbered(store.read("findings", analysis, table, _HELD), rows)
+        for table in ("former_readers", "holds")
+        if analysis is not None and table in there  # earlier versions know no former readers
+    ]
+    if not parts:
+        return Memory(pa.table({}), np.zeros(0, dtype=np.int64))
+    found = pa.concat_tables(parts)
+    seen = integers(found["last_seen_at"].cast(pa.int64()), _EVER)
+    # At a time that is still to come some clock was wrong: it may have been seen at any time.
+    seen = np.where(seen > microseconds(now), _EVER, seen)
+    order = np.argsort(seen, kind="stable")
+    return Memory(found.take(pa.array(order)), seen[order])
+
+
+def _numbered(held: pa.Table, rows: Rows) -> pa.Table:
+    """The offsets on topics of `rows`, with name_no and topic_no in its `names`.
+
+    topic_no is null where the offset is of an earlier topic of the name. One that was seen without
+    an id (brokers before 2.8) counts as the newest topic's, as in `safety.standing.tells`.
+    """
+    names = pa.array([name for name, _ in rows.names], pa.string())
+    name_no = pc.index_in(held["topic"], value_set=names)
+    held = held.filter(name_no.is_valid())
+    name_no = name_no.drop_null()
+    exact = pc.index_in(_both(held), value_set=pa.array([_key(*n) for n in rows.names]))
+    last = {name: at for at, (name, _) in enumerate(rows.names)}
+    newest = pa.array([last[name] for name, _ in rows.names], pa.int32()).take(name_no)
+    topic_no = pc.coalesce(exact, pc.if_else(held["topic_id"].is_null(), newest, None))
+    return held.append_column("topic_no", topic_no).append_column("name_no", name_no)
+
+
+def _both(held: pa.Table) -> pa.ChunkedArray:
+    """Topic and id as one text, as `_key` makes it."""
+    return pc.binary_join_element_wise(held["topic"], pc.fill_null(held["topic_id"], ""), "\0")
+
+
+def _key(topic: str, topic_id: str | None) -> str:
+    return f"{topic}\0{topic_id or ''}"

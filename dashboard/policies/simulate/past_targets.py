@@ -1,0 +1,213 @@
+"""Up to which offset a policy would have purged at a moment of the past, and who stands in the way.
+
+Times are known as well as snapshots are: records below the high watermark of an older snapshot are
+older than that. Bytes that stay are counted from the end of the log, spread evenly over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.estimate.curve_tables import integers
+from dashboard.kafka.columns import Flags, Ints
+from dashboard.policies.simulate.past import Moment
+from dashboard.policies.simulate.past_rows import ABSENT, Rows
+from dashboard.purge.plan.targets import parse_target
+from dashboard.safety import targets
+from dashboard.safety.guard_texts import NO_SNAPSHOT
+from dashboard.safety.targets import Bounds
+from dashboard.settings.settings import TopicDeclaration
+from dashboard.store.snapshots import ClusterStore
+
+_FOR_EVER = -1
+_NEVER = np.iinfo(np.int64).max
+_RETENTION = timedelta(days=7)  # Kafka's default; snapshots of much longer ago are rarely kept
+_OLDEST_MS = 1000 * 365 * 86_400_000  # longer is for ever, and no timedelta
+
+
+@dataclass(frozen=True)
+class Keeps:
+    """What a target keeps per row: milliseconds of age and bytes; -1: no limit, None: not asked.
+
+    `known`: rows whose limits are known at all.
+    """
+
+    age_ms: Ints
+    size_bytes: Ints
+    known: Flags
+
+
+def reach(target: str) -> timedelta:
+    """How long before a moment snapshots tell what a target keeps of it."""
+    wanted = parse_target(target)
+    return _RETENTION if wanted.kind == "retention" else wanted.keep_for or timedelta(0)
+
+
+def keeps(store: ClusterStore, snapshot: str, rows: Rows, target: str) -> Keeps | None:
+    """What the target keeps; None for `committed`. `retention` is read from a snapshot's configs.
+
+    Raises StoreError.
+    """
+    wanted = parse_target(target)
+    if wanted.kind == "committed":
+        return None
+    if wanted.kind == "retention":
+        age_ms, size_bytes, known = _retention(store, snapshot, rows)
+        return Keeps(age_ms[rows.topic], size_bytes[rows.topic], known[rows.topic])
+    age = wanted.keep_for // timedelta(milliseconds=1) if wanted.keep_for else _FOR_EVER
+    size = wanted.keep_bytes or _FOR_EVER
+    return Keeps(
+        age_ms=np.full(len(rows), age, dtype=np.int64),
+        size_bytes=np.full(len(rows), size, dtype=np.int64),
+        known=np.ones(len(rows), dtype=bool),
+    )
+
+
+def _retention(store: ClusterStore, snapshot: str, rows: Rows) -> tuple[Ints, Ints, Flags]:
+    table = store.read("snapshots", snapshot, "configs", ["scope", "name", "key", "value"])
+    wanted = (pc.field("scope") == "topic") & pc.field("key").isin(
+        ["retention.ms", "retention.bytes"]
+    )
+    found: dict[tuple[str, str], int] = {
+        (row["name"], row["key"]): int(row["value"])
+        for row in table.filter(wanted).to_pylist()
+        if row["value"] is not None
+    }
+    age = np.array([found.get((name, "retention.ms"), _FOR_EVER) for name, _ in rows.names])
+    size = np.array([found.get((name, "retention.bytes"), _FOR_EVER) for name, _ in rows.names])
+    known = [
+        (name, "retention.ms") in found and (name, "retention.bytes") in found
+        for name, _ in rows.names
+    ]
+    age = np.where((age < 0) | (age > _OLDEST_MS), _FOR_EVER, age)
+    return age.astype(np.int64), np.maximum(size, _FOR_EVER).astype(np.int64), np.array(known, bool)
+
+
+class Ends:
+    """High watermarks of older moments, to tell what was younger than an age."""
+
+    def __init__(self) -> None:
+        self._at: list[datetime] = []
+        self._ends: list[tuple[Ints, Ints]] = []
+
+    def add(self, at: datetime, high_watermark: Ints, leader_epoch: Ints) -> None:
+        self._at.append(at)
+        self._ends.append((high_watermark, leader_epoch))
+
+    def before(self, moment: Moment, age_ms: Ints) -> tuple[Ints, Flags]:
+        """Per row the end of the log so long before the moment, or earlier, as far as it was not
+        lost by then; ABSENT where no snapshot tells.
+
+        The flags: rows for which none is as old.
+        """
+        found = np.full(len(age_ms), ABSENT, dtype=np.int64)
+        young = np.zeros(len(age_ms), dtype=bool)
+        for age in np.unique(age_ms[age_ms >= 0]).tolist():
+            own = age_ms == age
+            until = moment.at - timedelta(milliseconds=age)
+            at = max((i for i, taken in enumerate(self._at) if taken <= until), default=None)
+            if at is None:
+                young |= own
+            else:
+                end, epoch = (values[own] for values in self._ends[at])
+                lost = moment.commits.rows.epoch_ends(np.flatnonzero(own), epoch, moment.cut)
+                found[own] = np.minimum(end, pc.fill_null(lost, _NEVER).to_numpy())
+        return found, young
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Per row the target of a moment (ABSENT: none), and where groups forbid to purge up to it."""
+
+    target: Ints
+    forbidden: Flags
+    young: Flags  # no snapshot is old enough to tell
+
+
+def wanted(
+    moment: Moment, keep: Keeps | None, ends: Ends, owner: Ints | None, window_ms: Ints
+) -> Wanted:
+    """The targets of one moment, by the rules of plans (`dashboard.safety`).
+
+    `owner`: the group whose commits count, as `Commits.code`. `window_ms`: each row's replay
+    window, 0: it has none; a target inside it ends where the log did so long ago.
+    """
+    lowest = _lowest(moment)
+    young = np.zeros(len(lowest), dtype=bool)
+    window, unknown = ends.before(moment, np.where(window_ms > 0, window_ms, _FOR_EVER))
+    bounds = Bounds(
+        _known(moment.log_start),
+        _known(moment.last_stable),
+        _known(moment.high_watermark),
+        _known(window),
+        pa.array(window_ms > 0),
+        pa.repeat(NO_SNAPSHOT, len(lowest)),
+    )
+    if keep is None:
+        offset = lowest if owner is None else moment.commits.of(owner, moment.high_watermark)
+        found = targets.committed(_known(offset), bounds)
+    else:
+        offset, young = _kept(moment, keep, ends)
+        stable = pc.min_element_wise(_known(offset), bounds.last_stable, skip_nulls=False)
+        found = targets.capped(stable, bounds)
+    told = (moment.log_start >= 0) & (moment.last_stable >= 0)
+    # Nothing to purge is told as the log start, as the walk counts it.
+    offset = np.maximum(integers(_chunked(found.offset), ABSENT), moment.log_start)
+    target = np.where(told, offset, ABSENT)
+    complete = moment.commits.complete(moment.high_watermark, moment.waived)
+    return Wanted(target, ~complete | (lowest < target), (young | unknown) & told)
+
+
+def _lowest(moment: Moment) -> Ints:
+    """As `purge.plan.standing.lowest` has it."""
+    every = moment.commits.lowest(moment.high_watermark)
+    if not moment.waived:
+        return every
+    rest = moment.commits.lowest(moment.high_watermark, moment.waived)
+    end = _known(moment.high_watermark)
+    found = targets.without_waived(_known(rest), _known(every), end)
+    return integers(_chunked(found), ABSENT)
+
+
+def windows(found: Rows, declarations: Mapping[str, TopicDeclaration]) -> Ints:
+    """The replay window of each row's topic in milliseconds; 0 where it has none."""
+    length = [
+        declared.replay_window // timedelta(milliseconds=1)
+        if (declared := declarations.get(name)) is not None
+        else 0
+        for name, _ in found.names
+    ]
+    return np.array(length, dtype=np.int64)[found.topic]
+
+
+def _known(values: Ints) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values < 0)
+
+
+def _chunked(values: pa.Array) -> pa.ChunkedArray:
+    return pa.chunked_array([values])
+
+
+def _kept(moment: Moment, keep: Keeps, ends: Ends) -> tuple[Ints, Flags]:
+    """All that is too old, and all that is too much: the higher of the two."""
+    by_age, young = ends.before(moment, keep.age_ms)
+    length = np.maximum(moment.high_watermark - moment.log_start, 0)
+    each = moment.size_bytes / np.maximum(moment.replicas, 1)
+    share = np.minimum(keep.size_bytes / np.maximum(each, 1.0), 1.0)
+    stays = np.where(np.isnan(share), length, np.ceil(share * length)).astype(np.int64)
+    by_size = np.where(keep.size_bytes >= 0, moment.high_watermark - stays, ABSENT)
+    return np.where(keep.known, np.maximum(by_age, by_size), ABSENT), young | ~keep.known
+
+
+def owners(found: Mapping[str, str | None], rows: Rows, code: Callable[[str], int]) -> Ints:
+    """Per row the number of its topic's owner, by `code`; ABSENT where it has none."""
+    of_topic = [
+        ABSENT if (owner := found.get(name)) is None else code(owner) for name, _ in rows.names
+    ]
+    return np.array(of_topic, dtype=np.int64)[rows.topic]

@@ -1,0 +1,288 @@
+"""What the store remembers: groups seen in any kept snapshot, bytes measured, declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dashboard.core.clock import format_time
+from dashboard.core.errors import StoreError
+from dashboard.history import met_readers
+from dashboard.history.folded import late
+from dashboard.history.holes import holes, newest_analysis, reasons
+from dashboard.history.known_since import began_at, carried_since, goes_on_from, known_since
+from dashboard.history.met_readers import Met
+from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
+from dashboard.history.streams_groups import known
+from dashboard.kafka.model import Guard, TopicPartition
+from dashboard.purge.evidence.estimates import leaders_keeping, of_curves
+from dashboard.purge.journal.journal_rows import RestedOn
+from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
+from dashboard.purge.plan.plan import Estimate
+from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarget
+from dashboard.safety.guard_texts import elsewhere
+from dashboard.settings.settings import Settings, TopicDeclaration, on_page
+from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
+
+if TYPE_CHECKING:  # slow to import; a store without tables needs none
+    import pyarrow as pa
+
+_TRIES = 3
+Found = TypeVar("Found")
+
+
+def remembered(store: ClusterStore, topics: Iterable[str]) -> list[RememberedOffset]:
+    """The last known offset of every group on `topics`, from the findings and newer snapshots.
+
+    A group that is gone today still counts there until it is waived. Each offset names the id of
+    the topic that it was committed on. Raises StoreError.
+    """
+    wanted = sorted(set(topics))
+    return _unpruned(store, lambda: _remembered(store, wanted))
+
+
+def streams(store: ClusterStore) -> frozenset[str]:
+    """Groups that the newest analysis, or a snapshot since, knew as Kafka Streams applications.
+
+    One that is gone counts, and one whose commits do not tell it any more. Raises StoreError.
+    """
+    return _unpruned(store, lambda: _streams(store))
+
+
+def met(store: ClusterStore, topics: Iterable[str]) -> Met:
+    """When groups were met on `topics`, by the findings and newer snapshots. Raises StoreError."""
+    wanted = sorted(set(topics))
+    return _unpruned(store, lambda: met_readers.known(store, _analysis(store), topics=wanted))
+
+
+def _unpruned(store: ClusterStore, read: Callable[[], Found]) -> Found:
+    """What is read of one analysis and the snapshots since: a newer one may have come meanwhile,
+    and what only it remembers by now been pruned.
+    """
+    for _ in range(_TRIES):
+        before = newest_analysis(store)
+        try:
+            found = read()
+        except StoreError as error:
+            if error.code != "SNAPSHOT_NOT_FOUND":
+                raise
+            continue
+        if newest_analysis(store) == before:
+            return found
+    return read()
+
+
+def _streams(store: ClusterStore) -> frozenset[str]:
+    return frozenset(known(store, _analysis(store)))
+
+
+def _analysis(store: ClusterStore) -> Manifest | None:
+    analysis = newest_analysis(store)
+    return None if analysis is None else store.manifest("findings", analysis)
+
+
+def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset]:
+    found: dict[tuple[str, str, int], RememberedOffset] = {}
+    analysis = newest_analysis(store)
+    after, manifest = "", None
+    if analysis is not None:
+        manifest = store.manifest("findings", analysis)
+        for name in ("former_readers", "holds"):
+            if name in manifest.tables:  # analyses of earlier versions know no former readers
+                table = store.read("findings", analysis, name, only=_among("topic", wanted))
+                for row in table.to_pylist():
+                    _keep(found, row)
+        details = manifest.details
+        after = str(details.get("snapshot_id", ""))
+    ids = store.ids("snapshots")
+    for snapshot in late(ids, manifest):
+        for row in _group_offsets(store, snapshot, wanted):
+            known = found.get((row["group_id"], row["topic"], row["partition"]))
+            if known is None or known.seen_at is None or row["last_seen_at"] > known.seen_at:
+                _keep(found, row)
+    for snapshot in ids:
+        if snapshot >= after:
+            for row in _group_offsets(store, snapshot, wanted):
+                _keep(found, row)
+    return [found[key] for key in sorted(found)]
+
+
+def with_holes(store: ClusterStore, facts: PlanFacts, rested: Sequence[RestedOn] = ()) -> PlanFacts:
+    """`facts`, whose list of groups lacks what only a damaged snapshot knew, or where no snapshot
+    tells anything, or none goes on from what runs `rested` on: another folder, or one that is not
+    mounted, into which collecting writes. Raises StoreError.
+    """
+    known = store.latest("snapshots") is not None
+    other, since = _unpruned(store, lambda: (elsewhere_of(store, rested), carried_since(store)))
+    return replace(
+        facts,
+        incomplete=(*facts.incomplete, *reasons(holes(store))),
+        unknown_to=None if known else store.store.root,
+        elsewhere=other,
+        known_since=since,
+    )
+
+
+def elsewhere_of(store: ClusterStore, rested: Sequence[RestedOn]) -> Guard | None:
+    """Guard no-history, where the folder does not go on from what runs rested on."""
+    since = known_since(store) if rested else None
+    if since is None:
+        return None
+    for run in rested:
+        if not goes_on_from(store, run.known_since):
+            before, name = _moment(run.known_since), f"run {run.run_id}"
+            return elsewhere(store.store.root, _moment(since), name, before)
+    return None
+
+
+def _moment(since: str) -> str:
+    at = began_at(since)
+    return since if at is None else format_time(at)
+
+
+def estimates(
+    store: ClusterStore, facts: PlanFacts, resolved: Mapping[TopicPartition, ResolvedTarget]
+) -> tuple[str | None, dict[TopicPartition, Estimate]]:
+    """The newest analysis' id, and what each partition frees, from its `curves`.
+
+    A partition without a curve has no estimate: not measurable, never zero.
+    """
+    analysis = store.latest("findings")
+    if analysis is None:
+        return None, {}
+    from dashboard.estimate import curve_tables
+
+    topics = sorted({key.topic for key in resolved})
+    curves = curve_tables.read(store, analysis, _among("topic", topics))
+    return analysis, of_curves(curves, facts, resolved)
+
+
+def offsets_keeping(
+    store: ClusterStore, facts: PlanFacts, sizes: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Keeping]:
+    """Per partition an offset at or above which surely as many bytes of the leader's log lie, and
+    the log end up to which they were counted, beyond the high watermark too.
+
+    From the newest analysis' `curves`: what was written since then is kept besides. A partition
+    is missing where no curve of its leader is known, or its topic was recreated since.
+    """
+    analysis = store.latest("findings")
+    if analysis is None:
+        return {}
+    from dashboard.estimate import curve_tables
+
+    topics = sorted({key.topic for key in sizes})
+    return leaders_keeping(
+        curve_tables.read(store, analysis, _among("topic", topics)), facts, sizes
+    )
+
+
+def ends_before(
+    store: ClusterStore, facts: PlanFacts, times: Mapping[TopicPartition, datetime]
+) -> dict[TopicPartition, LogEnd]:
+    """Each partition's log end in a kept snapshot taken at its time or before.
+
+    A partition is missing where none is that old, or its topic was recreated since.
+    """
+    from dashboard.history.log_ends import log_ends
+
+    found: dict[TopicPartition, LogEnd] = {}
+    for at in sorted(set(times.values())):
+        keys = {key for key, its in times.items() if its == at}
+        found |= _ends_of(facts, keys, partial(log_ends, store, at))
+    return found
+
+
+def _ends_of(
+    facts: PlanFacts, keys: Collection[TopicPartition], ends: Callable[[pa.Table], pa.Table]
+) -> dict[TopicPartition, LogEnd]:
+    """What `ends` tells of these partitions; it is given their topics, as LOG_ENDS wants them."""
+    import pyarrow as pa
+
+    names = sorted({key.topic for key in keys})
+    ids = {key.topic: facts.partitions[key].topic_id for key in keys}
+    topics = pa.table(
+        {
+            "topic_no": pa.array(range(len(names)), pa.int32()),
+            "topic": pa.array(names, pa.string()),
+            "topic_id": pa.array([ids[name] for name in names], pa.string()),
+        }
+    )
+    found = {}
+    for row in ends(topics).to_pylist():
+        key = TopicPartition(names[row["topic_no"]], row["partition"])
+        if row["high_watermark"] is not None and key in keys:
+            found[key] = LogEnd(row["high_watermark"], row["leader_epoch"])
+    return found
+
+
+def with_new_topics(
+    store: ClusterStore, facts: PlanFacts, now: datetime, refresh: timedelta
+) -> PlanFacts:
+    """`facts` with the topics that are younger than `refresh`, by kept snapshots; 0: none is."""
+    if not refresh:
+        return facts
+    from dashboard.history.log_ends import new_topics
+
+    ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
+    return replace(facts, new_topics=new_topics(store, now - refresh, ids, unknown=True))
+
+
+def history(store: ClusterStore, facts: PlanFacts) -> History:
+    """What `resolve` asks of this store."""
+    return History(
+        keeping=lambda sizes: offsets_keeping(store, facts, sizes),
+        ends_before=lambda times: ends_before(store, facts, times),
+    )
+
+
+def declarations(
+    settings: Settings, store: ClusterStore, topics: Iterable[str]
+) -> dict[str, TopicDeclaration]:
+    """The declaration of each topic that has one: the settings' first, then the page's, whichever
+    topic of the name it was made of (`of_topic`).
+    """
+    where = f"declarations of {store.name}"
+    from_page = [on_page(entry, where) for entry in store.declarations()]
+    found = {}
+    for topic in sorted(set(topics)):
+        match = settings.declaration(topic) or next(
+            (d for d in from_page if d.matches(topic)), None
+        )
+        if match is not None:
+            found[topic] = match
+    return found
+
+
+def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> list[dict[str, Any]]:
+    dictionary = seen_topics(store, snapshot, ["topic_no", "topic", "topic_id"])
+    named = {r["topic_no"]: r for r in dictionary.to_pylist() if r["topic"] in topics}
+    if not named:
+        return []
+    chosen = _among("topic_no", sorted(named))
+    found = store.read("snapshots", snapshot, "group_offsets", only=chosen).to_pylist()
+    at = seen_at(store.manifest("snapshots", snapshot))
+    return [{**row, **named[row["topic_no"]], "last_seen_at": at} for row in found]
+
+
+def _among(column: str, values: list[Any]) -> Any:
+    """The condition that a column holds one of `values`."""
+    import pyarrow.compute as pc  # slow to import; a store without tables needs none
+
+    return pc.field(column).isin(values)
+
+
+def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str, Any]) -> None:
+    if row["committed_offset"] is not None and row["committed_offset"] >= 0:
+        key = (row["group_id"], row["topic"], row["partition"])
+        topic_id = row["topic_id"]
+        if topic_id == UNKNOWN_ID and key in found:
+            topic_id = found[key].topic_id
+        found[key] = RememberedOffset(
+            *key, row["committed_offset"], topic_id, row["leader_epoch"], row["last_seen_at"]
+        )

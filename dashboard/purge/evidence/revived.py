@@ -1,0 +1,94 @@
+"""Whether a waived group is still as the plan saw it: a waiver says that nobody will miss records.
+
+Who waives a group judges it as it stands. One that lives again, or starts over further back, is
+another case, and its records would be lost without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dashboard.kafka.model import Group
+from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.facts import PlanFacts
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.plan import Plan, PlannedPartition
+
+
+def in_force(asked: Iterable[Waive], facts: PlanFacts) -> list[Waive]:
+    """Those that count now. One that is asked for a group that is `gone` does while no coordinator
+    lists it, by a list that is complete, and while an offset of it is remembered here: another
+    that is known to nobody may have been forgotten, and is no mistake.
+    """
+    known = facts.reading_groups
+    return [
+        each
+        for each in asked
+        if not each.gone or (each.group_id in known - facts.groups.keys() and not facts.incomplete)
+    ]
+
+
+def revived(
+    plan: Plan, planned: PlannedPartition, facts: PlanFacts, places: Mapping[str, int | None]
+) -> str | None:
+    """Why a waived group loses more here than the plan said, naming it; None: it does not.
+
+    `places`: the offset of each group that reads the partition, None where it tells nothing
+    (`purge.plan.standing.places`), the waived ones among them.
+    """
+    target = planned.target_offset
+    if target is None:
+        return None
+    live = {c.group_id for c in facts.claims.get(planned.key, ()) if not c.remembered}
+    for waiver in plan.waivers:
+        name = waiver.group_id
+        place = places.get(name)
+        why = _lives_again(waiver, facts.groups.get(name), place if name in live else None, target)
+        if name in planned.waived:
+            why = why or _further_back(waiver, planned.waived[name], place, target)
+        elif name in places and (place is None or place < target):
+            why = why or _came(waiver, place, target)
+        if why:
+            return f"{why}. Plan again."
+    return None
+
+
+def alive(group: Group | None) -> bool:
+    """Whether a group has members, or nobody can tell."""
+    return group is not None and group.members != 0
+
+
+def _lives_again(waiver: Waiver, group: Group | None, place: int | None, target: int) -> str | None:
+    if group is None or not (waiver.gone or (alive(group) and not waiver.alive)):
+        return None
+    # Its members may come upon the topic at any moment: by a pattern, or while they rebalance.
+    if place is not None and place >= target:
+        return None
+    members = "members nobody can tell" if group.members is None else f"{group.members} members"
+    stands = "without an offset here" if place is None else f"at {place}"
+    now = "lives again" if alive(group) else "is listed again"
+    return (
+        f"Group {waiver.group_id} was waived as gone and {now}: it has {members} and stands "
+        f"{stands}, below the target {target}"
+    )
+
+
+def _came(waiver: Waiver, place: int | None, target: int) -> str:
+    stands = "without an offset that tells what it has read" if place is None else f"at {place}"
+    return (
+        f"Group {waiver.group_id}, which is waived, reads this partition since the plan, {stands}, "
+        f"below the target {target}: that loss was not shown"
+    )
+
+
+def _further_back(waiver: Waiver, was: int | None, place: int | None, target: int) -> str | None:
+    if was is None and place is None:
+        return None
+    if place is not None and place >= (target if was is None else min(was, target)):
+        return None
+    stood = f"from {was}" if was is not None else "from no offset"
+    stands = f"to {place}" if place is not None else "to no offset that tells what it has read"
+    return (
+        f"Group {waiver.group_id}, which is waived, moved back {stood} {stands} since the plan: "
+        "more would be lost than was shown"
+    )

@@ -1,0 +1,177 @@
+"""Whether somebody reads a topic whom no group shows: bytes out against what groups explain.
+
+BytesOutPerSec of `kafka.server:type=BrokerTopicMetrics` counts the bytes that consumers fetched
+from a broker, whoever they are and whether or not they commit; followers' fetches are counted
+apart, in ReplicationBytesOutPerSec. A group that committed its way forward explains the records
+it passed. What is left over was read by nobody who commits.
+
+A suspicion ends by a later measurement alone: metrics that stay away say nothing of the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.core.clock import format_time
+from dashboard.core.sizes import binary
+from dashboard.kafka.model import Guard
+from dashboard.safety.guard_texts import guard, unmeasured
+
+# What was measured longer ago is not the present.
+WINDOW = timedelta(hours=24)
+
+# A known group may fetch its records twice (a rebalance, a crash before the commit, an average
+# record size that is off); what it cannot do is fetch all of them twice as a rule.
+FACTOR = 2
+# One look by a tool or a person fetches up to max.partition.fetch.bytes, 1 MiB by default, of
+# each partition: that is no reader.
+LOOK_BYTES_PER_PARTITION = 1 << 20
+_HOUR_MS = 3_600_000
+_DAY_MS = 24 * _HOUR_MS
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReading:
+    """Bytes that left a topic in a window, and those its groups explain; None: not measured.
+
+    `why` says what kept it from being measured, or on which brokers it was not. An unmeasured
+    broker makes `bytes_out` a lower bound. `until`: the present cannot be told, and these are the
+    numbers of the last time that counts, which ended then.
+    """
+
+    topic: str
+    bytes_out: int | None = None
+    explained_bytes: int | None = None
+    window_ms: int | None = None
+    partitions: int = 1
+    why: str | None = "no broker metrics are kept"
+    until: str | None = None
+
+    @property
+    def suspected(self) -> bool:
+        """Bytes out above FACTOR x what is explained, and above one look at every partition."""
+        if self.bytes_out is None or self.explained_bytes is None:
+            return False
+        return self.bytes_out > FACTOR * self.explained_bytes + self._floor
+
+    @property
+    def clears(self) -> bool:
+        """Nobody was suspected, however large the records are that groups passed."""
+        if self.bytes_out is None:
+            return False
+        if self.explained_bytes is None:
+            return self.bytes_out <= self._floor
+        return not self.suspected
+
+    @property
+    def _floor(self) -> int:
+        """A look a day."""
+        days = max(1, round((self.window_ms or 0) / _DAY_MS))
+        return LOOK_BYTES_PER_PARTITION * self.partitions * days
+
+    @property
+    def measured(self) -> str:
+        """`measured`, `partly measured` (some brokers were not) or `not measured`."""
+        if self.until or self.bytes_out is None or self.explained_bytes is None:
+            return "not measured"
+        return "partly measured" if self.why else "measured"
+
+    def an_hour(self, size_bytes: int | None) -> int | None:
+        """Bytes of the window as bytes an hour."""
+        if size_bytes is None or not self.window_ms:
+            return None
+        return round(size_bytes * _HOUR_MS / self.window_ms)
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of the preview: what was measured, in bytes an hour."""
+        return {
+            "topic": self.topic,
+            "measured": self.measured,
+            "suspected": self.suspected,
+            "bytes_out_an_hour": self.an_hour(self.bytes_out),
+            "explained_bytes_an_hour": self.an_hour(self.explained_bytes),
+            "window_ms": self.window_ms,
+            "why": self.why,
+            "until": self.until,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A reading of one span of kept snapshots that ended at `at`.
+
+    `whole`: every broker that held a replica of the topic was counted, not some of them alone.
+    """
+
+    reading: TopicReading
+    whole: bool
+    at: datetime
+
+    @property
+    def span_ms(self) -> int:
+        """Its length, of which no more than a day counts."""
+        return min(self.reading.window_ms or 0, _DAY_MS)
+
+
+class Verdict:
+    """What a topic's measures say together: they are added newest first until it is `settled`.
+
+    A suspicion stands until a later measure clears it: a whole one (readers follow leaders to
+    brokers that nobody counts), and of no shorter span (in minutes every reader is slow).
+    """
+
+    def __init__(self, topic: str) -> None:
+        self.settled = False
+        self._topic = TopicReading(topic, why="no broker of it has two samples of metrics")
+        self._newest: Measure | None = None
+        self._suspicion: Measure | None = None
+        self._cleared_ms = 0  # the longest span of a whole measure that suspected nobody
+
+    def add(self, measure: Measure) -> None:
+        """The next older measure; nothing once it is settled."""
+        if self.settled:
+            return
+        self._newest = self._newest or measure
+        if measure.reading.suspected and measure.span_ms > self._cleared_ms:
+            self._suspicion, self.settled = measure, True
+        elif measure.whole and measure.reading.clears:
+            self._cleared_ms = max(self._cleared_ms, measure.span_ms)
+            self.settled = self._cleared_ms == _DAY_MS
+
+    def reading(self, now: datetime) -> TopicReading:
+        """The newest measure, or the suspicion that stands; `until` where that is not of now."""
+        if self._newest is None:
+            return self._topic
+        # A clock that ran ahead tells nothing of now.
+        old = abs(now - self._newest.at) > WINDOW
+        counts = self._suspicion or self._newest
+        if counts is self._newest and not old:
+            return counts.reading
+        why = _AWAY if old else self._newest.reading.why or _SHORTER
+        return replace(counts.reading, why=why, until=format_time(counts.at))
+
+
+_AWAY = "no broker of it has sent metrics since"
+_SHORTER = "what was counted since is of a shorter time"
+
+
+def suspicion(found: TopicReading) -> Guard | None:
+    """The guard that stands for what was read; whoever judges unseen readers asks this."""
+    name, topic = "unseen-reader-suspected", found.topic
+    out, explained = (
+        binary(found.an_hour(size) or 0) for size in (found.bytes_out, found.explained_bytes)
+    )
+    if found.until is not None:
+        before = f"sent out {out} an hour where its groups explained {explained}"
+        return unmeasured(topic, found.until, str(found.why), before if found.suspected else None)
+    if found.suspected:
+        return guard(name, topic=topic, bytes_out=out, explained=explained)
+    return None
+
+
+def reading_of(readings: Mapping[str, TopicReading], topic: str) -> TopicReading:
+    """What is known of a topic; one that nobody measured says so."""
+    return readings.get(topic) or TopicReading(topic)

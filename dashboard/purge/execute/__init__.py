@@ -1,0 +1,1 @@
+"""Carries out a run: recheck, send, read back, until every partition is settled."""

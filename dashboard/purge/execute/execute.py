@@ -1,0 +1,440 @@
+"""Carries out one run: recheck, send, read back, until every partition is settled.
+
+Requests are grouped by leader, leaders work side by side, and partitions that are forecast to
+stall travel in requests of their own: a request is answered when its slowest partition is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.core.clock import Mark, Stopwatch, format_time
+from dashboard.core.errors import (
+    ClusterError,
+    LowwaterError,
+    RefusedError,
+    SettingsError,
+    StoreError,
+)
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.evidence.standards import Standards
+from dashboard.purge.execute.holding import PAUSED, READ_ONLY, Holding
+from dashboard.purge.execute.move_waived import Mover
+from dashboard.purge.execute.readback import Seen, read_back
+from dashboard.purge.execute.recheck import Rechecked, recheck
+from dashboard.purge.execute.send import Sender
+from dashboard.purge.execute.states import (
+    followed,
+    held_back,
+    looked_after,
+    not_sent,
+    run_state,
+    settled,
+    unasked,
+    unproved_canary,
+    without_canary,
+)
+from dashboard.purge.execute.stop_rules import StopRules, stop_error
+from dashboard.purge.forecast.run_waits import expected, long_polls
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import OPEN_STATES, PartitionRow, RunRow, WaitForecast
+from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.plan.facts import PartitionFacts
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt import receipt_sizes
+
+_PAUSE = timedelta(milliseconds=300)
+_LONGEST_PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What was read just before sending: the sample of `receipt_sizes.measure`, and in the run's
+    first round followers' long polls.
+    """
+
+    sample: Mapping[str, Any]
+    polls: Mapping[int, int]
+
+
+@dataclass
+class Execution:
+    """One run being carried out. `now` and `sleep` are the clock, `steady` one in seconds that
+    nobody sets: what is fresh, and what expired, goes by whichever says older.
+
+    `read_only` says why every purge is switched off, None: it is not. `standards` are asked anew
+    before each request, and so is `withdrawn`: why the run's policy no longer stands. `may_begin`
+    raises RefusedError where a run that sent nothing may no longer begin.
+    """
+
+    live: Cluster
+    journal: Journal
+    run: RunRow
+    plan: Plan
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    read_only: Callable[[], str | None]
+    standards: Callable[[], Standards]
+    may_begin: Callable[[], None] = lambda: None
+    withdrawn: Callable[[], RefusedError | None] = lambda: None
+    steady: Callable[[], float] = time.monotonic
+    cancelled: bool = False
+    rules: StopRules = field(init=False)
+    holding: Holding = field(init=False)
+    _watch: Stopwatch = field(init=False)
+    _began: Mark = field(init=False)
+    _moved_at: datetime | None = None
+    _unread: str | None = None
+    _refused: RefusedError | None = None
+    _waits: Mapping[TopicPartition, WaitForecast] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        options, mode = self.run.options, self.run.mode
+        self._watch = Stopwatch(self.now, self.steady)
+        self._began = self._watch.mark()
+        self.rules = StopRules(self.live, options, mode, self.now)
+        self.holding = Holding(
+            self.journal, self.run.run_id, self.now, self.read_only, self.may_begin,
+            self.withdrawn,
+        )  # fmt: skip
+
+    def execute(self) -> str:
+        """Work until nothing is open, or what is open could not be read for the timeout.
+
+        Gives the state of the closed run. Raises JournalError: then nothing more is sent.
+        """
+        if self.journal.head(self.run.run_id).state != "paused":
+            self.journal.set_run(self.run.run_id, "running", self.now())
+        self._moved_at = self.now()
+        self.rules.saw(self._rows())
+        self._close_what_was_sent()
+        while self._rows(OPEN_STATES):
+            if self._round():
+                self._moved_at = self.now()
+            elif self._waited_out() and self._asked() != PAUSED:
+                self._give_up()
+                break
+            else:
+                self.sleep(_PAUSE.total_seconds())
+        self._mover().finish()
+        return self._close()
+
+    def _mover(self) -> Mover:
+        def hold() -> str | None:
+            held = EXPIRED if self._over() else self._asked()
+            return held.code if isinstance(held, RefusedError) else held
+
+        return Mover(
+            self.live, self.journal, self.run, self.plan.topic_ids, self.now, self.sleep, hold
+        )
+
+    def _round(self) -> bool:
+        """One pass over what is open; whether anything moved."""
+        moved = self._close_what_was_sent()
+        pending = self._rows(("pending",))
+        if not pending:
+            return moved
+        if self._expired(pending):
+            return True
+        if self._held(pending):
+            return moved
+        if self.run.options.canary and (canary := unproved_canary(self._rows(), self.run.mode)):
+            return self._canary_holds(canary, pending) or moved
+        return self._send(pending) or moved
+
+    def _canary_holds(self, canary: PartitionRow, pending: list[PartitionRow]) -> bool:
+        """Fail the rest with the canary, once it has ended; whether anything moved.
+
+        It may be unread as yet, or wait for its next request: then it goes alone again.
+        """
+        if canary.state in ("sent", "unknown"):
+            return False
+        if canary.state == "pending":
+            return self._send([canary])
+        self._hold_back("cancelled", pending, lambda row: without_canary(row, canary))
+        return True
+
+    def _held(self, pending: list[PartitionRow]) -> bool:
+        """Obey pause, cancel, the switches and a policy's end; whether nothing may be sent now."""
+        held = self._asked()
+        if isinstance(held, RefusedError):
+            code, message = held.code, held.message
+            self._hold_back("refused", pending, lambda row: not_sent(row, code, message), code=code)
+            self._refused = held
+        elif held == PAUSED:
+            self._moved_at = self.now()  # a pause is nobody's fault
+        elif held:
+            why = self.read_only() if held == READ_ONLY else None
+            self._hold_back("cancelled", pending, lambda row: not_sent(row, held, why))
+            self.cancelled = True
+        return held is not None
+
+    def _asked(self) -> str | RefusedError | None:
+        """What keeps the run from sending now; a RefusedError for good."""
+        try:
+            return self.holding.asked()
+        except RefusedError as error:
+            return error
+
+    def _expired(self, pending: list[PartitionRow]) -> bool:
+        """Close what has waited for too long, paused or not; whether it had."""
+        if not self._over():
+            return False
+        self._hold_back("expired", pending, lambda row: expired(row, self.run))
+        return True
+
+    def _stopped(self) -> bool:
+        """Obey the stop rules: what they hold back is not done; whether anything was."""
+        stop = self.rules.tripped()
+        if stop is None:
+            return False
+        held = [row for row in self._rows(("pending",)) if stop.holds(row)]
+        if held:
+            self._hold_back(
+                "stopped", held, lambda row: not_sent(row, stop.code, stop.message),
+                code=stop.code, message=stop.message,
+            )  # fmt: skip
+        self.rules.applied(stop)
+        return bool(held)
+
+    def _hold_back(
+        self,
+        kind: str,
+        rows: Sequence[PartitionRow],
+        closed: Callable[[PartitionRow], PartitionRow],
+        **details: str,
+    ) -> None:
+        """Close what will not be sent, or not again, by `closed`.
+
+        What was sent before is read once more: since its leader was seen below the target, a
+        broker that holds the truncation may lead again. Unread it stays `unknown`.
+        """
+        sent = [row for row in rows if row.was_sent]
+        seen: Mapping[TopicPartition, Seen] = {}
+        entry = self.journal.newest_entry()
+        if sent:
+            with suppress(ClusterError):
+                targets = {row.key: row.target_offset for row in sent}
+                seen = read_back(self.live, targets, self.plan.topic_ids)
+        wait_all = self.run.mode == "wait-all"
+        after = [
+            looked_after(row, held_back(row, seen.get(row.key), closed, wait_all=wait_all), entry)
+            if row.was_sent
+            else closed(row)
+            for row in rows
+        ]
+        self._record(kind, after, **details)
+        self.rules.saw([row for row in after if row.was_sent])
+
+    def _send(self, pending: list[PartitionRow]) -> bool:
+        tried = max(row.attempts for row in pending)
+        if tried:  # a leader that just refused needs a moment to learn who leads
+            self.sleep(min(_LONGEST_PAUSE_SECONDS, _PAUSE.total_seconds() * 2**tried))
+        look = self._watch.mark()
+        kept = self.journal.baseline(self.run.run_id)
+        try:
+            checked, before = self._look(pending, look.at, with_polls=kept is None)
+        except (ClusterError, SettingsError, StoreError) as error:  # nothing to judge it by
+            self._unreadable(error)
+            return False
+        by_key = {row.key: row for row in pending}
+        if why := checked.refused:
+            self._hold_back(
+                "refused", [by_key[k] for k in why],
+                lambda row: not_sent(row, why[row.key].name, why[row.key].reason),
+            )  # fmt: skip
+        self._note_unreadable(by_key, checked)
+        arrived = self._read_and_settle("arrived", [by_key[k] for k in sorted(checked.arrived)])
+        sent = False
+        if checked.allowed:
+            if kept is None:
+                self._foresee(checked.allowed, before)
+            going = [by_key[k] for k in sorted(checked.allowed)]
+            sizes = receipt_sizes.renewed(kept, before.sample, going)
+            self.journal.write_baseline(self.run.run_id, sizes, self.now())
+            first = not any(row.was_sent for row in self._rows())
+            canary = first and self.run.options.canary
+            self.rules.placed(checked.allowed)
+            sender = Sender(
+                self.live, self.journal, self.run, self._watch, self._may_send, self.rules.saw,
+                self._waits, checked.known_since,
+            )  # fmt: skip
+            silent = receipt_sizes.unread(before.sample, checked.allowed)
+            sent = sender.send(by_key, checked.allowed, look, only_one=canary, silent=silent)
+            self._close_what_was_sent()
+        return bool(checked.refused) or arrived or sent
+
+    def _look(
+        self, pending: Sequence[PartitionRow], at: datetime, *, with_polls: bool
+    ) -> tuple[Rechecked, _Before]:
+        """The recheck and replicas' sizes, read side by side: sizes once in each round, since
+        retention goes on between two (a pause, a leader that hangs).
+        """
+        keys = [row.key for row in pending]
+        with ThreadPoolExecutor(2, thread_name_prefix="sizes") as pool:
+            sizes = pool.submit(receipt_sizes.measure, self.live, keys, at)
+            polls = pool.submit(long_polls, self.live) if with_polls else None
+            found = self._recheck(pending)
+            return found, _Before(sizes.result(), polls.result() if polls else {})
+
+    def _recheck(self, pending: Sequence[PartitionRow]) -> Rechecked:
+        standards = self.standards()  # reads the store: the moment of the look comes after it
+        return recheck(self.live, self.plan, pending, self.now(), standards)
+
+    def _foresee(self, allowed: Mapping[TopicPartition, PartitionFacts], before: _Before) -> None:
+        """Only wait-all waits for anybody; a canary's run is foreseen once, at its start."""
+        if self.run.mode == "wait-all":
+            timeout_ms = self.run.options.timeout_ms
+            self._waits = expected(
+                self.live, allowed, before.sample, before.polls, timeout_ms,
+                now=self.now, sleep=self.sleep,
+            )  # fmt: skip
+
+    def _note_unreadable(
+        self, rows: Mapping[TopicPartition, PartitionRow], checked: Rechecked
+    ) -> None:
+        """Why a partition waits; it is refused with that reason when the run gives up."""
+        noted = [
+            replace(rows[key], error=why.name, message=why.reason)
+            for key, why in sorted(checked.unreadable.items())
+        ]
+        changed = [row for row in noted if row != rows[row.key]]
+        if changed:
+            self.journal.note(self.run.run_id, changed)
+
+    def _over(self) -> bool:
+        return is_over(self.run, self._watch, self._began)
+
+    def _may_send(self) -> bool:
+        # The rules read the cluster, which may hang: who stops the run meanwhile is heard after it.
+        return self.rules.tripped() is None and not self._over() and self.holding.may_send()
+
+    def _close_what_was_sent(self) -> bool:
+        # First the rules: they decide whether what was not truncated may be sent again.
+        stopped = self._stopped()
+        return self._read_and_settle("read", self._rows(("sent", "unknown"))) or stopped
+
+    def _read_and_settle(self, kind: str, rows: list[PartitionRow]) -> bool:
+        if not rows:
+            return False
+        entry = self.journal.newest_entry()
+        try:
+            targets = {row.key: row.target_offset for row in rows}
+            seen = read_back(self.live, targets, self.plan.topic_ids)
+        except ClusterError as error:
+            self._unreadable(error)
+            return False
+        wait_all, may_resend = self.run.mode == "wait-all", not self.rules.sends_nothing
+        after = [
+            looked_after(
+                r, settled(r, seen[r.key], wait_all=wait_all, may_resend=may_resend), entry
+            )
+            for r in rows
+        ]
+        changed = [new for old, new in zip(rows, after, strict=True) if new != old]
+        self._record(kind, changed)
+        self.rules.saw(changed)
+        return any(new.state != old.state for old, new in zip(rows, after, strict=True))
+
+    def _unreadable(self, error: LowwaterError) -> None:
+        """Nothing could be read; one entry for each new reason, not for each attempt."""
+        if error.code != self._unread:
+            self._record("unread", [], code=error.code, message=error.message)
+            self._unread = error.code
+
+    def _waited_out(self) -> bool:
+        patience = timedelta(milliseconds=self.run.options.timeout_ms)
+        return self._moved_at is not None and self.now() - self._moved_at >= patience
+
+    def _give_up(self) -> None:
+        """The leader stayed unreachable: what was not sent is not done, the rest stays unknown."""
+        if not self.run.options.canary:
+            self._hold_back("gave-up", self._rows(("pending",)), unasked)
+            return
+        tried = [row for row in self._rows(("pending",)) if row.was_sent]
+        self._hold_back("gave-up", tried, unasked)  # the canary itself: the rest names its end
+        canary = unproved_canary(self._rows(), self.run.mode)
+        self._hold_back(
+            "gave-up", self._rows(("pending",)),
+            lambda row: without_canary(row, canary) if canary else unasked(row),
+        )  # fmt: skip
+
+    def _close(self) -> str:
+        rows = self._rows()
+        state = run_state(rows, self.run.mode, cancelled=self.cancelled)
+        until = self.now() + timedelta(milliseconds=self.run.options.watch_for_ms)
+        error = stop_error(rows) or expired_error(rows)
+        if error is None and self._refused is not None:
+            error = self._refused.to_json()["error"]
+        if error is None and state == "refused":
+            error = _refused(rows)
+        self.journal.set_run(
+            self.run.run_id,
+            state,
+            self.now(),
+            error=error,
+            watched_until=until if any(map(followed, rows)) else self.now(),
+        )
+        return state
+
+    def _rows(self, states: Sequence[str] | None = None) -> list[PartitionRow]:
+        return list(self.journal.partitions(self.run.run_id, states))
+
+    def _record(self, kind: str, rows: list[PartitionRow], **details: str) -> None:
+        if rows or details:
+            self.journal.record(self.run.run_id, kind, rows, self.now(), **details)
+
+
+def _refused(rows: list[PartitionRow]) -> Mapping[str, str]:
+    first = rows[0]
+    return {
+        "code": "REFUSED",
+        "message": f"nothing was sent: {first.topic}-{first.partition} {first.error}"
+        + (f": {first.message}" if first.message else ""),
+        "next": "Read each partition's error, then plan again.",
+    }
+
+
+# Until when a run may send: what was confirmed long ago is not sent, whoever takes the run up.
+
+EXPIRED = "PLAN_EXPIRED"
+_NEXT = "Plan the rest again: what the plan saw may have changed."
+
+
+def expires_at(run: RunRow) -> datetime:
+    """From then on nothing is sent, nor sent again.
+
+    The run itself keeps how long that is from when it was queued (`plan_expires_after` of those
+    settings), so that neither a later setting nor a plan's text extends it.
+    """
+    return run.queued_at + timedelta(milliseconds=run.options.unsent_for_ms)
+
+
+def is_over(run: RunRow, watch: Stopwatch, began: Mark) -> bool:
+    """Whether a run has expired: by the wall clock, or by what passed since a worker `began`."""
+    until = expires_at(run)
+    return watch.now() >= until or watch.since(began) >= until - began.at
+
+
+def expired(row: PartitionRow, run: RunRow) -> PartitionRow:
+    """A partition that waited for too long, with the reason."""
+    text = f"nothing of run {run.run_id} is sent from {format_time(expires_at(run))} on"
+    return not_sent(row, EXPIRED, text)
+
+
+def expired_error(rows: Iterable[PartitionRow]) -> Mapping[str, str] | None:
+    """The run's error object when partitions waited for too long, else None."""
+    late = [row for row in rows if row.error == EXPIRED]
+    if not late:
+        return None
+    return {
+        "code": EXPIRED,
+        "message": f"{len(late)} partitions were not sent in time: {late[0].message}",
+        "next": _NEXT,
+    }

@@ -1,0 +1,195 @@
+"""When a run stops by itself: too many answered partitions failed, or a replica left the ISR.
+
+Asked before each request. What was sent is read to its end as always; what a rule holds back
+becomes `not_done`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.journal.journal_rows import Options, PartitionRow
+from dashboard.purge.plan.cluster_seam import Cluster
+
+ERROR_RATE = "STOPPED_ERROR_RATE"
+ISR_SHRANK = "STOPPED_ISR_SHRANK"
+_NEXT = {
+    ERROR_RATE: "Read the partitions' errors and correct their cause, then plan the rest again.",
+    ISR_SHRANK: "Bring the broker that is named back in sync, then plan the rest again.",
+}
+_ASK_EVERY = timedelta(seconds=1)
+_ASK_SHARE = 10  # a metadata read that takes long comes that many times its time later again
+_MOST_NAMED = 3
+_TIMED_OUT = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why nothing more is sent."""
+
+    code: str
+    message: str
+
+    def holds(self, row: PartitionRow) -> bool:
+        """Whether this pending row is held back.
+
+        A partition that was sent and whose answer was lost with its leader is followed to its
+        end: that leader has left the ISR too.
+        """
+        return self.code == ERROR_RATE or row.attempts == 0
+
+
+class _Placed(Protocol):
+    @property
+    def replicas(self) -> tuple[int, ...]: ...
+    @property
+    def isr(self) -> tuple[int, ...]: ...
+
+
+@dataclass
+class StopRules:
+    """The rules of one run as its worker sees them. Thread-safe."""
+
+    live: Cluster
+    options: Options
+    mode: str
+    now: Callable[[], datetime]
+    _outcomes: dict[TopicPartition, str] = field(default_factory=dict)
+    _failed: Counter[str] = field(default_factory=Counter)  # of _outcomes, by error
+    _in_sync: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    _applied: set[str] = field(default_factory=set)
+    _stop: Stop | None = None
+    _ask_at: datetime | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def sends_nothing(self) -> bool:
+        """Whether a stop was applied that holds every request back, repetitions too."""
+        return ERROR_RATE in self._applied
+
+    def saw(self, rows: Iterable[PartitionRow]) -> None:
+        """Take in what answers and reads have shown of partitions."""
+        with self._lock:
+            for row in rows:
+                if before := self._outcomes.pop(row.key, None):
+                    self._failed[before] -= 1
+                found = outcome(row, self.mode)
+                if found is not None:
+                    self._outcomes[row.key] = found
+                if found:
+                    self._failed[found] += 1
+
+    def placed(self, partitions: Mapping[TopicPartition, _Placed]) -> None:
+        """Take in replicas as just read; each partition's first ISR is what it is held to."""
+        with self._lock:
+            if self._ask_at is None:
+                self._ask_at = self.now() + _ASK_EVERY
+            for key, found in partitions.items():
+                self._in_sync.setdefault(key, found.isr)
+            self._judge_isr(partitions)
+
+    def tripped(self) -> Stop | None:
+        """The stop that is to be applied, or None; asks for metadata about once a second."""
+        with self._lock:
+            if self._stop is None:
+                self._judge_errors()
+            if self._stop is None and self.options.stop_on_isr_loss and self._due():
+                self._ask()
+            return self._stop
+
+    def applied(self, stop: Stop) -> None:
+        """The stop took effect: its rule says nothing more."""
+        with self._lock:
+            self._applied.add(stop.code)
+            self._stop = None
+
+    def _judge_errors(self) -> None:
+        answered, bad = len(self._outcomes), self._failed.total()
+        if answered < self.options.stop_at_least_answered or not bad:
+            return
+        if bad / answered > self.options.stop_at_error_share:
+            (commonest, count), *_ = sorted(
+                self._failed.items(), key=lambda item: (-item[1], item[0])
+            )
+            self._trip(
+                ERROR_RATE,
+                f"{bad} of {answered} answered partitions failed, {count} of them with {commonest}",
+            )
+
+    def _due(self) -> bool:
+        wanted = bool(self._in_sync) and ISR_SHRANK not in self._applied
+        return wanted and self._ask_at is not None and self.now() >= self._ask_at
+
+    def _ask(self) -> None:
+        began = self.now()
+        try:
+            states = self.live.topics(sorted({key.topic for key in self._in_sync}))
+        except ClusterError:  # the next request, or the next look, meets it
+            states = {}
+        took = self.now() - began
+        self._ask_at = self.now() + max(_ASK_EVERY, took * _ASK_SHARE)
+        self._judge_isr(
+            {
+                TopicPartition(topic, p.partition): p
+                for topic, state in states.items()
+                for p in state.partitions
+            }
+        )
+
+    def _judge_isr(self, partitions: Mapping[TopicPartition, _Placed]) -> None:
+        if not self.options.stop_on_isr_loss:
+            return
+        lost: dict[int, list[str]] = defaultdict(list)
+        for key, first in sorted(self._in_sync.items()):
+            if (found := partitions.get(key)) is not None:
+                # A replica that a reassignment took away has not fallen behind.
+                for broker_id in set(first) & set(found.replicas) - set(found.isr):
+                    lost[broker_id].append(f"{key.topic}-{key.partition}")
+        if lost:
+            self._trip(ISR_SHRANK, "; ".join(_left(b, lost[b]) for b in sorted(lost)))
+
+    def _trip(self, code: str, message: str) -> None:
+        if self._stop is None and code not in self._applied:
+            self._stop = Stop(code, message)
+
+
+def outcome(row: PartitionRow, mode: str) -> str | None:
+    """The error that a partition's newest answer or reading ended with, "" for none.
+
+    None: no answer came yet, or one that only reading tells about.
+    """
+    if not row.was_sent or (row.state == "sent" and row.answer_error_code is None):
+        return None
+    if row.state in ("sent", "done"):
+        return ""
+    if row.state == "unknown" and mode != "wait-all" and row.answer_error_code == _TIMED_OUT:
+        return None  # sent with timeout 0: this error is the answer that was wanted
+    if row.state == "leader_done":
+        return row.error or ""
+    return row.error or "NOT_TRUNCATED"
+
+
+def stop_error(rows: Iterable[PartitionRow]) -> dict[str, str] | None:
+    """The run's error object when a rule held partitions back, else None."""
+    held = [row for row in rows if row.error in _NEXT]
+    if not held:
+        return None
+    code, message = str(held[0].error), held[0].message
+    return {
+        "code": code,
+        "message": f"stopped with {len(held)} partitions left: {message}",
+        "next": _NEXT[code],
+    }
+
+
+def _left(broker_id: int, partitions: list[str]) -> str:
+    more = len(partitions) - _MOST_NAMED
+    named = ", ".join(partitions[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"broker {broker_id} left the in-sync replicas of {named}"

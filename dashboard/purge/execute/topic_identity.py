@@ -1,0 +1,88 @@
+"""What brokers themselves see: whether a topic is the planned one, and in which leader epochs.
+
+DeleteRecords and ListOffsets name topics, not ids, and metadata may come from a broker that is cut
+off from the controllers and tells of a topic that was deleted and created again since. The leader
+that is asked, or told, to do something is therefore asked for the id too, and so is each follower
+whose log start is to prove something: their answers are about their own logs. One that is cut off
+goes on leading in its old epoch: who leads by now is known to other brokers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.purge.plan.cluster_seam import Cluster
+
+UNCERTAIN = "TOPIC_ID_UNCERTAIN"
+Views = Mapping[int, Mapping[str, TopicState] | str]
+
+
+def doubts(
+    live: Cluster,
+    replicas: Mapping[TopicPartition, Collection[int]],
+    topic_ids: Mapping[str, str | None],
+) -> dict[TopicPartition, dict[int, str]]:
+    """Replicas whose broker knows another topic of that name, or does not answer: why.
+
+    `replicas` are the ids of the brokers to ask, `topic_ids` the plan's.
+    """
+    return doubts_of(read_views(live, replicas), replicas, topic_ids)
+
+
+def read_views(live: Cluster, asked: Mapping[TopicPartition, Collection[int]]) -> Views:
+    """How each of the brokers asked sees its partitions' topics; nobody is asked for none."""
+    names: dict[int, set[str]] = defaultdict(set)
+    for key, brokers in asked.items():
+        for broker_id in brokers:
+            names[broker_id].add(key.topic)
+    return live.topics_at(names) if names else {}
+
+
+def epochs_told(
+    views: Views,
+    asked: Mapping[TopicPartition, Collection[int]],
+    topic_ids: Mapping[str, str | None],
+) -> dict[TopicPartition, dict[int, int]]:
+    """The leader epoch of each partition as the brokers know it that were asked, by broker."""
+    found: dict[TopicPartition, dict[int, int]] = {key: {} for key in asked}
+    for broker_id, view in views.items():
+        for state in () if isinstance(view, str) else view.values():
+            if state.topic_id != topic_ids.get(state.topic):
+                continue
+            for p in state.partitions:
+                key = TopicPartition(state.topic, p.partition)
+                if broker_id in asked.get(key, ()) and p.leader_epoch is not None:
+                    found[key][broker_id] = p.leader_epoch
+    return found
+
+
+def doubts_of(
+    views: Views,
+    replicas: Mapping[TopicPartition, Collection[int]],
+    topic_ids: Mapping[str, str | None],
+) -> dict[TopicPartition, dict[int, str]]:
+    """`doubts`, by what was told already."""
+    found: dict[TopicPartition, dict[int, str]] = {}
+    for key, brokers in replicas.items():
+        for broker_id in brokers:
+            why = _doubt(broker_id, key.topic, views.get(broker_id, "no answer"), topic_ids)
+            if why:
+                found.setdefault(key, {})[broker_id] = why
+    return found
+
+
+def _doubt(
+    broker_id: int,
+    topic: str,
+    answer: Mapping[str, TopicState] | str,
+    topic_ids: Mapping[str, str | None],
+) -> str | None:
+    if isinstance(answer, str):
+        return f"broker {broker_id} does not say which topic {topic} it has: {answer}"
+    state, planned = answer.get(topic), topic_ids.get(topic)
+    known = state.topic_id if state else None
+    if known != planned:
+        return f"broker {broker_id} has topic {topic} with id {known}, the plan's has id {planned}"
+    return None

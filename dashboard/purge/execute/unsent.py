@@ -1,0 +1,37 @@
+"""Closes a run with which nobody goes on: what was never sent is not done, and says why."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from dashboard.core.errors import LowwaterError
+from dashboard.purge.execute.states import followed, not_sent, run_state, unanswered
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.plan.moves import refused
+
+
+def close(journal: Journal, run: RunRow, kind: str, error: LowwaterError, now: datetime) -> None:
+    """Close the run for this error, with one entry of `kind`; what was sent stays unknown.
+
+    Also what waited to be sent again: nobody has read since whether the first request took effect.
+    """
+    rows = [r for r in journal.partitions(run.run_id) if r.state in ("pending", "sent")]
+    changed = [
+        unanswered(r, error.code) if r.was_sent else not_sent(r, error.code, error.message)
+        for r in rows
+    ]
+    journal.record(run.run_id, kind, changed, now, code=error.code)
+    moves = [m for m in journal.moves(run.run_id) if m.state == "pending"]
+    if moves:
+        unmoved = [refused(m, error.code, error.message) for m in moves]
+        journal.record_moves(run.run_id, "moves-refused", unmoved, now)
+    after = journal.partitions(run.run_id)
+    watched = any(map(followed, after))
+    journal.set_run(
+        run.run_id,
+        run_state(after, run.mode, cancelled=False),
+        now,
+        error=error.to_json()["error"],
+        watched_until=now + timedelta(milliseconds=run.options.watch_for_ms if watched else 0),
+    )

@@ -1,0 +1,1 @@
+"""How long each mode of a purge would take, and which replicas would hold it up."""

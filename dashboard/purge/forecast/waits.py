@@ -1,0 +1,112 @@
+"""How long a wait-all request waits for each partition: an interval in seconds, and why. Pure.
+
+A leader answers once every replica on an alive broker has told it a log start at the target. A
+follower hears of it in the answer to its fetch and tells its own in the next one (Kafka's
+`AbstractFetcherThread`, `Partition.lowWatermarkIfLeader`). An idle leader keeps a fetch for up to
+`replica.fetch.wait.max.ms`, so that a follower comes at a moment that is even over that time;
+traffic answers the fetch sooner. Of n followers the last one comes at n / (n + 1) of it on average.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dashboard.kafka.model import PartitionState, TopicPartition
+from dashboard.purge.forecast.reading import Reading
+from dashboard.purge.forecast.stalls import UNUSABLE, Stall
+
+KEEPS_UP = "keeps-up"
+FETCHES = "fetches"
+# Connecting, the queue in the broker, a busy machine: what is beside the waiting itself.
+SLACK_SECONDS = 0.25
+# A follower that is behind takes its current fetch first, up to replica.fetch.response.max.bytes.
+_FETCH_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """From sending a request to its answer, for one partition.
+
+    `cause`: `keeps-up`, `fetches` (behind, and fetching), or that of the worst `Stall`. All three
+    times are None where nothing can be said. `broker_id` is who is waited for, None: nobody alone.
+    """
+
+    key: TopicPartition
+    cause: str
+    low_seconds: float | None
+    likely_seconds: float | None
+    high_seconds: float | None
+    times_out: bool = False
+    broker_id: int | None = None
+
+
+def waits_of(
+    reading: Reading, stalls: Mapping[TopicPartition, Sequence[Stall]], timeout_seconds: float
+) -> list[Wait]:
+    """One wait per partition, sorted; partitions of one leader share a request, so its followers.
+
+    Stalled partitions travel in requests of their own and do not hold the others up.
+    """
+    beside = _followers(reading, (k for k in reading.partitions if not stalls.get(k)))
+    found = []
+    for key, state in sorted(reading.partitions.items()):
+        mine = stalls.get(key, ())
+        if not mine:
+            found.append(_quick(reading, key, beside[state.leader_id], KEEPS_UP, 0.0))
+        else:
+            found.append(_stalled(reading, state, mine, timeout_seconds))
+    return found
+
+
+def _stalled(
+    reading: Reading, state: PartitionState, stalls: Sequence[Stall], timeout: float
+) -> Wait:
+    key = TopicPartition(state.topic, state.partition)
+    if any(stall.cause in UNUSABLE for stall in stalls):
+        return Wait(key, next(s.cause for s in stalls if s.cause in UNUSABLE), None, None, None)
+    if all(stall.fetching for stall in stalls):
+        followers = _followers(reading, [key])[state.leader_id]
+        return _quick(reading, key, followers, FETCHES, _FETCH_SECONDS)
+    worst = max(
+        (s for s in stalls if not s.fetching),
+        key=lambda s: (s.seconds_to_go is None, s.seconds_to_go or 0.0),
+    )
+    least = likely = timeout
+    if worst.cause == "log-dir-move" and worst.seconds_to_go is not None:
+        # The pace of one second is a rough one: half and twice the time are as likely.
+        least, likely = min(timeout, worst.seconds_to_go / 2), min(timeout, worst.seconds_to_go)
+    return Wait(
+        key,
+        worst.cause,
+        round(least, 3),
+        round(likely, 3),
+        round(timeout + SLACK_SECONDS, 3),
+        times_out=least >= timeout,
+        broker_id=worst.broker_id,
+    )
+
+
+def _quick(
+    reading: Reading, key: TopicPartition, followers: set[int], cause: str, extra: float
+) -> Wait:
+    if not followers:
+        return Wait(key, cause, 0.0, 0.0, SLACK_SECONDS)
+    known = [reading.fetch_wait_ms[b] for b in followers if b in reading.fetch_wait_ms]
+    if not known:
+        return Wait(key, cause, None, None, None)
+    poll = max(known) / 1000
+    likely = poll * len(followers) / (len(followers) + 1)
+    return Wait(key, cause, 0.0, round(likely, 3), round(poll + extra + SLACK_SECONDS, 3))
+
+
+def _followers(
+    reading: Reading, keys: Iterable[TopicPartition]
+) -> defaultdict[int | None, set[int]]:
+    """Leader -> brokers that follow it on any of `keys` and are alive."""
+    found: defaultdict[int | None, set[int]] = defaultdict(set)
+    for key in keys:
+        state = reading.partitions[key]
+        found[state.leader_id] |= (set(state.replicas) & reading.alive) - {state.leader_id or 0}
+    return found

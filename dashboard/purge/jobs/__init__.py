@@ -1,0 +1,1 @@
+"""Confirmed purges as processes: the queue, the second person's requests, the workers."""

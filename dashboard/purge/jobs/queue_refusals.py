@@ -1,0 +1,177 @@
+"""What the queue refuses before the journal is asked: each names the plan and the next step."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NoReturn
+
+from dashboard.core.clock import CLOCKS_AGREE
+from dashboard.core.errors import RefusedError
+from dashboard.kafka.model import Guard
+from dashboard.kafka.system_topics import is_system_topic
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.plan.lifting import Waiver
+from dashboard.purge.plan.plan import Plan
+from dashboard.safety.guard_texts import guard
+from dashboard.settings.policies.section import POLICY_LIFTABLE, Policy
+from dashboard.settings.read_only import why
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
+
+
+def read_only(settings: Settings, journal: Journal) -> None:
+    """READ_ONLY: every purge is switched off, here or in the journal."""
+    reason = stopped(settings, journal)
+    if reason is not None:
+        raise RefusedError(reason, "Switch read_only off first.", code="READ_ONLY")
+
+
+def stopped(settings: Settings, journal: Journal) -> str | None:
+    """Why every purge is switched off now, in the settings or the journal; None: none is."""
+    return why(settings) or switched_off(journal)
+
+
+def switched_off(journal: Journal) -> str | None:
+    """That an approver did it, if one did."""
+    return "an approver switched every purge off, in the journal" if journal.read_only() else None
+
+
+def other_text(plan: Plan, confirm: str, sha256: str | None) -> None:
+    """PLAN_EDITED, NOTHING_FREE or CONFIRMATION_MISMATCH: not what somebody saw and confirmed."""
+    if sha256 is not None and sha256 != plan.sha256:
+        raise RefusedError(
+            f"the plan is not the one that was previewed: its sha256 is {plan.sha256}",
+            "Preview it again, and confirm what you then see.",
+            code="PLAN_EDITED",
+        )
+    nothing_free(plan)
+    if confirm not in (plan.confirmation, plan.counted_confirmation):
+        raise RefusedError(
+            f"'{confirm}' is not the confirmation of this plan",
+            f"Repeat exactly: {plan.confirmation}",
+            code="CONFIRMATION_MISMATCH",
+        )
+
+
+def other_name(settings: Settings, plan: Plan) -> None:
+    """CLUSTER_MISMATCH: the plan calls its cluster by another name than the data folder does.
+
+    That name is in the sentence which people type, and in what is kept of the run.
+    """
+    named = ClusterStore(Store(settings.data), plan.cluster_id).connection().get("name")
+    if named not in (None, plan.cluster_name):
+        raise RefusedError(
+            f"the plan is for {plan.cluster_name}, and cluster {plan.cluster_id} is called {named}",
+            "Plan again: it was renamed since, or the plan was edited.",
+            code="CLUSTER_MISMATCH",
+        )
+
+
+def nothing_free(plan: Plan) -> None:
+    """NOTHING_FREE: guards hold every partition."""
+    if not plan.free_partitions:
+        raise RefusedError(
+            f"plan {plan.plan_id} has no partition free of guards",
+            "Read the guards in its preview; each says what lifts it.",
+            code="NOTHING_FREE",
+        )
+
+
+def beyond_policy(plan: Plan, policy: Policy) -> None:
+    """NOT_LIFTABLE: what costs a person's judgement each time, no policy decides for good."""
+    lifted = [o.name for o in plan.overrides if o.name not in POLICY_LIFTABLE]
+    lifted += [f"{w.group_id}'s claim" for w in plan.waivers if not _of_definition(w, policy)]
+    if lifted:
+        raise RefusedError(
+            f"the plan lifts {', '.join(sorted(set(lifted)))}, which no policy may: {policy.name}",
+            f"A policy lifts {', '.join(POLICY_LIFTABLE)} alone, and waives whom its waive names "
+            "while no coordinator lists it; purge the rest by hand.",
+            code="NOT_LIFTABLE",
+        )
+
+
+def _of_definition(waiver: Waiver, policy: Policy) -> bool:
+    """Whether just this waiver was confirmed with the policy: of a group while it is gone."""
+    named = policy.waive.get(waiver.group_id) == waiver.reason
+    return named and waiver.gone and not waiver.alive and not waiver.move
+
+
+def forbidden_overrides(settings: Settings, plan: Plan) -> None:
+    """NOT_LIFTABLE: a plan of other settings, or made by hand, may lift what these do not."""
+    for override in plan.overrides:
+        if override.name not in settings.purge.liftable_guards:
+            raise RefusedError(
+                f"the plan overrides {override.name}, which these settings do not allow",
+                "Plan again without it, or allow it with liftable_guards in [purge].",
+                code="NOT_LIFTABLE",
+            )
+
+
+def again_or_late(
+    settings: Settings, journal: Journal, plan: Plan, token: str, now: datetime
+) -> None:
+    """PLAN_EXPIRED, unless the plan ran already: then the journal names its run.
+
+    A plan lives as long as the settings let it, whatever its own text says: it may be edited.
+    """
+    if not journal.knows(plan.sha256, token):
+        _too_old(settings, plan, now)
+
+
+def offsets_json(settings: Settings, plan: Plan, now: datetime) -> str:
+    """The free targets for Kafka's own tool, by `refuse_offsets`."""
+    refuse_offsets(settings, plan, now)
+    return plan.offsets_json()
+
+
+def refuse_offsets(settings: Settings, plan: Plan, now: datetime) -> None:
+    """NOTHING_FREE, PLAN_EXPIRED, NOT_LIFTABLE or GUARDED: what no queue would take is not handed
+    to a tool that looks at nothing again, neither at groups nor at a topic made anew.
+    """
+    nothing_free(plan)
+    _too_old(settings, plan, now)
+    forbidden_overrides(settings, plan)
+    not_free_any_more(settings, plan)
+
+
+def _too_old(settings: Settings, plan: Plan, now: datetime) -> None:
+    if plan.created_at - now > CLOCKS_AGREE:
+        raise RefusedError(
+            f"plan {plan.plan_id} was made at {plan.created_at:%Y-%m-%d %H:%M:%S} UTC, which is "
+            "yet to come here: a clock was wrong, or the plan was edited",
+            "Set the clock right, then plan again.",
+            code="PLAN_EXPIRED",
+        )
+    if plan.expired(now) or now >= plan.created_at + settings.purge.plan_expires_after:
+        late(plan, settings.purge.plan_expires_after)
+
+
+def not_free_any_more(settings: Settings, plan: Plan) -> None:
+    """GUARDED: what may be judged without the cluster blocks it, whatever the plan's text says.
+
+    A plan sealed again by hand has a right hash. All other guards are judged again, with these,
+    from live reads before anything is sent (`recheck`).
+    """
+    why = _guarded(settings, plan)
+    if why is not None:
+        raise RefusedError(why.reason, f"{why.lift} Then plan again.", code="GUARDED")
+
+
+def _guarded(settings: Settings, plan: Plan) -> Guard | None:
+    free, most = plan.free_partitions, settings.purge.most_partitions
+    if len(plan.partitions) > most and not any(o.name == "over-limit" for o in plan.overrides):
+        return guard("over-limit", partitions=len(plan.partitions), limit=most)
+    for topic in sorted({p.topic for p in free}):
+        if is_system_topic(topic):
+            return guard("system-topic", topic=topic)
+    return None
+
+
+def late(plan: Plan, longest: timedelta | None = None) -> NoReturn:
+    """PLAN_EXPIRED; `longest` is how long the settings let a plan live."""
+    ends = plan.expires_at if longest is None else min(plan.expires_at, plan.created_at + longest)
+    raise RefusedError(
+        f"plan {plan.plan_id} expired at {ends:%Y-%m-%d %H:%M:%S} UTC",
+        "Plan again: what it saw may have changed.",
+        code="PLAN_EXPIRED",
+    )

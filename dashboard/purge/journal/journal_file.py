@@ -1,0 +1,389 @@
+"""The journal's SQLite file: durable transactions, and the hash chain of its entries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dashboard.core.clock import format_time
+from dashboard.core.errors import JournalError
+from dashboard.core.network_folders import network_type
+from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
+from dashboard.purge.journal.journal_pack import pack, readable, unpack
+from dashboard.purge.journal.journal_rows import Entry
+
+FIRST_HASH = "0" * 64
+# A mark in the file that a head is kept beside it: written where one is, so that a crash between
+# the two leaves none. An archive is handed out alone, and has none.
+_MARK = """INSERT OR IGNORE INTO switches SELECT 'head_kept', 1, '', ''
+  WHERE NOT EXISTS (SELECT 1 FROM switches WHERE name='archive')"""
+_MARKED = "SELECT 1 FROM switches WHERE name='head_kept'"
+
+
+class JournalFile:
+    """One connection for all threads of a process; every transaction is durable when it ends.
+
+    Raises JournalError JOURNAL_ON_NETWORK unless `on_network` says that somebody answers for it.
+    """
+
+    def __init__(self, path: Path, *, on_network: bool = False) -> None:
+        self.path = path
+        self.on_network = on_network
+        self._head_file = HeadFile(path)
+        self._lock = threading.RLock()
+        with self._wrapped():
+            if not on_network and (kind := network_type(path.parent)) is not None:
+                raise _on_network(path, kind)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._db = sqlite3.connect(
+                path, timeout=30, isolation_level=None, check_same_thread=False
+            )
+            self._db.row_factory = sqlite3.Row
+            mode = self._db.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            if mode != "wal":  # SQLite stays in another mode without an error
+                raise sqlite3.OperationalError(f"its journal mode stays '{mode}', not 'wal'")
+            # FULL: an intent is on the disk before its request leaves.
+            self._db.execute("PRAGMA synchronous=FULL")
+            # For reads that look into a partition's row: json_extract(plain(body), …).
+            self._db.create_function("plain", 1, unpack, deterministic=True)
+            prepare(self._db)
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that holds the write lock from its start; JournalError when it fails.
+
+        JOURNAL_ROLLED_BACK before anything is written where links are gone that were there.
+        """
+        with self._transaction() as db:
+            kept = self._head_file.read()
+            if (error := self._lost_since(kept)) is not None:
+                raise error
+            yield db
+            if kept != NOTHING:
+                db.execute(_MARK)
+            head = self.head()
+        if head != kept:
+            # Committed is committed: behind, the file beside it is caught up by the next write.
+            with suppress(OSError, JournalError):
+                self._head_file.advance(head)
+
+    @contextmanager
+    def accepting(self) -> Iterator[sqlite3.Connection]:
+        """The same for a person's word that a journal which was rolled back is to go on."""
+        with self._transaction() as db:
+            yield db
+            head = self.head()
+        with self._wrapped():
+            self._head_file.replace(head)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._wrapped():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def head(self) -> Head:
+        """The newest link in the file itself."""
+        newest = self.rows("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1")
+        return Head(newest[0]["seq"], newest[0]["hash"]) if newest else NOTHING
+
+    def kept_head(self) -> Head:
+        """The newest link as it is kept beside the file. Raises JournalError."""
+        with self._wrapped():
+            return self._head_file.read()
+
+    def rolled_back(self) -> JournalError | None:
+        """That the file has lost links which were there, and what to do; None: it has not."""
+        try:
+            return self._lost_since(self.kept_head())
+        except JournalError as error:
+            return error
+
+    def _lost_since(self, kept: Head) -> JournalError | None:
+        newest = self.head()
+        if kept == NOTHING:
+            if newest == NOTHING or not self.rows(_MARKED):  # a new one, or of an earlier version
+                return None
+            return _rolled_back(
+                self.path,
+                newest,
+                f"has lost {self._head_file.path.name}, its newest entry's number",
+            )
+        first = self.rows("SELECT min(seq) AS seq FROM entries")[0]["seq"]
+        if kept.seq > newest.seq:
+            return _rolled_back(
+                self.path, newest, f"ends with entry {newest.seq}, but entry {kept.seq} was written"
+            )
+        found = self.rows("SELECT hash FROM entries WHERE seq=?", kept.seq)
+        archived = first is not None and kept.seq < first
+        if archived or [row["hash"] for row in found] == [kept.hash]:
+            return None
+        return _rolled_back(
+            self.path, newest, f"has another entry {kept.seq} than the one that was written"
+        )
+
+    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """All rows of one query; its values by position, or one mapping by name."""
+        named = values[0] if len(values) == 1 and isinstance(values[0], dict) else values
+        with self._lock, self._wrapped():
+            return self._db.execute(sql, named).fetchall()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """All reads inside see one moment, whatever others write meanwhile."""
+        with self._lock, self._wrapped():
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("ROLLBACK")
+
+    @contextmanager
+    def attached(self, other: Path) -> Iterator[None]:
+        """Another journal's file as the database `archive` of this connection, as durable."""
+        with self._lock:
+            with self._wrapped():
+                self._db.execute("ATTACH DATABASE ? AS archive", (str(other),))
+                self._db.execute("PRAGMA archive.synchronous=FULL")
+            try:
+                yield
+            finally:
+                self._db.execute("DETACH DATABASE archive")
+
+    def shrink(self) -> bool:
+        """Give the room of removed rows back to the disk; False: busy, or no room to copy it."""
+        with self._lock:
+            try:
+                self._db.execute("VACUUM")
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.OperationalError:
+                return False
+        return True
+
+    def version(self) -> int:
+        """A number that changes when another connection has written: cheap to ask often."""
+        with self._lock, self._wrapped():
+            return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    @contextmanager
+    def _wrapped(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            raise  # a taken topic, token or plan: the caller names it
+        except (sqlite3.Error, OSError) as error:
+            raise JournalError(
+                f"the purge journal {self.path} cannot be written or read: {error}",
+                "Free disk space or correct its rights; nothing is sent without a journal.",
+            ) from error
+
+
+def _on_network(path: Path, kind: str) -> JournalError:
+    return JournalError(
+        f"the purge journal {path} would lie on a network file system ({kind}), where SQLite's "
+        "write-ahead log does not hold: two machines could each take a topic for free",
+        "Choose a state_dir on a local disk. Who knows that one machine alone ever opens it sets "
+        "state_dir_on_network = true.",
+        code="JOURNAL_ON_NETWORK",
+    )
+
+
+def _rolled_back(path: Path, newest: Head, what: str) -> JournalError:
+    return JournalError(
+        f"the purge journal {path} {what}: it was rolled back, as by a backup that was restored, "
+        "and what was asked and sent since is missing",
+        f"Put the newer one back, with journal.head if the folder was moved. If there is none: "
+        f"lowwater runs --accept-restored {newest.seq} "
+        "cancels what is open in this one, and stops every purge until an approver allows them.",
+        code="JOURNAL_ROLLED_BACK",
+    )
+
+
+def append(
+    db: sqlite3.Connection, run_id: str | None, kind: str, body: Mapping[str, Any], now: datetime
+) -> None:
+    """Add one link to the chain, inside the caller's transaction."""
+    last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    seq, previous = (last["seq"] + 1, last["hash"]) if last else (1, FIRST_HASH)
+    text, at = encode(body), format_time(now)
+    link = _hash(previous, seq, run_id, at, kind, text)
+    db.execute(
+        "INSERT INTO entries VALUES (?,?,?,?,?,?,?)",
+        (seq, run_id, at, kind, pack(text), previous, link),
+    )
+
+
+@readable
+def entry(row: sqlite3.Row) -> Entry:
+    """An entry out of its row."""
+    return Entry(
+        seq=row["seq"],
+        run_id=row["run_id"],
+        at=row["at"],
+        kind=row["kind"],
+        body=json.loads(unpack(row["body"])),
+        previous_hash=row["previous_hash"],
+        hash=row["hash"],
+    )
+
+
+def link(row: sqlite3.Row) -> str | None:
+    """The hash that an entry should have; None: its text cannot even be read."""
+    try:
+        text = unpack(row["body"])
+    except JournalError:
+        return None
+    return _hash(row["previous_hash"], row["seq"], row["run_id"], row["at"], row["kind"], text)
+
+
+def encode(value: Any) -> str:
+    """Canonical JSON text, as it is hashed."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(encode(list(parts)).encode()).hexdigest()
+
+
+# The journal's tables, made in a new file and added to one of an earlier version.
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+  run_id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL,
+  plan_sha256 TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, cluster_id TEXT NOT NULL,
+  cluster_name TEXT NOT NULL, mode TEXT NOT NULL, state TEXT NOT NULL, who TEXT NOT NULL,
+  from_where TEXT NOT NULL, typed TEXT NOT NULL, options TEXT NOT NULL,
+  connection TEXT NOT NULL, queued_at TEXT NOT NULL, started_at TEXT, closed_at TEXT,
+  heartbeat_at TEXT, watched_until TEXT, wish TEXT, error TEXT, receipt TEXT, baseline TEXT
+) STRICT;
+CREATE TABLE IF NOT EXISTS run_topics (
+  run_id TEXT NOT NULL, cluster_id TEXT NOT NULL, topic TEXT NOT NULL, open INTEGER NOT NULL,
+  PRIMARY KEY (run_id, topic)
+) STRICT;
+CREATE UNIQUE INDEX IF NOT EXISTS one_open_run_per_topic
+  ON run_topics (cluster_id, topic) WHERE open = 1;
+CREATE TABLE IF NOT EXISTS run_partitions (
+  run_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, state TEXT NOT NULL,
+  body TEXT NOT NULL, PRIMARY KEY (run_id, topic, partition)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS reverted_partitions
+  ON run_partitions (run_id) WHERE state = 'reverted';
+CREATE TABLE IF NOT EXISTS run_moves (
+  run_id TEXT NOT NULL, group_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+  body TEXT NOT NULL, PRIMARY KEY (run_id, group_id, topic, partition)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS entries (
+  seq INTEGER PRIMARY KEY, run_id TEXT, at TEXT NOT NULL, kind TEXT NOT NULL,
+  body TEXT NOT NULL, previous_hash TEXT NOT NULL, hash TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS entries_of_run ON entries (run_id, seq);
+CREATE TABLE IF NOT EXISTS switches (
+  name TEXT PRIMARY KEY, value INTEGER NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS run_policies (
+  run_id TEXT PRIMARY KEY, cluster_id TEXT NOT NULL, policy TEXT NOT NULL,
+  definition_sha256 TEXT NOT NULL, queued_at TEXT NOT NULL, partitions INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS runs_of_policy ON run_policies (cluster_id, policy, queued_at);
+CREATE TABLE IF NOT EXISTS run_budgets (
+  run_id TEXT PRIMARY KEY, unmeasured INTEGER NOT NULL, sent_at TEXT, freed_bytes INTEGER
+) STRICT;
+CREATE INDEX IF NOT EXISTS runs_by_sending ON run_budgets (sent_at);
+CREATE TABLE IF NOT EXISTS policy_switches (
+  cluster_id TEXT NOT NULL, name TEXT NOT NULL, enabled INTEGER NOT NULL,
+  definition_sha256 TEXT NOT NULL, who TEXT NOT NULL, at TEXT NOT NULL, from_where TEXT NOT NULL,
+  PRIMARY KEY (cluster_id, name)
+) STRICT;
+CREATE TABLE IF NOT EXISTS policy_leases (
+  cluster_id TEXT PRIMARY KEY, holder TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
+  taken_at TEXT NOT NULL, renewed_at TEXT NOT NULL, expires_at TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS policy_signs (cluster_id TEXT PRIMARY KEY, at TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS policy_holds (
+  cluster_id TEXT NOT NULL, name TEXT NOT NULL, since TEXT NOT NULL, until TEXT NOT NULL,
+  PRIMARY KEY (cluster_id, name)
+) STRICT;
+CREATE TABLE IF NOT EXISTS policy_taken_out (
+  cluster_id TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (cluster_id, name)
+) STRICT;
+CREATE TABLE IF NOT EXISTS purge_requests (
+  request_id TEXT PRIMARY KEY, token TEXT NOT NULL UNIQUE, plan_id TEXT NOT NULL,
+  plan_sha256 TEXT NOT NULL, plan TEXT NOT NULL, cluster_id TEXT NOT NULL,
+  cluster_name TEXT NOT NULL, mode TEXT NOT NULL, requester TEXT NOT NULL, how TEXT NOT NULL,
+  role_values TEXT NOT NULL, from_where TEXT NOT NULL, typed TEXT NOT NULL, options TEXT NOT NULL,
+  connection TEXT NOT NULL, asked_at TEXT NOT NULL, expires_at TEXT NOT NULL, state TEXT NOT NULL,
+  decided_by TEXT, decided_at TEXT, run_id TEXT
+) STRICT;
+CREATE INDEX IF NOT EXISTS open_requests ON purge_requests (cluster_id) WHERE state = 'asked';
+CREATE INDEX IF NOT EXISTS request_of_run ON purge_requests (run_id) WHERE run_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS alerts_sent (
+  cluster_id TEXT NOT NULL, event TEXT NOT NULL, subject TEXT NOT NULL, text TEXT NOT NULL,
+  details TEXT NOT NULL, first_seen_at TEXT NOT NULL, last_seen_at TEXT NOT NULL, told_at TEXT,
+  attempts INTEGER NOT NULL, retry_at TEXT NOT NULL, error TEXT,
+  PRIMARY KEY (cluster_id, event, subject)
+) STRICT;
+CREATE INDEX IF NOT EXISTS open_runs ON runs (run_id) WHERE closed_at IS NULL;
+CREATE INDEX IF NOT EXISTS watched_runs ON runs (watched_until);
+CREATE INDEX IF NOT EXISTS runs_of_cluster ON runs (cluster_id, queued_at);
+CREATE TABLE IF NOT EXISTS policy_status (
+  cluster_id TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (cluster_id, name)
+) STRICT;
+"""
+
+_STARTS = """
+CREATE TABLE partition_starts (
+  cluster_id TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL,
+  started_at TEXT NOT NULL, run_id TEXT NOT NULL, PRIMARY KEY (cluster_id, topic, partition)
+) STRICT, WITHOUT ROWID
+"""
+
+# What an earlier version purged counts too. SQLite takes run_id from the row of the outer max().
+_EARLIER_STARTS = """
+INSERT INTO partition_starts
+SELECT r.cluster_id, p.topic, p.partition,
+  max(max(r.queued_at, coalesce(json_extract(p.body, '$.sent_at'), r.queued_at))), r.run_id
+FROM runs r JOIN run_partitions p ON p.run_id = r.run_id
+GROUP BY r.cluster_id, p.topic, p.partition
+"""
+
+
+def prepare(db: sqlite3.Connection) -> None:
+    """Make what the file lacks; nothing is written to one that has it all."""
+    db.executescript(_SCHEMA)
+    if _has_starts(db):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if not _has_starts(db):  # another process may have been first
+            db.execute(_STARTS)
+            db.execute(_EARLIER_STARTS)
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _has_starts(db: sqlite3.Connection) -> bool:
+    found = db.execute("SELECT 1 FROM sqlite_master WHERE name='partition_starts'")
+    return found.fetchone() is not None

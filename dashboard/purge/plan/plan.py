@@ -1,0 +1,351 @@
+"""A plan: frozen targets with all that was seen and decided, and the pure step that builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from dashboard.core.canonical import seal
+from dashboard.kafka.model import Guard, TopicPartition
+from dashboard.purge.evidence.rights_needed import MissingRight
+from dashboard.purge.evidence.unseen_readers import TopicReading, reading_of
+from dashboard.purge.plan import plan_json
+from dashboard.purge.plan.facts import GroupClaim, PlanFacts
+from dashboard.purge.plan.guards import Finding, findings
+from dashboard.purge.plan.lifting import Lifted, Override, Waiver, lift
+from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.plan.targets import write_offsets_json
+from dashboard.settings.settings import TopicDeclaration
+
+_MOST_NAMED = 3  # topics that stand by name in the confirmation
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes over all replicas that the purge frees at once (whole segments); None: unmeasured.
+
+    `replicas` splits it by broker id; `method` names how it was measured. Bytes later lie below
+    the target too, and leave when the segment around it does. Plans of older journals have
+    neither intervals nor bytes later. `cleaned_high`: the most that each replica of a topic frees
+    that the log cleaner works on, too (None: nobody knows); no other topic has any.
+    """
+
+    bytes_at_once: int | None
+    method: str
+    replicas: Mapping[int, int] = field(default_factory=dict)
+    bytes_at_once_low: int | None = None
+    bytes_at_once_high: int | None = None
+    bytes_later_low: int | None = None
+    bytes_later: int | None = None
+    bytes_later_high: int | None = None
+    cleaned_high: Mapping[int, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """One partition of a plan; `guards` lists only what blocks it, so () is free.
+
+    `lifted`: what overrides lifted here. Plans of older journals do not say where they lifted.
+    `epoch_ends`: leader epochs that end below an offset that was committed in them. `waived`: the
+    waived groups that read it, each with the offset up to which it surely had, None: nobody knows.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    leader_id: int | None
+    leader_epoch: int | None
+    log_start_offset: int | None
+    last_stable_offset: int | None
+    high_watermark: int | None
+    target_offset: int | None
+    capped_by: str | None
+    guards: tuple[Guard, ...]
+    groups: tuple[GroupClaim, ...]
+    estimate: Estimate | None = None
+    lifted: tuple[Lifted, ...] = ()
+    epoch_ends: Mapping[int, int] = field(default_factory=dict)
+    waived: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    def told(self, claim: GroupClaim) -> int | None:
+        """The offset of a group of it, where it tells how far the group has read."""
+        offset, end = claim.committed_offset, self.high_watermark
+        if offset is None or end is None:
+            return None
+        cut = (
+            self.epoch_ends.get(claim.leader_epoch, end) if claim.leader_epoch is not None else end
+        )
+        return offset if offset <= min(end, cut) else None
+
+    @property
+    def places(self) -> list[tuple[str, bool, int | None]]:
+        """Groups that read it, whether kept snapshots alone show them, and up to which offset each
+        surely has; None: nobody knows. One that was waived, or lifted by name, may read it without
+        any commit.
+        """
+        known = [(c.group_id, c.remembered, self.told(c)) for c in self.groups]
+        committed = {c.group_id for c in self.groups}
+        others = [(g, False, None) for g in self.accepted if g not in committed]
+        return [(g, was, self.waived.get(g, at)) for g, was, at in (*known, *others)]
+
+    @property
+    def accepted(self) -> list[str]:
+        """Groups whose loss here was accepted by name: waived, or a guard lifted of theirs."""
+        lifted = {found.group_id for found in self.lifted if found.group_id is not None}
+        return sorted({*self.waived, *lifted})
+
+    @property
+    def free(self) -> bool:
+        return not self.guards and self.target_offset is not None
+
+    @property
+    def records(self) -> int | None:
+        """Offsets between log start and target: an upper bound of the records that go."""
+        if self.target_offset is None or self.log_start_offset is None:
+            return None
+        return max(0, self.target_offset - self.log_start_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The declaration of one topic's readers that the plan relied on."""
+
+    topic: str
+    owner: str
+    readers: str
+    replay_window_ms: int
+    declared_by: str
+    declared_at: str
+    reason: str = ""
+    state_restore: str = "unknown"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that may be sent, and why. Its identity is the sha256 of its canonical JSON.
+
+    `rights_missing`: the topics whose records its principal may not delete; None where nobody
+    could be asked, as in plans of older journals. `known_since`: what the memory of groups that
+    it rests on began with, as `dashboard.history.known_since` has it; None where no analysis told.
+    """
+
+    cluster_id: str
+    cluster_name: str
+    target: str
+    created_at: datetime
+    expires_at: datetime
+    created_by: str
+    analysis_id: str | None
+    chosen_groups: tuple[str, ...]
+    partitions: tuple[PlannedPartition, ...]
+    waivers: tuple[Waiver, ...]
+    overrides: tuple[Override, ...]
+    declarations: tuple[Declared, ...]
+    readings: tuple[TopicReading, ...] = ()
+    rights_missing: tuple[MissingRight, ...] | None = None
+    known_since: str | None = None
+
+    @cached_property
+    def _sealed(self) -> tuple[str, str]:
+        return seal(plan_json.encode(self))
+
+    @property
+    def sha256(self) -> str:
+        """Hex sha256 of the canonical JSON without its own `sha256` key."""
+        return self._sealed[0]
+
+    @property
+    def plan_id(self) -> str:
+        return self.sha256[:16]
+
+    @property
+    def free_partitions(self) -> tuple[PlannedPartition, ...]:
+        return tuple(p for p in self.partitions if p.free)
+
+    @property
+    def confirmation(self) -> str:
+        """The sentence an operator must repeat: it names the topics with a free partition.
+
+        Up to three by name, more by their number: nobody types 600 names, and "1 topics" would
+        confirm any one of them.
+        """
+        topics = sorted({p.topic for p in self.free_partitions})
+        named = ", ".join(topics) if 0 < len(topics) <= _MOST_NAMED else f"{len(topics)} topics"
+        return f"purge {named} on {self.cluster_name}"
+
+    @property
+    def counted_confirmation(self) -> str:
+        """The sentence of plans before topics were named, which programs may still repeat."""
+        topics = {p.topic for p in self.free_partitions}
+        return f"purge {len(topics)} topics on {self.cluster_name}"
+
+    @cached_property
+    def topic_ids(self) -> dict[str, str | None]:
+        """The id of each planned topic, as it was when the plan was made."""
+        return {p.topic: p.topic_id for p in self.partitions}
+
+    @property
+    def waived_groups(self) -> frozenset[str]:
+        return frozenset(w.group_id for w in self.waivers)
+
+    def expired(self, now: datetime) -> bool:
+        return now >= self.expires_at
+
+    def to_json_text(self) -> str:
+        """Canonical JSON: sorted keys, no spaces, UTF-8, `sha256` over all but itself."""
+        return self._sealed[1]
+
+    def offsets_json(self) -> str:
+        """The free partitions' targets as a file of Kafka's delete-records tool."""
+        free = self.free_partitions
+        return write_offsets_json(
+            {p.key: p.target_offset for p in free if p.target_offset is not None}
+        )
+
+    @staticmethod
+    def from_json_text(text: str, where: str) -> Plan:
+        """The plan in `text`. Raises PlanError PLAN_INVALID, RefusedError PLAN_EDITED."""
+        return plan_json.parse(text, where)
+
+
+def build(
+    facts: PlanFacts,
+    resolved: Mapping[TopicPartition, ResolvedTarget],
+    *,
+    target: str,
+    chosen_groups: Collection[str] = (),
+    waivers: Iterable[Waiver] = (),
+    overrides: Iterable[Override] = (),
+    declarations: Mapping[str, TopicDeclaration],
+    estimates: Mapping[TopicPartition, Estimate],
+    analysis_id: str | None,
+    most_partitions: int,
+    created_by: str,
+    now: datetime,
+    expires_after: timedelta,
+    rights_missing: tuple[MissingRight, ...] | None = None,
+) -> Plan:
+    """The plan for frozen targets: pure, the same input gives the same bytes."""
+    waived = tuple(
+        replace(w, at=_to_millisecond(w.at), alive=_alive(facts, w.group_id))
+        for w in sorted(waivers, key=lambda w: w.group_id)
+    )
+    asked = [replace(o, at=_to_millisecond(o.at)) for o in overrides]
+    found = findings(
+        facts,
+        resolved,
+        waived={w.group_id for w in waived},
+        declarations=declarations,
+        most_partitions=most_partitions,
+        planned_partitions=len(resolved),
+    )
+    lifted: dict[tuple[str, str], Override] = {}
+    partitions = tuple(
+        _partition(facts, key, resolved[key], found[key], overrides=asked, lifted=lifted,
+                   estimate=estimates.get(key))
+        for key in sorted(resolved)
+    )  # fmt: skip
+    partitions = _with_waived(facts, partitions, {w.group_id for w in waived})
+    return Plan(
+        cluster_id=facts.cluster_id,
+        cluster_name=facts.cluster_name,
+        target=target,
+        created_at=_to_millisecond(now),
+        expires_at=_to_millisecond(now + expires_after),
+        created_by=created_by,
+        analysis_id=analysis_id,
+        chosen_groups=tuple(sorted(chosen_groups)),
+        partitions=partitions,
+        waivers=waived,
+        overrides=tuple(lifted[key] for key in sorted(lifted)),
+        declarations=_declared(declarations, {key.topic for key in resolved}),
+        readings=tuple(
+            reading_of(facts.readings, topic) for topic in sorted({key.topic for key in resolved})
+        ),
+        rights_missing=rights_missing,
+        known_since=facts.known_since,
+    )
+
+
+def _with_waived(
+    facts: PlanFacts, partitions: tuple[PlannedPartition, ...], waived: Collection[str]
+) -> tuple[PlannedPartition, ...]:
+    """The partitions with what the waivers set aside there."""
+    if not waived:
+        return partitions
+    # Loads tables, as judging guards does.
+    from dashboard.purge.plan import standing
+
+    places = standing.places(facts, [p.key for p in partitions])
+    return tuple(
+        replace(p, waived={g: at for g, at in sorted(places[p.key].items()) if g in waived})
+        for p in partitions
+    )
+
+
+def _partition(
+    facts: PlanFacts,
+    key: TopicPartition,
+    target: ResolvedTarget,
+    found: list[Finding],
+    *,
+    overrides: list[Override],
+    lifted: dict[tuple[str, str], Override],
+    estimate: Estimate | None,
+) -> PlannedPartition:
+    seen = facts.partitions[key]
+    blocking, used = lift(found, overrides, has_target=target.offset is not None)
+    for override, _ in used:
+        lifted[(override.name, override.group_id or "")] = override
+    return PlannedPartition(
+        topic=key.topic,
+        partition=key.partition,
+        topic_id=seen.topic_id,
+        leader_id=seen.leader_id,
+        leader_epoch=seen.leader_epoch,
+        log_start_offset=seen.log_start_offset,
+        last_stable_offset=seen.last_stable_offset,
+        high_watermark=seen.high_watermark,
+        target_offset=target.offset,
+        capped_by=target.capped_by,
+        guards=blocking,
+        groups=facts.claims.get(key, ()),
+        estimate=estimate,
+        lifted=tuple(dict.fromkeys(found for _, found in used)),
+        epoch_ends=seen.epoch_ends,
+    )
+
+
+def _declared(
+    declarations: Mapping[str, TopicDeclaration], topics: set[str]
+) -> tuple[Declared, ...]:
+    return tuple(
+        Declared(
+            topic=topic,
+            owner=d.owner,
+            readers=d.readers,
+            replay_window_ms=round(d.replay_window.total_seconds() * 1000),
+            declared_by=d.declared_by,
+            declared_at=d.declared_at,
+            reason=d.reason,
+            state_restore=d.state_restore,
+        )
+        for topic in sorted(topics)
+        if (d := declarations.get(topic)) is not None
+    )
+
+
+def _alive(facts: PlanFacts, group_id: str) -> bool:
+    group = facts.groups.get(group_id)
+    return group is not None and group.members != 0
+
+
+def _to_millisecond(moment: datetime) -> datetime:
+    # JSON carries milliseconds: what is hashed must survive the way there and back.
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)

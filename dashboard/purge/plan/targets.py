@@ -1,0 +1,200 @@
+"""What an operator may ask for as a target, and Kafka's offsets JSON in and out.
+
+A target is spelt `committed`, `timestamp:ISO8601Z`, `offset:N`, `high-watermark`, `keep:24h`,
+`keep:10GiB` or `retention`; an offsets file names one offset per partition. -1 is accepted only
+where the operator typed it; it means "the high watermark seen" and is never sent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, NoReturn
+
+from dashboard.core.canonical import parse_json
+from dashboard.core.clock import format_time, parse_duration, parse_time
+from dashboard.core.errors import PlanError, UsageError
+from dashboard.core.sizes import parse_size
+from dashboard.core.visible import is_unicode
+from dashboard.kafka.model import TopicPartition
+
+Kind = Literal["committed", "timestamp", "offset", "high-watermark", "keep", "retention", "file"]
+_OFFSET = re.compile("[0-9]{1,19}")
+_LARGEST_OFFSET = 2**63 - 1
+_LARGEST_PARTITION = 2**31 - 1
+HIGH_WATERMARK = -1  # as typed in an offsets file: "to the high watermark"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One choice for all partitions; `offset` or `at` is set for the kinds that need it.
+
+    `offsets` holds the offset of each partition for the kind `file`, with -1 as typed. Kind `keep`
+    has `keep_for` (what is younger stays) or `keep_bytes` (as many of each leader's log stay), and
+    `keep` as it was typed.
+    """
+
+    kind: Kind
+    offset: int | None = None
+    at: datetime | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    keep: str = ""
+    keep_for: timedelta | None = None
+    keep_bytes: int | None = None
+
+    @property
+    def text(self) -> str:
+        """As `--to` spells it; `file` for an offsets file."""
+        if self.kind == "offset":
+            return f"offset:{self.offset}"
+        if self.kind == "timestamp" and self.at is not None:
+            return f"timestamp:{format_time(self.at)}"
+        return f"keep:{self.keep}" if self.kind == "keep" else self.kind
+
+
+def parse_target(text: str) -> Target:
+    """A target as `--to` spells it. Raises UsageError."""
+    kind, _, value = text.strip().partition(":")
+    if kind in ("committed", "high-watermark", "retention") and not value:
+        return Target(kind)  # type: ignore[arg-type]  # one of three kinds
+    if kind == "timestamp" and value:
+        return Target("timestamp", at=_since_1970(parse_time(value), text))
+    if kind == "offset" and _OFFSET.fullmatch(value) and int(value) <= _LARGEST_OFFSET:
+        return Target("offset", offset=int(value))
+    if kind == "offset" and value == "-1":
+        return Target("high-watermark")
+    if kind == "keep" and value:
+        return parse_keep(value)
+    raise UsageError(
+        f"'{text}' is not a target",
+        "Write committed, timestamp:2026-03-01T04:00:00Z, offset:5000, high-watermark, keep:24h, "
+        "keep:10GiB or retention.",
+        code="TARGET_INVALID",
+    )
+
+
+def _since_1970(at: datetime, text: str) -> datetime:
+    # Milliseconds below 0 are no times to Kafka: -1, of a record that has none, asks for the end.
+    if at.timestamp() < 0:
+        raise UsageError(
+            f"'{text}' lies before 1970, where Kafka knows no times",
+            "Write the time of the first record to keep: timestamp:2026-03-01T04:00:00Z.",
+            code="TARGET_INVALID",
+        )
+    return at
+
+
+def parse_keep(text: str) -> Target:
+    """`24h` or `10GiB`: how much of each partition stays. Raises UsageError KEEP_INVALID."""
+    typed = text.strip()
+    size = parse_size(typed)
+    if size:
+        return Target("keep", keep=typed, keep_bytes=size)
+    try:
+        age = parse_duration(typed)
+    except UsageError:
+        age = timedelta(0)
+    if age <= timedelta(0):
+        raise UsageError(
+            f"'{text}' is neither a time nor a size to keep",
+            "Write hours such as 24h or 7d, or bytes such as 500MiB or 10GiB; more than 0.",
+            code="KEEP_INVALID",
+        )
+    return Target("keep", keep=typed, keep_for=age)
+
+
+def read_offsets_json(text: str, where: str) -> Target:
+    """The file of Kafka's delete-records tool as a target of kind `file`.
+
+    Format: `{"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}`, where version
+    may be left out as in Kafka's `DeleteRecordsCommand`. Raises PlanError OFFSETS_INVALID with
+    the JSON path of what is wrong; `where` names the file.
+    """
+    document = _load(text, where)
+    version = document.get("version", 1)
+    if isinstance(version, bool) or version != 1:
+        _refuse(where, "$.version", f"is {json.dumps(version)}, only 1 is known")
+    unknown = sorted(document.keys() - {"partitions", "version"})
+    if unknown:
+        _refuse(where, f"$.{unknown[0]}", "is not a known key")
+    rows = document.get("partitions")
+    if not isinstance(rows, list) or not rows:
+        _refuse(where, "$.partitions", "is not a list with at least one partition")
+    offsets: dict[TopicPartition, int] = {}
+    for index, row in enumerate(rows):
+        path = f"$.partitions[{index}]"
+        partition, offset = _row(row, where, path)
+        if partition in offsets:
+            _refuse(where, path, f"names {partition.topic}-{partition.partition} a second time")
+        offsets[partition] = offset
+    return Target("file", offsets=offsets)
+
+
+def write_offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
+    """`offsets` in the format of Kafka's delete-records tool, sorted by topic and partition."""
+    rows = [
+        {"topic": tp.topic, "partition": tp.partition, "offset": offset}
+        for tp, offset in sorted(offsets.items())
+    ]
+    return json.dumps({"partitions": rows, "version": 1}, ensure_ascii=False)
+
+
+def _load(text: str, where: str) -> dict[str, Any]:
+    try:
+        document = parse_json(text, _unique_keys)
+    except ValueError as error:
+        raise PlanError(
+            f"{where} is not JSON: {error}",
+            "Write it as Kafka's delete-records tool does.",
+            code="OFFSETS_INVALID",
+        ) from error
+    if not isinstance(document, dict):
+        _refuse(where, "$", "is not an object")
+    return document
+
+
+def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:  # JSON's last one wins silently; a purge must not
+            raise ValueError(f"key '{key}' stands twice in one object")
+        found[key] = value
+    return found
+
+
+def _row(row: Any, where: str, path: str) -> tuple[TopicPartition, int]:
+    if not isinstance(row, dict):
+        _refuse(where, path, "is not an object")
+    for key in sorted(row.keys() - {"topic", "partition", "offset"}):
+        _refuse(where, f"{path}.{key}", "is not a known key")
+    topic = row.get("topic")
+    if not isinstance(topic, str) or not topic or not is_unicode(topic):
+        _refuse(where, f"{path}.topic", "is not a topic name")
+    partition = _whole(row.get("partition"), where, f"{path}.partition")
+    offset = _whole(row.get("offset"), where, f"{path}.offset")
+    if partition < 0:
+        _refuse(where, f"{path}.partition", f"is {partition}, below 0")
+    if partition > _LARGEST_PARTITION:
+        _refuse(where, f"{path}.partition", "does not fit in 32 bits")
+    if offset < 0 and offset != HIGH_WATERMARK:
+        _refuse(where, f"{path}.offset", f"is {offset}; only -1, the high watermark, may be")
+    return TopicPartition(topic, partition), offset
+
+
+def _whole(value: Any, where: str, path: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        _refuse(where, path, f"is {json.dumps(value)}, not a whole number")
+    if abs(value) > _LARGEST_OFFSET:
+        _refuse(where, path, "does not fit in 64 bits")
+    return int(value)
+
+
+def _refuse(where: str, path: str, what: str) -> NoReturn:
+    raise PlanError(
+        f"{where}: {path} {what}",
+        'Write {"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}.',
+        code="OFFSETS_INVALID",
+    )

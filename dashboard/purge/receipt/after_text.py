@@ -1,0 +1,101 @@
+"""What an operator is told after a purge: who is behind and how fast it closes, what came back.
+
+Everything is read off the contract's object of a run (`RunView.to_json`), so that the CLI and the
+pages say the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dashboard.core.words import behind, brokers, closing, duration, plural
+
+Row = Mapping[str, Any]
+
+
+def behind_said(partitions: Iterable[Row]) -> list[str]:
+    """One sentence for each broker whose replicas have not arrived; most partitions first."""
+    waiting: dict[int, list[Row]] = defaultdict(list)
+    down: Counter[int] = Counter()
+    for row in partitions:
+        if row["state"] in ("leader_done", "done"):
+            down.update(row["dead_replicas"])
+        if row["state"] == "leader_done":
+            for follower in row["followers"]:
+                if follower["broker_id"] in row["followers_behind"]:
+                    waiting[follower["broker_id"]].append(follower)
+    ordered = sorted(waiting.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [_behind(broker_id, followers) for broker_id, followers in ordered] + [
+        f"Broker {broker_id} is down: its replicas of {plural(count, 'partition')} delete when it "
+        "is back; one that is elected as it comes back brings the records back."
+        for broker_id, count in sorted(down.items())
+    ]
+
+
+def followers_said(row: Row) -> str:
+    """The followers of one partition that have not arrived, in a table's cell."""
+    parts = [
+        f"broker {f['broker_id']}: {_short_lag(f)}"
+        for f in row["followers"]
+        if f["broker_id"] in row["followers_behind"]
+    ]
+    return "; ".join(parts + [f"broker {b} is down" for b in row["dead_replicas"]])
+
+
+def reverted_said(partitions: Iterable[Row]) -> list[str]:
+    """Per topic: how many partitions, who was elected, that the records are back."""
+    leaders: dict[str, set[int]] = defaultdict(set)
+    counts: Counter[str] = Counter()
+    for row in partitions:
+        if row["state"] == "reverted":
+            counts[row["topic"]] += 1
+            leaders[row["topic"]] |= {row["leader_id"]} - {None}
+    return [
+        f"{topic}, {plural(count, 'partition')}: {_elected(leaders[topic])}, and records below the "
+        "target are back."
+        for topic, count in sorted(counts.items())
+    ]
+
+
+def reverted_topics(partitions: Iterable[Row]) -> list[str]:
+    """The topics to plan again."""
+    return sorted({row["topic"] for row in partitions if row["state"] == "reverted"})
+
+
+def _behind(broker_id: int, followers: list[Row]) -> str:
+    worst = max(followers, key=lambda f: f["lag_records"] or 0)
+    up_to = "up to " if len(followers) > 1 and worst["lag_records"] else ""
+    return (
+        f"Broker {broker_id} is behind on {plural(len(followers), 'partition')}: "
+        f"{up_to}{_lag(worst)}."
+    )
+
+
+def _lag(follower: Row) -> str:
+    if follower["lag_records"] is None:
+        return f"it cannot be read ({follower['error'] or 'no reason given'})"
+    if not follower["lag_records"]:
+        return "it has every record, and not yet deleted"
+    rate = follower["closing_per_second"]
+    return behind(follower["lag_records"], None) + closing(rate, follower["seconds_to_go"])
+
+
+def _short_lag(follower: Row) -> str:
+    lag, rate, to_go = (
+        follower[name] for name in ("lag_records", "closing_per_second", "seconds_to_go")
+    )
+    if not lag:
+        return "not read" if lag is None else "not yet deleted"
+    end = ""
+    if rate is not None:
+        still = "standing still" if abs(rate) < 1 else "falling back"
+        end = f", {still}" if to_go is None else f", {duration(to_go)} to go"
+    return f"{plural(lag, 'record')}{end}"
+
+
+def _elected(leader_ids: set[int]) -> str:
+    if not leader_ids:
+        return "another leader was elected"
+    return f"{brokers(leader_ids)} {'was' if len(leader_ids) == 1 else 'were'} elected leader"

@@ -1,0 +1,117 @@
+"""Sizes and log starts of replicas: what a receipt begins with, and each look at them since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.core.clock import format_time, parse_time
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.plan.facts import PartitionFacts
+from dashboard.purge.receipt.receipt_earlier import place
+
+# As long as a worker's look at the cluster may count, and its request take to leave.
+_SIZES_LAST = timedelta(seconds=60)
+
+
+def measure(live: Cluster, keys: Iterable[TopicPartition], now: datetime) -> dict[str, Any]:
+    """Size, log start and log end of every replica of `keys`; of future ones only where they are.
+
+    `future` lists `[topic, partition, broker_id]` of replicas that move to another log dir.
+    """
+    wanted = set(keys)
+    if not wanted:  # an empty list asks a broker for all that it has
+        return {"taken_at": format_time(now), "replicas": [], "future": []}
+    answer = live.log_dirs(wanted)
+    offsets = {
+        (r.broker_id, r.topic, r.partition): r for r in live.replica_offsets(sorted(wanted), None)
+    }
+    replicas = []
+    for r in sorted(answer.replicas, key=lambda r: (r.topic, r.partition, r.broker_id)):
+        if r.is_future or TopicPartition(r.topic, r.partition) not in wanted:
+            continue
+        seen = offsets.get((r.broker_id, r.topic, r.partition))
+        replicas.append(
+            {
+                "topic": r.topic,
+                "partition": r.partition,
+                "broker_id": r.broker_id,
+                "size_bytes": r.size_bytes,
+                "log_start_offset": seen.log_start_offset if seen else None,
+                "log_end_offset": seen.log_end_offset if seen else None,
+            }
+        )
+    future = sorted(
+        [r.topic, r.partition, r.broker_id]
+        for r in answer.replicas
+        if r.is_future and TopicPartition(r.topic, r.partition) in wanted
+    )
+    return {"taken_at": format_time(now), "replicas": replicas, "future": future}
+
+
+def renewed(
+    kept: Mapping[str, Any] | None, sample: Mapping[str, Any], going: Iterable[PartitionRow]
+) -> dict[str, Any]:
+    """The sizes that a receipt begins with: of partitions whose request is about to leave the new
+    sample's, so that what retention took since the run began is nobody's.
+
+    Of one that was sent before, only replicas whose log start is below the target: a request took
+    no effect there. A replica that was never sent and does not answer now is left out once what is
+    kept of it is old: its size is unknown.
+    """
+    if kept is None:
+        return dict(sample)
+    rows = {row.key: row for row in going}
+    taken, found = parse_time(sample["taken_at"]), {}
+    for r in kept["replicas"]:
+        row = rows.get(TopicPartition(r["topic"], r["partition"]))
+        age = taken - parse_time(r.get("taken_at", kept["taken_at"]))
+        if row is None or row.was_sent or age <= _SIZES_LAST:
+            found[place(r)] = r
+    for r in sample["replicas"]:
+        row = rows.get(TopicPartition(r["topic"], r["partition"]))
+        start = r["log_start_offset"]
+        if row and (not row.was_sent or (start is not None and start < row.target_offset)):
+            found[place(r)] = {**r, "taken_at": sample["taken_at"]}
+    return {**kept, "replicas": [found[name] for name in sorted(found)]}
+
+
+def furthest(kept: Mapping[str, Any] | None) -> dict[TopicPartition, int]:
+    """The furthest log start among a partition's replicas; without those that did not tell."""
+    found: dict[TopicPartition, int] = {}
+    for r in (kept or {}).get("replicas", ()):
+        if (start := r["log_start_offset"]) is not None:
+            key = TopicPartition(r["topic"], r["partition"])
+            found[key] = max(start, found.get(key, start))
+    return found
+
+
+def without(
+    sample: Mapping[str, Any], replicas: Mapping[TopicPartition, Collection[int]]
+) -> dict[str, Any]:
+    """The sample without some replicas, which keep what was measured of them last."""
+    kept = [
+        r
+        for r in sample["replicas"]
+        if r["broker_id"] not in replicas.get(TopicPartition(r["topic"], r["partition"]), ())
+    ]
+    return {**sample, "replicas": kept}
+
+
+def unread(
+    sample: Mapping[str, Any], partitions: Mapping[TopicPartition, PartitionFacts]
+) -> set[TopicPartition] | None:
+    """Partitions with a replica whose offsets a sample of `measure` lacks.
+
+    None where sizes cannot be read at all: then the sample tells nothing of replicas either.
+    """
+    if not sample["replicas"]:
+        return None
+    known: dict[TopicPartition, set[int]] = {}
+    for r in sample["replicas"]:
+        if r["log_start_offset"] is not None:
+            known.setdefault(TopicPartition(r["topic"], r["partition"]), set()).add(r["broker_id"])
+    return {key for key, seen in partitions.items() if set(seen.replicas) - known.get(key, set())}

@@ -1,0 +1,294 @@
+"""Follows a closed run: replicas until all arrive, elections that bring records back, receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.core.errors import ClusterError
+from dashboard.kafka.model import TopicPartition
+from dashboard.purge.execute.readback import GONE, Seen, read_back
+from dashboard.purge.execute.states import doubtful, followed, looked_after, run_state, settled
+from dashboard.purge.execute.topic_identity import doubts
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunRow
+from dashboard.purge.plan.cluster_seam import Cluster
+from dashboard.purge.plan.moves import MoveRow, skipped_records
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt import receipt, receipt_earlier, receipt_estimates, receipt_sizes
+
+# How fast followers that are behind close in on their leader, from successive reads.
+
+
+class Closing:
+    """The lag of each follower at its last read; a rate needs two."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[TopicPartition, int], tuple[datetime, int]] = {}
+
+    def rated(self, row: PartitionRow, now: datetime) -> PartitionRow:
+        """The row with `closing_per_second` of each follower behind, in records: negative when it
+        falls back, None at its first read and when its lag is not known.
+        """
+        return replace(row, followers=tuple(self._rated(row.key, f, now) for f in row.followers))
+
+    def _rated(self, key: TopicPartition, follower: Follower, now: datetime) -> Follower:
+        last = self._last.pop((key, follower.broker_id), None)
+        lag = follower.lag_records
+        if lag is None:
+            return follower
+        self._last[key, follower.broker_id] = (now, lag)
+        if last is None:
+            return follower
+        seconds = (now - last[0]).total_seconds()
+        return replace(follower, closing_per_second=(last[1] - lag) / seconds if seconds else None)
+
+
+_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", GONE)
+_WATCHED = ("done", "leader_done", "unknown")
+# By then an earlier run's segments have left, whatever the brokers' intervals.
+_WAITED_FOR = timedelta(hours=1)
+_QUICK_FOR = timedelta(seconds=60)
+_QUICK_SECONDS, _SLOW_SECONDS = 1.0, 5.0
+# Without any answer for so long the worker ends; the next CLI call or page starts another.
+_SILENT_FOR = timedelta(seconds=60)
+
+
+@dataclass
+class ReplicaWatch:
+    """Watching one run until its receipt is final, or `watched_until` has come.
+
+    Until then a broker that is down may be back, or lead by an unclean election; the last look
+    makes the receipt final without it.
+    """
+
+    live: Cluster
+    journal: Journal
+    run: RunRow
+    plan: Plan
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+    unread: str | None = None
+    _closing: Closing = field(default_factory=Closing)
+    _current: dict[str, Any] | None = None
+    _settle: timedelta | None = None
+    _began: datetime | None = None
+    _answered_at: datetime | None = None
+    _overtaken: set[TopicPartition] = field(default_factory=set)
+
+    def watch(self) -> None:
+        """Return when there is nothing more to see, or nobody answers. Raises JournalError."""
+        while (wait := self.step()) is not None and not self.silent:
+            self.sleep(wait)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody has answered for so long that a worker would end."""
+        since = self._answered_at
+        return since is not None and self.now() - since >= _SILENT_FOR
+
+    def step(self) -> float | None:
+        """One look; seconds until the next, or None when there is nothing more to see.
+
+        Raises JournalError.
+        """
+        if self.run.state == "refused":
+            return None
+        current = self._begun() if self._current is None else self._current
+        if current["final"]:
+            return None
+        if self.now() >= self._until():
+            self._last_look(current)
+            return None
+        try:
+            self._settle = self._settle or self._settle_time()
+            self._current = current = self._look(current, self._settle)
+            self._answered_at = self.now()
+        except ClusterError as error:
+            self._unanswered(error)
+        return None if current["final"] else self._pace()
+
+    def _begun(self) -> dict[str, Any]:
+        rows = self.journal.partitions(self.run.run_id)
+        baseline = self.journal.baseline(self.run.run_id)
+        self._current = dict(
+            self.run.receipt or receipt.start(baseline, rows, self.plan, self._leaving(baseline))
+        )
+        self.journal.write_receipt(self.run.run_id, self._current, self.now())
+        self._began = self._answered_at = self.now()
+        return self._current
+
+    def _leaving(self, baseline: Mapping[str, Any] | None) -> dict[receipt_earlier.Place, int]:
+        """By the receipts of earlier runs that may still have waited for segments to leave."""
+        known: list[Mapping[str, Any]] = []  # the newest first, as they are added
+        runs = self.journal.earlier(self.run, self.run.queued_at - _WAITED_FOR)
+        for run in reversed([run for run in runs if run.state != "refused"]):
+            known.insert(0, run.receipt or self._to_begin(run, known))
+        return receipt_earlier.leaving(known, baseline)
+
+    def _to_begin(self, run: RunRow, known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What the receipt will begin with of a closed run whose watch is yet to begin: its worker
+        died as it closed. What it waits for is its own all the same.
+        """
+        baseline, plan = self.journal.baseline(run.run_id), self.journal.plan(run.run_id)
+        leaving = receipt_earlier.leaving(known, baseline)
+        return receipt.start(baseline, self.journal.partitions(run.run_id), plan, leaving)
+
+    def _unanswered(self, error: ClusterError) -> None:
+        if error.code != self.unread:  # one entry for each new reason
+            body = {"code": error.code, "message": error.message}
+            self.journal.record(self.run.run_id, "unread", [], self.now(), **body)
+        self.unread = error.code
+
+    def _pace(self) -> float:
+        quick = self._began is not None and self.now() - self._began < _QUICK_FOR
+        return _QUICK_SECONDS if quick else _SLOW_SECONDS
+
+    def _last_look(self, current: dict[str, Any]) -> None:
+        if self._settle is not None:
+            with suppress(ClusterError):
+                self._look(current, self._settle, last=True)
+
+    def _until(self) -> datetime:
+        return self.run.watched_until or self.run.queued_at
+
+    def _settle_time(self) -> timedelta:
+        topics = {p.topic for p in self.plan.free_partitions}
+        return receipt.settle_time(self.live.configs(sorted(topics), self.live.alive_brokers()))
+
+    def _look(
+        self, current: dict[str, Any], settle: timedelta, *, last: bool = False
+    ) -> dict[str, Any]:
+        # Sizes go by name: those of a topic made anew count not. So its id is read after them.
+        sample = self._sampled(current)
+        rows, all_read = self._read()
+        current = {**current, **receipt.foreseen(rows, self.plan)}
+        found = receipt.advance(
+            current, sample, rows, settle, self.now(), all_read=all_read, last=last,
+            gone=self._gone(rows),
+            later=self._targets_later() if receipt.moved_on(current, sample, rows) else {},
+        )  # fmt: skip
+        found = receipt_estimates.with_calibration(found, rows, self.plan)
+        self.journal.write_receipt(self.run.run_id, found, self.now())
+        return found
+
+    def _sampled(self, current: dict[str, Any]) -> dict[str, Any]:
+        """Sizes of all replicas that a request was sent for; where one fell, of the topic itself.
+
+        The broker that tells metadata may not know yet of a topic that another one has anew.
+        """
+        keys = [row.key for row in self.journal.partitions(self.run.run_id) if row.was_sent]
+        sample = receipt_sizes.measure(self.live, keys, self.now())
+        doubted = doubts(self.live, receipt.fallen(current, sample), self.plan.topic_ids)
+        return receipt_sizes.without(sample, doubted)
+
+    def _gone(self, rows: Iterable[PartitionRow]) -> set[str]:
+        """Topics of the run that are another one now, or none."""
+        ids = self.plan.topic_ids
+        known = self.live.topics(sorted({row.topic for row in rows if followed(row)}))
+        return {
+            name
+            for name, state in known.items()
+            if state.topic_id != ids.get(name) and state.error in (None, *_NO_TOPIC)
+        }
+
+    def _read(self) -> tuple[tuple[PartitionRow, ...], bool]:
+        """The rows as they stand now, and whether every leader that there is was read."""
+        rows = self.journal.partitions(self.run.run_id)
+        watched = [
+            row
+            for row in rows
+            if row.state in _WATCHED or (doubtful(row) and row.key not in self._overtaken)
+        ]
+        after, seen = self._looked(watched)
+        moves = self.journal.moves(self.run.run_id)
+        changed = [
+            _with_skipped(a, moves)
+            for b, a in zip(watched, after, strict=True)
+            if a.state != b.state
+        ]
+        moved = [a for b, a in zip(watched, after, strict=True) if a != b and a.state == b.state]
+        if moved:
+            self.journal.note(self.run.run_id, moved)
+        if changed:
+            self.journal.record(self.run.run_id, "watched", changed, self.now())
+            self._follow_states()
+        if moved or changed:
+            rows = self.journal.partitions(self.run.run_id)
+        unread = [s for s in seen if s.leader_log_start_offset is None]
+        return rows, all(s.error == GONE for s in unread)
+
+    def _looked(self, watched: Sequence[PartitionRow]) -> tuple[list[PartitionRow], list[Seen]]:
+        """Each row as it is after its leader and replicas were read, and what was seen."""
+        if not watched:  # an empty list asks a broker for all that it has
+            return [], []
+        entry = self.journal.newest_entry()
+        seen = read_back(
+            self.live,
+            {row.key: row.target_offset for row in watched},
+            self.plan.topic_ids,
+            done={row.key for row in watched if row.state == "done"},
+        )
+        wait_all = self.run.mode == "wait-all"
+        after = [
+            looked_after(row, self._closing.rated(found, self.now()), entry)
+            for row in watched
+            for found in (settled(row, seen[row.key], wait_all=wait_all, may_resend=False),)
+        ]
+        # Once leaders are read: a run that moved them has its intent in the journal by then.
+        self._overtaken |= self._moved_by_others(watched, after)
+        kept = [b if b.key in self._overtaken else a for b, a in zip(watched, after, strict=True)]
+        return kept, list(seen.values())
+
+    def _moved_by_others(
+        self, before: Sequence[PartitionRow], after: Sequence[PartitionRow]
+    ) -> set[TopicPartition]:
+        """Of those that were not done and are past their target now: what our request did not do.
+
+        A request moves a log start to its target and no further, as retention does. Nor was it ours
+        where a later run found the log start below, and asked for the same: its receipt counts it.
+        """
+        pairs = zip(before, after, strict=True)
+        late = {a.key: a for b, a in pairs if b.state == "not_done" != a.state}
+        found = {k for k, row in late.items() if row.leader_log_start_offset != row.target_offset}
+        if found == late.keys():
+            return found
+        for run in self.journal.later(self.run):
+            starts = receipt_sizes.furthest(self.journal.baseline(run.run_id))
+            found |= {
+                row.key
+                for row in self._may_have_moved(run)
+                if row.key in late and row.target_offset == late[row.key].target_offset
+                if starts.get(row.key, row.target_offset) < row.target_offset
+            }
+        return found
+
+    def _targets_later(self) -> dict[TopicPartition, set[int]]:
+        """Where later runs may have moved log starts to."""
+        found: dict[TopicPartition, set[int]] = {}
+        for run in self.journal.later(self.run):
+            for row in self._may_have_moved(run):
+                found.setdefault(row.key, set()).add(row.target_offset)
+        return found
+
+    def _may_have_moved(self, run: RunRow) -> list[PartitionRow]:
+        rows = self.journal.partitions(run.run_id)
+        return [r for r in rows if r.was_sent and (r.state != "not_done" or doubtful(r))]
+
+    def _follow_states(self) -> None:
+        """A run that was partial for a follower becomes done with it; a reversal undoes that."""
+        if self.run.state not in ("done", "partial"):
+            return
+        state = run_state(self.journal.partitions(self.run.run_id), self.run.mode, cancelled=False)
+        if state != self.run.state:
+            self.journal.set_run(self.run.run_id, state, self.now())
+            self.run = replace(self.run, state=state)
+
+
+def _with_skipped(row: PartitionRow, moves: Iterable[MoveRow]) -> PartitionRow:
+    """A row whose records came back says which moved groups will not read them."""
+    skipped = skipped_records(moves, row.key) if row.state == "reverted" else None
+    return replace(row, message=f"{row.message}; {skipped}") if skipped else row

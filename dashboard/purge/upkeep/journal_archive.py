@@ -1,0 +1,277 @@
+"""Moves what ended long ago out of the journal into an archive: a folder with a journal in it.
+
+Each step copies whole runs and their links, makes them durable, and removes what compares equal in
+the transaction that writes the link `archived`: where the chain goes on. Killed anywhere, nothing
+is lost, and the same call goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from dashboard.core.clock import format_time
+from dashboard.core.errors import JournalError, RefusedError, UsageError
+from dashboard.purge.journal.journal import Journal
+from dashboard.purge.journal.journal_chain import Chain, PolicyKey, Switch
+from dashboard.purge.journal.journal_file import JournalFile, append
+from dashboard.purge.journal.journal_head import journal_in
+from dashboard.purge.journal.journal_rows import Entry
+from dashboard.purge.receipt.alerts import UNDONE
+
+_AT_ONCE = 20_000  # links: some tens of megabytes, and a second of the write lock
+
+_OF_RUN = "run_id IN (SELECT run_id FROM temp.leaving_runs)"
+_TABLES = {
+    "entries": "seq <= (SELECT through FROM temp.leaving)",
+    "runs": _OF_RUN,
+    "run_topics": _OF_RUN,
+    "run_partitions": _OF_RUN,
+    "run_moves": _OF_RUN,
+    "run_policies": _OF_RUN,
+    "run_budgets": _OF_RUN,
+    "purge_requests": "request_id IN (SELECT request_id FROM temp.leaving_requests)",
+}
+_ORDER = {"run_partitions": "run_id, topic, partition", "run_moves": "run_id, topic, partition"}
+_LEAVING = (
+    "CREATE TEMP TABLE IF NOT EXISTS leaving (through INTEGER)",
+    "CREATE TEMP TABLE IF NOT EXISTS leaving_runs (run_id TEXT PRIMARY KEY)",
+    "CREATE TEMP TABLE IF NOT EXISTS leaving_requests (request_id TEXT PRIMARY KEY)",
+    "DELETE FROM temp.leaving",
+    "DELETE FROM temp.leaving_runs",
+    "DELETE FROM temp.leaving_requests",
+    "INSERT INTO temp.leaving VALUES (:through)",
+    """INSERT INTO temp.leaving_runs SELECT DISTINCT run_id FROM main.entries
+      WHERE seq <= :through AND run_id IS NOT NULL""",
+    """INSERT INTO temp.leaving_requests SELECT json_extract(plain(body), '$.request_id')
+      FROM main.entries WHERE seq <= :through AND kind = 'asked'""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What was moved; `held_by` is the run or request that keeps older links from leaving."""
+
+    runs: int
+    entries: int
+    first_entry: int
+    held_by: str | None
+
+
+def archive(
+    journal: Journal,
+    folder: Path,
+    *,
+    before: datetime,
+    who: str,
+    from_where: str,
+    now: datetime,
+    tell: Callable[[int, int], None] | None = None,
+    at_once: int = _AT_ONCE,
+) -> Archived:
+    """Move the runs that were over, and the links that were written, before a moment.
+
+    The chain is moved from its oldest link on: a run that is open holds back what is younger than
+    its first link. `tell` hears after each step how many links of how many have been moved. Raises
+    JournalError JOURNAL_BROKEN for a chain that does not verify, UsageError ARCHIVE_FOLDER_INVALID,
+    RefusedError ARCHIVE_MISMATCH when `folder` holds something else.
+    """
+    path = journal_in(folder)
+    if journal.is_archive() or path.resolve() == journal.file.path.resolve():
+        raise UsageError(
+            f"{journal.file.path.parent} cannot be archived into {folder}",
+            "Name a folder beside the journal's own, and the state_dir of a journal that grows.",
+            code="ARCHIVE_FOLDER_INVALID",
+        )
+    chain, checked = journal.verify_on(Chain())
+    if not checked.ok:
+        raise JournalError(
+            f"the journal does not verify, so nothing is moved: {checked.problems[0]}",
+            "See what is wrong with: lowwater runs --verify.",
+            code="JOURNAL_BROKEN",
+        )
+    spans = Spans.read(journal.file, before)
+    if spans.through >= chain.first:
+        _make(path, journal, who, now)
+    said: dict[str, Any] = {"folder": str(folder.resolve()), "who": who, "from_where": from_where}
+    if chain.read_only is not None:  # where a link that stays tells it anew, that one counts
+        said["read_only"] = chain.read_only
+    first, runs = chain.first, 0
+    switches = _switches(journal, "kind='archived' ORDER BY seq DESC LIMIT 1")
+    with journal.file.attached(path) if spans.through >= first else nullcontext():
+        while first <= spans.through:
+            through = spans.whole(min(first + at_once - 1, spans.through))
+            if through < first:  # one run is longer than a step
+                at_once *= 2
+                continue
+            switches |= _switches(journal, f"kind='policy' AND seq<={through:d} ORDER BY seq")
+            _copy(journal, path, first, through)
+            told = {**said, "through_seq": through, "policies": _listed(switches)}
+            runs += _remove(journal, path, first, told, now)
+            if tell is not None:
+                tell(through - chain.first + 1, spans.through - chain.first + 1)
+            first = through + 1
+    return Archived(runs, first - chain.first, first, spans.held_by)
+
+
+def _make(path: Path, journal: Journal, who: str, now: datetime) -> None:
+    """The archive's file, made if it is not there; refused unless this journal goes on from it."""
+    other = Journal(path, on_network=journal.file.on_network)
+    try:
+        if not other.is_archive() and other.newest_entry():
+            raise _mismatch(path, "it holds a journal that is no archive")
+        with other.file.write() as db:
+            for switch in ("archive", "read_only"):
+                row = (switch, 1, who, format_time(now))
+                db.execute("INSERT OR IGNORE INTO switches VALUES (?,?,?,?)", row)
+        _sync(path.parent)
+        ours = journal.entries(limit=1)
+        if ours and other.newest_entry() and not _leads_to(other, ours[0]):
+            raise _mismatch(path, f"its chain does not lead to entry {ours[0].seq}")
+    finally:
+        other.close()
+
+
+def _leads_to(other: Journal, ours: Entry) -> bool:
+    """Whether the archive has the link before ours, or ours itself: a step that was cut off."""
+    around = other.entries(after=max(0, ours.seq - 2), limit=2)
+    return any(
+        (entry.seq, entry.hash) in ((ours.seq - 1, ours.previous_hash), (ours.seq, ours.hash))
+        for entry in around
+    )
+
+
+def _mismatch(path: Path, why: str) -> RefusedError:
+    return RefusedError(
+        f"{path.parent} is not the archive of this journal: {why}",
+        "Name its own archive, or a new folder: each archive verifies by itself.",
+        code="ARCHIVE_MISMATCH",
+    )
+
+
+def _sync(folder: Path) -> None:
+    """Make the folder's new file durable: the journal is about to rely on it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _switches(journal: Journal, where: str) -> dict[PolicyKey, Switch]:
+    """The switches of policies that those links tell."""
+    chain = Chain()
+    chain.fold(journal.file.rows(f"SELECT * FROM entries WHERE {where}"))
+    return chain.switches
+
+
+def _listed(switches: Mapping[PolicyKey, Switch]) -> list[list[Any]]:
+    return [[*key, *switch] for key, switch in sorted(switches.items())]
+
+
+def _copy(journal: Journal, path: Path, first: int, through: int) -> None:
+    """Copy the links up to `through` and what belongs to them; durable when it returns."""
+    for statement in _LEAVING:
+        journal.file.rows(statement, {"through": through})
+    try:
+        with journal.file.write() as db:
+            _refuse_overtaken(db, path, first)
+            for table, leaving in _TABLES.items():
+                db.execute(
+                    f"INSERT OR IGNORE INTO archive.{table} SELECT * FROM main.{table} "
+                    f"WHERE {leaving} ORDER BY {_ORDER.get(table, 'rowid')}"
+                )
+    except JournalError as error:
+        raise JournalError(
+            f"the archive {path} cannot be written: {error.__cause__}",
+            "Free disk space or correct its rights, and call it again: nothing is lost.",
+        ) from error
+
+
+def _refuse_overtaken(db: sqlite3.Connection, path: Path, first: int) -> None:
+    """Another call moved our next link, into another folder perhaps: then ours would have a gap."""
+    oldest = db.execute("SELECT min(seq) AS seq FROM main.entries").fetchone()["seq"]
+    if oldest != first:
+        raise _mismatch(path, f"entry {first} was moved meanwhile by another process")
+
+
+def _remove(
+    journal: Journal, path: Path, first: int, told: Mapping[str, Any], now: datetime
+) -> int:
+    """Remove what the archive has, unless something differs there; how many runs."""
+    with journal.file.write() as db:
+        _refuse_overtaken(db, path, first)
+        for table, leaving in _TABLES.items():
+            rows = f"SELECT * FROM {{}}.{table} WHERE {leaving}"
+            differ = f"{rows.format('main')} EXCEPT {rows.format('archive')} LIMIT 1"
+            if db.execute(differ).fetchone():
+                raise _mismatch(path, f"its table {table} differs from the journal's")
+        through = (told["through_seq"],)
+        last = db.execute("SELECT hash FROM main.entries WHERE seq=?", through).fetchone()
+        runs = int(db.execute("SELECT count(*) FROM temp.leaving_runs").fetchone()[0])
+        append(db, None, "archived", {**told, "hash": last["hash"], "runs": runs}, now)
+        for table in reversed(_TABLES):  # links last: they say what leaves
+            db.execute(f"DELETE FROM main.{table} WHERE {_TABLES[table]}")
+    return runs
+
+
+# Which links of the chain may leave the journal: from the oldest on, and whole runs only.
+
+# A run stays while it is open, its replicas are watched, or records that came back stand as an
+# alert; a request until it has expired.
+_KEPT = f"""
+SELECT min(e.seq) AS seq, r.run_id AS name FROM runs r JOIN entries e ON e.run_id = r.run_id
+WHERE r.closed_at IS NULL OR r.closed_at >= :before OR r.watched_until >= :before
+  OR r.run_id IN (SELECT run_id FROM purge_requests WHERE expires_at >= :before)
+  OR r.run_id IN (SELECT p.run_id FROM {UNDONE})
+GROUP BY r.run_id
+UNION ALL
+SELECT min(e.seq), q.request_id FROM entries e JOIN purge_requests q
+  ON q.request_id = json_extract(plain(e.body), '$.request_id')
+WHERE e.kind = 'asked' AND q.expires_at >= :before GROUP BY q.request_id
+ORDER BY 1 LIMIT 1
+"""
+_SPANS = """
+SELECT min(seq) AS first, max(seq) AS last FROM entries WHERE run_id IS NOT NULL GROUP BY run_id
+UNION ALL
+SELECT min(seq), max(seq) FROM entries WHERE kind IN ('asked', 'approved', 'rejected')
+GROUP BY json_extract(plain(body), '$.request_id')
+ORDER BY 1 DESC
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Links up to `through` may leave; `held_by` is the run or request that keeps older ones."""
+
+    through: int
+    held_by: str | None
+    spans: Sequence[
+        tuple[int, int]
+    ]  # the first and last link of each run and request, youngest first
+
+    @classmethod
+    def read(cls, file: JournalFile, before: datetime) -> Spans:
+        """What was written, closed and watched to its end before a moment."""
+        moment = {"before": format_time(before)}
+        young = file.rows("SELECT min(seq) AS seq FROM entries WHERE at >= :before", moment)
+        newest = file.rows("SELECT coalesce(max(seq), 0) AS seq FROM entries")
+        old = newest[0]["seq"] if young[0]["seq"] is None else young[0]["seq"] - 1
+        kept = file.rows(_KEPT, moment)
+        held_by = kept[0]["name"] if kept and kept[0]["seq"] <= old else None
+        found = cls(old, held_by, [(row["first"], row["last"]) for row in file.rows(_SPANS)])
+        through = found.whole(kept[0]["seq"] - 1 if held_by else old)
+        return cls(through, held_by, found.spans)
+
+    def whole(self, through: int) -> int:
+        """The highest link up to `through` after which no run or request goes on."""
+        for first, last in self.spans:
+            if first <= through < last:
+                through = first - 1
+        return through

@@ -1,0 +1,4 @@
+"""The settings file: one module per section, validated once; `settings` reads them all.
+
+Imports core alone.
+"""

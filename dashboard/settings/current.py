@@ -1,0 +1,81 @@
+"""The settings of a process that runs for long: what their file says now, not at the start."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dashboard.core.errors import SettingsError
+from dashboard.settings.people import gone, same_sign_in
+from dashboard.settings.settings import Settings, load, source_of
+
+# A journal and a store are open by then: elsewhere lie other switches, runs and memories.
+_PLACES = ("data", "state_dir")
+
+
+class CurrentSettings:
+    """Settings that are read again whenever they are asked for. Safe between threads.
+
+    Services, pages and analyses ask before each look, so that a policy, a declaration, a replay
+    window or a limit that somebody writes counts at once; so does a file that was not there when
+    the process began. `started` are those that it began with, flags included.
+    """
+
+    def __init__(self, started: Settings, environ: Mapping[str, str] = os.environ) -> None:
+        """Raises SettingsError when the file is wrong by now."""
+        self.started = started
+        self._environ = environ
+        self._lock = threading.Lock()
+        self._text: bytes | None = None
+        self._found = self._first = started
+        self._source = started.source
+        if started.source is not None or started.looked_for:
+            self._text = None if started.source is None else _content(started.source)
+            self._first = load(started.source, environ)
+            self._found = self._here(self._first)
+
+    def get(self) -> Settings:
+        """The settings as they are now; `data` and `state_dir` are those of the start.
+
+        Raises SettingsError: the file is gone or wrong, and nobody goes on with what it said
+        before; SETTINGS_MOVED where it names another place to work in.
+        """
+        with self._lock:
+            self._source = source = self._source or source_of(self.started, self._environ)
+            if source is None:
+                return self.started
+            text = _content(source)
+            if text is None or text != self._text:
+                self._text = None
+                self._found = self._read(source)
+                self._text = text if text == _content(source) else None
+            return self._found
+
+    def _read(self, source: Path) -> Settings:
+        found = load(source, self._environ)
+        for name in _PLACES:
+            now, before = getattr(found, name), getattr(self._first, name)
+            if now != before:
+                raise SettingsError(
+                    f"{name} of {source} is {now} by now, and this process works in {before}",
+                    "Restart it; or take the change back.",
+                    code="SETTINGS_MOVED",
+                )
+        if self._first.people is not None and found.people is None:
+            raise gone(source)  # without the section everybody may do everything
+        same_sign_in(source, self._first.people, found.people)
+        self._first = replace(self._first, people=found.people)  # one that came does not go either
+        return self._here(found)
+
+    def _here(self, found: Settings) -> Settings:
+        return replace(found, data=self.started.data, state_dir=self.started.state_dir)
+
+
+def _content(source: Path) -> bytes | None:
+    try:
+        return source.read_bytes()
+    except OSError:  # `load` says why
+        return None

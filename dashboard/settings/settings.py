@@ -1,0 +1,343 @@
+"""The only reader of settings files and environment variables; validated once, at start."""
+
+from __future__ import annotations
+
+import difflib
+import getpass
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_cache_path, user_config_path
+
+from dashboard.core.errors import SettingsError
+from dashboard.settings import client_properties
+from dashboard.settings import metric_addresses as addresses
+from dashboard.settings.alerts import AlertSettings, alert_settings
+from dashboard.settings.idle import IdleSettings, idle_settings
+from dashboard.settings.metric_addresses import PrometheusServer
+from dashboard.settings.people import PeopleSettings, people_settings
+from dashboard.settings.policies.section import Policy, policy_settings
+from dashboard.settings.purge import LIFTABLE_GUARDS, PurgeSettings, purge_settings
+from dashboard.settings.retention import RetentionSettings, retention_settings
+from dashboard.settings.settled_file import read_settled
+from dashboard.settings.snapshots import SnapshotSettings, snapshot_settings
+from dashboard.settings.topics import (
+    TopicDeclaration,
+    declaration,
+    of_topic,
+    on_page,
+    topic_settings,
+)
+from dashboard.settings.values import (
+    check_keys,
+    count,
+    duration,
+    path,
+    share,
+    spark_conf,
+    spark_conf_text,
+    switch,
+    tables,
+    text,
+)
+
+__all__ = [
+    "LIFTABLE_GUARDS",
+    "PurgeSettings",
+    "Settings",
+    "SnapshotSettings",
+    "TopicDeclaration",
+    "declaration",
+    "load",
+    "of_topic",
+    "on_page",
+    "read_client_config",
+    "source_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set. `clusters` maps a name to client properties (librdkafka's).
+
+    `metrics` maps a cluster's name to the source of each broker's metrics: an address or a file;
+    `prometheus` to the server that knows the others'.
+    `spark` are Spark's own properties; `spark_wait` is how long it may be without an executor.
+    """
+
+    data: str = "data"
+    state_dir: Path = field(default_factory=lambda: Path("~/.local/state/lowwater").expanduser())
+    state_dir_on_network: bool = False  # true: the operator answers for a network file system
+    cache_dir: Path = field(default_factory=lambda: user_cache_path("lowwater"))
+    operator: str = "unknown"
+    every: timedelta = timedelta(seconds=60)
+    broker_timeout: timedelta = timedelta(seconds=10)
+    read_only: bool = False
+    spark_master: str = "local[2]"
+    spark_remote: str | None = None
+    spark_wait: timedelta = timedelta(minutes=2)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    kafka_version: str = "4.3.1"
+    orphan_delay: timedelta = timedelta(hours=2)  # every snapshot must show an orphan for so long
+    orphan_most_share: float = 0.05  # more of a broker at once: nothing of it is removable
+    clusters: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    metrics: Mapping[str, Mapping[int, str]] = field(default_factory=dict, repr=False)
+    prometheus: Mapping[str, PrometheusServer] = field(default_factory=dict, repr=False)
+    metrics_top: int = 50  # topics and groups with series of their own in our own metrics
+    topics: tuple[TopicDeclaration, ...] = ()
+    purge: PurgeSettings = field(default_factory=PurgeSettings)
+    snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
+    idle: IdleSettings = field(default_factory=IdleSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
+    policies: tuple[Policy, ...] = ()
+    alerts: AlertSettings = field(default_factory=AlertSettings)
+    people: PeopleSettings | None = None  # None: one local operator, who may do everything
+    source: Path | None = None
+    looked_for: bool = False  # there was no file in any place where one is looked for
+
+    def declaration(self, topic: str) -> TopicDeclaration | None:
+        """The first declaration whose glob matches, in the order of the file."""
+        return next((d for d in self.topics if d.matches(topic)), None)
+
+
+_TOP_KEYS = (
+    "data", "state_dir", "state_dir_on_network", "cache_dir", "operator", "every",
+    "broker_timeout", "read_only",
+    "spark_master", "spark_wait", "spark",
+    "kafka_version", "metrics_top", "clusters", "topics", "purge", "snapshots",
+    "idle", "retention", "orphan_delay", "orphan_most_share", "policies", "alerts", "people",
+)  # fmt: skip
+_METRICS_TOKEN = "LOWWATER_METRICS_TOKEN"
+
+
+def load(named: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from a file, then `LOWWATER_*` variables on top.
+
+    The file is `named`, else LOWWATER_SETTINGS, else ./lowwater.toml, else lowwater.toml in the
+    user's configuration folder; none of the last two need exist. Raises SettingsError naming the
+    file and key.
+    """
+    source = _find(named, environ)
+    table = _read_toml(source) if source else {}
+    where = str(source) if source else "environment"
+    check_keys(table, _TOP_KEYS, where)
+    values: dict[str, Any] = {k: v for k, v in table.items() if k in _TOP_KEYS}
+    values.update(_from_environment(environ))
+    found = _build(values, where, source, environ)
+    return found if source else replace(found, looked_for=True)
+
+
+def source_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The file that counts now; of settings that began without one, the one that is there by now.
+
+    Those of no file by choice, as of a run that was queued without one, have none for good.
+    """
+    return _find(None, environ) if settings.looked_for else settings.source
+
+
+PINNED = ("LOWWATER_READ_ONLY", "LOWWATER_BROKER_TIMEOUT")
+
+
+def pinned(environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
+    """Of the variables that stand above a settings file, those that a worker goes by."""
+    return {name: environ.get(name) or None for name in PINNED}
+
+
+def load_pinned(named: str | None, environ: Mapping[str, str | None]) -> Settings:
+    """The settings of who queued a run: that file or none, and the variables that were pinned.
+
+    No file of the working directory and no variable of who calls counts. Raises SettingsError.
+    """
+    own = {name: str(environ[name]) for name in PINNED if environ.get(name)}
+    return load(named, own) if named else _build(_from_environment(own), "environment", None, own)
+
+
+def read_client_config(file: str | Path) -> dict[str, str]:
+    """A Kafka client.properties file in librdkafka's words. Raises SettingsError."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # no text, or a name that no file can have
+        raise SettingsError(
+            f"the client config {file} cannot be read: {error}",
+            "Check the path given with --client-config and its rights.",
+            code="CLIENT_CONFIG_UNREADABLE",
+        ) from error
+    return client_properties.parse(lines, str(file))
+
+
+def _find(given: str | Path | None, environ: Mapping[str, str]) -> Path | None:
+    named = given or environ.get("LOWWATER_SETTINGS")
+    if named:
+        if not _is_file(Path(named)):
+            raise SettingsError(
+                f"the settings file {named} does not exist",
+                "Correct the path, or leave it out to use the defaults.",
+                code="SETTINGS_NOT_FOUND",
+            )
+        return Path(named)
+    candidates = (Path("lowwater.toml"), user_config_path("lowwater") / "lowwater.toml")
+    # A link to nothing counts: what it should have said (read_only!) must not be lost in silence.
+    return next((c for c in candidates if c.is_symlink() or c.exists()), None)
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # a name that no file can have
+        return False
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_settled(file))
+    except (OSError, ValueError, RecursionError) as error:  # too many digits, or brackets, too
+        raise SettingsError(
+            f"the settings file {file} cannot be read: {error}",
+            "Correct it; docs/settings.md has a sample with every key.",
+        ) from error
+
+
+_ENV_KEYS = {
+    "LOWWATER_DATA": "data",
+    "LOWWATER_STATE_DIR": "state_dir",
+    "LOWWATER_STATE_DIR_ON_NETWORK": "state_dir_on_network",
+    "LOWWATER_CACHE_DIR": "cache_dir",
+    "LOWWATER_OPERATOR": "operator",
+    "LOWWATER_EVERY": "every",
+    "LOWWATER_BROKER_TIMEOUT": "broker_timeout",
+    "LOWWATER_READ_ONLY": "read_only",
+    "LOWWATER_ORPHAN_DELAY": "orphan_delay",
+    "LOWWATER_SPARK_MASTER": "spark_master",
+    "LOWWATER_SPARK_WAIT": "spark_wait",
+    "LOWWATER_KAFKA_VERSION": "kafka_version",
+}
+_SPARK_CONF = "LOWWATER_SPARK_CONF"  # joins the file's [spark] key by key
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    known = {*_ENV_KEYS, "LOWWATER_SETTINGS", _SPARK_CONF, _METRICS_TOKEN}
+    for name in environ:
+        # Test and bench switches are read where they act; they change no setting.
+        if name.startswith("LOWWATER_") and name not in known and "_TEST_" not in name:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise SettingsError(
+                f"unknown environment variable {name}",
+                f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(known))}.",
+                code="SETTINGS_KEY_UNKNOWN",
+            )
+    return {key: environ[name] for name, key in _ENV_KEYS.items() if environ.get(name)}
+
+
+def _build(
+    values: dict[str, Any], where: str, source: Path | None, environ: Mapping[str, str]
+) -> Settings:
+    changes: dict[str, Any] = {}
+    for key in ("data", "operator", "spark_master", "kafka_version"):
+        if key in values:
+            changes[key] = text(values[key], key, where)
+    for key in ("state_dir", "cache_dir"):
+        if key in values:
+            changes[key] = path(values[key], key, where)
+    for key in ("every", "broker_timeout", "spark_wait", "orphan_delay"):
+        if key in values:
+            lasting = key in ("every", "broker_timeout")
+            changes[key] = duration(values[key], key, where, above_zero=lasting)
+    if (key := "orphan_most_share") in values:
+        changes[key] = share(values[key], key, where)
+    for key in ("read_only", "state_dir_on_network"):
+        if key in values:
+            changes[key] = switch(values[key], key, where)
+    if "metrics_top" in values:
+        changes["metrics_top"] = count(values["metrics_top"], "metrics_top", where)
+    changes.setdefault("operator", _login_name())
+    purge = purge_settings(values.get("purge", {}), where)
+    found = Settings(
+        **changes,
+        spark_remote=environ.get("SPARK_REMOTE") or None,
+        spark={
+            **spark_conf(values.get("spark", {}), f"{where}, [spark]"),
+            **spark_conf_text(environ.get(_SPARK_CONF) or "{}", _SPARK_CONF),
+        },
+        clusters=_clusters(values.get("clusters", {}), where),
+        metrics=_metrics(values.get("clusters", {}), where),
+        prometheus=_prometheus(values.get("clusters", {}), environ.get(_METRICS_TOKEN), where),
+        topics=topic_settings(values.get("topics", {}), where),
+        purge=purge,
+        snapshots=snapshot_settings(values.get("snapshots", {}), where),
+        idle=idle_settings(values.get("idle", {}), where),
+        retention=retention_settings(values.get("retention", {}), where),
+        policies=policy_settings(values.get("policies", {}), where, purge.liftable_guards),
+        alerts=alert_settings(values.get("alerts", {}), where),
+        people=people_settings(values["people"], where) if "people" in values else None,
+        source=source,
+    )
+    _check_timeouts(found, where)
+    return found
+
+
+def _check_timeouts(found: Settings, where: str) -> None:
+    """A run looks at the leaders before it sends: beside a broker that hangs it must not take
+    longer than the request may.
+    """
+    answer, request = found.broker_timeout, found.purge.request_timeout
+    if answer > request:
+        raise SettingsError(
+            f"{where}: 'broker_timeout' is {answer.total_seconds():g}s, longer than "
+            f"'request_timeout' of [purge], {request.total_seconds():g}s",
+            "Set broker_timeout to that or less, or request_timeout to more: a broker that hangs "
+            "would else have purges of others refused.",
+        )
+
+
+def _clusters(table: Any, where: str) -> dict[str, dict[str, str]]:
+    known = (*sorted(client_properties.known_keys()), "client.config", *addresses.KEYS)
+    clusters: dict[str, dict[str, str]] = {}
+    for name, properties in tables(table, "clusters", where):
+        place = f"{where}, [clusters.{name}]"
+        check_keys(properties, known, place)
+        texts = {key: text(value, key, place) for key, value in properties.items()}
+        for key in addresses.KEYS:
+            texts.pop(key, None)
+        config = texts.pop("client.config", None)
+        clusters[name] = {**(read_client_config(config) if config else {}), **texts}
+        if "bootstrap.servers" not in clusters[name]:
+            raise SettingsError(
+                f"{place}: no 'bootstrap.servers'",
+                'Add "bootstrap.servers" = "HOST:PORT".',
+            )
+    return clusters
+
+
+def _metrics(table: Any, where: str) -> dict[str, dict[int, str]]:
+    return {
+        name: addresses.parse_sources(
+            str(properties[addresses.URLS]).split(","),
+            f"{where}, [clusters.{name}] {addresses.URLS}",
+        )
+        for name, properties in tables(table, "clusters", where)
+        if addresses.URLS in properties
+    }
+
+
+def _prometheus(table: Any, token: str | None, where: str) -> dict[str, PrometheusServer]:
+    found = {
+        name: addresses.parse_server(
+            {key: str(properties[key]) for key in addresses.KEYS if key in properties},
+            token or None,
+            f"{where}, [clusters.{name}]",
+        )
+        for name, properties in tables(table, "clusters", where)
+    }
+    return {name: server for name, server in found.items() if server is not None}
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a passwd entry, as in some containers
+        return "unknown"

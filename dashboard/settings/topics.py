@@ -1,0 +1,89 @@
+"""The settings sections [topics."GLOB"]: who owns a topic, and who reads it."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from dashboard.core.errors import SettingsError
+from dashboard.settings.values import check_keys, duration, tables, text
+
+TOPIC_KEYS = (
+    "owner", "readers", "replay_window", "declared_by", "declared_at", "reason", "state_restore",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeclaration:
+    """Who owns the topics that a glob matches, and whether their groups are all their readers."""
+
+    glob: str
+    owner: str
+    readers: str  # "groups": its groups are all its readers; "unknown": others may read too
+    replay_window: timedelta
+    declared_by: str
+    declared_at: str
+    reason: str = ""  # why the one who declared it is sure
+    state_restore: str = "unknown"  # "none": no Kafka Streams table is built from it
+    topic_id: str = ""  # of whom it was said on the page; "": of whichever bears the name
+
+    def matches(self, topic: str) -> bool:
+        return fnmatch.fnmatchcase(topic, self.glob)
+
+
+def of_topic(found: TopicDeclaration, topic_id: str | None) -> TopicDeclaration:
+    """What counts of a declaration for the topic of this id (None: not known).
+
+    Of one that was made anew under the name nobody said who reads it: what keeps records counts on,
+    what lets them go does not.
+    """
+    if found.topic_id in ("", topic_id):
+        return found
+    return replace(found, readers="unknown", state_restore="unknown")
+
+
+def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:
+    """The declarations of a settings file, in its order. Raises SettingsError."""
+    return tuple(
+        declaration(glob, entry, f'{where}, [topics."{glob}"]')
+        for glob, entry in tables(table, "topics", where)
+    )
+
+
+def on_page(entry: Mapping[str, Any], where: str) -> TopicDeclaration:
+    """A row of the store's declarations, made on the page. Raises SettingsError."""
+    own = {key: value for key, value in entry.items() if key not in ("glob", "topic_id")}
+    found = declaration(str(entry.get("glob", "")), own, where)
+    return replace(found, topic_id=text(entry.get("topic_id", ""), "topic_id", where))
+
+
+def declaration(glob: str, entry: Mapping[str, Any], where: str) -> TopicDeclaration:
+    """One declaration out of a settings table or the store's declarations. SettingsError."""
+    check_keys(entry, TOPIC_KEYS, where)
+    readers = text(entry.get("readers", "unknown"), "readers", where)
+    if readers not in ("groups", "unknown"):
+        raise SettingsError(
+            f"{where}: readers = '{readers}'",
+            "Write 'groups' when its groups are all its readers, else 'unknown'.",
+        )
+    restore = text(entry.get("state_restore", "unknown"), "state_restore", where)
+    if restore not in ("none", "unknown"):
+        raise SettingsError(
+            f"{where}: state_restore = '{restore}'",
+            "Write 'none' when no table or global table of Kafka Streams is built from it, "
+            "else 'unknown'.",
+        )
+    at = entry.get("declared_at", "")
+    return TopicDeclaration(
+        glob=glob,
+        owner=text(entry.get("owner", ""), "owner", where),
+        readers=readers,
+        replay_window=duration(entry.get("replay_window", "0s"), "replay_window", where),
+        declared_by=text(entry.get("declared_by", ""), "declared_by", where),
+        declared_at=at.isoformat() if isinstance(at, date | datetime) else str(at),
+        reason=text(entry.get("reason", ""), "reason", where),
+        state_restore=restore,
+    )

@@ -1,0 +1,182 @@
+"""Checks single settings values: each error names the place, the key and what to write."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from dashboard.core.canonical import parse_json
+from dashboard.core.clock import parse_duration
+from dashboard.core.errors import SettingsError, UsageError
+
+
+def check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    """Refuse the first unknown key of `table`, naming the nearest one. Raises SettingsError."""
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"Did you mean '{near[0]}'? " if near else ""
+            raise SettingsError(
+                f"{where}: unknown key '{key}'",
+                f"{hint}Known keys: {', '.join(known)}.",
+                code="SETTINGS_KEY_UNKNOWN",
+            )
+
+
+def section(table: Any, name: str, known: Iterable[str], where: str) -> str:
+    """The place of section [name], for errors about its values; refuses what is no table, and the
+    first unknown key. Raises SettingsError.
+    """
+    place = f"{where}, [{name}]"
+    if not isinstance(table, dict):
+        raise SettingsError(f"{place} is no table", f"Write it as [{name}] with keys below it.")
+    check_keys(table, tuple(known), place)
+    return place
+
+
+def tables(table: Any, name: str, where: str) -> list[tuple[str, dict[str, Any]]]:
+    """The entries of a table of tables. Raises SettingsError."""
+    if not isinstance(table, dict) or not all(isinstance(v, dict) for v in table.values()):
+        raise SettingsError(
+            f"{where}: [{name}] holds something else than tables",
+            f'Write each entry as [{name}."NAME"] with keys below it.',
+        )
+    return list(table.items())
+
+
+def text(value: Any, key: str, where: str) -> str:
+    """A value that is text or a number, as text. Raises SettingsError."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise SettingsError(f"{where}: '{key}' is no text", f'Write {key} = "…".')
+    if isinstance(value, str) and "\0" in value:
+        raise SettingsError(f"{where}: '{key}' has a zero byte in it", f'Write {key} = "…".')
+    return str(value)
+
+
+def path(value: Any, key: str, where: str) -> Path:
+    """A file's or folder's path; `~` is a home folder. Raises SettingsError."""
+    written = text(value, key, where)
+    try:
+        return Path(written).expanduser()
+    except RuntimeError as error:
+        raise SettingsError(
+            f"{where}: '{key}' = '{written}' is in a home folder that this machine does not have",
+            f"Write {key} as a path from the root.",
+        ) from error
+
+
+def filled(table: Mapping[str, Any], key: str, where: str) -> str:
+    """The text at `key`, which must be there and not blank. Raises SettingsError."""
+    value = table.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise SettingsError(f"{where}: '{key}' is no text, or empty", f'Write {key} = "…".')
+    return value.strip()
+
+
+def texts(value: Any, key: str, example: str, where: str) -> tuple[str, ...]:
+    """A list with at least one text, none of them blank. Raises SettingsError."""
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(v, str) and v.strip() for v in value)
+    ):
+        raise SettingsError(
+            f"{where}: '{key}' is no list of texts, or an empty one",
+            f"Write {key} = {example}, or leave it out.",
+        )
+    return tuple(value)
+
+
+def one_of(
+    table: Mapping[str, Any], key: str, known: tuple[str, ...], where: str, default: str = ""
+) -> str:
+    """The text at `key`, one of `known`; `default` where nothing stands. Raises SettingsError."""
+    value = text(table.get(key, default), key, where)
+    if value not in known:
+        raise SettingsError(f"{where}: {key} = '{value}'", f"Write {' or '.join(known)}.")
+    return value
+
+
+def count(value: Any, key: str, where: str) -> int:
+    """A whole number above zero. Raises SettingsError."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SettingsError(f"{where}: '{key}' = {value!r}", f"Write {key} as a number above 0.")
+    return value
+
+
+def share(value: Any, key: str, where: str) -> float:
+    """A number from 0 to 1. Raises SettingsError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise SettingsError(
+            f"{where}: '{key}' = {value!r}", f"Write {key} as a number from 0 to 1, such as 0.5."
+        )
+    return float(value)
+
+
+def duration(value: Any, key: str, where: str, *, above_zero: bool = False) -> timedelta:
+    """A duration such as 30s. Raises SettingsError."""
+    try:
+        found = parse_duration(str(value))
+    except UsageError as error:
+        raise SettingsError(f"{where}: '{key}': {error.message}", error.next_step) from error
+    if above_zero and not found:
+        raise SettingsError(f"{where}: '{key}' = {value} is no time", "Write more than 0.")
+    return found
+
+
+def switch(value: Any, key: str, where: str) -> bool:
+    """A true or false, also as a word from the environment. Raises SettingsError."""
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    found = words.get(str(value).lower())
+    if found is None:
+        raise SettingsError(f"{where}: '{key}' = {value!r}", f"Write {key} = true or false.")
+    return found
+
+
+# What Spark itself hides in its logs and pages (spark.redaction.regex), as key names.
+_SECRET = re.compile(r"secret|password|token|access[._]?key|account[._]key", re.I)
+
+
+def spark_conf(table: Any, where: str) -> dict[str, str]:
+    """Spark's own properties, as text. Raises SettingsError, also for one that holds a secret.
+
+    A property given here stands on Java's command line, where every user of the machine reads it.
+    """
+    if not isinstance(table, dict):
+        raise SettingsError(f"{where} is no table", 'Write it as "spark.KEY" = "value" lines.')
+    for key in table:
+        if not key.startswith("spark."):
+            raise SettingsError(
+                f"{where}: '{key}' is no property of Spark",
+                'Write "spark.KEY" = "value" with the key in quotes; those of Hadoop are '
+                '"spark.hadoop.KEY".',
+                code="SETTINGS_KEY_UNKNOWN",
+            )
+        if _SECRET.search(key) and not key.lower().endswith(("file", "path")):
+            raise SettingsError(
+                f"{where}: '{key}' is a secret, and other users of a machine can see it there",
+                "Put it into spark-defaults.conf in the folder that SPARK_CONF_DIR names, or into "
+                "variables such as AWS_ACCESS_KEY_ID: docs/spark-cluster.md.",
+                code="SPARK_SECRET",
+            )
+    return {
+        key: str(value).lower() if isinstance(value, bool) else text(value, key, where)
+        for key, value in table.items()
+    }
+
+
+def spark_conf_text(value: str, where: str) -> dict[str, str]:
+    """The same out of a JSON object, as an environment variable has it. Raises SettingsError."""
+    try:
+        table = parse_json(value)
+    except ValueError:
+        table = None
+    if not isinstance(table, dict):
+        raise SettingsError(
+            f"{where} is no JSON object", 'Write it as {"spark.executor.memory": "2g"}.'
+        )
+    return spark_conf(table, where)

@@ -1,0 +1,200 @@
+"""The newest attempt to collect a cluster: when, whether it went well, what brokers it reached.
+
+Snapshots tell of the attempts that went well alone. While all of Kafka is down none is written, and
+the newest one still says that every broker answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.core.clock import format_time, parse_time
+from dashboard.core.errors import LowwaterError, StoreError, UsageError
+from dashboard.kafka.model import Broker
+from dashboard.store.snapshot_files import unreadable
+from dashboard.store.snapshots import ClusterStore, Store
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One broker as an attempt met it; `error` says why it was not reached."""
+
+    broker_id: int
+    reachable: bool
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt gave no snapshot: the error's code, words and next step, never a secret."""
+
+    code: str
+    message: str
+    next_step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What the collector last did.
+
+    `ended_at` None: none has ended yet. `trying_since` is when the one began that runs now, or
+    whose process was killed. `brokers` is empty where no broker could be asked for the others.
+    `every` is the interval of a watch, None for a collect by itself; `left_at` is when a watch
+    ended by itself or was ended.
+    """
+
+    ended_at: datetime | None = None
+    failure: Failure | None = None
+    brokers: tuple[Seen, ...] = ()
+    trying_since: datetime | None = None
+    every: timedelta | None = None
+    left_at: datetime | None = None
+
+    @property
+    def newest_sign(self) -> datetime | None:
+        """When the collector last did anything."""
+        return max((at for at in (self.ended_at, self.trying_since) if at), default=None)
+
+
+@dataclass(slots=True)
+class Trying:
+    """An attempt in progress; whoever collects says what it met."""
+
+    brokers: tuple[Seen, ...] = field(default=())
+
+    def met(self, brokers: Sequence[Broker]) -> None:
+        """The brokers, reached or not, also when the attempt fails later."""
+        self.brokers = tuple(Seen(b.broker_id, b.reachable, b.error) for b in brokers)
+
+
+@contextmanager
+def attempt(
+    cluster: ClusterStore,
+    now: Callable[[], datetime],
+    progress: Callable[[str], None],
+    every: timedelta | None = None,
+) -> Iterator[Trying]:
+    """Leaves a trace of what happens inside, also of an error, which goes on to the caller.
+
+    A trace that cannot be written is told and changes nothing else: collecting matters more.
+    """
+    trying = Trying()
+    before = _known(cluster)
+    _write(cluster, replace(before, trying_since=now(), every=every, left_at=None), progress)
+    try:
+        yield trying
+    except Exception as error:
+        _write(cluster, Attempt(now(), failure_of(error), trying.brokers, None, every), progress)
+        raise
+    except BaseException:  # Ctrl-C is no failure of the cluster
+        _write(cluster, replace(before, every=every), progress)
+        raise
+    _write(cluster, Attempt(now(), None, trying.brokers, None, every), progress)
+
+
+@contextmanager
+def connecting(
+    store: Store,
+    known: Callable[[ClusterStore], bool],
+    now: Callable[[], datetime],
+    progress: Callable[[str], None],
+) -> Iterator[None]:
+    """The same for what fails before the cluster has told its id: `known` picks it from the store.
+
+    Nothing is left where no stored cluster, or more than one, is known so.
+    """
+    try:
+        yield
+    except LowwaterError as error:
+        with suppress(StoreError):
+            found = [c for c in (ClusterStore(store, i) for i in store.clusters()) if known(c)]
+            if len(found) == 1:
+                failed = replace(_known(found[0]), ended_at=now(), failure=failure_of(error))
+                _write(found[0], replace(failed, brokers=(), trying_since=None), progress)
+        raise
+
+
+def left(cluster: ClusterStore, at: datetime, progress: Callable[[str], None]) -> None:
+    """Note that the watch of this cluster ended in order: nothing is collected from now on."""
+    _write(cluster, replace(_known(cluster), trying_since=None, left_at=at), progress)
+
+
+def read(cluster: ClusterStore) -> Attempt | None:
+    """The newest attempt; None in a store that no release with this file wrote.
+
+    Raises StoreError when the file is damaged or the store cannot be reached.
+    """
+    body = cluster.attempt()
+    try:
+        return _parsed(body) if body is not None else None
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise unreadable(f"{cluster.path}/attempt.json", error) from error
+
+
+def failure_of(error: Exception) -> Failure:
+    """The error in words that any reader of the store may see; of an unforeseen one its kind."""
+    if isinstance(error, LowwaterError):
+        return Failure(error.code, error.message, error.next_step)
+    kind = type(error).__name__
+    return Failure("INTERNAL", f"an unexpected {kind} ended it", "Read the collector's own log.")
+
+
+def _known(cluster: ClusterStore) -> Attempt:
+    with suppress(StoreError):
+        return read(cluster) or Attempt()
+    return Attempt()
+
+
+def _write(cluster: ClusterStore, value: Attempt, progress: Callable[[str], None]) -> None:
+    try:
+        cluster.write_attempt(_to_json(value))
+    except StoreError as error:
+        progress(f"no trace of this attempt is kept: {error.message}")
+
+
+def _to_json(value: Attempt) -> dict[str, Any]:
+    failure = value.failure
+    return {
+        "version": _VERSION,
+        "ok": failure is None,
+        "at": _text(value.ended_at),
+        "error": failure
+        and {"code": failure.code, "message": failure.message, "next": failure.next_step},
+        "brokers": [
+            {"broker_id": b.broker_id, "reachable": b.reachable, "error": b.error}
+            for b in value.brokers
+        ],
+        "trying_since": _text(value.trying_since),
+        "every_seconds": value.every and value.every.total_seconds(),
+        "left_at": _text(value.left_at),
+    }
+
+
+def _parsed(body: Mapping[str, Any]) -> Attempt:
+    # What no release wrote raises ValueError, KeyError or TypeError here.
+    error, every = body["error"], body["every_seconds"]
+    return Attempt(
+        _time(body["at"]),
+        error and Failure(str(error["code"]), str(error["message"]), str(error["next"])),
+        tuple(Seen(int(b["broker_id"]), bool(b["reachable"]), b["error"]) for b in body["brokers"]),
+        _time(body["trying_since"]),
+        None if every is None else timedelta(seconds=float(every)),
+        _time(body["left_at"]),
+    )
+
+
+def _text(moment: datetime | None) -> str | None:
+    return format_time(moment) if moment else None
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return parse_time(text) if text else None
+    except UsageError as error:
+        raise ValueError(error.message) from error

@@ -1,0 +1,59 @@
+"""Picks the client properties that reach a stored cluster again: settings, else connection.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dashboard.core.errors import SettingsError
+from dashboard.settings.settings import Settings, read_client_config
+from dashboard.store.snapshots import ClusterStore
+
+# A run's connection with this key is whole: neither settings nor the store add to it.
+NOTHING_STORED = "nothing_stored"
+
+
+def client_for(
+    settings: Settings, cluster: ClusterStore, overrides: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Client properties in librdkafka's words; `overrides` (flags) win over everything.
+
+    The settings' section of the cluster's name or id comes first, then what the last collect
+    wrote down: bootstrap servers, and the path of the client config (never its content). Raises
+    SettingsError when nothing is known, or when that file cannot be read any more.
+    """
+    client = {**_known(settings, cluster), **(overrides or {})}
+    if not client.get("bootstrap.servers"):
+        raise SettingsError(
+            f"it is not known how to reach cluster {cluster.name}",
+            "Collect it again, write [clusters.NAME] in the settings, or give --bootstrap-server.",
+            code="CONNECTION_UNKNOWN",
+        )
+    return client
+
+
+def _known(settings: Settings, cluster: ClusterStore) -> dict[str, str]:
+    for name in (cluster.name, cluster.cluster_id):
+        if name in settings.clusters:
+            return dict(settings.clusters[name])
+    remembered = cluster.connection()
+    client: dict[str, str] = {}
+    if remembered.get("client_config"):
+        client.update(read_client_config(remembered["client_config"]))
+    if remembered.get("bootstrap_servers"):
+        client["bootstrap.servers"] = remembered["bootstrap_servers"]
+    return client
+
+
+def client_of_run(
+    settings: Settings, cluster: ClusterStore, asked: Mapping[str, str | None]
+) -> dict[str, str]:
+    """The client properties of a queued run: what its flags said over what is stored, if anything.
+
+    Raises SettingsError as `client_for` does.
+    """
+    flags: dict[str, str] = {}
+    if config := asked.get("client_config"):
+        flags.update(read_client_config(config))
+    if servers := asked.get("bootstrap_servers"):
+        flags["bootstrap.servers"] = servers
+    return flags if asked.get(NOTHING_STORED) else client_for(settings, cluster, flags)

@@ -1,0 +1,56 @@
+"""Whether the clock by which a snapshot was taken agreed with the cluster's controller."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from dashboard.core.clock import CLOCKS_AGREE
+from dashboard.store.snapshot_files import Manifest, time_of
+
+
+def clock_was_right(snapshot: Manifest) -> bool:
+    """Whether the clock of the host that took it agreed with the cluster's controller then.
+
+    Snapshots of controllers that tell no time, and of earlier versions, are believed; one that
+    could not read it is not.
+    """
+    return not wrong_clock(snapshot)
+
+
+def wrong_clock(snapshot: Manifest) -> str:
+    """By what clock it was taken, where it may have been at another time than it says; "": it was
+    not.
+
+    By one that ran ahead, what it shows looks older than it is when it is seen last; by one behind,
+    when it is seen first.
+    """
+    if (error := snapshot.details.get("clock_error")) is not None:
+        return f"by a clock that could not be compared with the cluster's controller ({error})"
+    ahead = float(snapshot.details.get("clock_ahead_seconds") or 0)
+    if abs(ahead) <= CLOCKS_AGREE.total_seconds():
+        return ""
+    where = "ahead of" if ahead > 0 else "behind"
+    return f"by a clock that was {abs(ahead):.0f} s {where} the cluster's controller"
+
+
+def taken_by_right_clock(snapshot: Manifest) -> datetime | None:
+    """When it was taken; None where nobody knows.
+
+    An id that bears another time follows one of a clock that ran ahead. Which of the two was right
+    the controller tells; where it tells no time, nobody does.
+    """
+    if wrong_clock(snapshot):
+        return None
+    in_step = f"{snapshot.taken_at:%Y%m%dT%H%M%S}" == snapshot.id[:15]
+    proved = snapshot.details.get("clock_ahead_seconds") is not None
+    return snapshot.taken_at if in_step or proved else None
+
+
+def seen_at(snapshot: Manifest) -> datetime:
+    """When what it shows was seen: its time, or its id's, where a clock has stepped back since.
+
+    An id sorts behind every one that was committed before it. So of two snapshots the later one
+    saw later, whatever clocks said: which offset of a group outlives which is decided by that.
+    """
+    by_id = time_of(snapshot.id)
+    return snapshot.taken_at if by_id is None else max(snapshot.taken_at, by_id)

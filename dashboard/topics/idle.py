@@ -1,0 +1,261 @@
+"""Whether a topic is idle: the rule, in one place for analysis, command line, page and report.
+
+Nothing here deletes a topic, and nothing of ours does: it gives the line to copy.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.core.clock import format_time
+from dashboard.core.sizes import binary
+from dashboard.kafka.topic_kinds import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
+from dashboard.topics.retention_fit import named, span
+
+IDLE, READ, WRITTEN, UNKNOWN = "idle", "read", "written", "unknown"
+# What tells that nobody writes or reads: log ends, groups' offsets and members, bytes fetched.
+OFFSETS, COMMITS, METRICS = "offsets", "commits", "metrics"
+_ORDER = (IDLE, UNKNOWN, READ, WRITTEN)
+_UNREAD, _WINDOW, _UNRESOLVED = "unread-by-group", "replay-window", "target-unresolved"
+_UNDECLARED = "readers-undeclared"  # whoever deletes has to know it, and may have asked the owner
+_MOST_NAMED = 3  # groups in a reason
+_APART = {
+    COMPACTED: "compacted: readers may load its newest values at any start",
+    DEAD_LETTER: "dead letters: quiet while nothing fails",
+    RETRY: "retries: quiet while nothing fails",
+    STREAMS: "Kafka Streams' own: its application makes and deletes it",
+    TOOL: "state of a tool: never to be deleted by hand",
+    None: "its cleanup policy could not be read",
+}
+
+
+# Of topics that would be proposed: what keeps one from it, in words; others are left out.
+Ask = Callable[[Sequence[str]], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Rows of `idle_topics` judged for so many days: first the idle ones, of these the proposed
+    ones, largest first. `unusable`: why the findings do not tell of now; "": they do. `doubts`:
+    per topic what a purge of it would be guarded by beside its findings.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+    days: int
+    unusable: str
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, verdict: str) -> list[dict[str, Any]]:
+        """The rows of one verdict."""
+        return [row for row in self.rows if row["verdict"] == verdict]
+
+    @property
+    def deletable(self) -> list[dict[str, Any]]:
+        """Idle topics whose deletion may be offered."""
+        return [row for row in self.of(IDLE) if self.not_proposed(row) is None]
+
+    def not_proposed(self, row: Mapping[str, Any]) -> str | None:
+        """Why the deletion of an idle topic is not offered, with numbers; None: it is."""
+        return not_proposed(row) or self.unusable or self.doubts.get(row["topic"])
+
+    def delete_command(self, row: Mapping[str, Any], bootstrap_servers: str | None) -> str | None:
+        """The line that deletes it, to be copied; None for a topic that is not proposed."""
+        if row["verdict"] != IDLE or self.not_proposed(row) is not None:
+            return None
+        return _delete_command(row["topic"], bootstrap_servers)
+
+
+def idle(
+    rows: Iterable[Mapping[str, Any]], days: int, unusable: str, ask: Ask | None = None
+) -> Idle:
+    """The rows of an `idle_topics` table, judged for other days than the analysis took.
+
+    `unusable` as `findings_age` has it: who reads and writes by now nobody knows then. `ask` is
+    asked of the topics that would be proposed: `purge/doubts.said`.
+    """
+    found = [{**row, **judged(row, days, row["taken_at"])} for row in rows]
+    first = Idle(tuple(found), days, unusable)
+    names = sorted(row["topic"] for row in first.deletable)
+    doubts = ask(names) if ask is not None and names else {}
+    found.sort(key=lambda row: _place(row, doubts))
+    return Idle(tuple(found), days, unusable, doubts)
+
+
+def _place(row: Mapping[str, Any], doubts: Mapping[str, str]) -> tuple[int, bool, int, str]:
+    why = not_proposed(row) or doubts.get(row["topic"])
+    withheld = row["verdict"] == IDLE and why is not None
+    return _ORDER.index(row["verdict"]), withheld, -(row["size_bytes"] or 0), row["topic"]
+
+
+def judged(row: Mapping[str, Any], days: int, taken_at: datetime) -> dict[str, Any]:
+    """idle_days, verdict and reason of a row of `idle_topics`, whose snapshot was taken then.
+
+    Who reads it is known by what was seen; that nobody does only if everything could be seen.
+    """
+    since = taken_at - timedelta(days=days)
+    verdict, reason = _read(row, since) or _quiet(row, days, since) or (IDLE, _idle(row))
+    return {"idle_days": days, "verdict": verdict, "reason": reason}
+
+
+def _read(row: Mapping[str, Any], since: datetime) -> tuple[str, str] | None:
+    groups: Sequence[str] = row["reading_groups"] or ()
+    if groups:
+        return READ, f"members of group {named(groups)} read it"
+    shared: Sequence[str] = row["share_groups"] or ()
+    if shared:
+        return READ, f"share group {named(shared)} has a start offset on it"
+    if (row["bytes_out_per_hour"] or 0) > 0:
+        return READ, f"clients fetch {row['bytes_out_per_hour']} bytes of it an hour"
+    if row["last_commit_at"] is not None and row["last_commit_at"] > since:
+        return READ, f"a group committed by {format_time(row['last_commit_at'])}"
+    return None
+
+
+def _quiet(row: Mapping[str, Any], days: int, since: datetime) -> tuple[str, str] | None:
+    """Why nobody can say that it was quiet for so long; None: it was."""
+    moved, quiet = row["last_moved_at"], row["quiet_since"]
+    if moved is not None and moved > since:
+        return WRITTEN, f"written to by {format_time(moved)}"
+    if row["unread_partitions"] or quiet is None:
+        return UNKNOWN, (
+            f"the log ends of {row['unread_partitions']} of {row['partitions']} partitions are not "
+            "known in the newest snapshot: not read, by a clock that was wrong, or while a replica "
+            "was out of sync"
+        )
+    if quiet > since:
+        return UNKNOWN, (
+            f"not known for long enough: since {format_time(quiet)}, {_days(days)} are asked for"
+        )
+    if row["readers_unknown"] is not None:
+        return UNKNOWN, f"who reads it is not known: {row['readers_unknown']}"
+    return None
+
+
+def _idle(row: Mapping[str, Any]) -> str:
+    who = "no group has an offset on it"
+    if row["groups"]:
+        held = "1 group holds an offset" if row["groups"] == 1 else (
+            f"{row['groups']} groups hold offsets"
+        )  # fmt: skip
+        last = row["last_commit_at"]
+        moved = f"none moved since {format_time(last)}" if last else "none was seen to move"
+        who = f"{held} on it, {moved}, and none has members"
+    return f"no write since {format_time(row['quiet_since'])}; {who}"
+
+
+def _days(days: int) -> str:
+    return "1 day" if days == 1 else f"{days} days"
+
+
+def headline(found: Idle) -> str:
+    """How many topics are idle, what deleting those proposed would give back, what is not known.
+
+    Bytes are those of all replicas; unmeasured ones are left out and said to be.
+    """
+    idle_rows, offered = found.of(IDLE), found.deletable
+    said = f"{_topics(len(idle_rows))} idle for {_days(found.days)} or more"
+    if offered:
+        known = [row["size_bytes"] for row in offered if row["size_bytes"] is not None]
+        said += f"; {_deleting(len(offered))} give back {binary(sum(known))}" if known else ""
+        if len(known) < len(offered):
+            said += f"; of {len(offered) - len(known)} the bytes are not known"
+    withheld = len(idle_rows) - len(offered)
+    said += f"; not proposed: {withheld}" if withheld else ""
+    unknown = len(found.of(UNKNOWN))
+    return said + (f"; of {_topics(unknown)} it is not known" if unknown else "") + "."
+
+
+def _topics(count: int) -> str:
+    return "1 topic" if count == 1 else f"{count} topics"
+
+
+def _deleting(count: int) -> str:
+    return "deleting the one that is proposed would" if count == 1 else (
+        f"deleting the {count} that are proposed would"
+    )  # fmt: skip
+
+
+def sure(row: Mapping[str, Any]) -> str:
+    """By which evidence, as words: `offsets, commits`."""
+    return ", ".join(row["evidence"] or ()) or "none"
+
+
+def not_proposed(row: Mapping[str, Any]) -> str | None:
+    """Why no findings of an idle topic propose to delete it, with numbers; None: they do."""
+    if row["kind"] != ORDINARY:
+        return _APART[row["kind"]]
+    return "; ".join(_kept(row)) or None
+
+
+def _kept(row: Mapping[str, Any]) -> list[str]:
+    """For whom its records are kept, or may be, by the guards of a purge of all of them."""
+    if row["guards"] is None:
+        return ["who may want its records is not in these findings: analyze again"]
+    said = [*_windowed(row), *_unread(row)]
+    said += [
+        f"{guard['name']} on {guard['partitions']} of {row['partitions']} partitions: "
+        f"{guard['reason'].removesuffix('.')}"
+        for guard in row["guards"]
+        if guard["name"] not in (_WINDOW, _UNREAD, _UNDECLARED)
+    ]
+    if row["retention_ms"] is None:
+        said.append("its retention.ms could not be read: it may keep records for ever")
+    elif row["retention_ms"] < 0:
+        said.append("its retention.ms is unlimited: somebody keeps its records for ever")
+    return said
+
+
+def _windowed(row: Mapping[str, Any]) -> Iterable[str]:
+    window = span(row["replay_window_ms"])
+    for guard in row["guards"]:
+        if guard["name"] == _WINDOW:
+            yield f"its replay window of {window} covers {guard['records']} records"
+        if guard["name"] == _UNRESOLVED and row["replay_window_ms"]:
+            yield f"its replay window of {window} may cover any of its records"
+
+
+def _unread(row: Mapping[str, Any]) -> list[str]:
+    """The groups that have not read most, by name."""
+    unread = [guard for guard in row["guards"] if guard["name"] == _UNREAD]
+    said = [
+        f"group {guard['group_id']} has not read {guard['records']} records"
+        for guard in unread[:_MOST_NAMED]
+    ]
+    more = len(unread) - len(said)
+    return [*said, f"groups that have not read it all: {more} more"] if more else said
+
+
+def _delete_command(topic: str, bootstrap_servers: str | None) -> str:
+    """kafka-topics takes --topic as a regular expression (TopicCommand, TopicFilter.IncludeList): a
+    dot that is not escaped would delete topics of other names too.
+    """
+    servers = shlex.quote(bootstrap_servers or "BROKER:9092")
+    name = shlex.quote(re.sub(r"[^\w-]", r"\\\g<0>", topic))
+    return f"kafka-topics.sh --bootstrap-server {servers} --delete --topic {name}"
+
+
+def risks(row: Mapping[str, Any]) -> list[str]:
+    """What deleting an idle topic may break, as sentences."""
+    count = "its records" if row["records"] is None else f"{row['records']} records"
+    found = [f"It cannot be undone: {count}, settings and the offsets of its groups are gone."]
+    if any(guard["name"] == _UNDECLARED for guard in row["guards"] or ()):
+        found.append("Nobody declared that its groups are all its readers: ask its owner.")
+    found.append(
+        "A reader without a group (assigned partitions, global tables, Spark, Flink) is seen only "
+        "by brokers' metrics, and only while it fetches: one of each night may show nothing."
+    )
+    if row["groups"]:
+        found.append(
+            f"Groups without members hold offsets on it ({row['groups']}), and have read all of "
+            "it: a job may run now and then."
+        )
+    found.append(
+        "A producer that writes more seldom than that fails, or makes the topic anew with "
+        "defaults where auto.create.topics.enable is on."
+    )
+    return found

@@ -1,0 +1,70 @@
+"""Pieces of HTML and markdown, every value escaped: names come from the cluster and its users."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from html import escape
+
+import streamlit as st
+
+from dashboard.core.visible import visible_cell
+from dashboard.views import formats
+from dashboard.views.colours import Meaning
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
+
+
+def draw(html: str) -> None:
+    """Put HTML on the page; nothing when it is empty."""
+    if html:
+        st.html(html)
+
+
+def text(value: object) -> str:
+    """Any value as safe HTML text, in which no name turns what follows around."""
+    return escape(visible_cell(str(value)), quote=True)
+
+
+def plain(value: object) -> str:
+    """Any value as markdown text: captions, and labels of buttons, radios, boxes and links."""
+    return _MARKDOWN.sub(r"\\\1", visible_cell(str(value)))
+
+
+def hover(shown: str, exact: str) -> str:
+    """A short figure whose exact value is shown on hover and read by screen readers."""
+    return f'<abbr title="{text(exact)}">{text(shown)}</abbr>'
+
+
+def size(size_bytes: int | None) -> str:
+    """Bytes, short; all digits on hover."""
+    return hover(formats.size(size_bytes), formats.exact_size(size_bytes))
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """A relative time; the exact UTC time on hover."""
+    return hover(formats.ago(moment, now), formats.utc(moment))
+
+
+def strong(inner: str, meaning: Meaning | None = None) -> str:
+    """A figure that stands out; `inner` is HTML already. Coloured by meaning, if any."""
+    chosen = f' class="{css_class(meaning)}"' if meaning else ""
+    return f"<strong{chosen}>{inner}</strong>"
+
+
+def key(meaning: Meaning, figure: str = "") -> str:
+    """A legend entry: swatch, word and figure."""
+    return (
+        f'<span class="lw-key"><i class="lw-fill-{name_of(meaning)}"></i>'
+        f"{text(meaning.word)} {text(figure)}</span>"
+    )
+
+
+def name_of(meaning: Meaning) -> str:
+    """The meaning's word as part of a class name."""
+    return meaning.word.split()[0]
+
+
+def css_class(meaning: Meaning) -> str:
+    """The class that colours text by this meaning."""
+    return f"lw-{name_of(meaning)}"

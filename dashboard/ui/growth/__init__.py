@@ -1,0 +1,1 @@
+"""Parts of the page Growth: when disks are full, and what would change it."""

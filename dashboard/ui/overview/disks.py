@@ -1,0 +1,184 @@
+"""One bar per broker and log dir, stacked by meaning, fullest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from dashboard.ui.components import markup
+from dashboard.views import colours, days_to_full, formats
+from dashboard.views.colours import Meaning
+
+SHOWN = 12
+# Below this share of the disk Kafka's bytes would be a hairline: then they are the whole bar.
+_HAIRLINE = 0.05
+_PARTS: tuple[tuple[str, Meaning, str], ...] = (
+    ("live_bytes", colours.LIVE, "needed by somebody, or unknown"),
+    ("future_bytes", colours.LIVE, "being moved between log dirs"),
+    ("held_bytes", colours.HELD, "consumed by some groups, held back by another"),
+    ("reclaimable_bytes", colours.RECLAIMABLE, "whole segments that every known group has passed"),
+    ("index_bytes", colours.LIVE, "indexes beside the logs"),
+    ("delete_bytes", colours.LIVE, "folders that Kafka is deleting"),
+    ("stray_bytes", colours.ORPHAN, "folders that the broker set aside as stray"),
+    ("orphan_bytes", colours.ORPHAN, "other folders that the cluster no longer knows"),
+    ("unexplained_bytes", colours.UNKNOWN, "all else on that disk"),
+)
+_WITHOUT_INVENTORY = "indexes, other files, or orphans: an inventory of this disk tells them apart"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskBar:
+    """One log dir: its parts in bytes (unknown ones left out), total and usable bytes.
+
+    `growth`: its row of the findings table of that name, if there is one.
+    """
+
+    broker_id: int
+    log_dir: str
+    parts: tuple[tuple[Meaning, str, int], ...]
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None
+    growth: Mapping[str, Any] | None = None
+
+    @property
+    def listed_bytes(self) -> int:
+        """Bytes of this log dir that Kafka lists or an inventory found."""
+        return sum(size for meaning, _, size in self.parts if meaning is not colours.UNKNOWN)
+
+    @property
+    def kafka_alone(self) -> bool:
+        """Whether the bar shows Kafka's bytes alone: the disk is unknown, or dwarfs them."""
+        return not self.total_bytes or self.listed_bytes < _HAIRLINE * self.total_bytes
+
+    @property
+    def used_share(self) -> float | None:
+        """0..1; None when the broker does not tell total and usable bytes (KIP-827)."""
+        if not self.total_bytes or self.usable_bytes is None:
+            return None
+        return 1 - self.usable_bytes / self.total_bytes
+
+
+def bars(disks: pa.Table, growth: pa.Table) -> list[DiskBar]:
+    """All log dirs, fullest first; those of unknown fullness last."""
+    rates = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
+    found = [
+        DiskBar(
+            row["broker_id"],
+            row["log_dir"] or "unknown log dir",
+            tuple(_parts(row)),
+            row["total_bytes"],
+            row["usable_bytes"],
+            row["error"],
+            rates.get((row["broker_id"], row["log_dir"])),
+        )
+        for row in disks.to_pylist()
+    ]
+    return sorted(found, key=lambda bar: (-(bar.used_share or -1), bar.broker_id, bar.log_dir))
+
+
+def _parts(row: Mapping[str, Any]) -> Iterator[tuple[Meaning, str, int]]:
+    for name, meaning, why in _PARTS:
+        if row[name]:
+            bare = meaning is colours.UNKNOWN and row["inventory_at"] is None
+            yield meaning, _WITHOUT_INVENTORY if bare else why, row[name]
+
+
+def disks_html(disks: pa.Table, growth: pa.Table) -> str:
+    """The bars with a legend; every segment says its meaning and bytes on hover."""
+    found = bars(disks, growth)
+    shown = "".join(_bar(bar) for bar in found[:SHOWN])
+    rest = len(found) - SHOWN
+    more = f"<small>and {formats.plural(rest, 'log dir')} less full</small>" if rest > 0 else ""
+    measured = [bar for bar in found[:SHOWN] if bar.parts]
+    alone = bool(measured) and all(bar.kafka_alone for bar in measured)
+    return (
+        f'<div class="lw"><h2>Disks, fullest first{_note(found)}</h2>{shown}{more}'
+        f"<p>{_legend(found, alone)}</p></div>"
+    )
+
+
+def _note(found: list[DiskBar]) -> str:
+    if not any(bar.kafka_alone and bar.total_bytes for bar in found[:SHOWN]):
+        return ""
+    return " <small>by Kafka's bytes alone: other files dwarf them on that disk</small>"
+
+
+def _legend(found: list[DiskBar], alone: bool) -> str:
+    meanings = [colours.LIVE, colours.HELD, colours.RECLAIMABLE]
+    if any(meaning is colours.ORPHAN for bar in found for meaning, _, _ in bar.parts):
+        meanings.append(colours.ORPHAN)
+    named = "".join(markup.key(meaning, _total(found, meaning)) for meaning in meanings)
+    if alone:
+        return named
+    # Several log dirs may share one disk, so the rest of it has no honest sum.
+    free = '<span class="lw-key"><i style="background:var(--lw-free)"></i>free</span>'
+    return named + markup.key(colours.UNKNOWN) + free
+
+
+def _total(found: list[DiskBar], meaning: Meaning) -> str:
+    if not any(bar.parts for bar in found):
+        return formats.UNKNOWN
+    size = formats.size(sum(size for bar in found for m, _, size in bar.parts if m is meaning))
+    # The bars show whole segments, the sentence above them all bytes below the targets.
+    return f"{size} at once" if meaning is colours.RECLAIMABLE else size
+
+
+def _bar(bar: DiskBar) -> str:
+    name = markup.hover(f"{bar.broker_id} · {_short(bar.log_dir)}", bar.log_dir)
+    label = f"<span>broker {name}</span>"
+    if not bar.parts:
+        why = bar.error or "no bytes told"
+        return (
+            f'<div class="lw-disk">{label}<div class="lw-bar"><span class="lw-fill-not" '
+            f'style="width:100%"></span></div><small>{markup.text(why)}</small></div>'
+        )
+    whole = (bar.listed_bytes if bar.kafka_alone else bar.total_bytes) or 1
+    shown = [p for p in bar.parts if not (bar.kafka_alone and p[0] is colours.UNKNOWN)]
+    parts = "".join(_part(m, why, size, whole) for m, why, size in shown)
+    said = ", ".join(f"{m.word} {formats.size(size)}" for m, _, size in bar.parts)
+    return (
+        f'<div class="lw-disk">{label}<div class="lw-bar" role="img" '
+        f'aria-label="{markup.text(f"broker {bar.broker_id} {bar.log_dir}: {said}")}">{parts}'
+        f"</div><small>{_end(bar)}</small></div>"
+    )
+
+
+def _part(meaning: Meaning, why: str, size: int, whole: int) -> str:
+    hover = f"{meaning.word}: {formats.size(size)} ({formats.exact_size(size)}), {why}"
+    return (
+        f'<span class="lw-fill-{markup.name_of(meaning)}" title="{markup.text(hover)}" '
+        f'style="width:{100 * size / whole:.3f}%"></span>'
+    )
+
+
+def _end(bar: DiskBar) -> str:
+    if bar.used_share is None:
+        return "size not told by the broker"
+    free = markup.size(bar.usable_bytes)
+    if bar.error:
+        return markup.hover(f"{bar.used_share:.0%} full ⚠", bar.error)
+    return f"<b>{bar.used_share:.0%}</b> full, {free} free<br>{_days_to_full(bar.growth)}"
+
+
+def _days_to_full(growth: Mapping[str, Any] | None) -> str:
+    """When the disk will be full if it goes on as in the window of its growth."""
+    if growth is None or growth["used_bytes_per_hour"] is None:
+        return "not enough history yet"
+    rate, window = growth["used_bytes_per_hour"], timedelta(seconds=growth["window_seconds"])
+    seen = f"in {growth['samples']} snapshots over {formats.duration(window)}"
+    sign = "-" if rate < 0 else "+"
+    sure = days_to_full.between(growth["days_to_full_low"], growth["days_to_full_high"])
+    why = f"{sign}{formats.size(abs(rate))} an hour, {seen}"
+    if sure:
+        why += "; 9 times of 10 the true slope lies in that range"
+    said = markup.hover(days_to_full.full_in(growth["days_to_full"]), why)
+    return f"{said} ({sure})" if sure else said
+
+
+def _short(log_dir: str) -> str:
+    return log_dir if len(log_dir) <= 8 else f"…{log_dir[-7:]}"

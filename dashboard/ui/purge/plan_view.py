@@ -1,0 +1,211 @@
+"""A plan on the page: totals, what each partition loses, who would lose what, and the guards."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.core import words
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import RefusedError
+from dashboard.purge.jobs import queue_refusals
+from dashboard.purge.plan import plan_words
+from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.preview import preview
+from dashboard.ui.components import grid, markup
+from dashboard.ui.components.markup import text
+from dashboard.ui.session import access, context
+from dashboard.views import formats
+
+_REASONS = 8
+Row = Mapping[str, Any]
+
+
+def show(plan: Plan) -> None:
+    """The preview, from the plan itself: what is shown is what would be sent."""
+    view = preview(plan, utc_now())
+    st.html(totals_html(view))
+    markup.draw(losses_html(view))
+    table(view["partitions"])
+    markup.draw(guards_html(view["partitions"]) + decisions_html(view))
+    downloads(plan)
+
+
+def downloads(plan: Plan) -> None:
+    """The plan for `lowwater apply`, and its free targets for Kafka's own tool: of a plan that may
+    still be queued, asked again at the click, since a page stays open and a request is kept.
+    """
+    why = _withheld(plan)
+    with st.container(horizontal=True):
+        st.download_button(
+            "↓ Targets (JSON of Kafka's delete-records tool)",
+            access.at_click(
+                lambda: queue_refusals.offsets_json(context.settings(), plan, utc_now())
+            ),
+            file_name=f"offsets-{plan.plan_id}.json",
+            mime="application/json",
+            key="plan-offsets",
+            type="tertiary",
+            on_click="ignore",
+            disabled=why is not None,
+        )
+        st.download_button(
+            "↓ Plan file (for lowwater apply)",
+            access.at_click(plan.to_json_text),
+            file_name=f"plan-{plan.plan_id}.json",
+            mime="application/json",
+            key="plan-file",
+            type="tertiary",
+            on_click="ignore",
+        )
+    if why is not None and plan.free_partitions:
+        st.caption(markup.plain(f"Its targets are not handed out: {why}."))
+
+
+def _withheld(plan: Plan) -> str | None:
+    try:
+        queue_refusals.refuse_offsets(context.settings(), plan, utc_now())
+    except RefusedError as error:
+        return error.message
+    return None
+
+
+def totals_html(view: Row) -> str:
+    """The totals over the free partitions."""
+    totals = view["totals"]
+    unmeasured = totals["unmeasured_partitions"]
+    missing = f", {unmeasured} not measured" if unmeasured else ""
+    # The figure stands above: what is left says how sure it is, and what leaves later.
+    told = words.freed(totals).partition(" at once")[2]
+    cells = (
+        (markup.size(totals["bytes_at_once"]), f"at once{told}, over all replicas{missing}"),
+        (formats.number(totals["records"]), "records at most, below the targets"),
+        (formats.number(totals["free_partitions"]), f"partitions of {totals['topics']} topics"),
+        (formats.number(totals["guarded_partitions"]), "partitions guarded: nothing sent there"),
+    )
+    inner = "".join(f"<div><b>{figure}</b><small>{said}</small></div>" for figure, said in cells)
+    return f'<div class="lw"><div class="lw-counts">{inner}</div></div>'
+
+
+def table(partitions: Sequence[Row]) -> None:
+    """One row per partition, free ones first."""
+    rows = sorted(partitions, key=lambda p: (bool(p["guards"]), p["topic"], p["partition"]))
+    unit, divisor = formats.common_unit(p["bytes_at_once"] for p in rows)
+    shown = pd.DataFrame(
+        {
+            "Topic": [p["topic"] for p in rows],
+            "Partition": [p["partition"] for p in rows],
+            "Log start": [formats.number(p["log_start_offset"]) for p in rows],
+            "→ target": [formats.number(p["target_offset"]) for p in rows],
+            "High watermark": [formats.number(p["high_watermark"]) for p in rows],
+            "Records": [formats.number(p["records"]) for p in rows],
+            f"At once ({unit})": [
+                None if p["bytes_at_once"] is None else p["bytes_at_once"] / divisor for p in rows
+            ],
+            "Measured by": [p["method"] or formats.MISSING for p in rows],
+            "Guards": [_guards(p) for p in rows],
+        }
+    )
+    text_column, number = st.column_config.TextColumn, st.column_config.NumberColumn
+    right = ("Log start", "→ target", "High watermark", "Records")
+    config: dict[str, Any] = {name: text_column(alignment="right") for name in right}
+    config[f"At once ({unit})"] = number(format="%.2f")
+    grid.show(
+        shown,
+        config,
+        alt="Partitions of the plan with log start, target, records, bytes at once and guards",
+        key="plan-table",
+    )
+
+
+def losses_html(view: Row) -> str:
+    """In amber: who would lose records, as a range, since Kafka shows nobody's reset policy."""
+    moving = {w["group_id"] for w in view["waivers"] if w["move"]}
+    lines = "".join(
+        f"<p>⚠ <b>{text(g['group_id'])}</b>{_waived(g)} would lose {_lost(g, moving)}</p>"
+        for g in view["groups"]
+        if g["loss_if_latest"]
+    )
+    waived = {g["group_id"] for g in view["groups"] if g["waived"] and g["loss_if_latest"]}
+    if waived - moving:
+        lines += (
+            "<p><small>A dead group can resume at the target instead: tick “Move the waived "
+            "groups' offsets” in step 1.</small></p>"
+        )
+    return f'<div class="lw lw-state warn" role="note">{lines}</div>' if lines else ""
+
+
+def _lost(group: Row, moving: Collection[str]) -> str:
+    least = formats.number(group["loss_if_earliest"])
+    if group["group_id"] in moving:
+        return f"<b>{least}</b> unread records; its offset is moved, and it resumes at the target."
+    return (
+        f"<b>{least}</b> unread records if it resets to earliest, "
+        f"<b>{formats.number(group['loss_if_latest'])}</b> if it resets to latest."
+    )
+
+
+def guards_html(partitions: Sequence[Row]) -> str:
+    """Each guard's words once, with how many partitions it blocks."""
+    found: dict[tuple[str, str, str], int] = {}
+    for partition in partitions:
+        for guard in partition["guards"]:
+            key = (guard["name"], guard["reason"], guard["lift"])
+            found[key] = found.get(key, 0) + 1
+    listed = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    lines = "".join(
+        f"<p><b>⊘ {text(name)}</b>, {formats.plural(count, 'partition')}: {text(reason)} "
+        f'<span class="quiet">{text(lift)}</span></p>'
+        for (name, reason, lift), count in listed[:_REASONS]
+    )
+    rest = len(listed) - _REASONS
+    if rest > 0:
+        lines += f"<p><small>and {formats.plural(rest, 'reason')} more of the same kind</small></p>"
+    return f'<div class="lw">{lines}</div>' if lines else ""
+
+
+def decisions_html(view: Row) -> str:
+    """What was decided by name: waivers, lifted guards, declared readers; what no group's offset
+    covers; whether anybody looked for readers that never commit; and targets that were lowered.
+    """
+    lines = [
+        f"<p>Waived <b>{text(w['group_id'])}</b>: {text(w['reason'])} "
+        f"({text(w['by'])}){', its offsets move to the target' if w['move'] else ''}"
+        f"{_ALIVE if w['alive'] else ''}</p>"
+        for w in view["waivers"]
+    ]
+    lines += [
+        f"<p>Lifted <b>{text(o['name'])}</b>"
+        f"{' for ' + text(o['group_id']) if o['group_id'] else ''}: {text(o['reason'])} "
+        f"({text(o['by'])})</p>"
+        for o in view["overrides"]
+    ]
+    told = plan_words.rights_missing(view["rights_missing"])
+    told += plan_words.coverage(view["coverage"])
+    told += plan_words.declared(view["declarations"])
+    told += plan_words.unseen_readers(view["unseen_readers"])
+    lines += [f"<p>{text(sentence)}.</p>" for sentence in told]
+    capped: dict[str, int] = {}
+    for partition in view["partitions"]:
+        if partition["capped_by"]:
+            capped[partition["capped_by"]] = capped.get(partition["capped_by"], 0) + 1
+    lines += [
+        f"<p>{formats.plural(count, 'target')} lowered by the {text(name)}.</p>"
+        for name, count in sorted(capped.items())
+    ]
+    return f'<div class="lw">{"".join(lines)}</div>' if lines else ""
+
+
+def _guards(partition: Row) -> str:
+    names = [guard["name"] for guard in partition["guards"]]
+    return "⊘ " + ", ".join(names) if names else "✔ free"
+
+
+_ALIVE = ". <b>⚠ It is alive: it has members now, and goes on reading.</b>"
+
+
+def _waived(group: Row) -> str:
+    return f" (waived: {text(group['reason'])})" if group["waived"] else ""

@@ -1,0 +1,1 @@
+"""Parts of the page Reclaimable, and the what-if."""

@@ -1,0 +1,82 @@
+"""Who uses a page, and what they may: a courtesy to readers; `people.require` is the check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from dashboard.people import people
+from dashboard.people.people import Actor, Role, Who
+from dashboard.ui.components import markup
+from dashboard.ui.session import context
+
+_T = TypeVar("_T")
+_LOOK = "look at these pages"
+
+
+def signs_in() -> bool:
+    """Whether people sign in with a provider; decided when the server starts."""
+    section = context.settings().people
+    return section is not None and section.oidc_secrets is not None
+
+
+def claims() -> Mapping[str, Any]:
+    """What the provider signed of the person behind this browser session; empty: nobody is."""
+    return dict(st.user.to_dict())
+
+
+def actor() -> Actor:
+    """Who that is, with the role they have now. Raises as `people.actor_of` does."""
+    return people.actor_of(context.settings(), claims() if signs_in() else None)
+
+
+def check() -> None:
+    """Raises RefusedError unless the person may look at pages; nothing without [people]."""
+    if context.settings().people is not None:
+        people.require(context.settings(), actor(), "viewer", _LOOK)
+
+
+def at_click(make: Callable[[], _T]) -> Callable[[], _T]:
+    """A download for those who may still look when they click: no page runs for it again."""
+    who = actor()
+
+    def made() -> _T:
+        people.require(context.settings(), who, "viewer", _LOOK)
+        return make()
+
+    return made
+
+
+def may(role: Role) -> bool:
+    """Whether to offer what this role may do."""
+    return actor().may(role)
+
+
+def name() -> str:
+    """The name under which the journal keeps what this person does."""
+    return actor().name
+
+
+def who(typed: str) -> Who:
+    """Who acts, for a callback: the person signed in, whatever was typed; else who was typed."""
+    return typed if context.settings().people is None else actor()
+
+
+def ask_who(place: DeltaGenerator, label: str, key: str) -> str:
+    """The field for the name; one that is known is shown and cannot be changed."""
+    known = context.settings().people is not None
+    return place.text_input(label, value=name(), key=key, disabled=known) or ""
+
+
+def only(role: Role, what: str) -> bool:
+    """True for those who may; others read who may `what` instead of a button."""
+    found = actor()
+    if found.may(role):
+        return True
+    is_here = people.article(found.role) if found.role else "nobody"
+    said = f"{what} takes {people.article(role)}; {found.name} is {is_here} here."
+    st.html(f'<div class="lw"><small>{markup.text(said)}</small></div>')
+    return False

@@ -1,0 +1,178 @@
+"""The header of every page: cluster, the data's age, brokers, counting on; and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import streamlit as st
+
+from dashboard.core.clock import utc_now
+from dashboard.core.errors import JournalError
+from dashboard.purge.jobs import queue_refusals
+from dashboard.ui.components import markup
+from dashboard.ui.components.states import guarded
+from dashboard.ui.purge.runs import open_journal
+from dashboard.ui.session import access, collector, context, signing_in
+from dashboard.ui.session.collector import Standing
+from dashboard.ui.session.context import Screen
+from dashboard.views import formats
+
+_EVERY = timedelta(seconds=5)
+
+
+def header(screen: Screen) -> None:
+    """The header for what this page shows; it redraws itself, and offers what is newer.
+
+    Beside it, once there are findings, the button that hands them out as files; and the way out.
+    """
+    leaves = access.signs_in()
+    if screen.findings is None and not leaves:
+        _header(screen)
+        return
+    left, *right = st.columns([11, *([1] * (1 + leaves))], vertical_alignment="top")
+    with left:
+        _header(screen)
+    with right[0]:
+        report_button(screen)
+    if leaves:
+        with right[1]:
+            signing_in.sign_out()
+
+
+@st.fragment(run_every=_EVERY)
+@guarded
+def _header(shown: Screen) -> None:
+    newest, now = context.newest(), utc_now()
+    found = collector.standing(newest, now)
+    st.html(header_html(shown, found, stopped(), now))
+    if found.failure is not None:
+        st.html(collector.failure_html(found, shown.manifest.taken_at, now))
+    if _id(newest) != _id(shown) and st.button(
+        "Show newer data", key="lw-newer", help="A page keeps its numbers until you ask."
+    ):
+        context.show_newest()
+        st.rerun(scope="app")
+
+
+def _id(screen: Screen) -> str:
+    """What a reader would see change: the analysis, or the snapshot while there is none."""
+    return screen.findings.id if screen.findings else screen.snapshot.id
+
+
+def stopped() -> str | None:
+    """Why no purge can be sent now: the switch, in the settings or the journal; None: it can."""
+    try:
+        return queue_refusals.stopped(context.settings(), open_journal())
+    except JournalError as error:  # nothing is queued without it
+        return f"the purge journal cannot be used: {error.message}"
+
+
+def header_html(screen: Screen, found: Standing, stop: str | None, now: datetime) -> str:
+    """`prod-eu · snapshot 38 s ago · 3 of 3 brokers`, amber when something is wrong.
+
+    The age is that of what is shown; brokers are those of the newest attempt to collect.
+    """
+    parts = [
+        f"<h1>{markup.text(screen.cluster.name)}</h1>",
+        f"snapshot {markup.ago(screen.manifest.taken_at, now)}",
+        markup.hover(found.brokers, found.each_broker),
+        *(f"⚠ {markup.text(warning)}" for warning in found.warnings),
+    ]
+    if screen.findings is None:
+        parts.append("no analysis yet")
+    elif _behind(screen):
+        parts.append(f"findings {markup.ago(screen.findings.manifest.taken_at, now)}")
+    if screen.settings.people is not None:
+        who = access.actor()
+        parts.append(markup.hover(f"{who.name} ({who.role})", "what you do is kept in this name"))
+    if stop is not None:
+        parts.append(f"<b>⏸ every purge is stopped</b>: {markup.text(stop)}")
+    kind = " warn" if found.warnings or stop is not None else ""
+    return f'<div class="lw lw-head{kind}" role="status">{" · ".join(parts)}</div>'
+
+
+def _behind(screen: Screen) -> bool:
+    """Whether the newest findings are of an older snapshot: the analysis runs right now."""
+    if screen.findings is None:
+        return False
+    of = screen.findings.manifest.details.get("snapshot_id")
+    return of is not None and of != screen.snapshot.id
+
+
+# The button of every page that hands the storage report out, and the tables behind it.
+
+
+def report_button(screen: Screen) -> None:
+    """A button that opens the choice of files; nothing before the first analysis."""
+    if screen.findings is not None and st.button(
+        "Report", key="report", width="stretch", help="These findings as files to forward."
+    ):
+        _choose(screen)
+
+
+@st.dialog("Storage report")
+@guarded
+def _choose(screen: Screen) -> None:
+    """One download a format. Files are made when they are asked for."""
+    from dashboard.reports import findings_files, pdf
+    from dashboard.reports.page import html_page
+    from dashboard.reports.source import open_source
+    from dashboard.reports.storage import storage_report
+    from dashboard.ui.growth.idle_table import asking
+
+    found = screen.findings
+    assert found is not None
+    journal = open_journal()
+    runs = journal.runs(screen.cluster.cluster_id)
+    source = open_source(
+        screen.cluster, runs, screen.now, screen.settings.every,
+        analysis_id=found.id, read=found.table, begins=journal.begins(),
+        ask=asking(screen),
+    )  # fmt: skip
+    st.caption(
+        f"{markup.plain(screen.cluster.name)}: what can be given back, who holds the rest, disks, "
+        f"orphans, slow followers, {formats.plural(len(runs), 'purge')}, data quality. "
+        f"Of the analysis that this page shows, {found.id}."
+    )
+    missing = pdf.problem()
+
+    def tables(kind: str) -> Callable[[], bytes]:
+        return lambda: findings_files.as_zip(findings_files.files(kind, source.read, source.about))
+
+    name = f"lowwater-{screen.cluster.name}-{screen.manifest.taken_at:%Y%m%dT%H%M%SZ}"
+    _offer("Page (HTML)", lambda: html_page(storage_report(source)), f"{name}.html", "text/html",
+           "One file with plots; opens without network.", main=True)  # fmt: skip
+    _offer("Paper (PDF)", lambda: pdf.pdf(storage_report(source)), f"{name}.pdf",
+           "application/pdf", missing.next_step if missing else "The same, A4.",
+           disabled=missing is not None)  # fmt: skip
+    _offer("Every table (CSV)", tables("csv"), f"{name}-csv.zip", "application/zip",
+           "A zip of all findings tables, for a spreadsheet.")  # fmt: skip
+    _offer("Every table (Parquet)", tables("parquet"), f"{name}-parquet.zip", "application/zip",
+           "A zip of all findings tables, for programs.")  # fmt: skip
+    if missing:
+        st.caption(markup.plain(f"{missing.message}. {missing.next_step}"))
+
+
+def _offer(
+    label: str,
+    make: Callable[[], str | bytes],
+    file_name: str,
+    mime: str,
+    said: str,
+    *,
+    main: bool = False,
+    disabled: bool = False,
+) -> None:
+    st.download_button(
+        label,
+        access.at_click(make),
+        file_name=file_name,
+        mime=mime,
+        help=said,
+        key=f"report-{file_name.rpartition('.')[2]}-{label}",
+        type="primary" if main else "secondary",
+        disabled=disabled,
+        on_click="ignore",
+        width="stretch",
+    )

@@ -1,0 +1,92 @@
+"""The pages by name: where their files are, in a clone and in an installed wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import streamlit as st
+from streamlit.navigation.page import Page
+
+_PACKAGE = Path(__file__).parents[2]
+# In a clone the pages stand beside the package; the wheel carries them as dashboard/screens.
+FOLDER = next(
+    f for f in (_PACKAGE / "screens", _PACKAGE.parent / "pages") if (f / "overview.py").is_file()
+)
+# Browsers and proxies cut long addresses; `*` is no topic name.
+_LONGEST = 1500
+_IN_SESSION = "*"
+_HANDED = "lw-handed-topics"
+REPLANNED = "lw-replanned"
+TITLES = {
+    "overview": "Overview",
+    "reclaimable": "Reclaimable",
+    "growth": "Growth",
+    "purge": "Purge",
+    "orphans": "Orphans",
+    "followers": "Followers",
+    "policies": "Policies",
+    "audit": "Audit",
+    "quality": "Quality",
+}
+
+
+def page(name: str) -> Page:
+    """The page called `name`; equal for streamlit wherever it is made."""
+    first = name == "overview"
+    return st.Page(
+        FOLDER / f"{name}.py", title=TITLES[name], url_path="" if first else name, default=first
+    )
+
+
+def go(name: str, **params: str | list[str]) -> None:
+    """Leave for another page; `params` become its query (empty ones are dropped)."""
+    st.switch_page(page(name), query_params=_kept(params))
+
+
+def link(name: str, label: str, **params: str) -> None:
+    """A link to another page."""
+    st.page_link(page(name), label=label, query_params=_kept(params))
+
+
+def param(name: str) -> str | None:
+    """One value of the address's query."""
+    value = st.query_params.get(name)
+    return str(value) if value else None
+
+
+def plan_purge(topics: Sequence[str], waived: Sequence[str] = ()) -> None:
+    """Leave for the purge page with these topics chosen; many of them travel in the session."""
+    go("purge", topics=_listed(topics), waive=list(waived))
+
+
+def replan(topics: Sequence[str]) -> None:
+    """A callback of the purge page: leave its run for a new plan of these topics."""
+    st.query_params.clear()
+    st.query_params["topics"] = _listed(topics)
+    st.session_state[REPLANNED] = True
+
+
+def asked_topics() -> list[str]:
+    """The topics that the address, or the page before, asked to plan."""
+    if param("topics") == _IN_SESSION:
+        return list(st.session_state.get(_HANDED, ()))
+    # Kafka's topic names hold no comma.
+    return [part for part in (param("topics") or "").split(",") if part]
+
+
+def asked_waivers() -> list[str]:
+    """The groups that the address asks to waive, each a parameter of its own: any text is one."""
+    return [str(group) for group in st.query_params.get_all("waive") if group]
+
+
+def _listed(topics: Sequence[str]) -> str:
+    listed = ",".join(topics)
+    if len(listed) <= _LONGEST:
+        return listed
+    st.session_state[_HANDED] = tuple(topics)
+    return _IN_SESSION
+
+
+def _kept(params: Mapping[str, str | list[str]]) -> dict[str, str | list[str]]:
+    return {key: value for key, value in params.items() if value}

@@ -1,0 +1,49 @@
+"""When a disk is full, in words: likely, and between which days in nine cases of ten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dashboard.views import formats
+
+SOON = 3  # days: below it hours count
+LONGEST = 365  # days: beyond a year a straight line tells nothing
+NEVER = "not filling up"
+Row = Mapping[str, Any]
+
+
+def of_disks(growth: Iterable[Row]) -> dict[tuple[int, str], Row]:
+    """The rows of the findings table `growth` that are log dirs, not topics on them."""
+    return {(row["broker_id"], row["log_dir"]): row for row in growth if row["topic"] is None}
+
+
+def length(days: float) -> str:
+    """`9 h`, `12 d`, `over a year`."""
+    if days > LONGEST:
+        return "over a year"
+    return f"{days * 24:.0f} h" if days < SOON else f"{days:.0f} d"
+
+
+def full_in(days: float | None) -> str:
+    """`full in 9 h`; None: it does not grow."""
+    return NEVER if days is None else f"full in {length(days)}"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """`7 d to 14 d`; without a latest day `not before 7 d`; empty where nothing is known."""
+    if low is None:
+        return ""
+    if low > LONGEST:
+        return "not within a year"
+    if high is None:
+        return f"not before {length(low)}"
+    return length(low) if length(low) == length(high) else f"{length(low)} to {length(high)}"
+
+
+def said(row: Row | None) -> str:
+    """`full in 9 d (7 d to 14 d)`, or that it is not known."""
+    if row is None or row["used_bytes_per_hour"] is None:
+        return formats.UNKNOWN
+    sure = between(row["days_to_full_low"], row["days_to_full_high"])
+    return full_in(row["days_to_full"]) + (f" ({sure})" if sure else "")

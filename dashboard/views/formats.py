@@ -1,0 +1,75 @@
+"""Numbers and times as every page writes them: binary units, thin-space offsets, ages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from dashboard.core.clock import CLOCKS_AGREE
+from dashboard.core.sizes import binary
+
+THIN_SPACE = "\u202f"  # narrow and non-breaking: a number never wraps
+UNKNOWN = "unknown"
+MISSING = "—"  # an empty cell: never a zero
+_UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_AGES = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+def size(size_bytes: float | None) -> str:
+    """Bytes in the largest unit that fits, one decimal; None is `unknown`, never zero."""
+    return UNKNOWN if size_bytes is None else binary(size_bytes)
+
+
+def exact_size(size_bytes: int | None) -> str:
+    """All digits, for a tooltip."""
+    return UNKNOWN if size_bytes is None else f"{number(size_bytes)} bytes"
+
+
+def common_unit(sizes: Iterable[float | None]) -> tuple[str, int]:
+    """One unit for a whole column: the one its largest value fits, GiB at most."""
+    largest = max((s for s in sizes if s is not None), default=0)
+    fitting = (u for u in _UNITS[1:] if largest >= u[1])
+    return next(fitting, ("bytes", 1))
+
+
+def number(value: int | None) -> str:
+    """A count or an offset with thin spaces between thousands."""
+    return UNKNOWN if value is None else f"{value:,}".replace(",", THIN_SPACE)
+
+
+def duration(length: timedelta) -> str:
+    """`38 s`, `12 min`, `3 h`, `41 d`: whole units, the largest that fits."""
+    seconds = max(0, int(length.total_seconds()))
+    for unit, name in _AGES:
+        if seconds >= unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How long ago, relative to `now`; None is `unknown`. A time to come is a wrong clock's."""
+    if moment is None:
+        return UNKNOWN
+    return age(moment, now) + ("" if to_come(moment, now) else " ago")
+
+
+def age(moment: datetime, now: datetime) -> str:
+    """The same for a column that is headed Ago: `3 h`."""
+    if to_come(moment, now):
+        return f"in {duration(moment - now)} (clock?)"
+    return duration(now - moment)
+
+
+def to_come(moment: datetime, now: datetime) -> bool:
+    """Whether a time that was written down lies ahead of `now`: then some host's clock is wrong."""
+    return moment - now > CLOCKS_AGREE
+
+
+def utc(moment: datetime | None) -> str:
+    """The exact time for a tooltip: `2026-03-01 04:00:00 UTC`."""
+    return UNKNOWN if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 topic`, `12 topics`, with thin spaces in the count."""
+    return f"{number(count)} {noun}{'' if count == 1 else 's'}"

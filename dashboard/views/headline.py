@@ -1,0 +1,87 @@
+"""The Overview's sentence: how much can be given back, to whom the rest belongs, what to waive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.views.facts import known_total, topics_where, total
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """Bytes are summed over replicas, as far as they are known; None: nothing of them is.
+
+    `safe_topics` have a partition without any guard; `unmeasured` are consumed partitions of
+    unknown bytes, `records` those consumed at most.
+    """
+
+    consumed_bytes: int | None
+    declared_bytes: int | None
+    at_once_bytes: int | None
+    records: int
+    unmeasured: int
+    safe_topics: tuple[str, ...]
+    undeclared_topics: tuple[str, ...]
+    uncommitted_topics: tuple[str, ...]
+    waive_group: str | None
+    waive_bytes: int
+    orphan_bytes: int | None
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing can be given back: what could not be measured may be anything."""
+        return self.consumed_bytes == 0 and not self.unmeasured
+
+
+def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
+    """The numbers from the committed target's facts and the findings `blockers` and `disks`."""
+    consumed = topics_where(facts, "consumed")
+    declared = facts.filter(facts["readers_declared"])
+    group, freed = top_blocker(blockers)
+    known = set(pc.unique(declared["topic"]).to_pylist())
+    uncommitted = facts.filter(pc.is_null(facts["target_offset"]))
+    return Headline(
+        consumed_bytes=known_total(facts, "bytes_likely", "consumed"),
+        declared_bytes=known_total(facts, "bytes_likely", "free"),
+        at_once_bytes=known_total(facts, "bytes_at_once", "consumed"),
+        records=total(facts, "records", "consumed"),
+        unmeasured=facts.filter(facts["consumed"])["bytes_likely"].null_count,
+        safe_topics=tuple(topics_where(facts, "free")),
+        undeclared_topics=tuple(topic for topic in consumed if topic not in known),
+        uncommitted_topics=tuple(sorted(pc.unique(uncommitted["topic"]).to_pylist())),
+        waive_group=group,
+        waive_bytes=freed,
+        orphan_bytes=_orphans(disks),
+    )
+
+
+def _orphans(disks: pa.Table) -> int | None:
+    found = [known_total(disks, name) for name in ("stray_bytes", "orphan_bytes")]
+    known = [size for size in found if size is not None]
+    return sum(known) if known else None
+
+
+def top_blocker(blockers: pa.Table) -> tuple[str | None, int]:
+    """The group whose waiver frees most, over all topics, and those bytes."""
+    rows = blockers_by_group(blockers, 1)
+    return (rows[0][0], rows[0][1]) if rows and rows[0][1] > 0 else (None, 0)
+
+
+def unknown_blockers(blockers: pa.Table) -> bool:
+    """Whether groups stand there and not one of their bytes is known."""
+    return known_total(blockers, "bytes_held_alone") is None
+
+
+def blockers_by_group(
+    blockers: pa.Table, limit: int, what: str = "bytes_freed_if_waived"
+) -> list[tuple[str, int]]:
+    """`(group, bytes)`, most first, then by name; `what` names the column of bytes."""
+    if not blockers.num_rows:
+        return []
+    sums = blockers.group_by("group_id").aggregate([(what, "sum")])
+    order = [(f"{what}_sum", "descending"), ("group_id", "ascending")]
+    rows = sums.sort_by(order).slice(0, limit).to_pylist()
+    return [(row["group_id"], int(row[f"{what}_sum"] or 0)) for row in rows]
