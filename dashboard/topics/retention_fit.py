@@ -130,8 +130,10 @@ def headline(rows: Sequence[Mapping[str, Any]]) -> str:
 def change(
     row: Mapping[str, Any], form: str, bootstrap_servers: str | None, unusable: str
 ) -> str | None:
-    """The shorter retention as text in one of FORMS, to be copied; None where none is proposed, and
-    from findings that are `unusable`, as `findings_age` has it.
+    """The shorter retention as text in one of FORMS, to be copied; None where none is proposed.
+
+    `unusable`: why none is given all the same, by the age of the findings or by who else may want
+    the records (`findings_age`, `purge/evidence/doubts.py`); "": it is given.
     """
     if row["verdict"] != SHORTER or unusable:
         return None

@@ -13,15 +13,24 @@ from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core.clock import utc_now
 from dashboard.core.visible import Lines, in_lines, in_paragraphs
 from dashboard.history.findings_age import Age, age_of
-from dashboard.topics.retention_fit import CAUTION, FORMS, change, headline, in_order, span
+from dashboard.topics.retention_fit import (
+    CAUTION,
+    FORMS,
+    KEEP,
+    SHORTER,
+    change,
+    headline,
+    in_order,
+    span,
+)
 
 _DESCRIPTION = """\
 For each topic whose readers are declared: the longest lag of these in time, its retention, a
 shorter one that would still fit (that lag with the margin of [retention], not below the replay
 window), and what that would free, with bounds, by the newest analysis. Never for compacted
 topics, nor where somebody may read whom no group shows.
-Lowwater changes no topic: it prints the change to copy, and none from findings that are too
-old to tell of now."""
+Lowwater changes no topic: it prints the change to copy, and none where a purge of the topic
+would be asked who else may want its records, or from findings that are too old to tell of now."""
 _COLUMNS = ("topic", "verdict", "longest lag", "kept now", "would fit", "frees", "at least",
             "at most")  # fmt: skip
 
@@ -47,6 +56,8 @@ def add_parser(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the rows. Raises StoreError NO_ANALYSIS, UsageError."""
     check_limit(args.limit)
+    from dashboard.purge.evidence import doubts
+
     settings, cluster = context.open_cluster(args)
     analysis_id = cluster.latest_analysis()
     table = cluster.read("findings", analysis_id, checked(cluster, analysis_id, "retention_fit"))
@@ -54,11 +65,19 @@ def run(args: argparse.Namespace) -> int:
         row for row in table.to_pylist() if not args.topic or row["topic"] in args.topic
     )
     analysis = cluster.manifest("findings", analysis_id)
-    age = age_of(cluster, analysis, utc_now(), settings.every)
+    now = utc_now()
+    age = age_of(cluster, analysis, now, settings.every)
     servers = cluster.connection().get("bootstrap_servers")
+    shorter = [row["topic"] for row in found if row["verdict"] == SHORTER]
+    doubted = doubts.said(settings, cluster, shorter, now)
     rows = [
-        {**row, "changes": {form: change(row, form, servers, age.unusable) for form in FORMS}}
+        {
+            **row,
+            "not_proposed": why or None,
+            "changes": {form: change(row, form, servers, why) for form in FORMS},
+        }
         for row in found[: args.limit]
+        for why in [age.unusable or doubted.get(row["topic"], "")]
     ]
     value = {
         "analysis_id": analysis_id,
@@ -83,6 +102,9 @@ def _text(said: str, age: Age, rows: Sequence[Mapping[str, Any]], form: str) -> 
     if rows:
         parts.append(output.table([_line(row) for row in rows], list(_COLUMNS)))
     reasons = [f"{r['topic']}: {r['reason']}" for r in rows if r["verdict"] not in _PLAIN]
+    if not age.unusable:
+        reasons += [f"{r['topic']}: not proposed, {r['not_proposed']}" for r in rows
+                    if r["not_proposed"]]  # fmt: skip
     if reasons:
         parts.append(in_lines(reasons))
     changes = [row["changes"][form] for row in rows if row["changes"][form]]
@@ -92,7 +114,7 @@ def _text(said: str, age: Age, rows: Sequence[Mapping[str, Any]], form: str) -> 
     return in_paragraphs(parts)
 
 
-_PLAIN = ("shorter", "keep")
+_PLAIN = (SHORTER, KEEP)
 
 
 def _lines(text: str) -> Lines:

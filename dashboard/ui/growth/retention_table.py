@@ -13,7 +13,7 @@ from dashboard.history.findings_age import age_of
 from dashboard.store.snapshot_files import Manifest
 from dashboard.topics.retention_fit import CAUTION, FORMS, SHORTER, change, headline, in_order, span
 from dashboard.ui.components import grid, markup, states
-from dashboard.ui.growth.idle_table import AGAIN
+from dashboard.ui.growth.idle_table import AGAIN, asking
 from dashboard.ui.session.context import Screen
 from dashboard.ui.session.loading import findings_of
 from dashboard.views import formats
@@ -98,12 +98,11 @@ def show_change(screen: Screen, analysis: Manifest, row: Mapping[str, Any]) -> N
     )
     if row["verdict"] != SHORTER:
         return
-    if age.unusable:
-        st.html(f'<div class="lw"><p>No change is given: {markup.text(age.unusable)}.</p></div>')
+    why = age.unusable or asking(screen)([row["topic"]]).get(row["topic"], "")
+    if why:
+        st.html(f'<div class="lw"><p>No change is given: {markup.text(why)}.</p></div>')
         return
     form = st.selectbox("As text for", FORMS, key="retention-form", width=220)
     servers = screen.cluster.connection().get("bootstrap_servers")
     st.caption(CAUTION)
-    st.code(
-        change(row, form, servers, age.unusable) or "", language=_LANGUAGES[form], wrap_lines=True
-    )
+    st.code(change(row, form, servers, why) or "", language=_LANGUAGES[form], wrap_lines=True)

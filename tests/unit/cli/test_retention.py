@@ -78,6 +78,27 @@ def test_what_is_not_measured_or_older_is_said(
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "NO_ANALYSIS"
 
 
+def test_no_change_is_given_where_a_purge_would_be_asked_who_else_reads(
+    data: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whom no group shows fetches the topic: a shorter retention deletes what they want."""
+    why = "unseen-reader-suspected: consumers fetched 9 GiB"
+    asked: list[str] = []
+
+    def said(_settings: Any, _cluster: Any, topics: list[str], _now: Any) -> dict[str, str]:
+        asked.extend(topics)
+        return {"orders": why}
+
+    monkeypatch.setattr("dashboard.purge.evidence.doubts.said", said)
+    orders, payments, *_ = retention(data, capsys)["rows"]
+    assert (orders["not_proposed"], set(orders["changes"].values())) == (why, {None})
+    assert payments["not_proposed"] is None and payments["changes"]["kafka-configs"]
+    assert asked == ["orders", "payments"], "only where something would be proposed"
+    assert main(["retention", "--data", data]) == 0
+    out = capsys.readouterr().out
+    assert f"orders: not proposed, {why}" in out and "--entity-name orders" not in out
+
+
 def test_findings_that_are_old_say_so_and_give_no_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
