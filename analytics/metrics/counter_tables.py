@@ -19,8 +19,8 @@ from analytics.replicas.panes import Kind, Pane, Panes
 from analytics.replicas.trend_tables import microseconds
 from dashboard.core.arrow import column
 from dashboard.core.errors import StoreError
+from dashboard.domain.metric_names import COUNTERS, places
 from dashboard.estimate.curve_tables import integers
-from dashboard.kafka.metric_names import COUNTERS, places
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES

@@ -23,9 +23,9 @@ from analytics.metrics.scrapes import TOLD, Brokers
 from analytics.replicas import panes
 from analytics.replicas.panes import SECOND, Kind, Panes, Samples
 from dashboard.core.arrow import column
+from dashboard.domain.metric_names import COUNTERS, Floats, increase, whole
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Flags, Ints
-from dashboard.kafka.metric_names import COUNTERS, Floats, increase, whole
 
 SERIES = ["topic", "broker_id", "counter"]
 _FLOWS = ("amount", "resets", "missed")

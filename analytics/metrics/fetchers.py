@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from analytics.replicas.points import matched
 from dashboard.core.arrow import column
-from dashboard.kafka.metric_names import CONSUMER_LAG, whole
+from dashboard.domain.metric_names import CONSUMER_LAG, whole
 
 _REPLICA = ["topic", "partition", "broker_id"]
 

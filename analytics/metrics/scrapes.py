@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
+from dashboard.domain.metric_names import CONSUMER_LAG, COUNTERS
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Ints
-from dashboard.kafka.metric_names import CONSUMER_LAG, COUNTERS
 from dashboard.store.snapshots import ClusterStore
 
 # By its bit in `told`.

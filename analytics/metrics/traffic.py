@@ -15,9 +15,7 @@ from analytics.metrics.counters import DAY, HOUR, Counters
 from analytics.replicas.panes import SECOND, Kind, Panes
 from analytics.replicas.points import matched
 from dashboard.core.arrow import column, looked_up
-from dashboard.estimate.curve_tables import integers
-from dashboard.estimate.curves import Flags, Ints
-from dashboard.kafka.metric_names import (
+from dashboard.domain.metric_names import (
     CONSUMER_LAG,
     COUNTERS,
     PURGATORY_SIZE,
@@ -25,6 +23,8 @@ from dashboard.kafka.metric_names import (
     Floats,
     whole,
 )
+from dashboard.estimate.curve_tables import integers
+from dashboard.estimate.curves import Flags, Ints
 
 _PLACE = ["topic", "broker_id"]
 _SECONDS = {"hour": 3600, "day": 86400}

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column, looked_up, places
+from dashboard.domain.model import is_telling
 from dashboard.history.met_readers import Met
-from dashboard.kafka.model import is_telling
 from dashboard.safety.readers import GROUPS, Readers, readers
 from dashboard.safety.standing import COMMITS
 from dashboard.store.snapshot_clocks import seen_at

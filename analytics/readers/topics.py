@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column, known_true, looked_up
+from dashboard.domain.system_topics import is_system_topic
 from dashboard.history.log_ends import new_topics
-from dashboard.kafka.system_topics import is_system_topic
 from dashboard.settings.settings import Settings, TopicDeclaration, of_topic, on_page
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore

@@ -15,14 +15,14 @@ from typing import TextIO, cast
 from prometheus_client.parser import text_fd_to_metric_families
 
 from dashboard.broker_metrics import topic_bytes
-from dashboard.kafka.metric_names import (
+from dashboard.domain.metric_names import (
     CONSUMER_LAG,
     PURGATORY_SIZE,
     REQUEST_TIME,
     TOPIC_METRICS,
     labels,
 )
-from dashboard.kafka.model import BrokerMetric
+from dashboard.domain.model import BrokerMetric
 
 _DELETE = "deleterecords"
 _FETCHERS = "replicafetcherthread"

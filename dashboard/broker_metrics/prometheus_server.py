@@ -14,7 +14,7 @@ from dashboard.broker_metrics.beans import Series, metrics
 from dashboard.broker_metrics.exposition import failed
 from dashboard.core.canonical import parse_json
 from dashboard.core.errors import BrokerError
-from dashboard.kafka.model import BrokerMetric
+from dashboard.domain.model import BrokerMetric
 from dashboard.settings.metric_addresses import PrometheusServer
 
 # One query for each bean: `or` between them would drop series whose labels are alike.

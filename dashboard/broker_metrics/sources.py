@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from dashboard.broker_metrics import beans, exposition, prometheus_server
 from dashboard.core.errors import BrokerError
-from dashboard.kafka.model import BrokerMetric, BrokerMetrics
+from dashboard.domain.model import BrokerMetric, BrokerMetrics
 from dashboard.settings.metric_addresses import PrometheusServer
 
 Answer = tuple[BrokerMetric, ...] | BrokerError

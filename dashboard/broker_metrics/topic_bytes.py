@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from dashboard.kafka.metric_names import COUNTERS, labels
-from dashboard.kafka.metric_names import TOPIC_METRICS as _PREFIX
+from dashboard.domain.metric_names import COUNTERS, labels
+from dashboard.domain.metric_names import TOPIC_METRICS as _PREFIX
 
 _NAMES = {
     name.removeprefix(_PREFIX).removesuffix("_total"): name

@@ -12,7 +12,7 @@ from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.list_offsets import from_leaders
 from dashboard.cluster.protocol.messages import FetchRequest
-from dashboard.kafka.model import Batch, BatchSamples, PartitionState, TopicPartition
+from dashboard.domain.model import Batch, BatchSamples, PartitionState, TopicPartition
 
 _NAMES_UNTIL = 12  # v13 names topics by id (KIP-516)
 _CONSUMER = -1

@@ -15,7 +15,7 @@ from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import FindCoordinatorRequest, OffsetCommitRequest
 from dashboard.core.errors import UsageError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 
 _NAMES_UNTIL = 9  # v10 names topics by id alone (KIP-848)
 _MANY_KEYS_SINCE = 4  # KIP-699

@@ -10,7 +10,7 @@ from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import DescribeConfigsRequest
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import ConfigEntry
+from dashboard.domain.model import ConfigEntry
 
 TOPIC_KEYS = (
     "cleanup.policy", "retention.ms", "retention.bytes", "local.retention.ms",

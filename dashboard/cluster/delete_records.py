@@ -11,7 +11,7 @@ from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import DeleteRecordsRequest
 from dashboard.core.errors import UsageError
-from dashboard.kafka.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
+from dashboard.domain.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
 
 LEADER_ONLY_SINCE = 3
 # The newest that a Kafka release defines: v3 is a proposal (KIP-1343), and its bytes may change.

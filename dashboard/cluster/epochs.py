@@ -11,7 +11,7 @@ from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.list_offsets import from_leaders
 from dashboard.cluster.protocol.messages import OffsetForLeaderEpochRequest
-from dashboard.kafka.model import EpochEnd, PartitionState, TopicPartition
+from dashboard.domain.model import EpochEnd, PartitionState, TopicPartition
 
 _NOT_A_BROKER = -1
 

@@ -25,8 +25,8 @@ from dashboard.cluster.protocol.messages import (
 from dashboard.cluster.quorum import read_caught_up
 from dashboard.cluster.topics import ask_for_topics, may_describe_cluster, read_topics
 from dashboard.core.errors import ClusterError
-from dashboard.kafka import rights
-from dashboard.kafka.model import PartitionState, TopicState
+from dashboard.domain import rights
+from dashboard.domain.model import PartitionState, TopicState
 
 OFFSETS_TOPIC = rights.OFFSETS_TOPIC
 _MANY_KEYS_SINCE = 4  # FindCoordinator, KIP-699

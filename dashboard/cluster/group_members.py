@@ -21,7 +21,7 @@ from dashboard.cluster.protocol.messages import (
     StreamsGroupDescribeRequest,
 )
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 
 UNSUPPORTED = "API_UNSUPPORTED"
 # Protocol types of groups that elect and share work, and read nothing by them: the workers of

@@ -15,7 +15,7 @@ from dashboard.cluster.protocol import group_offset_rows
 from dashboard.cluster.protocol.group_offset_rows import GroupRows
 from dashboard.cluster.protocol.messages import OffsetFetchRequest
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import GroupOffset
+from dashboard.domain.model import GroupOffset
 
 _STABLE_SINCE = 7  # KIP-447
 _GROUPS_PER_REQUEST = 200

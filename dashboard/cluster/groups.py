@@ -18,8 +18,8 @@ from dashboard.cluster.protocol.group_offset_rows import GroupRows
 from dashboard.cluster.protocol.list_offsets import EARLIEST, LEFT_OUT, Placed, ask_offsets
 from dashboard.cluster.protocol.messages import DescribeShareGroupOffsetsRequest
 from dashboard.core.errors import ClusterError
-from dashboard.kafka import rights
-from dashboard.kafka.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.domain import rights
+from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
 
 _PAUSES_SECONDS = (0.2, 0.5, 1.0)
 

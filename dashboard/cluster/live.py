@@ -35,7 +35,7 @@ from dashboard.cluster.topics import (
     read_topics_at,
 )
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Authorized,
     BatchSamples,
     Broker,
@@ -56,7 +56,7 @@ from dashboard.kafka.model import (
 )
 
 if TYPE_CHECKING:
-    from dashboard.kafka.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
+    from dashboard.domain.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
 
 
 class LiveCluster:

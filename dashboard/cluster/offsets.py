@@ -19,7 +19,7 @@ from dashboard.cluster.protocol.list_offsets import (
     from_leaders,
     placed,
 )
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     LeaderLogStart,
     OffsetAtTime,
     PartitionOffsets,

@@ -10,7 +10,7 @@ from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.messages import ListPartitionReassignmentsRequest
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import Reassignment
+from dashboard.domain.model import Reassignment
 
 # While a controller is elected, brokers pass the question on to one that no longer is.
 _AGAIN = "NOT_CONTROLLER"

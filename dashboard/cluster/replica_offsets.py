@@ -17,7 +17,7 @@ from dashboard.cluster.protocol.list_offsets import (
     ask_offsets,
 )
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import ReplicaOffsets, TopicPartition, TopicState
+from dashboard.domain.model import ReplicaOffsets, TopicPartition, TopicState
 
 
 def read_replica_offsets(

@@ -14,7 +14,7 @@ from dashboard.cluster.protocol import metadata_rows
 from dashboard.cluster.protocol.messages import DescribeClusterRequest, MetadataRequest
 from dashboard.cluster.protocol.metadata_rows import Addresses, topic_id
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import Broker, PartitionState, TopicState
+from dashboard.domain.model import Broker, PartitionState, TopicState
 
 # APIs whose versions decide what can be known or done here, by the names Kafka gives them.
 APIS_OF_INTEREST = {

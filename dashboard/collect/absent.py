@@ -12,9 +12,9 @@ from typing import Protocol
 import pyarrow.compute as pc
 
 from dashboard.core.errors import ClusterError
+from dashboard.domain.columns import Sizes
+from dashboard.domain.model import TopicState
 from dashboard.inventory.loading import Inventory
-from dashboard.kafka.columns import Sizes
-from dashboard.kafka.model import TopicState
 
 # What only a topic that is not there is answered with; the second one by names Kafka cannot have.
 _ABSENT = ("UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")

@@ -20,11 +20,11 @@ from dashboard.collect.ends import later_ends
 from dashboard.collect.epochs import Asked, epoch_ends
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError, OtherClusterError, StoreError
+from dashboard.domain.columns import Names, Sizes, place
+from dashboard.domain.model import Broker, GroupListing
 from dashboard.history.epoch_ends import ASKED_OF
 from dashboard.history.pruning import Pruned, prune_snapshots
 from dashboard.inventory.loading import Inventory, check_cluster, shortfalls, tables_of
-from dashboard.kafka.columns import Names, Sizes, place
-from dashboard.kafka.model import Broker, GroupListing
 from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.store import attempts
 from dashboard.store.buckets import count_for

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dashboard.history.epoch_ends import CutEpoch
-from dashboard.kafka.columns import (
+from dashboard.domain.columns import (
     BrokerSizes,
     Flags,
     Ints,
@@ -24,7 +23,7 @@ from dashboard.kafka.columns import (
     no_names,
     positions,
 )
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Broker,
     BrokerMetrics,
     ConfigEntry,
@@ -32,6 +31,7 @@ from dashboard.kafka.model import (
     Reassignment,
     TopicState,
 )
+from dashboard.history.epoch_ends import CutEpoch
 from dashboard.store.tables import SNAPSHOT_TABLES, TableSpec, build, conform
 
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from dashboard.cluster.live import LiveCluster
-from dashboard.kafka.columns import LeaderOffsets, Placement, ints, keys, positions
-from dashboard.kafka.model import GroupListing, TopicPartition, TopicState
+from dashboard.domain.columns import LeaderOffsets, Placement, ints, keys, positions
+from dashboard.domain.model import GroupListing, TopicPartition, TopicState
 
 
 def later_ends(

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from dashboard.core.errors import ClusterError, StoreError
+from dashboard.domain.columns import Ints, LeaderOffsets, Placement, ints, keys, positions
+from dashboard.domain.model import GroupListing, TopicPartition, TopicState
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.epoch_ends import CutEpoch, Leaders, Lost, read_lost
-from dashboard.kafka.columns import Ints, LeaderOffsets, Placement, ints, keys, positions
-from dashboard.kafka.model import GroupListing, TopicPartition, TopicState
 from dashboard.store.snapshots import ClusterStore
 
 # Columns of offsets that are known: topic number of the placement, partition, leader epoch, offset.

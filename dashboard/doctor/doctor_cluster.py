@@ -7,8 +7,8 @@ from typing import Protocol
 
 from dashboard.core.errors import ClusterError
 from dashboard.doctor.doctor import Check
-from dashboard.kafka import rights
-from dashboard.kafka.model import (
+from dashboard.domain import rights
+from dashboard.domain.model import (
     Broker,
     ConfigEntry,
     GroupListing,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dashboard.doctor.doctor import Check
-from dashboard.kafka import rights
-from dashboard.kafka.model import GroupListing, LogDirsAnswer, TopicState
-from dashboard.kafka.rights import Feature, Right
+from dashboard.domain import rights
+from dashboard.domain.model import GroupListing, LogDirsAnswer, TopicState
+from dashboard.domain.rights import Feature, Right
 
 if TYPE_CHECKING:
     from dashboard.cluster.configs import ConfigsAnswer
-    from dashboard.kafka.model import Authorized
+    from dashboard.domain.model import Authorized
 
 # Named to the brokers only to hear whether a right reaches names that nobody has yet.
 PROBE = "lowwater-doctor-asks-for-its-rights"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from dashboard.kafka.model import EpochEnd, TopicPartition
+from dashboard.domain.model import EpochEnd, TopicPartition
 
 # In a snapshot's manifest: the one whose log ends were held against the ends of leader epochs; null
 # where there was none, or nothing could be asked. Snapshots of earlier versions have no such key.

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import InventoryError, UsageError
+from dashboard.domain.model import LogDir
 from dashboard.inventory.file_schema import META_KEY, SCHEMA_VERSION, TABLES
-from dashboard.kafka.model import LogDir
 from dashboard.store.tables import SNAPSHOT_TABLES
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from dashboard.core.offered import pair
-from dashboard.kafka.model import Guard
+from dashboard.domain.model import Guard
 from dashboard.settings.settings import LIFTABLE_GUARDS
 
 # Why a target is not known: facts of target-unresolved.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import STRINGS, column, field, looked_up, unfolded, without_rows
-from dashboard.kafka.model import REBALANCING
+from dashboard.domain.model import REBALANCING
 from dashboard.safety.guard_texts import share_why
 
 GROUPS = pa.schema(

@@ -1,4 +1,4 @@
 """Snapshots and findings as Parquet, on a local disk or at a URL: tables, files, retention.
 
-Imports core, kafka and settings.
+Imports core, domain and settings.
 """

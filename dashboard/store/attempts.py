@@ -14,7 +14,7 @@ from typing import Any
 
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import LowwaterError, StoreError, UsageError
-from dashboard.kafka.model import Broker
+from dashboard.domain.model import Broker
 from dashboard.store.snapshot_files import unreadable
 from dashboard.store.snapshots import ClusterStore, Store
 

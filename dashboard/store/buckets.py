@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.kafka import metric_names
+from dashboard.domain import metric_names
 
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

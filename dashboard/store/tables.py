@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dashboard.kafka.metric_names import COUNTERS
+from dashboard.domain.metric_names import COUNTERS
 
 _I32, _I64, _TEXT, _FLAG = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")

@@ -14,7 +14,7 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.sizes import binary
-from dashboard.kafka.topic_kinds import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
+from dashboard.domain.topic_kinds import COMPACTED, DEAD_LETTER, ORDINARY, RETRY, STREAMS, TOOL
 from dashboard.topics.retention_fit import named, span
 
 IDLE, READ, WRITTEN, UNKNOWN = "idle", "read", "written", "unknown"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import going_on, utc_now
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import TopicPartition
-from dashboard.kafka.system_topics import is_system_topic
+from dashboard.domain.model import TopicPartition
+from dashboard.domain.system_topics import is_system_topic
 from dashboard.purge.evidence import memory
 from dashboard.purge.forecast import reading as forecast_reading
 from dashboard.purge.forecast.forecast import Forecast, judge

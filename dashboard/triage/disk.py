@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, NoReturn, Protocol
 
 from dashboard.core.errors import UsageError
-from dashboard.kafka.model import LogDir, LogDirsAnswer, TopicPartition
+from dashboard.domain.model import LogDir, LogDirsAnswer, TopicPartition
 
 OBSTACLES = OFFLINE, DOWN, SILENT = "LOG_DIR_OFFLINE", "BROKER_DOWN", "BROKER_SILENT"
 _STORAGE_ERROR = "KAFKA_STORAGE_ERROR"

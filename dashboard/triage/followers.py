@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.forecast.forecast import Forecast
 from dashboard.purge.forecast.holdups import holdups
 from dashboard.purge.forecast.text import native_for_all

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import Group
+from dashboard.domain.model import Group
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.lifting import Waiver

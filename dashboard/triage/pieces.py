@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.estimates import segment_bytes
 from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.plan import PlannedPartition

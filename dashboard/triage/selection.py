@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.triage.pieces import NONE, Here, Piece
 
 SURE, LIKELY, POSSIBLE, SHORT = "sure", "likely", "possible", "short"

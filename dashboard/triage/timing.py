@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dashboard.core.words import duration
-from dashboard.kafka.model import ConfigEntry
+from dashboard.domain.model import ConfigEntry
 
 CHECK, DELAY = "log.retention.check.interval.ms", "file.delete.delay.ms"
 _DEFAULT_MS = {CHECK: 300_000, DELAY: 60_000}

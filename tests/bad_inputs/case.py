@@ -233,7 +233,7 @@ def found(pattern: str) -> list[Path]:
 
 _CONNECTING = tuple(
     f"dashboard.{place}"
-    for place in ("cluster.live", "purge.drafts", "purge.forecast", "triage.answer")
+    for place in ("cluster.live", "purge.plan.drafts", "purge.forecast.forecast", "triage.answer")
 )
 
 

@@ -23,9 +23,9 @@ from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka import jars
 from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.domain.model import TopicPartition
 from dashboard.inventory import loading, scan
 from dashboard.inventory.recorder import Recorder
-from dashboard.kafka.model import TopicPartition
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import receipt_estimates

@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 
 _HEADER = struct.Struct(">qiibihi")  # base offset, length, leader epoch, magic, checksum, …, delta
 _LENGTH_COUNTS_FROM = 12

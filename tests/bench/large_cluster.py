@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Authorized,
     ConfigEntry,
     DeleteRecordsResult,

@@ -17,7 +17,7 @@ from dashboard.cluster.connection.connection import open_connection
 from dashboard.cluster.live import LiveCluster
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.clients import client
-from dashboard.kafka.model import DeleteRecordsResult, PartitionState, TopicPartition
+from dashboard.domain.model import DeleteRecordsResult, PartitionState, TopicPartition
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.jobs import queue

@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from dashboard.kafka import rights
-from dashboard.kafka.rights import Right
+from dashboard.domain import rights
+from dashboard.domain.rights import Right
 from tests.brokers.secured import SecuredCluster
 from tests.brokers.workload import ANSWERS_WITHIN
 

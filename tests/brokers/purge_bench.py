@@ -22,8 +22,8 @@ from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.kafka.model import PartitionState
-from dashboard.kafka.model import TopicPartition as Key
+from dashboard.domain.model import PartitionState
+from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.evidence.standards import Standards, standards
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal import Journal

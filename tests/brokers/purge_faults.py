@@ -19,7 +19,7 @@ from dashboard.cluster.quorum import ask_quorum, partitions_of
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
-from dashboard.kafka.model import DeleteRecordsResult, TopicPartition
+from dashboard.domain.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.journal.journal_rows import RunView
 from tests.brokers.purge_bench import PATIENCE, Bench

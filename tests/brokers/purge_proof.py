@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_rows import RunView
 from tests.brokers.purge_bench import Bench
 

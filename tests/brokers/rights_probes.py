@@ -12,8 +12,8 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
+from dashboard.domain.model import Guard, TopicPartition
 from dashboard.inventory.names import folder_of
-from dashboard.kafka.model import Guard, TopicPartition
 from dashboard.orphans.last_copy import Records
 from dashboard.orphans.sweep.sweep_live import LiveCheck
 from dashboard.orphans.sweep.sweep_refusal import Refusal

@@ -9,14 +9,14 @@ from datetime import timedelta
 from dashboard.broker_metrics.sources import Sources, read
 from dashboard.cluster.live import connect
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.kafka.metric_names import (
+from dashboard.domain.metric_names import (
     CONSUMER_LAG,
     COUNTERS,
     PURGATORY_SIZE,
     REQUEST_TIME,
     labels,
 )
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.brokers.purge_bench import Bench
 
 _PURGE = '{"request":"DeleteRecords"}'

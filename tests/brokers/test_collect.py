@@ -16,7 +16,7 @@ from dashboard.collect.collect import Collected, collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.workload import ANSWERS_WITHIN, Workload, until
 

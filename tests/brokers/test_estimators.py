@@ -17,8 +17,8 @@ from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
+from dashboard.domain.model import TopicPartition
 from dashboard.inventory.loading import Inventory
-from dashboard.kafka.model import TopicPartition
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.receipt import calibration
 from dashboard.settings.settings import Settings

@@ -21,7 +21,7 @@ from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
-from dashboard.kafka.model import PartitionState, TopicPartition
+from dashboard.domain.model import PartitionState, TopicPartition
 from dashboard.purge.forecast.forecast import Forecast, forecast
 from dashboard.purge.forecast.holdups import holdups
 from dashboard.purge.forecast.text import native_said

@@ -15,7 +15,7 @@ from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.clients import client
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.kafka.model import Group
+from dashboard.domain.model import Group
 from dashboard.safety.readers import matching
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import until

@@ -22,7 +22,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
-from dashboard.kafka.model import Guard
+from dashboard.domain.model import Guard
 from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, draft
 from dashboard.purge.plan.lifting import Override

@@ -13,8 +13,8 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
+from dashboard.domain.model import PartitionState
 from dashboard.inventory import loading
-from dashboard.kafka.model import PartitionState
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers.workload import Workload, until
 from tests.unit.inventory.disks import comparable, listed, read, scanned, segments

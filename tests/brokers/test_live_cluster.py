@@ -17,7 +17,7 @@ from dashboard.cluster.group_lists import (
 )
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.brokers.workload import Workload, until
 
 

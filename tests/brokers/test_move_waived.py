@@ -24,7 +24,7 @@ from dashboard.core.errors import RefusedError
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.kafka.model import TopicPartition as Key
+from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.jobs import queue
 from dashboard.purge.plan.plan import Plan

@@ -12,7 +12,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.cluster.live import connect
-from dashboard.kafka.model import TopicPartition as Key
+from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.forecast.text import native_said
 from dashboard.purge.journal.journal_rows import PartitionRow
 from tests.brokers.preview_cluster import PreviewCluster

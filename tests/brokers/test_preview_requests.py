@@ -9,8 +9,8 @@ import pytest
 
 from dashboard.cluster.connection.connection import Connection, open_connection
 from dashboard.cluster.delete_records import delete_records
-from dashboard.kafka.model import DeleteRecordsPartitionResult
-from dashboard.kafka.model import TopicPartition as Key
+from dashboard.domain.model import DeleteRecordsPartitionResult
+from dashboard.domain.model import TopicPartition as Key
 from tests.brokers.preview_cluster import PreviewCluster
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import followers, resumed, until

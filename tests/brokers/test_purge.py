@@ -13,7 +13,7 @@ import pytest
 from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import TopicPartition as Key
+from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.journal.journal import Journal
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_proof import Left, assert_proved, assert_untouched

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.brokers.purge_bench import PATIENCE, Bench
 from tests.brokers.purge_faults import (
     carry_out,

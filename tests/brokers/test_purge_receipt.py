@@ -9,7 +9,7 @@ from confluent_kafka import TopicPartition as Part
 
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.jobs import queue
 from dashboard.purge.receipt import calibration
 from tests.brokers.purge_bench import Bench

@@ -18,8 +18,8 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
-from dashboard.kafka.model import OffsetAtTime
-from dashboard.kafka.model import TopicPartition as Key
+from dashboard.domain.model import OffsetAtTime
+from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.plan.drafts import PlanRequest, draft_live
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import parse_target, read_offsets_json

@@ -11,8 +11,8 @@ import pytest
 from dashboard.cluster.live import connect
 from dashboard.core.errors import ClusterError
 from dashboard.doctor.doctor_rights import held_rights
-from dashboard.kafka import rights
-from dashboard.kafka.rights import Feature, Right
+from dashboard.domain import rights
+from dashboard.domain.rights import Feature, Right
 from tests.brokers import principals
 from tests.brokers.purge_bench import Bench
 from tests.brokers.rights_probes import WORKS, Probes

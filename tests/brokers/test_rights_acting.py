@@ -16,8 +16,8 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.kafka import rights
-from dashboard.kafka.rights import Right
+from dashboard.domain import rights
+from dashboard.domain.rights import Right
 from dashboard.store.tables import FINDING_TABLES, build
 from tests.brokers import principals
 from tests.brokers.policy_bench import PolicyBench

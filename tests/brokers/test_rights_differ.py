@@ -22,7 +22,7 @@ from dashboard.cluster.live import connect
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.demo.kafka.server_properties import Listener
-from dashboard.kafka.model import GroupListing
+from dashboard.domain.model import GroupListing
 from tests.brokers.purge_bench import PATIENCE, Bench
 from tests.brokers.secured import AUTHORIZER, LIMITED, LIMITED_SECRET
 from tests.brokers.workload import ANSWERS_WITHIN, until

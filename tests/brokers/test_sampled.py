@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from dashboard.cluster.live import connect
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_proof import segments_below
 

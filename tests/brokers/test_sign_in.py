@@ -15,7 +15,7 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError
-from dashboard.kafka import rights
+from dashboard.domain import rights
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.brokers import principals, token_issuer
 from tests.brokers.certificates import Certificates

@@ -15,7 +15,7 @@ from dashboard.cluster.live import connect
 from dashboard.core.errors import RefusedError
 from dashboard.demo.kafka.clients import client
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.kafka.model import Group
+from dashboard.domain.model import Group
 from dashboard.purge.plan.plan import Plan
 from tests.brokers.purge_bench import Bench, lone_bench
 from tests.brokers.streams_app import streams_app, tables_app

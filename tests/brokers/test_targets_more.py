@@ -17,7 +17,7 @@ from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
-from dashboard.kafka.model import TopicPartition as Key
+from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.plan.plan import Plan
 from dashboard.store.tables import FINDING_TABLES, build
 from tests.brokers.purge_bench import Bench

@@ -20,7 +20,7 @@ from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
 from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.settings import TopicDeclaration
 from tests.brokers.purge_bench import Bench

@@ -18,7 +18,7 @@ from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.messages import MetadataRequest
 from dashboard.cluster.topics import read_brokers
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 
 # Seconds. librdkafka gives up after 60: whoever waits for longer always gets its answer, and lets
 # no client go with a question open, which would end the process.

@@ -15,7 +15,7 @@ from dashboard.cli.main import main
 from dashboard.cluster.live import connect
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.clients import client
-from dashboard.kafka.model import TopicPartition as Key
+from dashboard.domain.model import TopicPartition as Key
 from dashboard.purge.journal.journal import Journal
 from tests.brokers.workload import commit
 from tests.support.browser import browser_page, dashboard_server, keep_screenshot, rests

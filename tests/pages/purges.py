@@ -9,7 +9,7 @@ from datetime import timedelta
 from streamlit.testing.v1 import AppTest
 
 from dashboard.core.clock import utc_now
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Estimate, Plan, build

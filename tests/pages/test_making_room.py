@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import LogDir
+from dashboard.domain.model import LogDir
 from dashboard.triage import answer
 from dashboard.triage.question import Question
 from tests.pages.conftest import Open, said

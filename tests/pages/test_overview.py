@@ -11,8 +11,8 @@ import pytest
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError
+from dashboard.domain.model import Broker
 from dashboard.history.pruning import prune
-from dashboard.kafka.model import Broker
 from dashboard.purge.journal.journal import Journal
 from dashboard.store import attempts
 from dashboard.ui.session import routes

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dashboard.core.clock import parse_time
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.states import NOTHING_MOVED
 from dashboard.purge.journal.journal_rows import CLOSED_STATES, PartitionRow
 from tests.simulation.reads import BROKER_TIMEOUT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.simulation.joining import Joining
 from tests.simulation.reads import Faults
 from tests.simulation.world import CALM_TICK, World

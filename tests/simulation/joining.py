@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from dashboard.cluster import group_lists, groups
+from dashboard.domain.model import GroupListing, LeaderLogStart
 from dashboard.history import epoch_ends
-from dashboard.kafka.model import GroupListing, LeaderLogStart
 from dashboard.purge.evidence import clocks, memory_age
 from dashboard.purge.execute import execute, holding, readback, recheck, send, states
 from dashboard.purge.journal import journal_wishes

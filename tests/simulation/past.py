@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from random import Random
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan.facts import RememberedOffset
 from tests.simulation.records import Partition
 from tests.simulation.world import World

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Authorized,
     BatchSamples,
     ConfigEntry,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.simulation.joining import Told
 
 

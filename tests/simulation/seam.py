@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dashboard.core.errors import BrokerError, UsageError
-from dashboard.kafka.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
+from dashboard.domain.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
 from tests.simulation.reads import BROKER_TIMEOUT, NAMES, Listed, ModelReads
 from tests.simulation.records import Partition
 from tests.simulation.truth import Truth

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.simulation.coordinators import fail_to_load, of_group
 from tests.simulation.faults import Host
 from tests.simulation.joining import Joined, Joining

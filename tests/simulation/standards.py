@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.plan.facts import PlanFacts, RememberedOffset
 from dashboard.purge.plan.resolve import History, Keeping, LogEnd

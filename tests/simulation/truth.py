@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 
 Epochs = Sequence[tuple[int, int]]  # leader epochs of a log and their first offsets, rising
 

@@ -17,7 +17,7 @@ from kafka.protocol.consumer import ConsumerProtocolSubscription
 from dashboard.cluster import groups as product
 from dashboard.cluster.protocol.messages import ConsumerProtocolAssignment
 from dashboard.core.errors import BrokerError, ClusterError
-from dashboard.kafka.model import GroupListing, TopicPartition
+from dashboard.domain.model import GroupListing, TopicPartition
 from tests.simulation import coordinators
 from tests.simulation.joining import Told
 from tests.simulation.records import View

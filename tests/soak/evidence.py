@@ -13,7 +13,7 @@ from typing import Any
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import utc_now
 from dashboard.demo.load import TOPIC_CONFIG
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.states import doubtful
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.plan import Plan

@@ -12,7 +12,7 @@ import numpy as np
 
 from dashboard.cluster.configs import ConfigsAnswer
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.columns import (
+from dashboard.domain.columns import (
     BrokerSizes,
     LeaderOffsets,
     OwnOffsets,
@@ -20,7 +20,7 @@ from dashboard.kafka.columns import (
     Sizes,
     no_names,
 )
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Broker,
     ConfigEntry,
     Group,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dashboard.kafka.model import Guard
+from dashboard.domain.model import Guard
 from dashboard.safety import guard_texts
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dashboard.kafka.metric_names import BYTES_OUT, CONSUMER_LAG, COUNTERS, labels
+from dashboard.domain.metric_names import BYTES_OUT, CONSUMER_LAG, COUNTERS, labels
 from dashboard.settings.settings import load
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.core.errors import StoreError
-from dashboard.kafka.metric_names import labels
+from dashboard.domain.metric_names import labels
 from dashboard.store import table_files
 from dashboard.store.buckets import REPLICAS, Buckets, count_for, numbers
 from dashboard.store.snapshot_files import Manifest

@@ -16,9 +16,9 @@ from dashboard.broker_metrics.sources import Sources
 from dashboard.collect import collect as collect_module
 from dashboard.collect.collect import Collected, collect
 from dashboard.core.errors import ClusterError, StoreError
-from dashboard.kafka.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
-from dashboard.kafka.metric_names import BYTES_OUT
-from dashboard.kafka.model import TopicState
+from dashboard.domain.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
+from dashboard.domain.metric_names import BYTES_OUT
+from dashboard.domain.model import TopicState
 from dashboard.store.snapshot_writer import Writer
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable

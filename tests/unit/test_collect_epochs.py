@@ -12,9 +12,8 @@ import pytest
 
 from dashboard.collect.collect import collect
 from dashboard.core.errors import ClusterError
-from dashboard.history.epoch_ends import ASKED_OF
-from dashboard.kafka.columns import LeaderOffsets, OwnOffsets, Placement
-from dashboard.kafka.model import (
+from dashboard.domain.columns import LeaderOffsets, OwnOffsets, Placement
+from dashboard.domain.model import (
     EpochEnd,
     GroupListing,
     GroupOffset,
@@ -22,6 +21,7 @@ from dashboard.kafka.model import (
     TopicPartition,
     TopicState,
 )
+from dashboard.history.epoch_ends import ASKED_OF
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import FakeLive
 

@@ -11,7 +11,7 @@ import pytest
 from dashboard.core.errors import ClusterError
 from dashboard.doctor.doctor import Check
 from dashboard.doctor.doctor_cluster import cluster_checks
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Broker,
     ConfigEntry,
     Group,

@@ -16,8 +16,8 @@ from dashboard.doctor.doctor_rights import (
     rights_check,
     to_json,
 )
-from dashboard.kafka import rights
-from dashboard.kafka.model import (
+from dashboard.domain import rights
+from dashboard.domain.model import (
     Authorized,
     Group,
     GroupListing,
@@ -26,7 +26,7 @@ from dashboard.kafka.model import (
     ReplicaSize,
     TopicState,
 )
-from dashboard.kafka.rights import Right
+from dashboard.domain.rights import Right
 
 _ALL: Operations = frozenset({"Describe", "DescribeConfigs", "Read", "Delete"})
 _NONE: Operations = frozenset()

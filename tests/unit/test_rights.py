@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.kafka import rights
-from dashboard.kafka.rights import RIGHTS, Right
+from dashboard.domain import rights
+from dashboard.domain.rights import RIGHTS, Right
 
 PAGE = (Path(__file__).parents[2] / "docs" / "acls.md").read_text()
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dashboard.kafka.system_topics import SYSTEM_TOPICS, is_system_topic, tool_of
+from dashboard.domain.system_topics import SYSTEM_TOPICS, is_system_topic, tool_of
 
 _APICURIO, _CONNECT, _KAFKA = "Apicurio Registry", "Kafka Connect", "Kafka"
 _MARKED = "Kafka, or a tool that marks its topics as Kafka does"

@@ -13,7 +13,7 @@ from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.core.visible import in_lines
 from dashboard.doctor.doctor import Check, local_checks
 from dashboard.doctor.doctor_rights import Held, held_rights, rights_check, to_json
-from dashboard.kafka.rights import ANYBODY
+from dashboard.domain.rights import ANYBODY
 from dashboard.settings.settings import Settings
 
 _MARKS = {True: "ok", False: "MISSING", None: "-"}

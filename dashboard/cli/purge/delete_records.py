@@ -22,7 +22,7 @@ from dashboard.settings.settings import Settings, read_client_config
 from dashboard.store.connections import NOTHING_STORED
 
 if TYPE_CHECKING:
-    from dashboard.kafka.model import Guard
+    from dashboard.domain.model import Guard
     from dashboard.purge.jobs.worker_process import ReadyWorker
     from dashboard.purge.journal.journal_rows import RunView
     from dashboard.purge.plan.asked import Lift

@@ -17,7 +17,7 @@ from dashboard.cluster.protocol.messages import (
     MetadataRequest,
 )
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import Authorized, Operations
+from dashboard.domain.model import Authorized, Operations
 
 # Bits of Kafka's AclOperation, by the names that kafka-acls takes.
 _OPERATIONS = {3: "Read", 6: "Delete", 8: "Describe", 10: "DescribeConfigs"}

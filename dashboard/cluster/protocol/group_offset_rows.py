@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.protocol.compact import length, skip_tags, string
-from dashboard.kafka.model import GroupOffset
+from dashboard.domain.model import GroupOffset
 
 VERSIONS = (8, 9)  # many groups (KIP-709); v10 names topics by id alone
 # Partition, offset, leader epoch, metadata (null or empty), error code, no tags.

@@ -14,7 +14,7 @@ from dashboard.cluster.protocol import list_offsets_rows
 from dashboard.cluster.protocol.messages import ListOffsetsRequest
 from dashboard.cluster.topics import read_topics
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import PartitionState, TopicPartition, TopicState
+from dashboard.domain.model import PartitionState, TopicPartition, TopicState
 
 EARLIEST = -2
 LATEST = -1

@@ -13,8 +13,8 @@ from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.compact import length, skip_tags, string
 from dashboard.cluster.protocol.messages import DescribeLogDirsRequest
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.columns import BrokerSizes, Sizes, ints
-from dashboard.kafka.model import LogDir
+from dashboard.domain.columns import BrokerSizes, Sizes, ints
+from dashboard.domain.model import LogDir
 
 _FLEXIBLE_SINCE = 2
 _ERROR_SINCE, _TOTALS_SINCE, _CORDONED_SINCE = 3, 4, 5  # KIP-784, KIP-827, KIP-1066

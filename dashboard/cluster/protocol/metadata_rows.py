@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.protocol.compact import length, skip_tags, string
-from dashboard.kafka.model import PartitionState, TopicState
+from dashboard.domain.model import PartitionState, TopicState
 
 VERSION = 12  # topic ids since v10 (KIP-516)
 _HEAD = struct.Struct(">hiii")  # error code, partition, leader, leader epoch

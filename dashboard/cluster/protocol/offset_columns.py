@@ -28,7 +28,7 @@ from dashboard.cluster.protocol.list_offsets_rows import VERSION
 from dashboard.cluster.protocol.messages import ListOffsetsRequest
 from dashboard.core.clock import microseconds
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.columns import (
+from dashboard.domain.columns import (
     Ints,
     LeaderOffsets,
     Names,
@@ -39,7 +39,7 @@ from dashboard.kafka.columns import (
     no_names,
     positions,
 )
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 
 # A broker answers a request in one go: smaller ones let it serve others, and each has its time.
 _ROWS_PER_REQUEST = 20_000

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.inventory.names import Folder
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     ConfigEntry,
     LogDirsAnswer,
     PartitionOffsets,
@@ -19,6 +18,7 @@ from dashboard.kafka.model import (
     TopicPartition,
     TopicState,
 )
+from dashboard.inventory.names import Folder
 from dashboard.orphans.last_copy import Living, Records, kept
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_refusal import Refusal

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import LogDirsAnswer
+from dashboard.domain.model import LogDirsAnswer
 from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_items import Item, after, items, unsettled
 from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs, prove_log_dirs

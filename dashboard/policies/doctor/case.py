@@ -9,7 +9,7 @@ from datetime import datetime
 
 import numpy as np
 
-from dashboard.kafka.columns import Flags, Ints
+from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.doctor.diagnosis import Evidence, Rules
 from dashboard.policies.doctor.history import History
 from dashboard.policies.doctor.memory import Memory

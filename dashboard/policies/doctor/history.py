@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
+from dashboard.domain.columns import Ints
 from dashboard.estimate.curve_tables import integers
-from dashboard.kafka.columns import Ints
 from dashboard.policies.doctor.owners import Owners, read_owners
 from dashboard.policies.simulate import past_rows
 from dashboard.policies.simulate.past_rows import ABSENT, Rows

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dashboard.kafka.columns import Flags
+from dashboard.domain.columns import Flags
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import settings, words
 from dashboard.policies.doctor.case import Case

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from dashboard.kafka.columns import Flags, Ints
+from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.doctor.history import History
 from dashboard.policies.simulate.past_rows import ABSENT
 

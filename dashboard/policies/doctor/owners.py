@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.kafka.columns import Ints
+from dashboard.domain.columns import Ints
 from dashboard.policies.matching import owner_of
 from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.settings.policies.policy import REPARTITION, REPARTITION_SUFFIX, Policy

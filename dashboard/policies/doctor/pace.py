@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from dashboard.kafka.columns import Flags, Ints
+from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.doctor.history import History
 from dashboard.policies.doctor.signs import Floats, Signs, limit
 from dashboard.policies.simulate.past_rows import ABSENT

@@ -13,7 +13,7 @@ from datetime import timedelta
 import numpy as np
 import numpy.typing as npt
 
-from dashboard.kafka.columns import Flags, Ints
+from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.doctor.history import History
 from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.purge.journal.journal_sent import Sent

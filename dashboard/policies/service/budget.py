@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dashboard.core.sizes import binary
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_policies import Use
 from dashboard.settings.policies.policy import Policy
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from dashboard.core.clock import going_on
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.policies import matching, schedule
 from dashboard.policies.service import budget
 from dashboard.policies.service.outcome import Outcome, guarded

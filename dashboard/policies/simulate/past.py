@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
+from dashboard.domain.columns import Ints
 from dashboard.estimate.curve_tables import integers
-from dashboard.kafka.columns import Ints
 from dashboard.policies.simulate import past_commits
 from dashboard.policies.simulate.past_commits import Commits
 from dashboard.policies.simulate.past_memory import Memory

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.domain.columns import Ints, keys, positions
 from dashboard.estimate import curve_tables
 from dashboard.estimate.curve_tables import PLACE, ReplicaCurves, integers
 from dashboard.estimate.curves import UNKNOWN, Curves
-from dashboard.kafka.columns import Ints, keys, positions
 from dashboard.policies.simulate.past import Floats, Moment
 from dashboard.policies.simulate.past_rows import Rows
 from dashboard.store.snapshots import ClusterStore

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.domain.columns import Flags, Ints, positions
 from dashboard.estimate.curve_tables import integers
-from dashboard.kafka.columns import Flags, Ints, positions
 from dashboard.policies.simulate.past_rows import ABSENT, Rows
 from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.safety.standing import tells

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.domain.columns import Flags, Ints, keys
 from dashboard.estimate.curve_tables import integers
-from dashboard.kafka.columns import Flags, Ints, keys
 from dashboard.policies import matching
 from dashboard.policies.simulate.past_rows import Rows
 from dashboard.purge.evidence import memory, standards

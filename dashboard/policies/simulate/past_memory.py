@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.clock import microseconds
+from dashboard.domain.columns import Ints
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.folded import late
 from dashboard.history.holes import newest_analysis
-from dashboard.kafka.columns import Ints
 from dashboard.policies.simulate.past_rows import Rows
 from dashboard.store.snapshots import ClusterStore
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from dashboard.core.errors import StoreError
+from dashboard.domain.columns import Ints, keys, positions
 from dashboard.estimate.curve_tables import integers
-from dashboard.kafka.columns import Ints, keys, positions
 from dashboard.safety import epochs
 from dashboard.store.snapshots import ClusterStore
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.domain.columns import Flags, Ints
 from dashboard.estimate.curve_tables import integers
-from dashboard.kafka.columns import Flags, Ints
 from dashboard.policies.simulate.past import Moment
 from dashboard.policies.simulate.past_rows import ABSENT, Rows
 from dashboard.purge.plan.targets import parse_target

@@ -17,7 +17,7 @@ import numpy as np
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
-from dashboard.kafka.columns import Ints
+from dashboard.domain.columns import Ints
 from dashboard.policies.matching import owner_of
 from dashboard.policies.simulate.past import Moment, chosen, earlier, moments
 from dashboard.policies.simulate.past_bytes import past_bytes

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from dashboard.core.clock import microseconds
-from dashboard.kafka.columns import Flags, Ints
+from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.simulate.past import Floats, Moment
 from dashboard.policies.simulate.past_bytes import PastBytes
 from dashboard.policies.simulate.past_guards import Guarded

@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from datetime import datetime
 
 from dashboard.core.errors import JournalError, StoreError
-from dashboard.kafka.model import Guard
+from dashboard.domain.model import Guard
 from dashboard.purge.evidence import memory, memory_age
 from dashboard.purge.evidence.standards import readings
 from dashboard.purge.evidence.unseen_readers import reading_of

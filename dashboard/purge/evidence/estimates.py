@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.plan import Estimate, PlannedPartition
 from dashboard.purge.plan.resolve import Keeping, LogEnd, ResolvedTarget

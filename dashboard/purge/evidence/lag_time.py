@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from dashboard.core.errors import StoreError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.store.snapshots import ClusterStore
 
 # Snapshots are read newest first until one lies before every follower: seldom more than two.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
+from dashboard.domain.model import Guard, TopicPartition
 from dashboard.history import met_readers
 from dashboard.history.folded import late
 from dashboard.history.holes import holes, newest_analysis, reasons
@@ -17,7 +18,6 @@ from dashboard.history.known_since import began_at, carried_since, goes_on_from,
 from dashboard.history.met_readers import Met
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.history.streams_groups import known
-from dashboard.kafka.model import Guard, TopicPartition
 from dashboard.purge.evidence.estimates import leaders_keeping, of_curves
 from dashboard.purge.journal.journal_rows import RestedOn
 from dashboard.purge.plan.facts import PlanFacts, RememberedOffset

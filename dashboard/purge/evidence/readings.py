@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.errors import StoreError
-from dashboard.kafka.metric_names import BYTES_OUT, increase, labels
+from dashboard.domain.metric_names import BYTES_OUT, increase, labels
 from dashboard.purge.evidence.unseen_readers import WINDOW, Measure, TopicReading, Verdict
 from dashboard.store.snapshot_clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest

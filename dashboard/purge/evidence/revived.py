@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dashboard.kafka.model import Group
+from dashboard.domain.model import Group
 from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.lifting import Waiver

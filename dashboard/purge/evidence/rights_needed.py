@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dashboard.core.errors import LowwaterError
-from dashboard.kafka import rights
-from dashboard.kafka.model import Authorized
+from dashboard.domain import rights
+from dashboard.domain.model import Authorized
 
 
 class Tells(Protocol):

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from dashboard.kafka.model import Batch, TopicPartition
+from dashboard.domain.model import Batch, TopicPartition
 from dashboard.purge.evidence.estimates import estimates as of_replicas
 from dashboard.purge.evidence.estimates import is_cleaned, segment_bytes, segment_ms
 from dashboard.purge.plan.cluster_seam import Cluster

@@ -17,7 +17,7 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.sizes import binary
-from dashboard.kafka.model import Guard
+from dashboard.domain.model import Guard
 from dashboard.safety.guard_texts import guard, unmeasured
 
 # What was measured longer ago is not the present.

@@ -22,7 +22,7 @@ from dashboard.core.errors import (
     SettingsError,
     StoreError,
 )
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.holding import PAUSED, READ_ONLY, Holding
 from dashboard.purge.execute.move_waived import Mover

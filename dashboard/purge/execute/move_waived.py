@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
 from dashboard.purge.execute.holding import PAUSED
 from dashboard.purge.execute.readback import Seen, read_back
 from dashboard.purge.journal.journal import Journal

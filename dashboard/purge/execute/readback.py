@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dashboard.kafka.model import PartitionState, ReplicaOffsets, TopicPartition
+from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts_of, epochs_told, read_views
 from dashboard.purge.journal.journal_rows import Follower
 from dashboard.purge.plan.cluster_seam import Cluster

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     GroupListing,
     Guard,
     LogDirsAnswer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dashboard.domain.model import EpochEnd, TopicPartition
 from dashboard.history.epoch_ends import is_foreign
-from dashboard.kafka.model import EpochEnd, TopicPartition
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import PlannedPartition

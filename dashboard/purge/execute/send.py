@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from dashboard.core.clock import Mark, Stopwatch
 from dashboard.core.errors import BrokerError, ClusterError
-from dashboard.kafka.model import DeleteRecordsResult, TopicPartition
+from dashboard.domain.model import DeleteRecordsResult, TopicPartition
 from dashboard.purge.evidence.rights_needed import MissingRight
 from dashboard.purge.execute.states import answered, unanswered
 from dashboard.purge.journal.journal import Journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dashboard.kafka.model import DeleteRecordsPartitionResult
+from dashboard.domain.model import DeleteRecordsPartitionResult
 from dashboard.purge.execute.readback import GONE, Seen
 from dashboard.purge.journal.journal_rows import PartitionRow
 

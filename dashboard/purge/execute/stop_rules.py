@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_rows import Options, PartitionRow
 from dashboard.purge.plan.cluster_seam import Cluster
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.purge.plan.cluster_seam import Cluster
 
 UNCERTAIN = "TOPIC_ID_UNCERTAIN"

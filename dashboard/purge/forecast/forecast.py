@@ -10,7 +10,7 @@ from typing import Any
 
 from dashboard.cluster.live import connect
 from dashboard.core.errors import RefusedError, StoreError
-from dashboard.kafka.model import PartitionState
+from dashboard.domain.model import PartitionState
 from dashboard.purge.evidence.lag_time import leader_ends
 from dashboard.purge.forecast.reading import Reading, read
 from dashboard.purge.forecast.stalls import UNUSABLE, Ends, Stall, followers_behind, stalls_of

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from dashboard.core.clock import utc_now
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Broker,
     ConfigEntry,
     LogDirsAnswer,

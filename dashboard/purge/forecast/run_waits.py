@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import PartitionState, ReplicaOffsets, TopicPartition
+from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.forecast.reading import APART_SECONDS, Reading, Replica, fetch_waits
 from dashboard.purge.forecast.stalls import stalls_of
 from dashboard.purge.forecast.waits import waits_of

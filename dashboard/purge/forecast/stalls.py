@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from dashboard.kafka.model import PartitionState, ReplicaOffsets, TopicPartition
+from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition
 from dashboard.purge.evidence.lag_time import seconds_behind
 from dashboard.purge.forecast.reading import Reading
 

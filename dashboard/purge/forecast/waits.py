@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dashboard.kafka.model import PartitionState, TopicPartition
+from dashboard.domain.model import PartitionState, TopicPartition
 from dashboard.purge.forecast.reading import Reading
 from dashboard.purge.forecast.stalls import UNUSABLE, Stall
 

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from dashboard.core.clock import CLOCKS_AGREE
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import Guard
-from dashboard.kafka.system_topics import is_system_topic
+from dashboard.domain.model import Guard
+from dashboard.domain.system_topics import is_system_topic
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.plan import Plan

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.core.clock import format_time, parse_time
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal import journal_silence
 from dashboard.purge.journal.journal_file import append, encode
 from dashboard.purge.journal.journal_pack import readable

@@ -9,7 +9,7 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.words import number
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan.moves import MoveRow
 
 OPEN_RUN_STATES = ("queued", "running", "paused")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Authorized,
     BatchSamples,
     ConfigEntry,

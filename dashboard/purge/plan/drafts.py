@@ -9,7 +9,7 @@ from datetime import datetime
 from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence import clocks, memory, memory_age, sampled
 from dashboard.purge.evidence.doubts import rested
 from dashboard.purge.evidence.revived import in_force

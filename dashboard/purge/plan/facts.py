@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.history.epoch_ends import read_lost
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     ConfigEntry,
     Group,
     GroupListing,
@@ -22,6 +21,7 @@ from dashboard.kafka.model import (
     TopicState,
     is_telling,
 )
+from dashboard.history.epoch_ends import read_lost
 from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.plan.cluster_seam import Cluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from dashboard.kafka.model import Guard, TopicPartition
+from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.evidence.unseen_readers import TopicReading, reading_of, suspicion
 from dashboard.purge.plan.facts import PartitionFacts, PlanFacts
 from dashboard.purge.plan.resolve import ResolvedTarget

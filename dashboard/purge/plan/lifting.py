@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from dashboard.kafka.model import Guard
+from dashboard.domain.model import Guard
 from dashboard.purge.plan.guards import Finding
 from dashboard.safety.guard_texts import NEVER_LIFTABLE
 

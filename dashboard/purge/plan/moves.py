@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import Group, TopicPartition
+from dashboard.domain.model import Group, TopicPartition
 
 if TYPE_CHECKING:
     from dashboard.purge.plan.plan import Plan

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from dashboard.core.canonical import seal
-from dashboard.kafka.model import Guard, TopicPartition
+from dashboard.domain.model import Guard, TopicPartition
 from dashboard.purge.evidence.rights_needed import MissingRight
 from dashboard.purge.evidence.unseen_readers import TopicReading, reading_of
 from dashboard.purge.plan import plan_json

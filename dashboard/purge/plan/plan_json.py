@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dashboard.core.canonical import SealedKind
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import PlanError, RefusedError, UsageError
+from dashboard.domain.model import Guard
 from dashboard.history.known_since import is_told
-from dashboard.kafka.model import Guard
 from dashboard.purge.evidence.rights_needed import MissingRight
 from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.plan.facts import GroupClaim

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dashboard.core.errors import PlanError
+from dashboard.domain.model import OffsetAtTime, TopicPartition
 from dashboard.history.epoch_ends import read_lost
-from dashboard.kafka.model import OffsetAtTime, TopicPartition
 from dashboard.purge.evidence.retained import Kept, kept
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts, PlanFacts

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 
 from dashboard.core.clock import microseconds
-from dashboard.kafka.model import Group, Guard, TopicPartition
-from dashboard.kafka.system_topics import is_system_topic
+from dashboard.domain.model import Group, Guard, TopicPartition
+from dashboard.domain.system_topics import is_system_topic
 from dashboard.purge.plan.facts import GroupClaim, PlanFacts
 from dashboard.purge.plan.resolve import ResolvedTarget, Window
 from dashboard.safety import guards, targets

@@ -19,7 +19,7 @@ from dashboard.core.clock import format_time, parse_duration, parse_time
 from dashboard.core.errors import PlanError, UsageError
 from dashboard.core.sizes import parse_size
 from dashboard.core.visible import is_unicode
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 
 Kind = Literal["committed", "timestamp", "offset", "high-watermark", "keep", "retention", "file"]
 _OFFSET = re.compile("[0-9]{1,19}")

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dashboard.core.clock import format_time, parse_time
-from dashboard.kafka.model import ConfigEntry, TopicPartition
+from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.execute.states import all_arrived, doubtful, followed
 from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.journal.journal_rows import PartitionRow

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.core.clock import format_time, parse_time
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.readback import GONE, Seen, read_back
 from dashboard.purge.execute.states import doubtful, followed, looked_after, run_state, settled
 from dashboard.purge.execute.topic_identity import doubts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from dashboard.kafka.system_topics import is_system_topic
+from dashboard.domain.system_topics import is_system_topic
 from dashboard.policies.matching import applications
 from dashboard.settings.policies.policy import REPARTITION, Policy
 from dashboard.ui.components import states

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import LowwaterError, UsageError
-from dashboard.kafka.system_topics import is_system_topic
+from dashboard.domain.system_topics import is_system_topic
 from dashboard.purge.plan.targets import Target, parse_keep, read_offsets_json
 from dashboard.ui.components.markup import plain
 from dashboard.ui.components.picking import pick

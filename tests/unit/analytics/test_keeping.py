@@ -14,9 +14,9 @@ import pytest
 from analytics.replicas import history, segments
 from analytics.replicas.curves import with_segments
 from analytics.replicas.points import Points
+from dashboard.domain.model import EpochEnd, TopicPartition
 from dashboard.estimate.curve_tables import ReplicaCurves
 from dashboard.history.epoch_ends import read_lost
-from dashboard.kafka.model import EpochEnd, TopicPartition
 from dashboard.safety.epochs import EPOCH_ENDS
 from tests.unit.analytics.logs import MINUTE, Log, freed, looks, nothing, places, seen
 

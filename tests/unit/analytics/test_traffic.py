@@ -15,7 +15,7 @@ from analytics.metrics.counter_tables import from_table, to_table
 from analytics.metrics.counters import Counters, Scrape
 from analytics.metrics.scrapes import TOLD, Scrapes
 from analytics.replicas.panes import SECOND
-from dashboard.kafka.metric_names import (
+from dashboard.domain.metric_names import (
     BYTES_OUT,
     CONSUMER_LAG,
     COUNTERS,

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from dashboard.core.clock import utc_now
-from dashboard.kafka.model import Guard
+from dashboard.domain.model import Guard
 from dashboard.purge.plan.facts import GroupClaim
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.plan import Estimate, Plan, PlannedPartition

@@ -16,7 +16,7 @@ import pytest
 import dashboard.cluster.live
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
-from dashboard.kafka.model import Guard
+from dashboard.domain.model import Guard
 from dashboard.purge.journal.journal import open_default
 from dashboard.purge.plan import drafts
 from dashboard.purge.plan.facts import GroupClaim

@@ -18,7 +18,7 @@ from dashboard.core.errors import ClusterError
 from dashboard.doctor import doctor_cluster
 from dashboard.doctor.doctor import Check
 from dashboard.doctor.doctor_rights import Held
-from dashboard.kafka.rights import DELETE_TOPIC, DESCRIBE_GROUP, RIGHTS
+from dashboard.domain.rights import DELETE_TOPIC, DESCRIBE_GROUP, RIGHTS
 from dashboard.store.snapshots import ClusterStore, Store
 
 FINE = Check("java", True, "version 17")

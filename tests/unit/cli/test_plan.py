@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.cli.main import main
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan import drafts
 from dashboard.purge.plan.asked import Lift, Waive
 from dashboard.purge.plan.drafts import PlanRequest

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.main import main
-from dashboard.kafka.model import LogDir
+from dashboard.domain.model import LogDir
 from dashboard.purge.plan.plan import Plan
 from dashboard.triage import answer
 from dashboard.triage.question import Question

@@ -11,7 +11,7 @@ import pytest
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.protocol.messages import FindCoordinatorResponse, OffsetCommitResponse
 from dashboard.core.errors import BrokerError, UsageError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -15,7 +15,7 @@ from dashboard.cluster.connection import connection
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.protocol import metadata_rows
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.answers import offsets_answer
 from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
 

@@ -12,7 +12,7 @@ import pytest
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from dashboard.core.errors import BrokerError, UsageError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.fake_broker import DROP, HANG, FakeBroker, topic
 
 FILE = Path(__file__).parents[2] / "vectors" / "delete_records.json"

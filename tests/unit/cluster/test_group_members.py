@@ -17,7 +17,7 @@ from dashboard.cluster.protocol.messages import (
     DescribeGroupsResponse,
     StreamsGroupDescribeResponse,
 )
-from dashboard.kafka.model import Group, TopicPartition
+from dashboard.domain.model import Group, TopicPartition
 from dashboard.safety.readers import matching
 from tests.unit.cluster.answers import committed_answer, groups_answer, subscription
 from tests.unit.cluster.fake_broker import FakeBroker, topic

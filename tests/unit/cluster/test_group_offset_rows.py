@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.consumer import OffsetFetchResponse
 
 from dashboard.cluster.protocol.group_offset_rows import GroupRows, decode
-from dashboard.kafka.model import GroupOffset
+from dashboard.domain.model import GroupOffset
 
 
 def answered(version: int, metadata: str | None) -> bytes:

@@ -15,7 +15,7 @@ from dashboard.cluster import group_offsets
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
-from dashboard.kafka.model import GroupListing
+from dashboard.domain.model import GroupListing
 from tests.unit.cluster import fake_broker
 from tests.unit.cluster.answers import (
     committed_answer,

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import ListOffsetsResponse
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.group_lists import partition_of
 from dashboard.cluster.live import connect
-from dashboard.kafka.model import GroupListing
+from dashboard.domain.model import GroupListing
 from tests.unit.cluster.answers import committed_answer, groups_answer, share_answer
 from tests.unit.cluster.fake_broker import DROP, VERSIONS, FakeBroker, topic
 

@@ -13,7 +13,7 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.unit.cluster import fake_broker
 from tests.unit.cluster.answers import (
     committed_answer,

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from dashboard.cluster.live import connect
 from dashboard.cluster.protocol import list_offsets_rows
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.answers import offsets_answer
 from tests.unit.cluster.fake_broker import FakeBroker, topic
 

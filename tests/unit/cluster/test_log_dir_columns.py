@@ -10,8 +10,8 @@ import pytest
 
 from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.log_dir_columns import decode
-from dashboard.kafka.columns import Sizes
-from dashboard.kafka.model import LogDirsAnswer, ReplicaSize
+from dashboard.domain.columns import Sizes
+from dashboard.domain.model import LogDirsAnswer, ReplicaSize
 from tests.unit.cluster.answers import log_dirs_answer
 from tests.unit.cluster.fake_broker import VERSIONS, FakeBroker
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard.cluster.live import connect
-from dashboard.kafka.model import LogDirsAnswer
+from dashboard.domain.model import LogDirsAnswer
 from tests.unit.cluster.answers import log_dirs_answer
 from tests.unit.cluster.fake_broker import HANG, FakeBroker
 

@@ -14,7 +14,7 @@ from dashboard.cluster.live import connect
 from dashboard.cluster.protocol import metadata_rows
 from dashboard.cluster.protocol.compact import skip_tags, varint
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import PartitionState, TopicState
+from dashboard.domain.model import PartitionState, TopicState
 from tests.unit.cluster.fake_broker import FakeBroker, topic
 
 MANY = tuple(range(130))  # their count takes two bytes, as a varint

@@ -14,8 +14,8 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.cluster.protocol import offset_columns
 from dashboard.cluster.protocol.offset_columns import Question
-from dashboard.kafka.columns import Placement, place
-from dashboard.kafka.model import PartitionState, TopicState
+from dashboard.domain.columns import Placement, place
+from dashboard.domain.model import PartitionState, TopicState
 from tests.unit.cluster.answers import offsets_answer
 from tests.unit.cluster.fake_broker import HANG, FakeBroker, topic
 

@@ -11,7 +11,7 @@ import pytest
 
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.errors import BrokerError, OtherClusterError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.answers import (
     committed_answer,
     groups_answer,

@@ -11,7 +11,7 @@ import pytest
 from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.messages import ListPartitionReassignmentsResponse
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import Reassignment
+from dashboard.domain.model import Reassignment
 from tests.unit.cluster.fake_broker import FakeBroker
 
 NOT_CONTROLLER, TIMED_OUT, NO_RIGHT = 41, 7, 31

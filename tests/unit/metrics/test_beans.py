@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.broker_metrics import exporter_rules
 from dashboard.broker_metrics.beans import metrics, missing, series_of, wanted
-from dashboard.kafka.metric_names import CONSUMER_LAG, PURGATORY_SIZE, REQUEST_TIME
+from dashboard.domain.metric_names import CONSUMER_LAG, PURGATORY_SIZE, REQUEST_TIME
 
 OURS = """\
 kafka_server_brokertopicmetrics_bytesin_total 12

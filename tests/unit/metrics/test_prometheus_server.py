@@ -16,7 +16,7 @@ import pytest
 
 from dashboard.broker_metrics.sources import Sources
 from dashboard.core.errors import SettingsError
-from dashboard.kafka.metric_names import BYTES_OUT, PURGATORY_SIZE
+from dashboard.domain.metric_names import BYTES_OUT, PURGATORY_SIZE
 from dashboard.settings.metric_addresses import PrometheusServer, parse_server
 
 SOON = timedelta(seconds=120)

@@ -14,7 +14,7 @@ import pytest
 from dashboard.broker_metrics import fetching
 from dashboard.broker_metrics.sources import Sources, read
 from dashboard.core.errors import BrokerError, SettingsError
-from dashboard.kafka.metric_names import BYTES_OUT
+from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.settings.metric_addresses import parse_sources
 
 SOON = timedelta(seconds=120)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dashboard.broker_metrics.beans import metrics, series_of, wanted
-from dashboard.kafka.metric_names import BYTES_OUT, COUNTERS
-from dashboard.kafka.model import BrokerMetric
+from dashboard.domain.metric_names import BYTES_OUT, COUNTERS
+from dashboard.domain.model import BrokerMetric
 
 
 def topic_bytes(broker_id: int, lines: list[str]) -> tuple[BrokerMetric, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import LowwaterError, UsageError
-from dashboard.kafka.model import ReplicaSize
+from dashboard.domain.model import ReplicaSize
 from dashboard.orphans import words
 from dashboard.orphans.sweep import sweep_check, sweep_quarantine
 from dashboard.orphans.sweep.sweep_aside import delete, find

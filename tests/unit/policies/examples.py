@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from datetime import UTC, datetime
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.settings.policies.section import Policy, policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dashboard.kafka.metric_names import BYTES_OUT
+from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of

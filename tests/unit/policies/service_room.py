@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     ConfigEntry,
     DeleteRecordsResult,
     Group,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import SettingsError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.policies.service.switching import switch_off
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.policies.schedule import due, longest_waiting_first
 from dashboard.settings.policies.windows import is_open
 from tests.unit.policies.examples import NOON, policy, t

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.kafka.model import ConfigEntry, TopicPartition
+from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.journal.journal_policies import Use
 from dashboard.store.tables import FINDING_TABLES, build
 from tests.unit.policies.examples import policy

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dashboard.core.errors import LowwaterError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.policies.service.service import Service
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.carrying import carry_out

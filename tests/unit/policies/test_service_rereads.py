@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.kafka.model import OffsetAtTime
+from dashboard.domain.model import OffsetAtTime
 from dashboard.policies.service import purging
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.settings.settings import load

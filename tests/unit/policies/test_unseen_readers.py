@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dashboard.collect.collected_tables import to_arrow
-from dashboard.kafka.metric_names import BYTES_OUT
+from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.settings.settings import declaration
 from tests.unit.policies.examples import policy
 from tests.unit.policies.service_room import ServiceRoom

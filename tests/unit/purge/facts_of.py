@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
-from dashboard.kafka.model import Group, TopicPartition
+from dashboard.domain.model import Group, TopicPartition
 from dashboard.purge.evidence.unseen_readers import TopicReading
 from dashboard.purge.plan.facts import GroupClaim, PartitionFacts, PlanFacts
 from dashboard.settings.settings import TopicDeclaration

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from dashboard.core.errors import BrokerError
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Authorized,
     Batch,
     BatchSamples,

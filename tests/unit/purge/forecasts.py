@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Broker,
     GroupListing,
     PartitionState,

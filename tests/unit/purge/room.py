@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.execute import Execution
 from dashboard.purge.journal.journal import Journal

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.kafka.model import ReplicaOffsets, TopicPartition
+from dashboard.domain.model import ReplicaOffsets, TopicPartition
 from dashboard.purge.execute.readback import read_back
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow

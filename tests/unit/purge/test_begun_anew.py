@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.domain.model import Group, GroupListing, TopicPartition
 from dashboard.history.pruning import prune_snapshots
-from dashboard.kafka.model import Group, GroupListing, TopicPartition
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow

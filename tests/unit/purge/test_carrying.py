@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.purge.execute import unsent
 from dashboard.purge.execute.carrying import carry_out, held
 from dashboard.purge.journal.journal import Journal

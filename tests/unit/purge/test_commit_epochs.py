@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.core.canonical import canonical, digest
 from dashboard.core.errors import ClusterError, PlanError
-from dashboard.kafka.model import EpochEnd, GroupListing, OffsetAtTime, TopicPartition
+from dashboard.domain.model import EpochEnd, GroupListing, OffsetAtTime, TopicPartition
 from dashboard.purge.evidence.standards import Standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.journal_rows import PartitionRow

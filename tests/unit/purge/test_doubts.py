@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analytics import tasks
-from dashboard.kafka.metric_names import BYTES_OUT, labels
+from dashboard.domain.metric_names import BYTES_OUT, labels
 from dashboard.purge.evidence import doubts
 from dashboard.topics.idle import Idle, idle
 from tests.support import in_process

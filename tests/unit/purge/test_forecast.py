@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.forecast import reading as forecast_reading
 from dashboard.purge.forecast import text as forecast_text
 from dashboard.purge.forecast.forecast import Forecast, judge

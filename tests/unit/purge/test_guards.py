@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.kafka.model import Group, GroupListing, GroupOffset, TopicPartition
+from dashboard.domain.model import Group, GroupListing, GroupOffset, TopicPartition
 from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of, offset_topics
 from dashboard.purge.plan.guards import Finding, findings
 from dashboard.purge.plan.lifting import Override, lift

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_pack import unpack
 from tests.unit.purge.facts_of import NOW, TOPIC

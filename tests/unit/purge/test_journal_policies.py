@@ -15,7 +15,7 @@ import pytest
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal import journal_policies
 from dashboard.purge.journal.journal import Journal

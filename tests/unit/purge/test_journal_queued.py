@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal import journal_queued
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_file import append

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.kafka.model import Group, GroupListing
+from dashboard.domain.model import Group, GroupListing
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.evidence.lag_time import leader_ends, seconds_behind
 from tests.support import sample_store
 from tests.unit.purge.facts_of import NOW

@@ -11,8 +11,8 @@ import pytest
 
 from dashboard.core import words
 from dashboard.core.errors import StoreError
+from dashboard.domain.model import TopicPartition
 from dashboard.history.pruning import prune
-from dashboard.kafka.model import TopicPartition
 from dashboard.purge.evidence import memory
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.resolve import Keeping, LogEnd, ResolvedTarget

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dashboard.core.canonical import canonical, digest
 from dashboard.core.errors import PlanError, RefusedError, UsageError
-from dashboard.kafka.model import Group
+from dashboard.domain.model import Group
 from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.moves import MoveRow, judged, planned_moves, refuse_alive, skipped_records

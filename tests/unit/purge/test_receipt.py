@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.core.clock import format_time
-from dashboard.kafka.model import ConfigEntry
+from dashboard.domain.model import ConfigEntry
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.core.clock import format_time
-from dashboard.kafka.model import LogDirsAnswer, ReplicaSize
+from dashboard.domain.model import LogDirsAnswer, ReplicaSize
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_reads import EARLIER
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunView

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget

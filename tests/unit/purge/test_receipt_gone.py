@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.kafka.model import LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge.receipt.receipt_earlier import leaving
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
 from tests.unit.purge.facts_of import TOPIC

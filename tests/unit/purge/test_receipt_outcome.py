@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.kafka.model import LogDirsAnswer
+from dashboard.domain.model import LogDirsAnswer
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt, receipt_sizes

@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.core.canonical import canonical, digest
 from dashboard.core.errors import PlanError
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     ConfigEntry,
     Group,
     GroupListing,

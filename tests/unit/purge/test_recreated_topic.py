@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.kafka.model import GroupListing, GroupOffset, TopicPartition
+from dashboard.domain.model import GroupListing, GroupOffset, TopicPartition
 from dashboard.purge.plan.facts import GroupClaim, RememberedOffset, claims_of
 from dashboard.purge.plan.lifting import Override, Waiver
 from dashboard.purge.plan.plan import Plan

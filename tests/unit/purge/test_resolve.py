@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dashboard.core.clock import parse_duration
 from dashboard.core.errors import PlanError
-from dashboard.kafka.model import EpochEnd, OffsetAtTime, TopicPartition
+from dashboard.domain.model import EpochEnd, OffsetAtTime, TopicPartition
 from dashboard.purge.plan.facts import PlanFacts
 from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarget, resolve
 from dashboard.purge.plan.targets import Target, parse_target, read_offsets_json

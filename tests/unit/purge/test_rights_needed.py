@@ -10,7 +10,7 @@ import pytest
 
 from dashboard.cli.purge import plan_text
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import Authorized
+from dashboard.domain.model import Authorized
 from dashboard.purge.evidence.rights_needed import MissingRight, may_delete, missing
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.preview import preview

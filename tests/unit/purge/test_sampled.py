@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.cluster.batches import first_batch
-from dashboard.kafka.model import Batch, TopicPartition
+from dashboard.domain.model import Batch, TopicPartition
 from dashboard.purge.evidence import sampled
 from dashboard.purge.evidence.sampled import between, bytes_between, estimate, rolled_bytes
 from dashboard.purge.plan.resolve import ResolvedTarget

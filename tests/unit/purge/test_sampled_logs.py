@@ -9,8 +9,8 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dashboard.domain.model import Batch, BatchSamples, LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.estimate.curves import SKEW
-from dashboard.kafka.model import Batch, BatchSamples, LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge.evidence import sampled
 from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.support.examples import examples

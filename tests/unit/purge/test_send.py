@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dashboard.core.errors import RefusedError
-from dashboard.kafka.model import ReplicaOffsets, TopicPartition
+from dashboard.domain.model import ReplicaOffsets, TopicPartition
 from dashboard.purge.plan.lifting import Override
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.room import Room

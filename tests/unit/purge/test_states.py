@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.kafka.model import DeleteRecordsPartitionResult
+from dashboard.domain.model import DeleteRecordsPartitionResult
 from dashboard.purge.execute.readback import GONE, Seen
 from dashboard.purge.execute.states import (
     MOST_ATTEMPTS,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dashboard.domain.model import GroupListing
 from dashboard.history.streams_groups import DETAIL
-from dashboard.kafka.model import GroupListing
 from dashboard.purge.evidence import memory
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.plan import Plan

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.kafka.model import TopicPartition, TopicState
+from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.purge.execute.readback import read_back
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts, doubts_of
 from dashboard.purge.receipt.replica_watch import ReplicaWatch

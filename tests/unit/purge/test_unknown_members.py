@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.kafka.model import Group, GroupListing, GroupOffset
+from dashboard.domain.model import Group, GroupListing, GroupOffset
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.facts import RememberedOffset
 from dashboard.purge.plan.lifting import Override

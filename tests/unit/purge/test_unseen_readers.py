@@ -16,7 +16,7 @@ import pytest
 from analytics.earlier import OnDriver
 from dashboard.collect.collected_tables import to_arrow
 from dashboard.core.errors import StoreError
-from dashboard.kafka.metric_names import BYTES_OUT
+from dashboard.domain.metric_names import BYTES_OUT
 from dashboard.purge.evidence.readings import Sample, measures, topic_readings
 from dashboard.purge.evidence.unseen_readers import TopicReading, Verdict, suspicion
 from dashboard.purge.plan.guards import findings

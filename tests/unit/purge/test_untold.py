@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import ClusterError
-from dashboard.kafka.model import LogDirsAnswer, Reassignment, TopicPartition
+from dashboard.domain.model import LogDirsAnswer, Reassignment, TopicPartition
 from dashboard.purge.journal.journal_rows import PartitionRow, RunView
 from dashboard.purge.plan.lifting import Override
 from tests.unit.purge.facts_of import NOW, TOPIC

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.kafka.model import LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.forecast.run_waits import expected

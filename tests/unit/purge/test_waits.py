@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.forecast.reading import Reading
 from dashboard.purge.forecast.stalls import stalls_of
 from dashboard.purge.forecast.waits import SLACK_SECONDS, Wait, waits_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.jobs import queue, worker
 from dashboard.purge.journal.journal import open_default
 from dashboard.purge.journal.journal_rows import RunRow

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dashboard.collect.collected_tables import Answers, build_tables, to_arrow
 from dashboard.collect.epochs import epoch_ends
-from dashboard.kafka.columns import LeaderOffsets, Sizes, place
-from dashboard.kafka.model import (
+from dashboard.domain.columns import LeaderOffsets, Sizes, place
+from dashboard.domain.model import (
     ConfigEntry,
     EpochEnd,
     Group,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
+from dashboard.domain.model import EpochEnd, TopicPartition
 from dashboard.history.epoch_ends import read_lost
-from dashboard.kafka.model import EpochEnd, TopicPartition
 from dashboard.safety import epochs
 from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.safety.standing import tells

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from analytics.readers import groups, holds, partitions, streams, topics, windows
 from analytics.readers.reclaimable import described
+from dashboard.domain.model import Group, GroupOffset, TopicPartition
 from dashboard.estimate.curve_tables import from_table
-from dashboard.kafka.model import Group, GroupOffset, TopicPartition
 from dashboard.policies.simulate.past import earlier, moments
 from dashboard.policies.simulate.past_memory import memory as remembered
 from dashboard.policies.simulate.past_memory import unanalyzed

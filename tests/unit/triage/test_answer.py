@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dashboard.core.errors import RefusedError, StoreError, UsageError
-from dashboard.kafka.model import LogDir, TopicPartition
+from dashboard.domain.model import LogDir, TopicPartition
 from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.facts import GroupClaim
 from dashboard.store.snapshots import ClusterStore, Store

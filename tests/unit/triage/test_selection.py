@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.kafka.model import TopicPartition
+from dashboard.domain.model import TopicPartition
 from dashboard.triage.pieces import DECLARED, UNDECLARED, WAIVED, Here, Piece, total
 from dashboard.triage.selection import Chosen, choose, sureness
 from tests.support.examples import examples

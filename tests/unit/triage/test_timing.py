@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.kafka.model import ConfigEntry
+from dashboard.domain.model import ConfigEntry
 from dashboard.triage.answer import Triage
 from dashboard.triage.followers import NATIVE, VERIFIED, WAIT_ALL
 from dashboard.triage.timing import CHECK, DELAY, Timing, helps, timing

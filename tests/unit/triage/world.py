@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from dashboard.kafka.model import (
+from dashboard.domain.model import (
     Broker,
     ConfigEntry,
     Group,

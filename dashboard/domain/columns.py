@@ -1,6 +1,6 @@
 """What one collect reads, as columns: an array per field, for clusters of a million partitions.
 
-The nouns are those of `dashboard.kafka.model`. In columns of numbers -1 is unknown; an error is
+The nouns are those of `dashboard.domain.model`. In columns of numbers -1 is unknown; an error is
 Kafka's name or None.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dashboard.kafka.model import LogDir, TopicState
+from dashboard.domain.model import LogDir, TopicState
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dashboard.kafka.system_topics import tool_of
+from dashboard.domain.system_topics import tool_of
 
 ORDINARY, COMPACTED = "ordinary", "compacted"
 DEAD_LETTER, RETRY, STREAMS, TOOL = "dead-letter", "retry", "streams", "tool"
