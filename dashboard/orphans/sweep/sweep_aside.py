@@ -92,6 +92,20 @@ def _lies_since(site: Site, place: Path, item: Item) -> datetime:
     return item.proved_at or now
 
 
+def put_back_at(site: Site, place: Path, item: Item, *, cluster_tells: bool) -> datetime:
+    """From when on verdicts may have seen that somebody put it back: by proved clocks alone, where
+    the cluster tells its time.
+
+    By a clock that was a day behind, verdicts of the morning would be newer than a restore of the
+    evening. One that nobody had proved counts from the first sweep whose clock is.
+    """
+    if not cluster_tells:
+        return item.put_back_at or site.now()
+    if not item.put_back_proved and site.apply:
+        item = site.quarantine(place).seen(item)
+    return item.put_back_at if item.put_back_at and item.put_back_proved else site.now()
+
+
 def delete(site: Site, place: Path, item: Item, stopped: Stopped) -> Outcome:
     """Delete one folder in quarantine, or say why not.
 
@@ -119,10 +133,18 @@ def restore(site: Site, place: Path, item: Item, stopped: Stopped) -> Outcome:
             raise Refusal("deleting", "its deletion has begun: it is not whole any more")
         _has_room(site, log_dir, item)
         not_stopped(stopped)
-        site.quarantine(place).restore(item, log_dir)
+        site.quarantine(place).restore(item, log_dir, clock_proved=_proves(site))
     except Refusal as refusal:
         return _refused(place, item, "restore", refusal)
     return _outcome(place, item, "restore", "restored", None)
+
+
+def _proves(site: Site) -> bool:
+    """Whether this host's clock is proved now. A wrong one keeps nobody from putting back."""
+    try:
+        return site.live.tells_the_time(site.now())
+    except Refusal:
+        return False
 
 
 def _has_room(site: Site, log_dir: LogDir, item: Item) -> None:
