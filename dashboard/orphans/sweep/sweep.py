@@ -32,6 +32,7 @@ from dashboard.orphans.sweep_share import over_share
 from dashboard.orphans.verdicts import Verdict, Verdicts
 
 Progress = Callable[[str], None]
+_ENDED = ("deleted", "gone")  # nothing of it lies in quarantine any more
 
 
 def sweep(
@@ -104,7 +105,7 @@ class _Sweep:
                 self._tell(delete_if_due(site, place, item, self._options.keep, self._stopped))
 
     def _set_aside(self) -> None:
-        lying = {(o.log_dir, o.directory) for o in self._outcomes if o.state != "deleted"}
+        lying = {(o.log_dir, o.directory) for o in self._outcomes if o.state not in _ENDED}
         rows = [row for row in self._rows() if not _lies_there(row, lying, self._site)]
         over = self._over_share(rows)
         for row in rows:
@@ -223,7 +224,7 @@ class _Sweep:
 
     def _tell(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
-        if self._options.apply and outcome.state in ("moved", "deleted", "refused"):
+        if self._options.apply and outcome.state in ("moved", "deleted", "gone", "refused"):
             why = f": {outcome.reason}" if outcome.reason else ""
             self._progress(f"{outcome.state} {outcome.log_dir}/{outcome.directory}{why}")
 

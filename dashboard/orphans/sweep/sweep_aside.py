@@ -23,6 +23,7 @@ from dashboard.orphans.sweep.sweep_site import Site
 
 Stopped = Callable[[], str | None]  # why nothing may be changed now, or None
 
+GONE = "it is not there any more, and lowwater has not deleted it: somebody moved or removed it"
 HELD = "the broker holds its files open: their bytes come back when it restarts"
 
 
@@ -68,6 +69,10 @@ def delete_if_due(
     """Delete a folder whose time in quarantine is up; tell the others'. Dry runs only tell."""
     if item.state == "deleting":
         return delete(site, place, item, stopped)
+    if _is_gone(item.path(place)):
+        if site.apply:
+            site.quarantine(place).gone(item)
+        return replace(_outcome(place, item, "none", "gone", GONE), bytes=None)
     try:
         since = _lies_since(site, place, item)
     except Refusal as refusal:  # whose clock nobody can tell ends nobody's time
@@ -75,6 +80,17 @@ def delete_if_due(
     if site.now() < since + keep:
         return _outcome(place, item, "none", "quarantined", f"until {format_time(since + keep)}")
     return delete(site, place, item, stopped)
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether nothing has its name in quarantine. A disk that errs does not say so."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _lies_since(site: Site, place: Path, item: Item) -> datetime:
@@ -225,7 +241,7 @@ def _refused(place: Path, item: Item, action: str, why: Refusal) -> Outcome:
 
 
 def _outcome(place: Path, item: Item, action: str, state: str, reason: str | None) -> Outcome:
-    gone = state in ("deleted", "restored")
+    gone = state in ("deleted", "restored", "gone")
     return Outcome(
         item.broker_id, item.log_dir, item.directory, action, state,
         None if gone else str(item.path(place)), item.allocated_bytes, reason,

@@ -132,7 +132,7 @@ def unsettled(
     QUARANTINE_UNSETTLED where the disk does not say: nothing is written down of that.
     """
     for item in found.values():
-        if item.state == "quarantined" and _is_back(item, folder):
+        if item.state in ("quarantined", "lost") and _is_back(item, folder):
             yield item, "restored", {"item": item.item, "seen_on_disk": True}
         if item.state not in _OPEN:
             continue

@@ -98,6 +98,12 @@ class Quarantine:
         kind = "seen-restored" if item.state == "restored" else "seen"
         return self._record(item, kind, {"item": item.item, PROVED: True})
 
+    def gone(self, item: Item) -> Item:
+        """Note that somebody took it out of here: no act of ours ended it."""
+        done = self._record(item, "lost", {"item": item.item, "seen_on_disk": True})
+        self._drop_empty(item)
+        return done
+
     def restore(self, item: Item, log_dir: LogDir, *, clock_proved: bool) -> Item:
         """Put a folder back under its old name, replacing nothing. Raises Refusal."""
         with _uninterrupted(), self._opened(item) as aside:

@@ -239,11 +239,21 @@ def test_ctrl_c_waits_for_the_folder_at_hand(host: Host, monkeypatch: pytest.Mon
 def test_a_folder_that_somebody_took_out_of_quarantine_is_not_forgotten(host: Host) -> None:
     aside = Path(host.one().quarantined_as or "")
     aside.rename(host.folder / "taken")
-    host.now += DAY
-    (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2))).rows
-    assert (outcome.state, outcome.code) == ("refused", "gone")
+    others = host.verdicts(host.row(broker_id=2))
+    for wait, apply in ((timedelta(), False), (DAY, True)):  # also while it seemed to lie there
+        host.now += wait
+        report = host.sweep(others, apply=apply)
+        (outcome,) = report.rows
+        assert (outcome.state, outcome.quarantined_as, outcome.bytes) == ("gone", None, None)
+        assert "lowwater has not deleted it" in str(outcome.reason)
+        assert (report.to_json()["totals"]["gone"]["bytes"], report.exit_code) == (0, 0)
     with site(host) as opened:  # told, and no more in the way of others by its share
         assert opened.lying_bytes() == []
+    assert kinds(host) == ["moving", "moved", "lost"]
+    assert host.sweep(others).rows == ()  # told once, not by each sweep from then on
+    (host.folder / "taken").rename(host.stray)  # it is still the one that somebody put back
+    assert host.one().code == "restored"
+    assert kinds(host)[-1] == "restored"
 
 
 def test_a_folder_that_somebody_put_back_by_hand_lies_in_no_quarantine_any_more(host: Host) -> None:
