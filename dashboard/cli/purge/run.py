@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,6 +14,7 @@ from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge import run_text
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
+from dashboard.core.words import plural
 from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,11 +32,14 @@ def add_parser(verbs: Verbs) -> None:
         "run",
         "show one purge run; wait for it, pause, resume or cancel it",
         description="Shows one purge run: each partition's state and the receipt. While the run\n"
-        "is open the exit code is 0; once closed it tells how it went.",
+        "is open the exit code is 0; once closed it tells how it went.\n"
+        "--dismiss ends the alert of records that came back, where no later purge can: the topic\n"
+        "was deleted, or made anew. The journal keeps who did it, and why.",
         examples=(
             "lowwater run 20260301T040000-1a2b3c4d",
             "lowwater run 20260301T040000-1a2b3c4d --wait --json",
             "lowwater run 20260301T040000-1a2b3c4d --cancel    # what is not yet sent stays",
+            'lowwater run 20260301T040000-1a2b3c4d --dismiss "topic orders was deleted"',
         ),
     )
     parser.add_argument("run_id", metavar="RUN_ID", help="as apply and runs print it")
@@ -43,18 +48,23 @@ def add_parser(verbs: Verbs) -> None:
     what.add_argument("--pause", action="store_true", help="send nothing more for now")
     what.add_argument("--resume", action="store_true", help="go on after a pause")
     what.add_argument("--cancel", action="store_true", help="leave out what is not yet sent")
+    what.add_argument("--dismiss", metavar="WHY", help="end its alert of records that came back")
     parser.add_argument(
         "--receipt", action="store_true", help="with --wait: until the receipt is final, too"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the run. Raises UsageError RUN_NOT_FOUND, RefusedError RUN_CLOSED, JournalError."""
+    """Print the run. Raises UsageError RUN_NOT_FOUND, RefusedError RUN_CLOSED, NO_ALERT or
+    ROLE_TOO_LOW, JournalError.
+    """
     if args.receipt and not args.wait:
         raise UsageError("--receipt goes with --wait", "Write: --wait --receipt.")
     settings = context.read_settings(args)
     with context.open_journal(settings) as journal:
         journal.run(args.run_id)
+        if args.dismiss is not None:
+            return _dismiss(args, settings, journal)
         _wish(args, settings, journal)
         view = journal.run(args.run_id)
         try:
@@ -129,6 +139,24 @@ def _receipt_settled(view: RunView) -> bool:
 
     until = view.run.watched_until
     return view.run.receipt_final or until is None or utc_now() >= until
+
+
+def _dismiss(args: argparse.Namespace, settings: Settings, journal: Journal) -> int:
+    """0 once it is ended, however the run went."""
+    from dashboard.core.clock import utc_now
+    from dashboard.people import people
+    from dashboard.purge.receipt import alerts
+
+    run_id, role = args.run_id, people.deciding_role(settings)
+    what = f"dismiss the alert of run {run_id}"
+    who = people.require(settings, context.actor(settings), role, what)
+    count = alerts.dismiss(
+        journal, run_id, who=who, from_where=socket.gethostname(), why=args.dismiss, now=utc_now()
+    )
+    said = {"who": who, "why": args.dismiss.strip(), "partitions": count}
+    text = f"the alert of run {run_id} is ended: {plural(count, 'partition')}"
+    output.emit({**journal.run(run_id).to_json(), "dismissed": said}, text, as_json=args.json)
+    return 0
 
 
 def _wish(args: argparse.Namespace, settings: Settings, journal: Journal) -> None:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError, RefusedError
 from dashboard.orphans import words
-from dashboard.orphans.sweep.sweep_aside import HELD, Stopped, delete_if_due, not_stopped
+from dashboard.orphans.sweep.sweep_aside import (
+    HELD,
+    Stopped,
+    delete_if_due,
+    not_stopped,
+    put_back_at,
+)
 from dashboard.orphans.sweep.sweep_check import (
     Checked,
     checked,
@@ -26,6 +32,7 @@ from dashboard.orphans.sweep_share import over_share
 from dashboard.orphans.verdicts import Verdict, Verdicts
 
 Progress = Callable[[str], None]
+_ENDED = ("deleted", "gone")  # nothing of it lies in quarantine any more
 
 
 def sweep(
@@ -98,7 +105,7 @@ class _Sweep:
                 self._tell(delete_if_due(site, place, item, self._options.keep, self._stopped))
 
     def _set_aside(self) -> None:
-        lying = {(o.log_dir, o.directory) for o in self._outcomes if o.state != "deleted"}
+        lying = {(o.log_dir, o.directory) for o in self._outcomes if o.state not in _ENDED}
         rows = [row for row in self._rows() if not _lies_there(row, lying, self._site)]
         over = self._over_share(rows)
         for row in rows:
@@ -118,8 +125,8 @@ class _Sweep:
                 raise over
             if self._verdicts is None or self._site.now() >= self._verdicts.expires_at:
                 raise Refusal("expired", "the verdicts have expired meanwhile")
-            self._refuse_put_back(row, log_dir)
             proved = self._site.live.tells_the_time(self._site.now())
+            self._refuse_put_back(row, log_dir, cluster_tells=proved)
             with checked(row, log_dir, self._site.live, self._site.now()) as found:
                 reason = HELD if found.held_by_broker else None
                 allocated = found.found.allocated_bytes
@@ -139,19 +146,27 @@ class _Sweep:
                 refusal.reason, refusal.code,
             )  # fmt: skip
 
-    def _refuse_put_back(self, row: Verdict, log_dir: LogDir) -> None:
-        """What was seen before somebody put a folder back says nothing of why they did."""
+    def _refuse_put_back(self, row: Verdict, log_dir: LogDir, *, cluster_tells: bool) -> None:
+        """What was seen before somebody put a folder back says nothing of why they did.
+
+        Nobody can tell when they put back what the script had moved: its log, and a folder's own
+        time, are by a clock that nothing proves.
+        """
         assert self._verdicts is not None and row.directory is not None
-        known = self._site.put_back(row.log_dir, row.directory)
-        found = [(item.put_back_at, item.verdicts == self._sha256) for item in known]
-        found.append((self._site.put_back_from_script(log_dir, row.directory), False))
-        for at, by_these in found:
-            if at is not None and (by_these or at >= self._verdicts.taken_at):
+        for place, item in self._site.put_back(row.log_dir, row.directory):
+            at = put_back_at(self._site, place, item, cluster_tells=cluster_tells)
+            if item.verdicts == self._sha256 or at >= self._verdicts.taken_at:
                 raise Refusal(
                     "restored",
-                    f"somebody put it back at {format_time(at)}, and these verdicts are older: if "
-                    "it may go after all, collect, analyze and write new ones",
+                    f"somebody put it back, at {format_time(at)} at the latest, and these verdicts "
+                    "are older: if it may go after all, collect, analyze and write new ones",
                 )
+        if script_log := self._site.moved_by_script(log_dir, row.directory):
+            raise Refusal(
+                "restored",
+                "a script set it aside, and somebody put it back, nobody can tell when: if it may "
+                f"go after all, take its lines out of {script_log}",
+            )
 
     def _begun(self, row: Verdict, found: Checked) -> Item:
         assert self._verdicts is not None
@@ -209,7 +224,7 @@ class _Sweep:
 
     def _tell(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
-        if self._options.apply and outcome.state in ("moved", "deleted", "refused"):
+        if self._options.apply and outcome.state in ("moved", "deleted", "gone", "refused"):
             why = f": {outcome.reason}" if outcome.reason else ""
             self._progress(f"{outcome.state} {outcome.log_dir}/{outcome.directory}{why}")
 

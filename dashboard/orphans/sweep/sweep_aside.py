@@ -23,6 +23,7 @@ from dashboard.orphans.sweep.sweep_site import Site
 
 Stopped = Callable[[], str | None]  # why nothing may be changed now, or None
 
+GONE = "it is not there any more, and lowwater has not deleted it: somebody moved or removed it"
 HELD = "the broker holds its files open: their bytes come back when it restarts"
 
 
@@ -68,6 +69,10 @@ def delete_if_due(
     """Delete a folder whose time in quarantine is up; tell the others'. Dry runs only tell."""
     if item.state == "deleting":
         return delete(site, place, item, stopped)
+    if _is_gone(item.path(place)):
+        if site.apply:
+            site.quarantine(place).gone(item)
+        return replace(_outcome(place, item, "none", "gone", GONE), bytes=None)
     try:
         since = _lies_since(site, place, item)
     except Refusal as refusal:  # whose clock nobody can tell ends nobody's time
@@ -75,6 +80,17 @@ def delete_if_due(
     if site.now() < since + keep:
         return _outcome(place, item, "none", "quarantined", f"until {format_time(since + keep)}")
     return delete(site, place, item, stopped)
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether nothing has its name in quarantine. A disk that errs does not say so."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _lies_since(site: Site, place: Path, item: Item) -> datetime:
@@ -90,6 +106,20 @@ def _lies_since(site: Site, place: Path, item: Item) -> datetime:
     if item.proved_at is None and site.apply:
         item = site.quarantine(place).seen(item)
     return item.proved_at or now
+
+
+def put_back_at(site: Site, place: Path, item: Item, *, cluster_tells: bool) -> datetime:
+    """From when on verdicts may have seen that somebody put it back: by proved clocks alone, where
+    the cluster tells its time.
+
+    By a clock that was a day behind, verdicts of the morning would be newer than a restore of the
+    evening. One that nobody had proved counts from the first sweep whose clock is.
+    """
+    if not cluster_tells:
+        return item.put_back_at or site.now()
+    if not item.put_back_proved and site.apply:
+        item = site.quarantine(place).seen(item)
+    return item.put_back_at if item.put_back_at and item.put_back_proved else site.now()
 
 
 def delete(site: Site, place: Path, item: Item, stopped: Stopped) -> Outcome:
@@ -119,10 +149,18 @@ def restore(site: Site, place: Path, item: Item, stopped: Stopped) -> Outcome:
             raise Refusal("deleting", "its deletion has begun: it is not whole any more")
         _has_room(site, log_dir, item)
         not_stopped(stopped)
-        site.quarantine(place).restore(item, log_dir)
+        site.quarantine(place).restore(item, log_dir, clock_proved=_proves(site))
     except Refusal as refusal:
         return _refused(place, item, "restore", refusal)
     return _outcome(place, item, "restore", "restored", None)
+
+
+def _proves(site: Site) -> bool:
+    """Whether this host's clock is proved now. A wrong one keeps nobody from putting back."""
+    try:
+        return site.live.tells_the_time(site.now())
+    except Refusal:
+        return False
 
 
 def _has_room(site: Site, log_dir: LogDir, item: Item) -> None:
@@ -203,7 +241,7 @@ def _refused(place: Path, item: Item, action: str, why: Refusal) -> Outcome:
 
 
 def _outcome(place: Path, item: Item, action: str, state: str, reason: str | None) -> Outcome:
-    gone = state in ("deleted", "restored")
+    gone = state in ("deleted", "restored", "gone")
     return Outcome(
         item.broker_id, item.log_dir, item.directory, action, state,
         None if gone else str(item.path(place)), item.allocated_bytes, reason,

@@ -28,6 +28,7 @@ _STATES = {
     "put-back": "put back",
     "restoring": "restoring",
     "restored": "restored",
+    "seen-restored": "restored",  # by a clock that was proved
     "not-restored": "quarantined",
     "deleting": "deleting",
     "not-deleted": "quarantined",
@@ -61,7 +62,8 @@ class Item:
     moved_at: datetime | None = None
     proved_at: datetime | None = None  # since when by proved clocks
     changed: bool = False  # its contents were not those judged when it was seen last
-    put_back_at: datetime | None = None  # when somebody restored it
+    put_back_at: datetime | None = None  # when somebody restored it, or it was first seen there
+    put_back_proved: bool = False  # whether that time is by a proved clock
 
     def path(self, quarantine: Path) -> Path:
         """Where it lies while it is set aside."""
@@ -72,7 +74,7 @@ class Item:
         return {name: getattr(self, name) for name in _BEGUN}
 
 
-_SINCE = ("state", "moved_at", "proved_at", "changed", "put_back_at")
+_SINCE = ("state", "moved_at", "proved_at", "changed", "put_back_at", "put_back_proved")
 _BEGUN = tuple(f.name for f in fields(Item) if f.name not in _SINCE)
 _LATER = ("directory_id", "topic_lived")  # entries of earlier releases lack them
 
@@ -109,10 +111,13 @@ def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
     """The item once an entry of this kind stands in the log."""
     changed = bool(body.get("changed", item.changed))
     moved_at = at if kind == "moved" else item.moved_at
-    proved_at = at if body.get(PROVED) is True else item.proved_at
+    proved = body.get(PROVED) is True
+    back = _STATES[kind] == "restored"
     return replace(
-        item, state=_STATES[kind], moved_at=moved_at, proved_at=proved_at, changed=changed,
-        put_back_at=at if kind == "restored" else item.put_back_at,
+        item, state=_STATES[kind], moved_at=moved_at, changed=changed,
+        proved_at=at if proved else item.proved_at,
+        put_back_at=at if back else item.put_back_at,
+        put_back_proved=proved if back else item.put_back_proved,
     )  # fmt: skip
 
 
@@ -127,7 +132,7 @@ def unsettled(
     QUARANTINE_UNSETTLED where the disk does not say: nothing is written down of that.
     """
     for item in found.values():
-        if item.state == "quarantined" and _is_back(item, folder):
+        if item.state in ("quarantined", "lost") and _is_back(item, folder):
             yield item, "restored", {"item": item.item, "seen_on_disk": True}
         if item.state not in _OPEN:
             continue

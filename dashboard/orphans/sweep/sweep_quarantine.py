@@ -92,10 +92,19 @@ class Quarantine:
             return self._record(begun, "moved", {"item": begun.item, PROVED: clock_proved})
 
     def seen(self, item: Item) -> Item:
-        """Note that it lies here, by a clock that agrees with the cluster's: its time begins."""
-        return self._record(item, "seen", {"item": item.item, PROVED: True})
+        """Note that it lies here, or is back in its log dir, by a clock that agrees with the
+        cluster's: its time begins.
+        """
+        kind = "seen-restored" if item.state == "restored" else "seen"
+        return self._record(item, kind, {"item": item.item, PROVED: True})
 
-    def restore(self, item: Item, log_dir: LogDir) -> Item:
+    def gone(self, item: Item) -> Item:
+        """Note that somebody took it out of here: no act of ours ended it."""
+        done = self._record(item, "lost", {"item": item.item, "seen_on_disk": True})
+        self._drop_empty(item)
+        return done
+
+    def restore(self, item: Item, log_dir: LogDir, *, clock_proved: bool) -> Item:
         """Put a folder back under its old name, replacing nothing. Raises Refusal."""
         with _uninterrupted(), self._opened(item) as aside:
             _same_folder(item.directory, aside, item.inode, "another folder lies under its name")
@@ -111,7 +120,7 @@ class Quarantine:
                     "taken" if taken else "failed",
                     "its name is taken in the log dir" if taken else f"failed: {_text(error)}",
                 ) from error
-            done = self._record(item, "restored", {"item": item.item})
+            done = self._record(item, "restored", {"item": item.item, PROVED: clock_proved})
         self._drop_empty(item)
         return done
 

@@ -8,14 +8,15 @@ from typing import Any
 
 from dashboard.core.errors import LowwaterError
 
-_DONE = ("would_move", "moved", "would_delete", "deleted", "restored", "quarantined")
+_DONE = ("would_move", "moved", "would_delete", "deleted", "restored", "quarantined", "gone")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One folder. `code` is the stable name of a refusal; `bytes` is what the disk gave for it.
 
-    State: would_move, moved, quarantined (it lies there), would_delete, deleted, restored, refused.
+    State: would_move, moved, quarantined (it lies there), would_delete, deleted, restored, refused,
+    gone (somebody else took it out of quarantine: nothing that a sweep freed, so `bytes` is None).
     """
 
     broker_id: int

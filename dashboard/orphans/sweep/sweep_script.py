@@ -150,7 +150,6 @@ def _text(verdicts: Verdicts, now: datetime, until: datetime, lines: Sequence[st
     values = {
         "CLUSTER_ID": verdicts.cluster_id,
         "MADE_AT": str(int(now.timestamp())),
-        "TAKEN_AT": str(int(verdicts.taken_at.timestamp())),
         "VALID_UNTIL": str(int(until.timestamp())),
         "VALID_UNTIL_TEXT": format_time(until),
     }

@@ -305,17 +305,19 @@ count_lying() {
 	done
 }
 
-# What this script, another one or lowwater's own sweep moved, and somebody put back after what the
-# verdicts are of was seen: a rename is the folder's newest change.
+# What this script, another one or lowwater's own sweep moved, and somebody put back. No verdict is known
+# to be newer than that: this host's clock may have been behind, and nothing here proves it.
 check_put_back() {
-	[ "$there" = 9 ] || return 0
-	grep -F -e " moved $folder to " "$fd/9/sweep-script.log" >/dev/null 2>&1 ||
-		grep -F -e "\"directory\":\"$directory\"" "$fd/9/sweep.log" >/dev/null 2>&1 || return 0
-	changed=$(stat -c %Z "$fd/8/$directory" 2>/dev/null) || return 0
-	[ "$changed" -lt "$TAKEN_AT" ] || {
-		why='somebody put it back since: if it may go after all, collect, analyze and make a new script'
+	[ "$there" = 9 ] && [ -e "$fd/8/$directory" ] || return 0
+	if grep -F -e " moved $folder to " "$fd/9/sweep-script.log" >/dev/null 2>&1; then
+		why="a script set it aside, and somebody put it back: if it may go after all, take its lines out \
+of $place/sweep-script.log"
 		return 1
-	}
+	fi
+	if grep -F -e "\"directory\":\"$directory\"" "$fd/9/sweep.log" >/dev/null 2>&1; then
+		why="lowwater's own sweep knows it, and whether somebody put it back: sweep it with that"
+		return 1
+	fi
 }
 
 check_share() {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from dashboard.core.errors import RefusedError
@@ -15,6 +15,7 @@ from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_items import Item, after, items, unsettled
 from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs, prove_log_dirs
 from dashboard.orphans.sweep.sweep_places import (
+    SCRIPT_LOG,
     LogDir,
     Place,
     open_log_dirs,
@@ -95,27 +96,25 @@ class Site:
         lying = ("quarantined", "deleting")
         return [(place.path, item) for place, item in self._items() if item.state in lying]
 
-    def put_back(self, log_dir: str, directory: str) -> list[Item]:
+    def put_back(self, log_dir: str, directory: str) -> list[tuple[Path, Item]]:
         """What the quarantines' logs tell of folders of this name that somebody restored."""
         return [
-            item
-            for _, item in self._items()
+            (place.path, item)
+            for place, item in self._items()
             if (item.log_dir, item.directory, item.state) == (log_dir, directory, "restored")
         ]
 
-    def put_back_from_script(self, log_dir: LogDir, directory: str) -> datetime | None:
-        """When somebody put back what the shell script had set aside: its log does not tell, but a
-        rename is a folder's newest change. None: it moved none of this name. Raises JournalError.
+    def moved_by_script(self, log_dir: LogDir, directory: str) -> Path | None:
+        """The script's log, where it tells that it set a folder of this log dir aside, which is
+        there again. Raises JournalError.
         """
         place = self.places[log_dir.path]
         if isinstance(place, Refusal) or not os.path.lexists(place.path):
             return None
-        if not moved_by_script(place, f"{log_dir.path}/{directory}"):
+        if directory not in log_dir.names():
             return None
-        with suppress(FileNotFoundError):
-            found = os.stat(directory, dir_fd=log_dir.folder, follow_symlinks=False)
-            return datetime.fromtimestamp(found.st_ctime, UTC)
-        return None
+        moved = moved_by_script(place, f"{log_dir.path}/{directory}")
+        return place.path / SCRIPT_LOG if moved else None
 
     def lying_bytes(self) -> list[int]:
         """Bytes of records in each folder that lies in a quarantine of these log dirs, as the disks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard.core.errors import RefusedError, SettingsError
@@ -17,21 +18,49 @@ from dashboard.settings.policies.windows import is_open, next_open
 Policies = Callable[[], Sequence[Policy]]  # as the settings define them now; SettingsError
 
 
-def refuse(journal: Journal, run: RunRow, plan: Plan, policies: Policies, now: datetime) -> bool:
-    """Whether it has begun already. While it has not, raises RefusedError POLICY_OFF,
-    POLICY_CHANGED, SERVICE_SILENT, OUTSIDE_WINDOW or PLAN_EXPIRED.
+@dataclass
+class Beginning:
+    """Whether a run may begin; asked before each request until it has.
 
     The queue has asked all of it; but whoever was to send may have died before he did, and another
     takes the run over much later. A run whose request may have left has begun: `withdrawn` is
-    asked of it before each further one.
+    asked of it before each further one. With a canary the rest begins when the rest is sent.
     """
-    if any(row.was_sent for row in journal.partitions(run.run_id)):
-        return True
-    if run.policy is not None:
-        _refuse_outside(run, _standing(journal, run, policies), now)
-    if plan.expired(now):
-        late(plan)
-    return False
+
+    journal: Journal
+    run: RunRow
+    plan: Plan
+    policies: Policies
+    now: Callable[[], datetime]
+    sent: int = 0  # partitions whose request may have left, as they were read last
+    _begun: bool = False
+    _for_good: bool = False
+
+    def look(self) -> None:
+        """Read what was sent, between two rounds: a request that was called off after its intent
+        was written has begun nothing.
+        """
+        if self._for_good:
+            return
+        rows = self.journal.partitions(self.run.run_id)
+        first = 1 if self.run.options.canary and len(rows) > 1 else 0
+        sent = [row for row in rows if row.was_sent]
+        self.sent, self._begun = len(sent), len(sent) > first
+        self._for_good = sum(row.state != "sent" for row in sent) > first
+
+    def ask(self, anew: bool = False) -> None:
+        """While it has not begun, raises RefusedError POLICY_OFF, POLICY_CHANGED, SERVICE_SILENT,
+        OUTSIDE_WINDOW or PLAN_EXPIRED. `anew` looks first.
+        """
+        if anew:
+            self.look()
+        if self._begun:
+            return
+        now = self.now()
+        if self.run.policy is not None:
+            _refuse_outside(self.run, _standing(self.journal, self.run, self.policies), now)
+        if self.plan.expired(now):
+            late(self.plan)
 
 
 def withdrawn(journal: Journal, run: RunRow, policies: Policies) -> RefusedError | None:
@@ -75,7 +104,7 @@ def _refuse_outside(run: RunRow, policy: Policy, now: datetime) -> None:
     if not is_open(policy, now):
         name = run.policy
         raise RefusedError(
-            f"no window of policy {name} is open, and run {run.run_id} sent nothing in the last",
+            f"no window of policy {name} is open, and run {run.run_id} has not begun in the last",
             f"The service plans anew in the next: {next_open(policy, now):%Y-%m-%d %H:%M} UTC.",
             code="OUTSIDE_WINDOW",
         )

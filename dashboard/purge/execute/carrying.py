@@ -70,14 +70,11 @@ def carry_out(
     run = journal.head(run_id)
     if run.open:
         plan = journal.plan(run_id)
-        begun = False
-
-        def may_begin() -> None:
-            nonlocal begun
-            begun = begun or beginning.refuse(journal, run, plan, policies, now())
-
+        begin = beginning.Beginning(journal, run, plan, policies, now)
+        begin.look()
         try:
-            may_begin()
+            if not begin.sent:  # what was sent is read to its end, whatever the rest may
+                begin.ask()
             Execution(
                 live=live,
                 journal=journal,
@@ -87,7 +84,7 @@ def carry_out(
                 sleep=sleep,
                 read_only=lambda: read_only() or switched_off(journal),
                 standards=lambda: replace(standards(plan), rested=_rested(journal, run, plan)),
-                may_begin=may_begin,
+                may_begin=begin.ask,
                 withdrawn=lambda: beginning.withdrawn(journal, run, policies),
                 steady=steady,
             ).execute()

@@ -70,7 +70,8 @@ class Execution:
 
     `read_only` says why every purge is switched off, None: it is not. `standards` are asked anew
     before each request, and so is `withdrawn`: why the run's policy no longer stands. `may_begin`
-    raises RefusedError where a run that sent nothing may no longer begin.
+    raises RefusedError where a run that has not begun no longer may; True: look anew whether it
+    has.
     """
 
     live: Cluster
@@ -81,7 +82,7 @@ class Execution:
     sleep: Callable[[float], None]
     read_only: Callable[[], str | None]
     standards: Callable[[], Standards]
-    may_begin: Callable[[], None] = lambda: None
+    may_begin: Callable[[bool], None] = lambda _: None
     withdrawn: Callable[[], RefusedError | None] = lambda: None
     steady: Callable[[], float] = time.monotonic
     cancelled: bool = False

@@ -25,7 +25,7 @@ class Holding:
     run_id: str
     now: Callable[[], datetime]
     read_only: Callable[[], str | None]
-    may_begin: Callable[[], None]
+    may_begin: Callable[[bool], None]
     withdrawn: Callable[[], RefusedError | None]
 
     def asked(self) -> str | None:
@@ -43,7 +43,7 @@ class Holding:
             if run.state != "paused":
                 self.journal.set_run(self.run_id, "paused", self.now())
             return PAUSED
-        self.may_begin()
+        self.may_begin(True)
         if run.state == "paused":
             self.journal.set_run(self.run_id, "running", self.now())
         return None
@@ -55,7 +55,7 @@ class Holding:
         if self.journal.wish(self.run_id) is not None or self.read_only():
             return False
         try:
-            self.may_begin()
+            self.may_begin(False)
         except RefusedError:
             return False  # the next round says why
         return self.withdrawn() is None

@@ -37,6 +37,7 @@ KINDS = {
     "cancelled": "left out",
     "wish": "asked for",
     "receipt": "receipt",
+    "dismissed": "alert dismissed",
     "read-only": "switch",
     "declared": "readers declared",
     "policy": "policy switched",
@@ -153,6 +154,11 @@ def _archived(body: Mapping[str, Any]) -> str:
     return f"entries to {body.get('through_seq')} with {runs} moved to {body.get('folder')}"
 
 
+def _dismissed(body: Mapping[str, Any]) -> str:
+    count = formats.plural(len(body.get("partitions", ())), "partition")
+    return f"records that came back in {count}, from {body.get('from_where')}: {body.get('why')}"
+
+
 def _declared(body: Mapping[str, Any]) -> str:
     all_of_them = (
         "its groups are all its readers" if body.get("readers") == "groups" else "readers unknown"
@@ -199,6 +205,7 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "wish": lambda body: str(body.get("wish")),
     "read-only": _read_only,
     "declared": _declared,
+    "dismissed": _dismissed,
     "policy": _policy,
     "asked": _asked,
     "approved": _decided,

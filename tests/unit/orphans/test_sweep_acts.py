@@ -68,6 +68,42 @@ def test_a_restored_folder_is_whole_and_may_be_swept_again_by_newer_verdicts(hos
     assert kinds(host) == ["moving", "moved", "restoring", "restored", "moving", "moved"]
 
 
+@pytest.mark.parametrize("by_hand", [False, True], ids=["restored", "moved by hand"])
+def test_a_restore_by_a_clock_that_was_behind_is_newer_than_what_was_seen_before(
+    host: Host, by_hand: bool
+) -> None:
+    """Two files of verdicts of the morning; the restore of the evening bore a time before both."""
+    row, real = host.row(), host.now
+    first = host.verdicts(row)
+    second = replace(first, analysis_id="a2", taken_at=first.taken_at + timedelta(seconds=20))
+    host.live.controller_at = real
+    (moved,) = host.sweep(first).rows
+    host.now -= timedelta(hours=1)  # behind from here on
+    if by_hand:
+        Path(moved.quarantined_as or "").rename(host.stray)
+        assert host.sweep(host.verdicts(row)).rows[0].code == "clock"  # it writes the restore down
+    else:
+        assert put_back(host).state == "restored"
+    host.now = host.live.controller_at = real + timedelta(seconds=30)  # somebody set it right
+    for apply in (False, True):
+        (left,) = host.sweep(second, apply=apply).rows
+        assert (left.state, left.code) == ("refused", "restored")
+    assert whole(host.stray)
+    assert kinds(host)[-2:] == ["restored", "seen-restored"]
+    host.now = host.live.controller_at = real + timedelta(minutes=5)
+    assert host.one(row).state == "moved"  # by verdicts of what was seen since
+
+
+def test_a_restore_by_a_clock_that_is_proved_counts_from_then_on(host: Host) -> None:
+    host.live.controller_at = host.now
+    row = host.row()
+    assert host.one(row).state == "moved"
+    assert put_back(host).state == "restored"
+    host.now = host.live.controller_at = host.now + timedelta(minutes=2)
+    assert host.one(row).state == "moved"
+    assert "seen-restored" not in kinds(host)
+
+
 def test_a_restore_replaces_nothing(host: Host) -> None:
     host.one()
     host.stray.mkdir()  # empty, as a broker makes one for a new partition
@@ -203,11 +239,21 @@ def test_ctrl_c_waits_for_the_folder_at_hand(host: Host, monkeypatch: pytest.Mon
 def test_a_folder_that_somebody_took_out_of_quarantine_is_not_forgotten(host: Host) -> None:
     aside = Path(host.one().quarantined_as or "")
     aside.rename(host.folder / "taken")
-    host.now += DAY
-    (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2))).rows
-    assert (outcome.state, outcome.code) == ("refused", "gone")
+    others = host.verdicts(host.row(broker_id=2))
+    for wait, apply in ((timedelta(), False), (DAY, True)):  # also while it seemed to lie there
+        host.now += wait
+        report = host.sweep(others, apply=apply)
+        (outcome,) = report.rows
+        assert (outcome.state, outcome.quarantined_as, outcome.bytes) == ("gone", None, None)
+        assert "lowwater has not deleted it" in str(outcome.reason)
+        assert (report.to_json()["totals"]["gone"]["bytes"], report.exit_code) == (0, 0)
     with site(host) as opened:  # told, and no more in the way of others by its share
         assert opened.lying_bytes() == []
+    assert kinds(host) == ["moving", "moved", "lost"]
+    assert host.sweep(others).rows == ()  # told once, not by each sweep from then on
+    (host.folder / "taken").rename(host.stray)  # it is still the one that somebody put back
+    assert host.one().code == "restored"
+    assert kinds(host)[-1] == "restored"
 
 
 def test_a_folder_that_somebody_put_back_by_hand_lies_in_no_quarantine_any_more(host: Host) -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.purge.receipt.alerts import reverted
+from dashboard.core.errors import RefusedError, UsageError
+from dashboard.purge.receipt.alerts import dismiss, reverted
 from dashboard.purge.upkeep.journal_archive import archive
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
+def came_back(folder: Path) -> Room:
     """Records below 60 were purged at the leader alone, and came back with the next one."""
-    made = Room(tmp_path)
+    made = Room(folder)
     made.live.alive = {1, 2}
     view = made.carry_out(mode="leader-only-verified")
     for part in made.live.parts.values():
@@ -29,6 +29,12 @@ def room(tmp_path: Path) -> Iterator[Room]:
     made.clock.now = NOW
     for part in made.live.parts.values():
         part.epoch_ends[3] = 100
+    return made
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = came_back(tmp_path)
     yield made
     made.journal.close()
 
@@ -46,6 +52,33 @@ def test_a_later_purge_ends_the_alert_where_it_went_as_far(
     assert told(room) == [{TOPIC: 1}]
     assert room.carry_out(room.plan(to)).run.state == "done"
     assert told(room) == ([{TOPIC: 1}] if still else [])
+
+
+def test_a_person_ends_an_alert_that_no_purge_can_and_a_later_reversal_is_one_again(
+    room: Room,
+) -> None:
+    """The topic was deleted: no later run purges as far, and the run could never be archived."""
+    (alert,) = reverted(room.journal, room.live.id)
+    said = {"who": "bob", "from_where": "here", "why": " topic deleted ", "now": NOW}
+    with pytest.raises(UsageError, match="says why"):
+        dismiss(room.journal, alert.run_id, **{**said, "why": " "})
+    assert told(room) == [{TOPIC: 1}]
+    assert dismiss(room.journal, alert.run_id, **said) == 1
+    assert told(room) == []
+    entry = room.journal.entries(alert.run_id)[-1]
+    assert (entry.kind, entry.body["who"], entry.body["why"]) == (
+        "dismissed",
+        "bob",
+        "topic deleted",
+    )
+    assert room.journal.verify().ok
+    assert [row.state for row in room.journal.partitions(alert.run_id)] == ["reverted"]
+    with pytest.raises(RefusedError) as refused:
+        dismiss(room.journal, alert.run_id, **said)
+    assert refused.value.code == "NO_ALERT"
+    (row,) = room.journal.partitions(alert.run_id)  # purged by its watch, and back once more
+    room.journal.note(alert.run_id, [replace(row, read_after=room.journal.newest_entry())])
+    assert told(room) == [{TOPIC: 1}]
 
 
 MODE = "leader-only-verified"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -146,6 +146,77 @@ def test_a_plan_that_expires_while_its_run_waits_for_the_cluster_is_not_sent(roo
     )  # fmt: skip
     assert (run.state, room.live.sent) == ("refused", [])
     assert run.error is not None and run.error["code"] == "PLAN_EXPIRED"
+
+
+def late(room: Room, **options: Any) -> tuple[str, datetime]:
+    """A run that is queued two seconds before its plan expires, and when that is."""
+    plan = room.plan()
+    room.clock.now = plan.expires_at - timedelta(seconds=2)
+    run_id, _ = room.journal.insert(
+        plan, token="late", mode="wait-all", who="ann", from_where="h", typed=plan.confirmation,
+        options=Options(60_000, 2, 1, 3_600_000, **options), connection={}, now=room.clock(),
+    )  # fmt: skip
+    return run_id, plan.expires_at
+
+
+@pytest.mark.parametrize("canary", [True, False])
+def test_a_plan_that_expires_between_a_canary_and_the_rest_is_asked_again(
+    tmp_path: Path, canary: bool
+) -> None:
+    """A run that has begun goes on; by its canary alone it has not."""
+    room = Room(tmp_path, partitions=5)
+    run_id, expires_at = late(room, canary=canary)
+    room.live.on_send = [lambda: room.clock.sleep(3)]
+    assert carry(room, run_id) == ("partial" if canary else "done")
+    assert room.clock() > expires_at
+    first, *rest = room.journal.partitions(run_id)
+    assert (first.state, len(room.live.sent)) == ("done", 1 if canary else 3)
+    expected = ("not_done", "PLAN_EXPIRED") if canary else ("done", None)
+    assert {(row.state, row.error) for row in rest} == {expected}
+    if canary:
+        assert room.journal.run(run_id).to_json()["error"]["code"] == "PLAN_EXPIRED"
+    room.journal.close()
+
+
+def test_a_run_that_was_called_off_after_its_intent_has_not_begun(room: Room) -> None:
+    """It was paused while its connection was made, and resumed after its plan had expired."""
+    run_id, expires_at = late(room)
+
+    def pause() -> None:
+        room.journal.set_wish(run_id, "pause", "ann", room.clock())
+
+    def sleep(seconds: float) -> None:
+        room.clock.sleep(seconds)
+        if room.clock() > expires_at and room.journal.wish(run_id) == "pause":
+            room.journal.set_wish(run_id, None, "ann", room.clock())
+
+    room.live.on_connect.append(pause)
+    run = carry_out(
+        room.live, room.journal, run_id, now=room.clock, sleep=sleep, read_only=lambda: None,
+        standards=lambda _: room.standards, steady=room.clock.steady,
+    )  # fmt: skip
+    kinds = [e.kind for e in room.journal.entries()]
+    assert ("intent" in kinds, "not-sent" in kinds) == (True, True)
+    assert (run.state, room.live.sent) == ("refused", [])
+    assert run.error is not None and run.error["code"] == "PLAN_EXPIRED"
+
+
+def test_a_canary_is_read_to_its_end_where_its_plan_expired_with_its_worker(
+    tmp_path: Path,
+) -> None:
+    room = Room(tmp_path, partitions=2)
+    run_id, expires_at = late(room, canary=True)
+    first, _ = room.journal.partitions(run_id)
+    leaving = replace(first, state="sent", attempts=1, sent_at=room.clock(), sent_leader_id=1)
+    room.journal.record(run_id, "intent", [leaving], room.clock())
+    room.live.parts[first.key].starts = {1: 60, 2: 60, 3: 60}
+    room.clock.now = expires_at + timedelta(seconds=1)
+    assert carry(room, run_id) == "partial"
+    assert room.live.sent == []
+    assert [(r.state, r.error) for r in room.journal.partitions(run_id)] == [
+        ("done", None), ("not_done", "PLAN_EXPIRED"),
+    ]  # fmt: skip
+    room.journal.close()
 
 
 def test_a_cancel_is_heard_while_the_stop_rules_read_the_cluster(room: Room) -> None:

@@ -78,3 +78,12 @@ def test_a_timeline_that_is_cut_says_of_how_much() -> None:
     assert entries_left_out(Verification(SHOWN, (), first_entry=900)) == ""
     said = entries_left_out(Verification(2820, (), first_entry=900)).replace("\u202f", "")
     assert said.startswith("of the newest 2000 of 2820 entries")
+
+
+def test_a_dismissed_alert_tells_who_of_which_partitions_and_why() -> None:
+    partitions = [["orders", 0, 40], ["orders", 1, 41]]
+    found = line(
+        "dismissed", who="bob", from_where="ops-1", why="it was deleted", partitions=partitions
+    )
+    assert (found.who, found.topics) == ("bob", {"orders"})
+    assert found.said == "records that came back in 2 partitions, from ops-1: it was deleted"
