@@ -35,13 +35,14 @@ with history as (
 counting as (
     select h.*, lag(committed_offset) over (
         partition by h.topic, partition, group_id order by h.taken_at) as before
-    from history h left join read_parquet($topic) now using (topic)
-    where now.topic is null or coalesce(h.topic_id = now.topic_id, true)
+    from history h
 )
-select topic, partition, group_id, max_by(topic_id, taken_at) as topic_id,
-    max_by(committed_offset, taken_at) as committed_offset, max(taken_at) as last_seen_at,
-    max(case when before <> committed_offset then taken_at end) as last_commit_at
-from counting group by topic, partition, group_id
+select c.topic, partition, group_id, max_by(c.topic_id, c.taken_at) as topic_id,
+    max_by(committed_offset, c.taken_at) as committed_offset, max(c.taken_at) as last_seen_at,
+    max(case when before <> committed_offset then c.taken_at end) as last_commit_at
+from counting c left join read_parquet($topic) now using (topic)
+where now.topic is null or coalesce(c.topic_id = now.topic_id, true)
+group by c.topic, partition, group_id
 """
 _RECLAIMABLE = """
 with sizes as (
@@ -52,7 +53,8 @@ lowest as (select topic, partition, min(committed_offset) as lowest from holds g
 known as (
     select topic, partition, log_start_offset, high_watermark, size_bytes, measured as replicas,
         case when lowest is not null and high_watermark is not null
-            then least(lowest, high_watermark, last_stable_offset) end as committed
+            then greatest(least(lowest, high_watermark, last_stable_offset), log_start_offset)
+            end as committed
     from read_parquet($partition) p join read_parquet($topic) t using (topic_no)
         left join sizes using (topic_no, partition) left join lowest using (topic, partition)
 ),
@@ -138,15 +140,20 @@ def _named(files: dict[str, Any], table: str) -> pl.LazyFrame:
     today = pl.scan_parquet(files["topic"]).select("topic", now_id="topic_id")
     rows = pl.scan_parquet(files[table]).drop("topic_id", strict=False)
     rows = rows.join(topics, on=["snapshot_id", "topic_no"])
-    return rows.join(today, on="topic", how="left").filter(
-        (pl.col("topic_id") == pl.col("now_id")).fill_null(True)
-    )
+    return rows.join(today, on="topic", how="left")
+
+
+def _of_now() -> pl.Expr:
+    """Whether a row of `_named` is of the topic as it is today."""
+    return (pl.col("topic_id") == pl.col("now_id")).fill_null(True)
 
 
 def _polars_holds(files: dict[str, Any]) -> pl.LazyFrame:
     key = ["topic", "partition", "group_id"]
-    rows = _named(files, "offsets").filter(pl.col("committed_offset") >= 0).sort("taken_at")
-    moved = pl.col("committed_offset") != pl.col("committed_offset").shift(1)
+    rows = _named(files, "offsets").filter(pl.col("committed_offset") >= 0)
+    before = pl.col("committed_offset").shift(1).over(key, order_by="taken_at")
+    rows = rows.with_columns(before=before).filter(_of_now()).sort("taken_at")
+    moved = pl.col("committed_offset") != pl.col("before")
     return rows.group_by(key).agg(
         pl.col("topic_id").last(),
         pl.col("committed_offset").last(),
@@ -170,6 +177,7 @@ def _polars_reclaimable(files: dict[str, Any], holds: pl.LazyFrame) -> pl.LazyFr
         .join(lowest, on=["topic", "partition"], how="left")
     )
     least = pl.min_horizontal("lowest", "high_watermark", "last_stable_offset")
+    least = pl.max_horizontal(least, "log_start_offset")
     targets = {
         "committed": pl.when(pl.col("lowest").is_not_null()).then(least),
         "high-watermark": pl.col("high_watermark"),
@@ -186,7 +194,7 @@ def _polars_trends(files: dict[str, Any]) -> pl.LazyFrame:
     key = ["topic", "partition", "broker_id"]
     live = ~pl.col("is_future").fill_null(False) & pl.col("size_bytes").is_not_null()
     size, at = pl.col("size_bytes"), pl.col("taken_at")
-    panes = _named(files, "replicas").filter(live).group_by(
+    panes = _named(files, "replicas").filter(live, _of_now()).group_by(
         *key, pane=at.dt.truncate("12h")
     ).agg(
         size_n=size.count(), size_first=size.sort_by(at).first(), size_last=size.sort_by(at).last(),
