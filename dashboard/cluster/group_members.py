@@ -21,12 +21,9 @@ from dashboard.cluster.protocol.messages import (
     StreamsGroupDescribeRequest,
 )
 from dashboard.core.errors import ClusterError
-from dashboard.domain.model import TopicPartition
+from dashboard.domain.model import WORKERS, TopicPartition
 
 UNSUPPORTED = "API_UNSUPPORTED"
-# Protocol types of groups that elect and share work, and read nothing by them: the workers of
-# Connect (WorkerGroupMember), and schema registries (Confluent's and Karapace).
-_NO_READERS = {"connect", "sr"}
 _STREAMS_ASSIGNOR = "stream"  # StreamsPartitionAssignor.name()
 _STREAMS_CLIENT = re.compile(r"-StreamThread-\d+-consumer$")  # ClientUtils.getConsumerClientId
 _GROUPS_PER_REQUEST = 200
@@ -55,6 +52,7 @@ class Described(NamedTuple):
     subscribed: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     is_streams: bool = False
+    works_as: str | None = None  # the protocol type of WORKERS
 
 
 @dataclass(slots=True)
@@ -160,6 +158,7 @@ def _hidden(names: list[str], error: str) -> dict[str, Described]:
 
 def _described(group: Any) -> Described:
     is_streams = hasattr(group, "topology")
+    protocol = getattr(group, "protocol_type", None)  # of classic groups alone
     if is_streams:
         reads = _streams(group)
     elif hasattr(group, "protocol_type"):
@@ -174,6 +173,7 @@ def _described(group: Any) -> Described:
         subscribed=tuple(sorted(reads.subscribed)),
         patterns=tuple(sorted(reads.patterns)),
         is_streams=is_streams,
+        works_as=protocol if protocol in WORKERS else None,
     )
 
 
@@ -229,7 +229,7 @@ def _classic(group: Any) -> _Reads:
     """
     reads = _Reads()
     if group.protocol_type != "consumer":
-        reads.known = group.protocol_type in _NO_READERS or not group.members
+        reads.known = group.protocol_type in WORKERS or not group.members
         return reads
     for member in group.members:
         try:

@@ -179,7 +179,7 @@ def _group(found: _Found, listed: Listed) -> Group:
         described = Described(listed.state or "Unknown", None)
     return Group(
         listed.group_id,
-        _type(listed),
+        described.works_as or _type(listed),
         described.state,
         described.members,
         described.assigned,

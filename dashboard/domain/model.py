@@ -209,6 +209,9 @@ class ConfigEntry:
 REBALANCING = frozenset(
     {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"}
 )
+# Protocol types of classic groups that elect and share work, and whose members read nothing by
+# them: workers of Connect (WorkerGroupMember), and schema registries (Confluent's and Karapace).
+WORKERS = frozenset({"connect", "sr"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +227,7 @@ class Group:
     """
 
     group_id: str
-    type: str  # classic, consumer, share, streams
+    type: str  # classic, consumer, share, streams; of a classic one with members, see WORKERS
     state: str
     members: int | None  # None: not described, or nobody can tell what they read
     assigned: tuple[TopicPartition, ...] = ()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import STRINGS, column, field, looked_up, unfolded, without_rows
-from dashboard.domain.model import REBALANCING
+from dashboard.domain.model import REBALANCING, WORKERS
 from dashboard.safety.guard_texts import share_why
 
 GROUPS = pa.schema(
@@ -223,11 +223,12 @@ def _by_group(pairs: pa.Table) -> dict[str, set[int]]:
 def _anywhere(groups: pa.Table, offsets: pa.Table) -> pa.Array:
     """Groups that may read any topic: nobody can tell what, and they committed on none.
 
-    Their members are unknown, or wait for partitions and do not say of which topics.
+    Their members are unknown, or wait for partitions and do not say of which topics. Workers of
+    Connect and schema registries wait for work: the group gives them no partitions.
     """
-    waiting = pc.and_(
-        pc.is_in(groups["state"], value_set=pa.array(sorted(REBALANCING))), _topicless(groups)
-    )
+    waits = pc.is_in(groups["state"], value_set=pa.array(sorted(REBALANCING)))
+    works = pc.is_in(groups["type"], value_set=pa.array(sorted(WORKERS)))
+    waiting = pc.and_(pc.and_(waits, pc.invert(works)), _topicless(groups))
     unknown = pc.or_(groups["members"].is_null(), waiting)
     names = groups["group_id"].filter(unknown)
     found = pc.unique(names.filter(pc.invert(pc.is_in(names, value_set=offsets["group_id"]))))

@@ -190,6 +190,10 @@ def test_the_script_sweeps_a_real_disk_and_its_line_undoes_it(
     undo = next(line for line in done.stdout.splitlines() if line.startswith("  undo:"))
     subprocess.run(["sh", "-c", undo.removeprefix("  undo:")], check=True)
     assert scene.stray.is_dir()
+    left = one(call("--apply", found=replace(judged, taken_at=utc_now())), 3)
+    script_log = scene.log_dir.parent / ".lowwater-quarantine" / "sweep-script.log"
+    assert (left["code"], str(script_log) in left["reason"]) == ("restored", True)
+    script_log.unlink()  # somebody decided that it may go after all
 
 
 def test_another_users_quarantine_on_a_real_disk_is_refused_by_program_and_script(

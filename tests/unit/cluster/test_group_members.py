@@ -296,6 +296,18 @@ def test_an_assignment_in_other_words_tells_nothing_of_a_consumer(
     assert (group.members, group.assigned, group.error) == (members, (), None)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "kind"),
+    [("connect", "connect"), ("sr", "sr"), ("consumer", "classic"), ("my-consumer", "classic")],
+)
+def test_workers_are_told_from_consumers_while_they_rebalance(
+    broker: FakeBroker, protocol: str, kind: str
+) -> None:
+    answer = classic_answer(b"", protocol, asks=(b"",), state="PreparingRebalance", protocol="")
+    group = described(broker, "classic", 15, answer)
+    assert (group.state, group.type) == ("PreparingRebalance", kind)
+
+
 @given(st.binary(max_size=60))
 @example(b"\x00\x00\xff\xff\xff\xff")  # a list that is null
 @example(b"\x00\x00\x7f\xff\xff\xff\x00\x01x")  # one longer than its bytes

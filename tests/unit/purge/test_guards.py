@@ -262,6 +262,21 @@ def test_members_that_wait_for_partitions_may_read_any_topic_until_they_say_whic
         assert {f.group_id for f in judged(known)} == expected
 
 
+@pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
+@pytest.mark.parametrize(
+    ("kind", "members", "found"),
+    [("connect", 3, set()), ("sr", 2, set()), ("classic", 3, {"g"}), ("connect", None, {"g"})],
+)
+def test_workers_that_rebalance_wait_for_no_partitions(
+    kind: str, members: int | None, state: str, found: set[str]
+) -> None:
+    """Connect rebalances with each connector that is made or changed: it refused every purge."""
+    group = Group("g", kind, state, members)
+    told = offset_topics(GroupListing((group,), ()))
+    known = replace(facts(claims=CLAIMS, groups=(group,)), offset_topics=told)
+    assert {f.group_id for f in judged(known)} == found
+
+
 def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
     listing = GroupListing(
         (SHARE, Group("a", "consumer", "Empty", 0)),
