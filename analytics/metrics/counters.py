@@ -3,7 +3,7 @@
 Each analysis goes on from the `counters` of the newest one over every snapshot since then. A series
 is one counter of a topic on a broker, or of a broker (topic null). What a snapshot does to it:
 
-- told: it grew by the difference, or from 0 where it fell (`names.increase`), which is a reset;
+- told: it grew by the difference, or, after a reset, from 0 (`metric_names.increase`);
 - not told of this topic, but of the broker or of others: it stands at 0, as nothing was counted;
 - not told though the broker was asked: a scrape that missed it; what came counts when it is back;
 - its topic or its broker is none of the cluster's any more: it is forgotten, and so is a topic that

@@ -1,4 +1,4 @@
-"""The `orphans` findings: suspects that outlived a look, each with its verdict and evidence.
+"""The `orphans` findings: suspects that outlived a look, and the verdict whether each may go.
 
 A suspect becomes an orphan when a second look, made after a snapshot that had shown it already,
 shows it again. A `-stray` folder is the broker's own word and needs no second look; a `-delete`

@@ -1,4 +1,4 @@
-"""Folders and checkpoint entries that the cluster's assignments do not explain.
+"""Folders and checkpoint entries that no assignment explains, and of what kind each is.
 
 Three sources joined in Spark: DescribeLogDirs, inventories, checkpoints. A suspect is not an orphan
 yet: what was seen once may be a topic or a move that came between two reads (`sightings`).

@@ -1,4 +1,4 @@
-"""The Spark session: settings that make small local jobs fast, and clusters by master or remote.
+"""The Spark session: fast here, or on a cluster by master or remote; and our packages for workers.
 
 Figures behind the settings are in docs/architecture.md: with the class-data archive and C1 alone
 a local session starts in less than half the time, and small queries need no adaptive planning.

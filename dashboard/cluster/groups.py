@@ -1,4 +1,4 @@
-"""Every group of the cluster, with or without members, its offsets, and what may be missing."""
+"""Every group, with or without members, its offsets (share groups' too), and what ACLs may hide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the active controller says of the metadata quorum (DescribeQuorum, KIP-595 and KIP-836).
+"""What the active controller says of the quorum, and what time it is for it (KIP-595, KIP-836).
 
 Any broker passes the question on, so its answer says that this one reaches the controllers now; and
 it tells how far each broker has read what they decided.

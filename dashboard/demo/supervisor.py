@@ -1,4 +1,4 @@
-"""Runs a whole demo in the foreground and ends it in reverse order, whatever ends it."""
+"""Runs a whole demo, brings back parts that end, and ends it in reverse order, whatever ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """What kept snapshots tell beside their tables: groups that were met, holes, ages, log ends.
 
-Imports core, settings and store.
+Imports safety, topics, store and what stands below.
 """

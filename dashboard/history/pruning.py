@@ -1,4 +1,4 @@
-"""Removes what is no longer kept: snapshots, analyses, and folders that were never finished.
+"""Which snapshots and analyses stay, and the removal of the others and of unfinished folders.
 
 Safe beside readers, writers and other pruners: what goes is chosen from one listing, so nothing
 that was committed since is touched; the manifest goes first, and from then on the folder does not

@@ -1,1 +1,4 @@
-"""Orphan partitions: the words for them, and the file that carries verdicts to a sweep."""
+"""Orphan partitions: words for them, the rule of last copies, the file of verdicts, the sweep.
+
+Verdicts are reached in `analytics.orphans.orphans`; here they are written, read and held to.
+"""

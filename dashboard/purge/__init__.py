@@ -1,1 +1,1 @@
-"""Purges: targets, plans, guards, the journal, and the workers that run them."""
+"""Purges, a room a step: plan, evidence, forecast, jobs, execute, receipt, journal, upkeep."""

@@ -9,7 +9,7 @@ from typing import Any
 from dashboard.core.errors import SettingsError, UsageError
 from dashboard.settings.values import count, duration, section, share, switch
 
-# Guards that an override may lift; the design's other guards never are (see purge/plan/guards.py).
+# Guards that an override may lift; the design's other guards never are (see safety/guards.py).
 LIFTABLE_GUARDS = (
     "unread-by-group",
     "no-committed-offset",

@@ -76,7 +76,7 @@ def idle(
     """The rows of an `idle_topics` table, judged for other days than the analysis took.
 
     `unusable` as `findings_age` has it: who reads and writes by now nobody knows then. `ask` is
-    asked of the topics that would be proposed: `purge/doubts.said`.
+    asked of the topics that would be proposed: `purge/evidence/doubts.said`.
     """
     found = [{**row, **judged(row, days, row["taken_at"])} for row in rows]
     first = Idle(tuple(found), days, unusable)

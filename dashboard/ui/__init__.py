@@ -1,1 +1,1 @@
-"""What the pages share: formats, tables, charts, states and the what-if."""
+"""Streamlit: a folder for the parts of each page, and two for what every page stands on."""

@@ -1,8 +1,12 @@
-"""Rooms stay small, and none takes the name of a package that somebody imports."""
+"""Rooms stay small, hide no package and obey the arrows; what texts say of them is there."""
 
 from __future__ import annotations
 
+import re
+import sys
+import tomllib
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,17 @@ import dashboard
 _MOST = 15
 _ROOTS = [Path(str(package.__file__)).parent for package in (dashboard, analytics)]
 _FOLDERS = sorted(init.parent for root in _ROOTS for init in root.rglob("__init__.py"))
+_CLONE = _ROOTS[0].parent
+_TEXTS = (
+    "*.md",
+    "docs/*.md",
+    "dashboard/**/*",
+    "analytics/**/*",
+    "pages/*",
+    "tests/**/*",
+    "tools/*",
+)
+_NAMED = re.compile(r"`((?:\w+/)+[\w-]+)\.(\w+)`")  # a file in a room, or a name in it
 
 
 @pytest.mark.parametrize("folder", _FOLDERS, ids=lambda f: "/".join(f.parts[-2:]))
@@ -25,4 +40,40 @@ def test_a_folder_has_a_door_plate_and_few_modules(folder: Path) -> None:
 def test_no_room_beside_the_page_server_hides_a_package() -> None:
     """Streamlit puts its script's folder first on the path: `import kafka` would find a room."""
     rooms = {entry.stem for entry in _ROOTS[0].iterdir()}
-    assert not rooms & set(packages_distributions()), "another name, please"
+    assert not rooms & {*packages_distributions(), *sys.stdlib_module_names}, "another name, please"
+
+
+@pytest.mark.parametrize(
+    ("contract", "free"),
+    [
+        ("Streamlit only", {"dashboard.ui"}),
+        ("Kafka clients", {"dashboard.cluster", "dashboard.demo"}),
+    ],
+)
+def test_a_contract_that_lists_rooms_lists_all(contract: str, free: set[str]) -> None:
+    """A new room that it does not name would be held to nothing, in silence."""
+    project = tomllib.loads((_CLONE / "pyproject.toml").read_text("utf-8"))
+    (found,) = (
+        each["source_modules"]
+        for each in project["tool"]["importlinter"]["contracts"]
+        if each["name"].startswith(contract)
+    )
+    rooms = {f"dashboard.{init.parent.name}" for init in _ROOTS[0].glob("*/__init__.py")}
+    assert rooms - free <= {*found}
+
+
+def test_a_file_or_name_that_a_text_points_to_is_there() -> None:
+    files = [p for p in chain.from_iterable(map(_CLONE.glob, _TEXTS)) if p.suffix in (".md", ".py")]
+    texts = {f"/{p.relative_to(_CLONE)}": p.read_text("utf-8") for p in files}
+    del texts["/CHANGELOG.md"]  # it tells of files that were there then
+    named = [(path, *found) for path, text in texts.items() for found in _NAMED.findall(text)]
+    assert len(named) > 100
+    every = [f"/{p.relative_to(_CLONE)}" for p in chain.from_iterable(map(_CLONE.glob, _TEXTS))]
+
+    def leads(module: str, name: str) -> bool:
+        within = re.compile(rf"\b(?:def|class) {name}\b|^{name}\b", re.MULTILINE)
+        return any(path.endswith(f"/{module}.{name}") for path in every) or any(
+            path.endswith(f"/{module}.py") and within.search(text) for path, text in texts.items()
+        )
+
+    assert [(path, f"{m}.{name}") for path, m, name in named if not leads(m, name)] == []

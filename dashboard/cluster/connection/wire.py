@@ -1,4 +1,4 @@
-"""One connection to one broker: opens it, signs in, asks in turn, all within a deadline.
+"""One connection to one broker: opens, signs in, asks in turn, within a deadline; or says why not.
 
 kafka-python's schemas encode and decode; the socket is our own, so that it is known of every
 request whether it was sent, and so that a broker that hangs costs its deadline and no more.

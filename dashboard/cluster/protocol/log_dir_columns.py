@@ -41,7 +41,7 @@ class _Answer(NamedTuple):
 def read_sizes(connection: Connection) -> Sizes:
     """Log dirs and replica sizes of all alive brokers; a broker that refused stands in `errors`.
 
-    See `log_dirs.read_log_dirs`, which gives the same as records.
+    See `live.read_log_dirs`, which gives the same as records.
     """
     answers = connection.ask_each(dict.fromkeys(connection.broker_ids(), _ask))
     dirs: list[LogDir] = []

@@ -1,4 +1,4 @@
-"""Purges what is due of each application of a policy; one that fails stops no other."""
+"""Purges what is due of each application; one that fails stops no other, and waits ever longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy would have done over the past week, by kept snapshots and the newest curves.
+"""What a policy would have done over the past week by kept snapshots, and what they do not tell.
 
 Nothing is asked of the cluster. Snapshots are sparser than a policy's interval: between two of
 them a purge is counted at most once, at the later one, so that the backlog told for the policy is

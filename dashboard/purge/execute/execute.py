@@ -1,4 +1,4 @@
-"""Carries out one run: recheck, send, read back, until every partition is settled.
+"""Carries out one run: recheck, send, read back, until all is settled, or it may send no more.
 
 Requests are grouped by leader, leaders work side by side, and partitions that are forecast to
 stall travel in requests of their own: a request is answered when its slowest partition is.

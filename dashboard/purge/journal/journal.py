@@ -1,4 +1,4 @@
-"""The journal: every run, its partitions and a hash chain of what was meant, sent and seen.
+"""The journal: runs, their partitions, what waits for a second person, and the chain of it all.
 
 Intent is written before a request leaves, outcome after; one run at most is open per cluster and
 topic. Exclusion holds within one state folder (`state_dir`), not between two machines.

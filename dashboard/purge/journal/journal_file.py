@@ -1,4 +1,4 @@
-"""The journal's SQLite file: durable transactions, and the hash chain of its entries."""
+"""The journal's SQLite file: its tables, durable transactions, the hash chain of its entries."""
 
 from __future__ import annotations
 

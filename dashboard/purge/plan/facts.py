@@ -123,7 +123,7 @@ class PlanFacts:
     offset_errors: Mapping[TopicPartition, str] = field(default_factory=dict)
     readings: Mapping[str, TopicReading] = field(default_factory=dict)  # of kept broker metrics
     unread_groups: frozenset[str] = frozenset()  # some offset of theirs could not be read
-    # Topics where the groups have offsets that tell what they may read (`readers.is_telling`).
+    # Topics where the groups have offsets that tell what they may read (`model.is_telling`).
     offset_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     new_topics: frozenset[str] = frozenset()  # younger than consumers' metadata may be
     streams: frozenset[str] = frozenset()  # groups that kept snapshots knew as applications

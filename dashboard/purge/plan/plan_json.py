@@ -1,4 +1,4 @@
-"""A plan as canonical JSON and back: the same plan, the same bytes, the same sha256."""
+"""A plan as canonical JSON and back: the same bytes, the same sha256; what its values may be."""
 
 from __future__ import annotations
 

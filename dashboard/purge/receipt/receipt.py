@@ -1,4 +1,4 @@
-"""The receipt of a run: bytes predicted against bytes freed, per replica, and who freed the rest.
+"""The receipt of a run: bytes predicted against bytes freed, who freed the rest, why they differ.
 
 Sizes come from DescribeLogDirs: before each partition's request, then sampled until final. What
 producers wrote in between is added, and what retention took above the target is told apart by the

@@ -1,4 +1,4 @@
-"""Follows a closed run: replicas until all arrive, elections that bring records back, receipt."""
+"""Follows a closed run: replicas until all arrive, how fast, elections that revert it, receipt."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_lines_are_made_in_one_place() -> None:
     """What composes a text of several lines by itself would be one line of escapes, or a hole."""
     own = re.compile(r"""(?<![\w.])Lines\(|["']\\n["']\.join""")
     folder = Path(dashboard.cli.__file__).parent
-    assert [path.name for path in folder.glob("*.py") if own.search(path.read_text())] == []
+    assert [path.name for path in folder.rglob("*.py") if own.search(path.read_text())] == []
 
 
 def test_the_question_of_delete_records_is_of_one_line_each(
