@@ -6,8 +6,10 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TextIO
 
 from pyspark.sql import SparkSession
@@ -16,13 +18,31 @@ from analytics.job import analyze
 from analytics.session.archive import prepare
 from analytics.session.elsewhere import executors_watched, no_connector, usable
 from analytics.session.session import is_local, open_session
-from analytics.session.warm import warm
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import AnalysisError, LowwaterError, UsageError
 from dashboard.settings.current import CurrentSettings
 from dashboard.settings.settings import Settings, load
 from dashboard.store.snapshots import ClusterStore, Store
+from dashboard.store.tables import SNAPSHOT_TABLES
+
+# A first analysis that nobody waits for: Spark loads its classes, and Python workers begin.
+
+
+def warm(spark: SparkSession, settings: Settings) -> None:
+    """Analyze an empty snapshot in a temporary folder, where Spark runs in this process' JVM.
+
+    It fails silently: the first real analysis is slower then, and tells what is wrong.
+    """
+    if not is_local(settings):
+        return
+    with suppress(OSError, LowwaterError), tempfile.TemporaryDirectory() as folder:
+        cluster = ClusterStore(Store(folder), "warm")
+        writer = cluster.begin("snapshots", utc_now())
+        for name, spec in SNAPSHOT_TABLES.items():
+            writer.write(name, spec.schema.empty_table())
+        writer.commit(0.0, {})
+        analyze(spark, cluster, settings, now=utc_now)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,12 +8,13 @@ from functools import partial
 import streamlit as st
 
 from dashboard.core.clock import utc_now
-from dashboard.orphans import export, verdicts
+from dashboard.orphans import verdicts
 from dashboard.orphans.missing import missing_inventories
 from dashboard.orphans.sweep_line import VERDICTS_FILE, sweep_line
-from dashboard.orphans.words import KINDS, VERDICTS, seen_once
+from dashboard.safety.orphan_words import KINDS, VERDICTS, seen_once
 from dashboard.ui.components import states
 from dashboard.ui.orphans import orphan_bars, orphan_cards, orphan_rows, orphan_table, stocktaking
+from dashboard.ui.orphans import orphan_rows as export
 from dashboard.ui.orphans.orphan_rows import Row, Wanted
 from dashboard.ui.reclaimable.filtering import one
 from dashboard.ui.session import access, context

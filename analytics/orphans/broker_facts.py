@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column
-from dashboard.orphans import last_copy
+from dashboard.safety import last_copy
 
 SEGMENTS = ["broker_id", "log_dir", "directory", "kind", "log_bytes", "allocated_bytes"]
 _TOPIC_SETTINGS = pa.schema([("name", pa.string()), ("key", pa.string()), ("value", pa.string())])

@@ -17,8 +17,8 @@ import pyarrow as pa
 from analytics.orphans import orphan_evidence, sightings
 from analytics.orphans.broker_facts import Brokers
 from analytics.tables import Tables
-from dashboard.orphans.last_copy import Kept, Living, Records, kept, later
-from dashboard.orphans.words import (
+from dashboard.safety.last_copy import Kept, Living, Records, kept, later
+from dashboard.safety.orphan_words import (
     CHECKPOINT_ENTRY,
     LATE_DELETE,
     LEAST_SNAPSHOTS,

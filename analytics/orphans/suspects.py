@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from analytics.tables import Tables
 from dashboard.core.arrow import column
 from dashboard.core.clock import parse_time
-from dashboard.orphans.words import (
+from dashboard.safety.orphan_words import (
     ABANDONED_FUTURE,
     CHECKPOINT_ENTRY,
     DELETED_TOPIC,

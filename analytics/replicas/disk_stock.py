@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import column
-from dashboard.orphans.words import CHECKPOINT_ENTRY
+from dashboard.safety.orphan_words import CHECKPOINT_ENTRY
 
 Row = dict[str, Any]
 Stock = dict[tuple[int, str], dict[str, int]]

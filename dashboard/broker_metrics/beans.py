@@ -8,20 +8,22 @@ each fetcher is behind its leader (`FetcherLagMetrics`). All are written under o
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TextIO, cast
 
 from prometheus_client.parser import text_fd_to_metric_families
 
-from dashboard.broker_metrics import topic_bytes
 from dashboard.domain.metric_names import (
     CONSUMER_LAG,
+    COUNTERS,
     PURGATORY_SIZE,
     REQUEST_TIME,
     TOPIC_METRICS,
     labels,
 )
+from dashboard.domain.metric_names import TOPIC_METRICS as _PREFIX
 from dashboard.domain.model import BrokerMetric
 
 _DELETE = "deleterecords"
@@ -72,7 +74,7 @@ def metrics(broker_id: int, series: Iterable[Series]) -> tuple[BrokerMetric, ...
     times have none before the first request.
     """
     listed = [one for one in series if math.isfinite(one.value)]
-    found = topic_bytes.counts((s.name, s.labels, s.value) for s in listed)
+    found = topic_counts((s.name, s.labels, s.value) for s in listed)
     lags: list[float] = []
     for one in listed:
         name, of = one.name.lower(), {k.lower(): v for k, v in one.labels.items()}
@@ -135,3 +137,50 @@ def _lag(name: str, of: Mapping[str, str]) -> bool:
 def _where(of: Mapping[str, str]) -> dict[str, str]:
     names = {"clientid": "clientId", "partition": "partition", "topic": "topic"}
     return {spelt: of[name] for name, spelt in names.items() if name in of}
+
+
+# Picks a broker's own counts of bytes, records and requests out of Prometheus samples.
+#
+# The counts are `kafka.server:type=BrokerTopicMetrics` (Kafka's class `BrokerTopicMetrics`). Its
+# BytesOutPerSec counts what consumers fetched and nothing else: followers are counted apart, in
+# ReplicationBytesOutPerSec. A JMX exporter spells these beans as its rules say; the common
+# spellings are read here, and written under one name.
+
+_NAMES = {
+    name.removeprefix(_PREFIX).removesuffix("_total"): name
+    for name in COUNTERS.values()
+    if name.startswith(_PREFIX)
+}
+# Rates (OneMinuteRate …) stand beside the counts: only a count's ending is taken. JMX exporter
+# 1.x drops `_total` where no rule says COUNTER: `bytesout` alone is a count, `…persec` may be any.
+_PER_BEAN = re.compile(
+    rf"{_PREFIX}([a-z]+?)(?:(?:persec)?(?:_count|_total|_count_total)|(?<!persec))"
+)
+# Without rules the bean's name is a label, and the attribute's name ends the metric's.
+_WITHOUT_RULES = re.compile(rf"{_PREFIX}count(?:_total)?")
+
+
+def topic_counts(
+    samples: Iterable[tuple[str, Mapping[str, str], float]],
+) -> dict[tuple[str, str], float]:
+    """(name, labels) -> count, of samples by name and labels; without a topic it counts all topics.
+
+    `labels` is `{"topic": …}` or `{}` as canonical JSON.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for spelt, of, value in samples:
+        name = _canonical(spelt.lower(), of.get("name", "").lower())
+        if name is None:
+            continue
+        topic = of.get("topic", "")
+        key = name, labels(topic=topic) if topic else labels()
+        # Two spellings of one counter may stand side by side: they count the same bytes.
+        found[key] = max(value, found.get(key, 0.0))
+    return found
+
+
+def _canonical(name: str, bean: str) -> str | None:
+    if _WITHOUT_RULES.fullmatch(name):
+        return _NAMES.get(bean.removesuffix("persec"))
+    match = _PER_BEAN.fullmatch(name)
+    return _NAMES.get(match[1]) if match else None

@@ -11,18 +11,21 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from kafka.record import MemoryRecordsBuilder
+
 from dashboard.core.errors import DemoError
-from dashboard.demo import children, guardian, orphan, processes, room, state
+from dashboard.demo import children, guardian, processes, room, state
 from dashboard.demo.children import Place
 from dashboard.demo.kafka import exporter, jars, preview
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.demo.kafka.server_properties import free_ports
+from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid
 from dashboard.demo.state import DemoState, ProcessId
+from dashboard.inventory.names import PARTITION_METADATA
 from dashboard.settings.settings import Settings
 
 DEFAULT_PORT = 8501
@@ -102,7 +105,7 @@ class Supervisor:
         self._disks = place.disks(log_dirs) if "inventory" in self._parts else []
         ending.callback(self._cluster.stop)
         last = self._cluster.log_dir(self._cluster.broker_ids[-1])
-        self._cluster.start(lambda: orphan.leave(last, datetime.now(UTC)))
+        self._cluster.start(lambda: leave(last, datetime.now(UTC)))
         self._note(bootstrap=self._cluster.bootstrap, cluster_id=self._cluster.cluster_id)
         place.settings.write_text(
             children.settings_text(
@@ -309,3 +312,37 @@ class Patience:
         lasts = len(ends) < MOST or now - ends[0] > WITHIN_SECONDS
         ends.append(now)
         return lasts
+
+
+# What a deleted topic left on one broker's disk: a folder written there before its first start.
+#
+# Its records are real and a month old. The broker itself finds that no topic has its id and sets it
+# aside as `-stray`, as it does with a topic that was deleted while it was down.
+
+TOPIC = "summer-campaign"  # of no workload
+AGE = timedelta(days=30)  # past the week for which brokers keep records by default
+BATCHES, RECORDS, RECORD_BYTES = 32, 60, 1000
+_BASE_OFFSET_BYTES = 8  # at the head of a batch (KIP-98), and not in its checksum
+
+
+def leave(log_dir: Path, now: datetime) -> Path:
+    """Write partition 0 of TOPIC, some 2 MB, into the log dir of a broker that is not running."""
+    folder = log_dir / f"{TOPIC}-0"
+    folder.mkdir()
+    (folder / PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {kafka_uuid()}")
+    written = now - AGE
+    batch = _batch(int(written.timestamp() * 1000))[_BASE_OFFSET_BYTES:]
+    log = folder / f"{0:020}.log"
+    with log.open("wb") as file:
+        for number in range(BATCHES):
+            file.write((number * RECORDS).to_bytes(_BASE_OFFSET_BYTES, "big") + batch)
+    os.utime(log, (written.timestamp(), written.timestamp()))
+    return folder
+
+
+def _batch(timestamp_ms: int) -> bytes:
+    built = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=2 * RECORDS * RECORD_BYTES)
+    for _ in range(RECORDS):
+        built.append(timestamp=timestamp_ms, key=None, value=b"x" * RECORD_BYTES, headers=[])
+    built.close()
+    return bytes(built.buffer())

@@ -1,4 +1,4 @@
-"""Orphan partitions: words for them, the rule of last copies, the file of verdicts, the sweep.
+"""Orphan partitions: the file of verdicts, disks that nobody listed, the sweep.
 
 Verdicts are reached in `analytics.orphans.orphans`; here they are written, read and held to.
 """

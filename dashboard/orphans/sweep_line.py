@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dashboard.orphans.words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
+from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
 
 VERDICTS_FILE = "verdicts.json"
 # Which folder of two holds the records, and what a checkpoint entry is for, no sweep can tell.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboard.core.sizes import binary
 from dashboard.orphans.sweep.sweep_refusal import Refusal
-from dashboard.orphans.words import TOO_MANY
+from dashboard.safety.orphan_words import TOO_MANY
 
 
 def over_share(

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from dashboard.core.canonical import SealedKind, seal
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError, VerdictsError
-from dashboard.orphans.words import CHECKPOINT_ENTRY, KINDS, NEVER, REMOVABLE, SCHEDULED, VERDICTS
+from dashboard.safety.orphan_words import (
+    CHECKPOINT_ENTRY,
+    KINDS,
+    NEVER,
+    REMOVABLE,
+    SCHEDULED,
+    VERDICTS,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

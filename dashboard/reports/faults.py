@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboard.core import words
-from dashboard.orphans.words import VERDICTS, seen_once
 from dashboard.reports.parts import (
     MOST_BARS,
     Bar,
@@ -24,6 +23,7 @@ from dashboard.reports.parts import (
     text,
 )
 from dashboard.reports.source import Source
+from dashboard.safety.orphan_words import VERDICTS, seen_once
 from dashboard.views import formats
 from dashboard.views.colours import ORPHAN, Meaning
 from dashboard.views.followers import slow_units

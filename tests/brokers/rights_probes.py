@@ -14,7 +14,6 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.inventory.names import folder_of
-from dashboard.orphans.last_copy import Records
 from dashboard.orphans.sweep.sweep_live import LiveCheck
 from dashboard.orphans.sweep.sweep_refusal import Refusal
 from dashboard.orphans.verdicts import Verdict
@@ -22,6 +21,7 @@ from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import carrying
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.plan import Plan
+from dashboard.safety.last_copy import Records
 from tests.brokers import principals
 from tests.brokers.purge_bench import Bench
 from tests.brokers.secured import SecuredCluster

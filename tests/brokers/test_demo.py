@@ -20,7 +20,8 @@ from confluent_kafka import Consumer, IsolationLevel
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from dashboard.demo import orphan, room, truth
+from dashboard.demo import room, truth
+from dashboard.demo import supervisor as orphan
 from dashboard.demo.processes import die_with_parent
 from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import load

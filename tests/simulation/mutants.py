@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from dashboard.cluster import group_lists, groups
 from dashboard.domain.model import GroupListing, LeaderLogStart
-from dashboard.history import epoch_ends
-from dashboard.purge.evidence import clocks, memory_age
+from dashboard.history import clocks, epoch_ends
+from dashboard.purge.evidence import memory_age
 from dashboard.purge.execute import execute, holding, readback, recheck, send, states
 from dashboard.purge.journal import journal_wishes
 from dashboard.purge.journal.journal import Journal

@@ -15,7 +15,7 @@ from unittest import mock
 
 from dashboard.cluster import groups
 from dashboard.core.errors import JournalError, LowwaterError, RefusedError
-from dashboard.purge.evidence import clocks
+from dashboard.history import clocks
 from dashboard.purge.execute import execute, readback, recheck, send
 from dashboard.purge.execute.carrying import carry_out
 from dashboard.purge.journal import journal_head

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from analytics import __main__ as service
+from analytics import __main__ as warm
 from analytics.job import Analyzed, analyze
-from analytics.session import warm
 from dashboard.core.errors import AnalysisError
 from tests.support import looks
 from tests.support.lab import Lab, Snapshot

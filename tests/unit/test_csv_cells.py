@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from dashboard.core import csv_cells
-from dashboard.orphans import export
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.upkeep.journal_export import as_csv
+from dashboard.ui.orphans import orphan_rows as export
 from tests.unit.purge.test_journal import insert
 from tests.unit.purge.test_plan import free_plan
 

@@ -71,7 +71,7 @@ def _found(
     cluster: ClusterStore, analysis_id: str
 ) -> tuple[dict[str, Any], Sequence[MissingInventory]]:
     from dashboard.orphans.missing import missing_inventories
-    from dashboard.orphans.words import seen_once
+    from dashboard.safety.orphan_words import seen_once
 
     def rows(table: str) -> list[dict[str, Any]]:
         return list(cluster.read("findings", analysis_id, table).to_pylist())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge import live_text, plan_text
+from dashboard.cli.purge import plan_text
 from dashboard.core.clock import utc_now
 from dashboard.core.visible import in_lines
 from dashboard.settings.settings import read_client_config
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         view["forecast"] = _forecast(args, plan)
     text = plan_text.describe(view)
     if args.live:
-        text = in_lines([text, live_text.describe(view["forecast"])])
+        text = in_lines([text, describe_forecast(view["forecast"])])
     output.emit(view, text, as_json=args.json)
     return 0
 
@@ -73,3 +74,15 @@ def _forecast(args: argparse.Namespace, plan: Plan) -> dict[str, Any]:
     output.progress("reading replicas, log dirs and versions …")
     cluster = args.cluster or plan.cluster_id
     return to_json(forecast(settings, settings.data, cluster, plan, client_overrides=overrides))
+
+
+# A live forecast as people read it under a preview: what holds a purge up, and each mode.
+
+
+def describe_forecast(found: Mapping[str, Any]) -> str:
+    """Text for the `forecast` object of `preview --live`."""
+    lines = [f"read live in {found['seconds']:.1f} s: {found['said']}"]
+    lines += [f"- {detail}" for detail in found["details"]]
+    lines += [f"advice: {said}" for said in found["advice"]]
+    lines += [f"{m['mode']}: {m['predicted']} {m['risk']}" for m in found["modes"]]
+    return in_lines(lines)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import socket
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge import runs_archive, runs_restored
+from dashboard.cli.purge import runs_archive
+from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError, UsageError
 from dashboard.core.visible import in_lines
+from dashboard.people import people
 
 if TYPE_CHECKING:
     from dashboard.purge.journal.journal import Journal
@@ -46,7 +49,7 @@ def add_parser(verbs: Verbs) -> None:
     )
     parser.add_argument("--export", metavar="FILE", help="write the journal to FILE.json or .csv")
     runs_archive.add_flags(parser)
-    runs_restored.add_flag(parser)
+    add_restored_flag(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from dashboard.purge.receipt import calibration
 
     if args.accept_restored is not None:
-        return runs_restored.run(args)
+        return accept_restored(args)
     if args.archive:
         return runs_archive.run(args)
     if args.older_than:
@@ -148,3 +151,47 @@ def _broken(problems: tuple[str, ...]) -> JournalError:
         "Keep the file as it is, find out who changed it, and start a new state_dir.",
         code="JOURNAL_BROKEN",
     )
+
+
+# `lowwater runs --accept-restored N`: go on with a journal that was rolled back.
+
+
+def add_restored_flag(parser: argparse.ArgumentParser) -> None:
+    """Add --accept-restored."""
+    parser.add_argument(
+        "--accept-restored",
+        type=int,
+        metavar="N",
+        help="go on with a journal out of a backup, whose newest entry is N",
+    )
+
+
+def accept_restored(args: argparse.Namespace) -> int:
+    """Accept it, and tell what was cancelled. Raises as `accept` does, UsageError, ROLE_TOO_LOW."""
+    from dashboard.purge.upkeep.journal_restored import accept
+
+    names = ("verify", "as_archive", "export", "cluster", "archive", "older_than")
+    others = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+    if others:
+        raise UsageError(
+            f"--accept-restored goes without {others[0]}: it decides about the whole journal",
+            f"Call it alone, and {others[0]} before or after.",
+        )
+    settings = context.read_settings(args)
+    who = people.require(settings, context.actor(settings), "approver", "accept the journal")
+    with context.open_journal(settings) as journal:
+        cancelled = accept(
+            journal, args.accept_restored, who=who, from_where=socket.gethostname(), now=utc_now()
+        )
+    value = {"accepted": {"through_entry": args.accept_restored, "cancelled": cancelled}}
+    output.emit(value, _runs_restored_text(args.accept_restored, cancelled), as_json=args.json)
+    return 0
+
+
+def _runs_restored_text(through: int, cancelled: list[str]) -> str:
+    lines = [f"the journal goes on after entry {through}"]
+    lines += [f"run {run_id} is cancelled: what it has not sent stays" for run_id in cancelled]
+    lines.append(
+        "every purge is off: look at policies, requests and runs, then allow purges on page Audit"
+    )
+    return in_lines(lines)

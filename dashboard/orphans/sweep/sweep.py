@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError, RefusedError
-from dashboard.orphans import words
 from dashboard.orphans.sweep.sweep_aside import (
     HELD,
     Stopped,
@@ -30,6 +29,7 @@ from dashboard.orphans.sweep.sweep_report import Outcome, Report
 from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
 from dashboard.orphans.sweep_share import over_share
 from dashboard.orphans.verdicts import Verdict, Verdicts
+from dashboard.safety import orphan_words as words
 
 Progress = Callable[[str], None]
 _ENDED = ("deleted", "gone")  # nothing of it lies in quarantine any more

@@ -12,7 +12,6 @@ from pathlib import Path
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, UsageError
 from dashboard.inventory.names import Folder, folder_of
-from dashboard.orphans.last_copy import Records
 from dashboard.orphans.sweep.sweep_folder import FOLDER, Measured, measure, opened, records_of
 from dashboard.orphans.sweep.sweep_items import DELETING, Item
 from dashboard.orphans.sweep.sweep_openers import refuse_if_open
@@ -20,6 +19,7 @@ from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_refusal import Refusal
 from dashboard.orphans.sweep.sweep_report import Outcome
 from dashboard.orphans.sweep.sweep_site import Site
+from dashboard.safety.last_copy import Records
 
 Stopped = Callable[[], str | None]  # why nothing may be changed now, or None
 

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError
-from dashboard.orphans import words
 from dashboard.orphans.sweep.sweep_folder import (
     Measured,
     measure,
@@ -24,6 +23,7 @@ from dashboard.orphans.sweep.sweep_openers import refuse_if_open
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_refusal import Refusal
 from dashboard.orphans.verdicts import Verdict, Verdicts
+from dashboard.safety import orphan_words as words
 
 
 @dataclass(frozen=True, slots=True)

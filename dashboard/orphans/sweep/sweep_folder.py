@@ -24,10 +24,10 @@ from dashboard.inventory.names import (
 )
 from dashboard.inventory.segments import BLOCK_BYTES
 from dashboard.inventory.time_index import last_timestamp
-from dashboard.orphans import words
-from dashboard.orphans.last_copy import Records, later
 from dashboard.orphans.sweep.sweep_refusal import Refusal
 from dashboard.orphans.verdicts import Verdict
+from dashboard.safety import orphan_words as words
+from dashboard.safety.last_copy import Records, later
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

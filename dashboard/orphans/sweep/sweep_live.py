@@ -18,11 +18,11 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
+from dashboard.history import clocks
 from dashboard.inventory.names import Folder
-from dashboard.orphans.last_copy import Living, Records, kept
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_refusal import Refusal
-from dashboard.purge.evidence import clocks
+from dashboard.safety.last_copy import Living, Records, kept
 
 _GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, RefusedError
-from dashboard.orphans import words
-from dashboard.orphans.last_copy import Records
 from dashboard.orphans.sweep.sweep_check import refuse_by_verdict, refuse_wrong_clock
 from dashboard.orphans.sweep.sweep_folder import told_by_name
 from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs
@@ -21,6 +19,8 @@ from dashboard.orphans.sweep.sweep_report import Outcome
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.sweep_share import over_share
 from dashboard.orphans.verdicts import Verdict, Verdicts
+from dashboard.safety import orphan_words as words
+from dashboard.safety.last_copy import Records
 
 _NO_LIMIT = 2**62
 VALID_FOR = timedelta(hours=1)  # what the cluster said may have changed after that

@@ -15,7 +15,7 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.purge.evidence import clocks
+from dashboard.history import clocks
 from dashboard.purge.evidence.retained import by_bytes
 from dashboard.purge.evidence.revived import revived
 from dashboard.purge.evidence.standards import Standards

@@ -10,7 +10,8 @@ from dashboard.cluster.live import connect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.evidence import clocks, memory, memory_age, sampled
+from dashboard.history import clocks
+from dashboard.purge.evidence import memory, memory_age, sampled
 from dashboard.purge.evidence.doubts import rested
 from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.rights_needed import MissingRight, missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,8 +18,8 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.moves import MoveRow, skipped_records
-from dashboard.purge.plan.plan import Plan
-from dashboard.purge.receipt import receipt, receipt_earlier, receipt_estimates, receipt_sizes
+from dashboard.purge.plan.plan import Plan, PlannedPartition
+from dashboard.purge.receipt import receipt, receipt_earlier, receipt_sizes
 
 # How fast followers that are behind close in on their leader, from successive reads.
 
@@ -171,7 +172,7 @@ class ReplicaWatch:
             gone=self._gone(rows),
             later=self._targets_later() if receipt.moved_on(current, sample, rows) else {},
         )  # fmt: skip
-        found = receipt_estimates.with_calibration(found, rows, self.plan)
+        found = with_calibration(found, rows, self.plan)
         self.journal.write_receipt(self.run.run_id, found, self.now())
         return found
 
@@ -292,3 +293,77 @@ def _with_skipped(row: PartitionRow, moves: Iterable[MoveRow]) -> PartitionRow:
     """A row whose records came back says which moved groups will not read them."""
     skipped = skipped_records(moves, row.key) if row.state == "reverted" else None
     return replace(row, message=f"{row.message}; {skipped}") if skipped else row
+
+
+# What a final receipt keeps for calibration: per topic and estimator, predicted against freed.
+
+_SUMS = (
+    "partitions", "low_bytes", "predicted_bytes", "high_bytes", "freed_bytes", "unsure_bytes",
+)  # fmt: skip
+
+
+def with_calibration(
+    receipt: Mapping[str, Any], rows: Iterable[PartitionRow], plan: Plan
+) -> dict[str, Any]:
+    """A final receipt with its `calibration`; any other one as it is."""
+    if not receipt["final"]:
+        return dict(receipt)
+    there = [row for row in rows if row.topic not in receipt.get("gone_topics", ())]
+    return {**receipt, "calibration": _by_topic(receipt["replicas"], there, plan)}
+
+
+def _by_topic(
+    replicas: Iterable[Mapping[str, Any]], rows: Iterable[PartitionRow], plan: Plan
+) -> list[dict[str, Any]]:
+    """Sums over the partitions that tell something of an estimator, sorted by topic and method.
+
+    Left out are partitions that were not done on every replica, came back, were there already or
+    are gone, have no interval or no size of some replica, and those where retention or the log
+    cleaner deleted too, an earlier purge's segments were leaving or a log began anew: what is whose
+    is then not measured.
+    """
+    done = {
+        row.key
+        for row in rows
+        if row.was_sent and row.state == "done" and all(f.arrived for f in row.followers)
+    }
+    of_partition: dict[TopicPartition, list[Mapping[str, Any]]] = defaultdict(list)
+    for replica in replicas:
+        of_partition[TopicPartition(replica["topic"], replica["partition"])].append(replica)
+    sums: dict[tuple[str, str], list[int]] = {}
+    for planned in plan.partitions:
+        if planned.key not in done:
+            continue
+        found = _outcome(planned, of_partition[planned.key])
+        if found is None:
+            continue
+        method, values = found
+        total = sums.setdefault((planned.topic, method), [0] * len(_SUMS))
+        total[:] = [a + b for a, b in zip(total, values, strict=True)]
+    return [
+        {"topic": topic, "method": method, **dict(zip(_SUMS, sums[topic, method], strict=True))}
+        for topic, method in sorted(sums)
+    ]
+
+
+def _outcome(
+    planned: PlannedPartition, replicas: Sequence[Mapping[str, Any]]
+) -> tuple[str, tuple[int, ...]] | None:
+    estimate = planned.estimate
+    if estimate is None or planned.log_start_offset is None:
+        return None
+    likely = estimate.bytes_at_once
+    low, high = estimate.bytes_at_once_low, estimate.bytes_at_once_high
+    if likely is None or low is None or high is None:
+        return None
+    if {replica["broker_id"] for replica in replicas} != set(estimate.replicas):
+        return None
+    for replica in replicas:
+        start = replica["start_before"]
+        if start is None or start > planned.log_start_offset or replica["retention_bytes"]:
+            return None
+        if any(replica.get(name) for name in ("earlier_bytes", "cleaner_bytes", "restarted")):
+            return None
+    freed = sum(replica["freed_bytes"] for replica in replicas)
+    unsure = sum(replica.get("unsure_bytes", 0) for replica in replicas)
+    return estimate.method, (1, low, likely, high, freed, unsure)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dashboard.orphans.words import CHECKPOINT_ENTRY, KINDS, STRAY
+from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, KINDS, STRAY
 from dashboard.ui.components import markup
 from dashboard.ui.orphans.orphan_rows import on_disk
 from dashboard.views import colours, formats

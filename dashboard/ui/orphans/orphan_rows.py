@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from dashboard.core.csv_cells import rows_as_csv
 from dashboard.orphans.sweep_line import NEVER_SWEPT
-from dashboard.orphans.words import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED, VERDICTS
+from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 from dashboard.ui.components import markup
 from dashboard.views import formats
 from dashboard.views.colours import ORPHAN
@@ -111,3 +112,17 @@ def sweepable(row: Row) -> bool:
 def until(moment: datetime, now: datetime) -> str:
     """`in 5 d`, or `by the next analysis` where that time has passed."""
     return "by the next analysis" if moment <= now else f"in {formats.duration(moment - now)}"
+
+
+# The orphans as CSV: one line each, with verdict, times and evidence.
+
+COLUMNS = (
+    "broker_id", "log_dir", "directory", "topic", "partition", "topic_id", "current_topic_id",
+    "kind", "verdict", "reason", "check_at", "size_bytes", "index_bytes", "allocated_bytes",
+    "newest_at", "first_seen_at", "last_seen_at", "snapshots_seen", "evidence",
+)  # fmt: skip
+
+
+def as_csv(orphans: Iterable[Mapping[str, Any]]) -> str:
+    """Rows of the findings table `orphans`; times are UTC, unknown is an empty cell."""
+    return rows_as_csv(COLUMNS, ([row[name] for name in COLUMNS] for row in orphans))

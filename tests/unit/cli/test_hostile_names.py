@@ -18,7 +18,8 @@ import dashboard.cli
 from dashboard.cli import output
 from dashboard.cli.machine import collect, watch
 from dashboard.cli.policies import policies_check, policies_run
-from dashboard.cli.purge import live_text, moves_text, plan_text, run_text
+from dashboard.cli.purge import moves_text, plan_text, run_text
+from dashboard.cli.purge import preview as live_text
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.core.visible import in_lines
@@ -85,7 +86,7 @@ def _run(name: str) -> str:
 
 def _forecast(name: str) -> str:
     mode = {"mode": "wait-all", "predicted": name, "risk": name}
-    return live_text.describe(
+    return live_text.describe_forecast(
         {"seconds": 1.0, "said": name, "details": [name], "advice": [name], "modes": [mode]}
     )
 

@@ -25,11 +25,11 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.orphans import words
 from dashboard.orphans.sweep.sweep import sweep
 from dashboard.orphans.sweep.sweep_report import Outcome, Report
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.verdicts import Verdict, Verdicts
+from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 
 LIVE = 40  # folders beside the orphan, so that one is less than 5 % of them

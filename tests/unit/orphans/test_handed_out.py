@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 
 from dashboard.cli.findings import orphans
 from dashboard.cli.parser import new_parser, parse
-from dashboard.orphans import export, words
 from dashboard.orphans.sweep_line import sweep_line
+from dashboard.safety import orphan_words as words
+from dashboard.ui.orphans import orphan_rows as export
 
 SEEN = datetime(2026, 3, 1, 4, tzinfo=UTC)
 

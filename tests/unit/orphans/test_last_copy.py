@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.orphans.last_copy import Living, Records, kept
+from dashboard.safety.last_copy import Living, Records, kept
 
 NOW = datetime(2026, 3, 8, 4, tzinfo=UTC)
 DAY = timedelta(days=1)

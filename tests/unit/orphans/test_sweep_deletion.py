@@ -14,11 +14,11 @@ import pytest
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
-from dashboard.orphans import words
 from dashboard.orphans.sweep import sweep_aside, sweep_log
 from dashboard.orphans.sweep.sweep_aside import delete, find
 from dashboard.orphans.sweep.sweep_refusal import Refusal
 from dashboard.orphans.sweep.sweep_report import Outcome
+from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 from tests.unit.orphans.dying_sweep import killed
 from tests.unit.orphans.sweep_acts import kinds, site, whole

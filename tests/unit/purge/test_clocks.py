@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import ClusterError
-from dashboard.purge.evidence import clocks
+from dashboard.history import clocks
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import Rechecked, recheck
 from dashboard.purge.journal.journal_rows import PartitionRow

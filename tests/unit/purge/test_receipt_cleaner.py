@@ -10,7 +10,7 @@ import pytest
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt, receipt_earlier
-from dashboard.purge.receipt.receipt_estimates import with_calibration
+from dashboard.purge.receipt.replica_watch import with_calibration
 from tests.unit.purge.facts_of import KEY, NOW, facts, partition
 from tests.unit.purge.test_plan import plan_of
 from tests.unit.purge.test_receipt import SETTLE, row, sample

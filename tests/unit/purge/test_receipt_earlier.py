@@ -17,7 +17,7 @@ from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt
 from dashboard.purge.receipt.receipt_earlier import leaving
-from dashboard.purge.receipt.receipt_estimates import with_calibration
+from dashboard.purge.receipt.replica_watch import with_calibration
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_plan import plan_of

@@ -12,7 +12,7 @@ from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
-from dashboard.purge.receipt.receipt_estimates import with_calibration
+from dashboard.purge.receipt.replica_watch import with_calibration
 from tests.unit.purge.facts_of import NOW, TOPIC, facts, partition
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_plan import plan_of
