@@ -142,10 +142,15 @@ def pasts(draw: st.DrawFn, now: Drawn) -> Drawn:
         GroupOffset(g, TOPIC, key.partition, draw(offsets(100)), None, draw(epochs(part.epoch)))
         for g in ("b", "gone") for key, part in parts.items() if draw(st.booleans())
     )  # fmt: skip
-    listed = tuple(
-        Group(g, "classic", "Empty", 0, is_streams=len(committed) % 2 == 1)
-        for g in sorted({o.group_id for o in committed})
-    )
+    streams = len(committed) % 2 == 1
+    # Members may be gone by now, and have died before a first commit.
+    reading = draw(st.frozensets(st.sampled_from(("b", "gone", "crashed")), max_size=2))
+    empty = {o.group_id for o in committed} - reading
+    listed = (
+        *(Group(g, "classic", "Empty", 0, is_streams=streams) for g in sorted(empty)),
+        *(Group(g, "classic", "Stable", 1, (min(parts),), is_streams=streams and g != "crashed")
+          for g in sorted(reading)),
+    )  # fmt: skip
     return Drawn(
         parts, listed, committed, id_of_topic=draw(st.sampled_from(("id-1", "id-1", "id-0")))
     )
