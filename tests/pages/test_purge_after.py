@@ -51,6 +51,7 @@ def test_records_that_came_back_are_an_alert_on_the_run_and_in_the_lists(
         text = said(open_page(page))
         assert "↺ Records came back</b> in 1 partition of orders" in text
         assert f"See run {run_id}" in text
+        assert f"lowwater run {run_id} --dismiss" in text  # where no purge can go as far again
 
 
 def test_plan_again_opens_the_purge_of_those_topics(

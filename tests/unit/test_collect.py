@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from dashboard.broker_metrics.sources import Sources
@@ -18,7 +19,8 @@ from dashboard.collect.collect import Collected, collect
 from dashboard.core.errors import ClusterError, StoreError
 from dashboard.domain.columns import LeaderOffsets, OwnOffsets, Placement, Sizes
 from dashboard.domain.metric_names import BYTES_OUT
-from dashboard.domain.model import TopicState
+from dashboard.domain.model import Group, GroupListing, TopicState
+from dashboard.safety.readers import GROUPS, readers
 from dashboard.store.snapshot_writer import Writer
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import OBSERVED_AT, FakeLive, unreachable
@@ -242,6 +244,23 @@ def test_reasons_of_an_incomplete_group_list_reach_the_manifest(
     details = store.manifest("snapshots", run(live, store).snapshot_id).details
     assert details["groups_incomplete"] == ["a reason"]
     assert set(details["durations"]) >= {"topics", "offsets", "groups"}
+
+
+def test_a_snapshot_tells_workers_and_while_they_rebalance_findings_hold_no_topic_for_them(
+    live: FakeLive, store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = [
+        Group("registries", "sr", "CompletingRebalance", 2),
+        Group("readers", "classic", "PreparingRebalance", 2),
+        Group("workers", "connect", "PreparingRebalance", 2),
+    ]
+    monkeypatch.setattr(live, "groups", lambda *_, **__: GroupListing(tuple(waiting), ()))
+    snapshot = run(live, store).snapshot_id
+    told = store.read("snapshots", snapshot, "groups", GROUPS.names)
+    offsets = pa.schema([("topic_no", pa.int32()), ("group_id", pa.string())]).empty_table()
+    topics = store.read("snapshots", snapshot, "topics", ["topic_no", "topic"])
+    topics = topics.append_column("is_new", pa.nulls(len(topics), pa.bool_()))
+    assert readers(told, offsets, topics).anywhere.to_pylist() == ["readers"]
 
 
 @pytest.mark.parametrize(

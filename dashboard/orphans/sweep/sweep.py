@@ -15,6 +15,7 @@ from dashboard.orphans.sweep.sweep_aside import (
 )
 from dashboard.orphans.sweep.sweep_check import (
     Checked,
+    certainly_before,
     checked,
     refuse_by_verdict,
     refuse_wrong_clock,
@@ -155,11 +156,11 @@ class _Sweep:
         assert self._verdicts is not None and row.directory is not None
         for place, item in self._site.put_back(row.log_dir, row.directory):
             at = put_back_at(self._site, place, item, cluster_tells=cluster_tells)
-            if item.verdicts == self._sha256 or at >= self._verdicts.taken_at:
+            if item.verdicts == self._sha256 or not certainly_before(at, self._verdicts):
                 raise Refusal(
                     "restored",
                     f"somebody put it back, at {format_time(at)} at the latest, and these verdicts "
-                    "are older: if it may go after all, collect, analyze and write new ones",
+                    "may be older: if it may go after all, collect, analyze and write new ones",
                 )
         if script_log := self._site.moved_by_script(log_dir, row.directory):
             raise Refusal(

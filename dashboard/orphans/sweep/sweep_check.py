@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dashboard.core.clock import format_time
+from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import RefusedError
 from dashboard.orphans.sweep.sweep_folder import (
     Measured,
@@ -45,6 +45,14 @@ class Checked:
 
 
 _CLOCKS_APART = timedelta(minutes=5)
+
+
+def certainly_before(at: datetime, verdicts: Verdicts) -> bool:
+    """Whether what a proved clock of this host dates so was over when their snapshot was taken.
+
+    Each of the two clocks may be off by as much as clocks that agree.
+    """
+    return at < verdicts.taken_at - 2 * CLOCKS_AGREE
 
 
 def refuse_wrong_clock(verdicts: Verdicts, now: datetime) -> None:

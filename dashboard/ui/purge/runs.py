@@ -101,6 +101,10 @@ def _came_back(alert: Reverted) -> None:
         if st.button("Plan again", key=f"again-{alert.run_id}"):
             routes.plan_purge(sorted(alert.topics))
         routes.link("purge", f"See run {alert.run_id}", run=alert.run_id)
+    st.caption(
+        "Where no purge can go as far again, since the topic was deleted or made anew, end this "
+        f'with: lowwater run {alert.run_id} --dismiss "WHY"'
+    )
 
 
 def links(found: Sequence[RunRow], now: datetime) -> None:

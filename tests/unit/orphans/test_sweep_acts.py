@@ -104,6 +104,20 @@ def test_a_restore_by_a_clock_that_is_proved_counts_from_then_on(host: Host) -> 
     assert "seen-restored" not in kinds(host)
 
 
+@pytest.mark.parametrize(("seconds", "state"), [(1, "refused"), (19, "refused"), (21, "moved")])
+def test_verdicts_are_newer_than_a_restore_only_beyond_what_two_clocks_that_agree_may_differ(
+    host: Host, seconds: int, state: str
+) -> None:
+    """The restoring host's clock may be 10 s behind, and the collector's as much ahead."""
+    row, host.live.controller_at = host.row(), host.now
+    host.one(row)
+    back = host.now
+    assert put_back(host).state == "restored"
+    host.now = host.live.controller_at = back + timedelta(minutes=1)
+    newer = replace(host.verdicts(row), taken_at=back + timedelta(seconds=seconds))
+    assert [outcome.state for outcome in host.sweep(newer).rows] == [state]
+
+
 def test_a_restore_replaces_nothing(host: Host) -> None:
     host.one()
     host.stray.mkdir()  # empty, as a broker makes one for a new partition
