@@ -1,0 +1,21 @@
+"""The glossary has every word of the contract: states, modes, verdicts, kinds of orphans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dashboard.purge.journal import journal_rows as rows
+from dashboard.safety import orphan_words
+
+PAGE = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text("utf-8")
+WORDS = (
+    *rows.OPEN_RUN_STATES, *rows.CLOSED_RUN_STATES, *rows.OPEN_STATES, *rows.CLOSED_STATES,
+    *orphan_words.KINDS, *orphan_words.VERDICTS, "wait-all", "leader-only",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", sorted(set(WORDS)))
+def test_a_word_of_the_contract_is_explained(word: str) -> None:
+    assert f"`{word}`" in PAGE
