@@ -35,6 +35,7 @@ tests:
 test-all: ## Everything: the slow extras, the broker tests on Kafka 3.9.2 and 4.4.0 too, and a bare Debian
 	@tools/install.sh java pango chromium
 	@$(MAKE) --no-print-directory lint
+	@$(INSTALL) -r requirements-bench.txt
 	@$(BIN)/python -m pytest -m "not slow" --hypothesis-profile=roaming $(SIDE_BY_SIDE)
 	@$(BIN)/python -m pytest -m slow --hypothesis-profile=roaming $(SIDE_BY_SIDE)
 	@LOWWATER_KAFKA_VERSION=3.9.2 $(BIN)/python -m pytest tests/brokers -m "not slow" $(SIDE_BY_SIDE)

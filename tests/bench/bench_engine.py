@@ -47,7 +47,7 @@ class Lab:
         self.spark, self.shape = spark, shape
         self.settings: Settings = load()
         self.cluster = ClusterStore(Store(folder), "bench")
-        self.began = utc_now().replace(microsecond=0) - EVERY * (shape.snapshots + 2 * RUNS + 3)
+        self.began = utc_now().replace(microsecond=0) - EVERY * (shape.snapshots + 2 * RUNS + 4)
         self.step = 0
         self.peak: dict[str, int] = {}  # bytes, before any peer ran in this process
 
@@ -105,8 +105,11 @@ def _history(lab: Lab, clock: Clock, options: argparse.Namespace) -> list[str]:
         for name, peer in _PEERS.items():
             seconds[name].append(clock.timed(name, lambda p=peer: p(lab.files())))
     longer = f"fresh, {LONGER} more"
-    seconds[longer] = []
+    seconds |= {"put back, once": [], longer: []}
     lengthen(lab.cluster, LONGER)
+    # What is older than the newest analysis and not in it (`history.folded`) makes the next one
+    # read all that is kept, once: the cost of what was put back, not of a long history.
+    _fresh(lab, clock, seconds, "put back, once")
     for _ in range(RUNS):
         _fresh(lab, clock, seconds, longer)
     print(f"\n{lab.shape.partitions:,} x 3, {options.snapshots} snapshots: medians of {RUNS}")

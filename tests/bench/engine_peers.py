@@ -49,7 +49,12 @@ with sizes as (
     select topic_no, partition, sum(size_bytes) as size_bytes, count(size_bytes) as measured
     from read_parquet($replica) where not coalesce(is_future, false) group by all
 ),
-lowest as (select topic, partition, min(committed_offset) as lowest from holds group by all),
+lowest as (
+    select topic, partition, min(committed_offset) as lowest
+    from holds join read_parquet($topic) using (topic)
+        join read_parquet($partition) using (topic_no, partition)
+    where coalesce(committed_offset <= high_watermark, true) group by all
+),
 known as (
     select topic, partition, log_start_offset, high_watermark, size_bytes, measured as replicas,
         case when lowest is not null and high_watermark is not null
@@ -163,19 +168,22 @@ def _polars_holds(files: dict[str, Any]) -> pl.LazyFrame:
 
 
 def _polars_reclaimable(files: dict[str, Any], holds: pl.LazyFrame) -> pl.LazyFrame:
-    place = ["topic_no", "partition"]
+    place, named = ["topic_no", "partition"], ["topic", "partition"]
     live = ~pl.col("is_future").fill_null(False)
     sizes = pl.scan_parquet(files["replica"]).filter(live).group_by(place).agg(
         pl.col("size_bytes").sum(), replicas=pl.col("size_bytes").count()
     )  # fmt: skip
-    lowest = holds.group_by("topic", "partition").agg(lowest=pl.col("committed_offset").min())
     known = (
         pl.scan_parquet(files["partition"])
         .drop("replicas")
         .join(pl.scan_parquet(files["topic"]).select("topic_no", "topic"), on="topic_no")
         .join(sizes, on=place, how="left")
-        .join(lowest, on=["topic", "partition"], how="left")
     )
+    ends = known.select(*named, "high_watermark")
+    within = (pl.col("committed_offset") <= pl.col("high_watermark")).fill_null(True)
+    telling = holds.join(ends, on=named).filter(within)
+    lowest = telling.group_by(named).agg(lowest=pl.col("committed_offset").min())
+    known = known.join(lowest, on=named, how="left")
     least = pl.min_horizontal("lowest", "high_watermark", "last_stable_offset")
     least = pl.max_horizontal(least, "log_start_offset")
     targets = {

@@ -1,0 +1,67 @@
+"""A small history by our analysis, by DuckDB and by Polars: the tables that all have are equal.
+
+The peers spell each rule anew, so a rule that came on one side alone shows here and not first in
+a bench of minutes. They are pinned in requirements-bench.txt, which `make test-all` installs.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from analytics import job, tasks
+from dashboard.core.clock import utc_now
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
+from tests.bench.large_history import EVERY, Shape, write
+from tests.support import in_process
+
+WHY = "is of requirements-bench.txt, which make test-all installs"
+pytest.importorskip("duckdb", reason=f"DuckDB {WHY}")
+pytest.importorskip("polars", reason=f"Polars {WHY}")
+
+from tests.bench import engine_peers as peers  # noqa: E402  (imports both)
+
+SHAPE = Shape(2000, 100, 18, astray=True)
+Found = tuple[dict[str, pa.Table], dict[str, Any]]
+
+
+# The ends of what each analysis finds new: all at once, or going on from what earlier ones carried.
+@pytest.fixture(scope="module", params=[(18,), (5, 10, 18)], ids=["anew", "going on"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """The findings of the newest snapshot, and the files that peers read."""
+    cluster = ClusterStore(Store(str(tmp_path_factory.mktemp("data"))), "peers")
+    began = utc_now().replace(microsecond=0) - EVERY * (SHAPE.snapshots + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "run", in_process.run)
+        for first, end in pairwise((0, *request.param)):
+            write(cluster, began, SHAPE, range(first, end))
+            job.analyze(None, cluster, Settings(), now=utc_now)  # type: ignore[arg-type]
+    newest = cluster.latest_analysis()
+    tables = {table: cluster.read("findings", newest, table) for table in peers.COLUMNS}
+    return peers.ours(tables), peers.paths(cluster.path, cluster.ids("snapshots"))
+
+
+@pytest.mark.parametrize("peer", [peers.by_duckdb, peers.by_polars])
+def test_every_row_is_the_peers(found: Found, peer: Any) -> None:
+    ours, files = found
+    theirs = peer(files)
+    different = {t: peers.different(t, rows, theirs[t]) for t, rows in ours.items()}
+    assert different == dict.fromkeys(peers.COLUMNS, 0)
+    assert ours["holds"].num_rows > 7000 and ours["trends"].num_rows > 5000
+
+
+def test_the_history_has_the_cases_that_rules_are_for(found: Found) -> None:
+    """A target that the log start raised, a first commit on a topic made anew, all past the end."""
+    holds, targets = found[0]["holds"], found[0]["reclaimable"]
+    targets = targets.filter(pc.equal(targets["target"], "committed"))
+    assert pc.any(pc.equal(targets["target_offset"], targets["log_start_offset"])).as_py()
+    anew = holds.filter(pc.ends_with(holds["topic_id"], "b"))
+    assert anew.num_rows and not anew["last_commit_at"].null_count
+    untold = targets.filter(targets["target_offset"].is_null())
+    held = holds.join(untold, ["topic", "partition"], join_type="inner")
+    assert pc.any(pc.greater(held["committed_offset"], held["high_watermark"])).as_py()
