@@ -208,3 +208,26 @@ def reading(bench: Bench, group: str, name: str, **properties: str) -> Iterator[
         yield member
     finally:
         member.close()
+
+
+def test_members_that_died_before_their_first_commit_are_not_forgotten_by_us(
+    bench: Bench,
+) -> None:
+    """Kafka drops such a group with its last member; it reads from the start once it is mended."""
+    name = f"crashed-{uuid.uuid4().hex[:8]}"
+    topic, other = bench.topic(200), bench.topic(10)
+    bench.commit(name, other, {0: 10})
+    bench.commit("done", topic, {0: 200})
+    with reading(bench, name, topic):
+        collected(bench)
+    until(lambda: not _members(bench, name), 60)
+    (planned,) = bench.plan(topic).partitions
+    assert [(g.name, name in g.reason) for g in planned.guards] == [("no-committed-offset", True)]
+    (waived,) = bench.plan(topic, waive=[f"{name}=retired"]).partitions
+    assert (waived.free, waived.target_offset) == (True, 200)
+
+
+def _members(bench: Bench, name: str) -> int | None:
+    with connect({"bootstrap.servers": bench.bootstrap}) as live:
+        found = {g.group_id: g.members for g in live.groups(()).groups}
+    return found.get(name, 0)
