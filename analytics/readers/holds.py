@@ -44,7 +44,8 @@ def fold(
     since then up to this one: a group may have come and gone in between. `present` are the topics
     of the snapshot. `last_commit_at` is the time of the first snapshot that showed the present
     offset after another one, so the commit was made at that time or before; null until a move
-    was seen. An offset that moved back counts as a move.
+    was seen. An offset that moved back counts as a move, and so does any on a topic that was
+    recreated: with the former topic Kafka deleted its commits.
 
     Offsets of a topic that was deleted and recreated (another topic_id) stay until the group
     commits on the new one, as long as a kept snapshot knew them: `split` tells them apart. A topic
@@ -119,12 +120,17 @@ class _Names:
 
     @property
     def numbered(self) -> pa.Table:
-        """With name_no, the same for every id of a topic, and named, the row here."""
-        topics = column(self.rows, "topic")
+        """With name_no, the same for every id of a topic, id_no, the same for an id that some
+        broker told (null: none did), and named, the row here.
+        """
+        topics, ids = column(self.rows, "topic"), column(self.rows, "topic_id")
+        known = pc.if_else(column(self.rows, "is_told"), ids, None)
+        id_no = pc.index_in(known, value_set=known.drop_null()).cast(pa.int64())
         at = self.rows.column_names.index("topic_id")
         return (
             self.rows.set_column(at, "topic_id", pc.fill_null(self.rows["topic_id"], ""))
             .append_column("name_no", pc.index_in(topics, value_set=pc.unique(topics)))
+            .append_column("id_no", id_no)
             .append_column("named", pa.array(np.arange(len(topics), dtype=np.int32)))
         )
 
@@ -165,8 +171,8 @@ def folded(
     """name_no, partition, group_id, named, committed_offset, leader_epoch, last_seen_at and
     last_commit_at of every group, after the snapshots `new`, in their order.
 
-    `names`: the rows of `holds`' names with name_no, named and is_told. `base`: the analysis whose
-    offsets come first. Raises StoreError where one of them cannot be read.
+    `names`: the rows of `holds`' names with name_no, id_no, named and is_told. `base`: the analysis
+    whose offsets come first. Raises StoreError where one of them cannot be read.
     """
     state = _State()
     if base is not None:
@@ -184,7 +190,7 @@ class _State:
     def __init__(self) -> None:
         self.groups = pa.array([], pa.string())
         self.keys, self.last, self.rows = (np.zeros(0, dtype=np.int64) for _ in range(3))
-        names = ("named", "offset", "epoch", "seen", "moved")
+        names = ("named", "id", "offset", "epoch", "seen", "moved")
         self.values: dict[str, Ints] = {name: np.zeros(0, dtype=np.int64) for name in names}
 
     def remember(self, held: pa.Table, names: pa.Table, oldest_kept: pa.Scalar) -> None:
@@ -219,11 +225,14 @@ class _State:
         at, values = self.rows, self.values
         offset = integers(rows["committed_offset"], 0)
         seen = integers(rows[time].cast(pa.int64()), _NEVER)
-        moved = (values["seen"][at] != _NEVER) & (values["offset"][at] != offset)
+        ids, before = integers(names["id_no"], _NEVER), values["id"][at]
+        recreated = (ids != _NEVER) & (before != _NEVER) & (ids != before)
+        moved = (values["seen"][at] != _NEVER) & (values["offset"][at] != offset) | recreated
         values["moved"][at] = np.where(moved, seen, values["moved"][at])
         values["offset"][at], values["seen"][at] = offset, seen
         told = names["is_told"].to_numpy() | (values["named"][at] == _NEVER)
         values["named"][at] = np.where(told, integers(names["named"], 0), values["named"][at])
+        values["id"][at] = np.where(told, ids, before)
         values["epoch"][at] = integers(rows["leader_epoch"].cast(pa.int64()), _NEVER)
 
     def _keys(self, rows: pa.Table, names: pa.Table) -> Ints:

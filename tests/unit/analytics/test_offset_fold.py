@@ -71,6 +71,7 @@ def looped(cluster: ClusterStore, ids: Sequence[str], held: Held) -> Held:
             key = topic["topic"], row["partition"], row["group_id"]
             old = held.get(key)
             moved = old is not None and old["committed_offset"] != row["committed_offset"]
+            moved = moved or (old is not None and _recreated(old["topic_id"], topic["topic_id"]))
             told = old is None or topic["topic_id"] != UNKNOWN_ID
             held[key] = {
                 "committed_offset": row["committed_offset"],
@@ -80,6 +81,11 @@ def looped(cluster: ClusterStore, ids: Sequence[str], held: Held) -> Held:
                 "topic_id": topic["topic_id"] if told or old is None else old["topic_id"],
             }
     return held
+
+
+def _recreated(before: str | None, now: str | None) -> bool:
+    """Two ids that brokers told of one name; some brokers tell none."""
+    return not {before, now} & {None, UNKNOWN_ID} and before != now
 
 
 def by_key(rows: pa.Table) -> Held:
@@ -117,6 +123,20 @@ def test_arrays_remember_what_a_loop_does(cluster: ClusterStore, seed: int) -> N
     assert by_key(found) == looped(cluster, ids, {})
     base = kept(cluster, ids[3])
     assert fold(cluster, ids[-1], base).equals(found), "carried on as folded again"
+
+
+def test_the_same_offset_on_a_topic_made_anew_was_committed_since(cluster: ClusterStore) -> None:
+    """Who is offered a waiver of that group would else read that it stopped long ago."""
+    steps = [
+        write(cluster, step, Snapshot().topic("t", topic_id=topic_id, groups={"g": 5}))
+        for step, topic_id in enumerate(("old", "old", "new", "new"))
+    ]
+    (row,) = fold(cluster, steps[-1], None).to_pylist()
+    assert (row["topic_id"], row["last_commit_at"]) == ("new", START + timedelta(minutes=2))
+    (row,) = fold(cluster, steps[-1], kept(cluster, steps[1])).to_pylist()
+    assert row["last_commit_at"] == START + timedelta(minutes=2), "going on from an analysis"
+    (row,) = fold(cluster, steps[1], None).to_pylist()
+    assert row["last_commit_at"] is None
 
 
 @pytest.mark.parametrize("seed", range(5))
