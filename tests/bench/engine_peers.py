@@ -32,14 +32,14 @@ with history as (
     from read_parquet($offsets) o join read_parquet($topics) t using (snapshot_id, topic_no)
     where committed_offset >= 0
 ),
-counting as (
-    select h.*, lag(committed_offset) over (
+counting as (  -- on a topic made anew the first offset is a commit, whatever its number
+    select h.*, lag((committed_offset, topic_id)) over (
         partition by h.topic, partition, group_id order by h.taken_at) as before
     from history h
 )
 select c.topic, partition, group_id, max_by(c.topic_id, c.taken_at) as topic_id,
     max_by(committed_offset, c.taken_at) as committed_offset, max(c.taken_at) as last_seen_at,
-    max(case when before <> committed_offset then c.taken_at end) as last_commit_at
+    max(case when before <> (committed_offset, c.topic_id) then c.taken_at end) as last_commit_at
 from counting c left join read_parquet($topic) now using (topic)
 where now.topic is null or coalesce(c.topic_id = now.topic_id, true)
 group by c.topic, partition, group_id
@@ -49,17 +49,17 @@ with sizes as (
     select topic_no, partition, sum(size_bytes) as size_bytes, count(size_bytes) as measured
     from read_parquet($replica) where not coalesce(is_future, false) group by all
 ),
-lowest as (
+lowest as (  -- past the end of a log an offset is of records that are gone
     select topic, partition, min(committed_offset) as lowest
     from holds join read_parquet($topic) using (topic)
         join read_parquet($partition) using (topic_no, partition)
     where coalesce(committed_offset <= high_watermark, true) group by all
 ),
-known as (
+known as (  -- below the log start nothing is left; of an empty log nobody wants anything
     select topic, partition, log_start_offset, high_watermark, size_bytes, measured as replicas,
         case when lowest is not null and high_watermark is not null
             then greatest(least(lowest, high_watermark, last_stable_offset), log_start_offset)
-            end as committed
+            when log_start_offset = high_watermark then log_start_offset end as committed
     from read_parquet($partition) p join read_parquet($topic) t using (topic_no)
         left join sizes using (topic_no, partition) left join lowest using (topic, partition)
 ),
@@ -156,14 +156,16 @@ def _of_now() -> pl.Expr:
 def _polars_holds(files: dict[str, Any]) -> pl.LazyFrame:
     key = ["topic", "partition", "group_id"]
     rows = _named(files, "offsets").filter(pl.col("committed_offset") >= 0)
-    before = pl.col("committed_offset").shift(1).over(key, order_by="taken_at")
-    rows = rows.with_columns(before=before).filter(_of_now()).sort("taken_at")
-    moved = pl.col("committed_offset") != pl.col("before")
+    moved = pl.any_horizontal(
+        pl.col(name) != pl.col(name).shift(1).over(key, order_by="taken_at")
+        for name in ("committed_offset", "topic_id")
+    )
+    rows = rows.with_columns(moved=moved).filter(_of_now()).sort("taken_at")
     return rows.group_by(key).agg(
         pl.col("topic_id").last(),
         pl.col("committed_offset").last(),
         last_seen_at=pl.col("taken_at").last(),
-        last_commit_at=pl.col("taken_at").filter(moved).last(),
+        last_commit_at=pl.col("taken_at").filter("moved").last(),
     )
 
 
@@ -187,7 +189,10 @@ def _polars_reclaimable(files: dict[str, Any], holds: pl.LazyFrame) -> pl.LazyFr
     least = pl.min_horizontal("lowest", "high_watermark", "last_stable_offset")
     least = pl.max_horizontal(least, "log_start_offset")
     targets = {
-        "committed": pl.when(pl.col("lowest").is_not_null()).then(least),
+        "committed": pl.when(pl.col("lowest").is_not_null())
+        .then(least)
+        .when(pl.col("log_start_offset") == pl.col("high_watermark"))
+        .then("log_start_offset"),
         "high-watermark": pl.col("high_watermark"),
     }
     parts = [
@@ -202,7 +207,8 @@ def _polars_trends(files: dict[str, Any]) -> pl.LazyFrame:
     key = ["topic", "partition", "broker_id"]
     live = ~pl.col("is_future").fill_null(False) & pl.col("size_bytes").is_not_null()
     size, at = pl.col("size_bytes"), pl.col("taken_at")
-    panes = _named(files, "replicas").filter(live, _of_now()).group_by(
+    there = pl.col("topic_id") == pl.col("now_id")  # of a topic that is missed nothing is drawn
+    panes = _named(files, "replicas").filter(live, there).group_by(
         *key, pane=at.dt.truncate("12h")
     ).agg(
         size_n=size.count(), size_first=size.sort_by(at).first(), size_last=size.sort_by(at).last(),

@@ -42,7 +42,6 @@ class Shape:
     snapshots: int
     name_width: int = 0  # of a topic, at least
     segments: int = 0  # an inventory's, of each replica; 0: no inventory
-    astray: bool = False  # whether the readers of one topic in forty stand past its logs' ends
 
     @property
     def topics(self) -> int:
@@ -217,8 +216,6 @@ def _offsets(
     pause = 1 + group % 5
     reached = np.tile(end - start, GROUPS_PER_TOPIC) * (slot + 1) // (GROUPS_PER_TOPIC + 1)
     committed = np.tile(start, GROUPS_PER_TOPIC) + reached * (60 + step // pause) // 200
-    if shape.astray:
-        committed = np.where(topic_no % 40 == 5, np.tile(end, GROUPS_PER_TOPIC) + 1, committed)
     gone = (group % 50 == 7) & (step > shape.snapshots // 3)
     row = np.flatnonzero(~gone)
     row = row[np.argsort(group[row], kind="stable")]
