@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dashboard.domain.model import ANY_TOPIC
 from dashboard.history.met_readers import Met, known, told
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
@@ -40,8 +41,8 @@ def summed(found: pa.Table) -> pa.Table:
 
 def without_offset(met: Met, held: pa.Table, oldest_kept: int) -> Met:
     """Those that were met after some offset of theirs on the topic was seen last, by `held`, and
-    those with members on a topic where they hold none, as long as a kept snapshot may show it:
-    met since `oldest_kept` (microseconds).
+    those with members on a topic where they hold none (ANY_TOPIC: that hold none at all), as long
+    as a kept snapshot may show it: met since `oldest_kept` (microseconds).
     """
     oldest: Met = {}
     of = {group for group, _ in met}
@@ -51,10 +52,13 @@ def without_offset(met: Met, held: pa.Table, oldest_kept: int) -> Met:
     for group, topic, at in pairs:
         for key in ((group, topic), (group, "")):
             oldest[key] = min(at, oldest.get(key, at))
-    return {key: at for key, at in met.items() if _counts(key, at, oldest.get(key), oldest_kept)}
+    return {key: at for key, at in met.items() if _counts(key, at, oldest, oldest_kept)}
 
 
-def _counts(key: tuple[str, str], at: int, held_at: int | None, oldest_kept: int) -> bool:
+def _counts(key: tuple[str, str], at: int, oldest: Met, oldest_kept: int) -> bool:
+    group, topic = key
+    anywhere = topic == ANY_TOPIC
+    held_at = oldest.get((group, "") if anywhere else key)
     if held_at is not None:
-        return held_at < at
-    return key[1] != "" and at >= oldest_kept
+        return held_at < at and not anywhere
+    return topic != "" and at >= oldest_kept

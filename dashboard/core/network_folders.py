@@ -14,13 +14,21 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 NETWORK_TYPES = frozenset({
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs",
     "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2", "smb2",
-    "smb3", "smbfs", "vboxsf", "vmhgfs", "wekafs",
+    "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "wekafs",
 })  # fmt: skip
 _FUSE = frozenset({
-    "JuiceFS", "beegfs", "blobfuse", "blobfuse2", "ceph", "ceph-fuse", "cephfs", "curlftpfs",
-    "davfs", "davfs2", "fuse_dfs", "gcsfuse", "glusterfs", "goofys", "hdfs", "juicefs", "lizardfs",
-    "mfs", "mfsmount", "moosefs", "mountpoint-s3", "nfs", "quobyte", "rclone", "s3fs", "s3fs-fuse",
-    "seaweedfs", "smbnetfs", "sshfs", "vmhgfs-fuse", "weed",
+    "JuiceFS", "alluxio-fuse", "beegfs", "blobfuse", "blobfuse2", "ceph", "ceph-fuse", "cephfs",
+    "cosfs", "curlftpfs", "davfs", "davfs2", "fuse_dfs", "gcsfuse", "geesefs", "glusterfs",
+    "goofys", "hdfs", "juicefs", "lizardfs", "mfs", "mfsmount", "moosefs", "mountpoint-s3", "nfs",
+    "obsfs", "ossfs", "quobyte", "rclone", "s3fs", "s3fs-fuse", "s3ql", "seaweedfs", "smbnetfs",
+    "sshfs", "vmhgfs-fuse", "weed",
+})  # fmt: skip
+
+
+# Whose times are this host's own: what may lie behind another one is not among them.
+_LOCAL = frozenset({
+    "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "reiserfs",
+    "rootfs", "tmpfs", "xfs", "zfs",
 })  # fmt: skip
 
 
@@ -30,6 +38,19 @@ def network_type(path: Path, mountinfo: Path | None = None) -> str | None:
     None too where the machine does not tell its mounts. Links are followed: what counts is where
     the bytes go.
     """
+    found = _held_by(path, mountinfo)
+    return f"{found[0]} at {found[1]}" if found is not None and _is_network(found[0]) else None
+
+
+def is_local(path: Path, mountinfo: Path | None = None) -> bool:
+    """Whether a path lies on a file system that surely goes by this host's clock, or on a machine
+    that does not tell its mounts.
+    """
+    found = _held_by(path, mountinfo)
+    return found is None or found[0] in _LOCAL
+
+
+def _held_by(path: Path, mountinfo: Path | None) -> tuple[str, Path] | None:
     try:
         lines = (mountinfo or MOUNTINFO).read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -45,9 +66,7 @@ def network_type(path: Path, mountinfo: Path | None = None) -> str | None:
         # The longest mount point holds it; of two on one another, the later one.
         if there.is_relative_to(point) and (found is None or len(point.parts) >= found[0]):
             found = (len(point.parts), after[0], point)
-    if found is None or not _is_network(found[1]):
-        return None
-    return f"{found[1]} at {found[2]}"
+    return None if found is None else (found[1], found[2])
 
 
 def _is_network(kind: str) -> bool:

@@ -204,6 +204,8 @@ class ConfigEntry:
     source: str
 
 
+# What a group reads that was met while nobody could tell it: no topic has such a name.
+ANY_TOPIC = "*"
 # ClassicGroupState, ConsumerGroupState and StreamsGroupState: no member has its partitions yet,
 # or some have not.
 REBALANCING = frozenset(

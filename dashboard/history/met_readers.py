@@ -4,7 +4,9 @@ One that was met without an offset that it had before begins anew there: Kafka d
 its last offset (GroupMetadataManager), so somebody deleted that offset, or the group, and it came
 back. What was remembered is outdated, also when the group is gone again before its first commit.
 One that had members on a topic where it has no offset, and is gone, died before its first commit
-(a crash on the first record): it reads the topic from its start as soon as it is mended.
+(a crash on the first record): it reads the topic from its start as soon as it is mended. So it may
+any topic where nobody could tell what it reads (it rebalanced, its assignor speaks words of its
+own, a Streams application was not ready), and no later snapshot told it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dashboard.core.clock import microseconds
+from dashboard.domain.model import ANY_TOPIC
 from dashboard.history.holes import told_since
 from dashboard.store.snapshot_clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
@@ -22,7 +25,7 @@ if TYPE_CHECKING:  # slow to import; who reads no tables stays quick
     import pyarrow as pa
 
 DETAIL = "met_readers"  # of an analysis' manifest: each group, its topics ("": any), and when
-READ = ["group_id", "type", "assigned", "subscribed"]
+READ = ["group_id", "type", "state", "members", "assigned", "subscribed", "patterns"]
 # The console consumer's own name for a group that it leaves without ever committing.
 _CONSOLE = "^console-consumer-[0-9]+$"
 _PAIR = ["group_id", "topic"]
@@ -58,19 +61,32 @@ def known(
     `until` is the last snapshot that counts. Without an analysis that keeps them all kept
     snapshots are read, but for those that it could not read itself. Raises StoreError.
     """
-    wanted = None if topics is None else {*topics, ""}
-    found = {key: at for key, at in told(analysis).items() if wanted is None or key[1] in wanted}
+    found = told(analysis)
     for snapshot in told_since(store, analysis, DETAIL, until):
         at = microseconds(seen_at(store.manifest("snapshots", snapshot)))
         for key in shown(store.read("snapshots", snapshot, "groups", READ)):
-            if wanted is None or key[1] in wanted:
-                found[key] = max(at, found.get(key, at))
-    return found
+            found[key] = max(at, found.get(key, at))
+    return _of_topics(found, None if topics is None else {*topics, "", ANY_TOPIC})
+
+
+def _of_topics(found: Met, wanted: set[str] | None) -> Met:
+    """Those on these topics; what a group reads that told it since is no longer any topic."""
+    told_at: dict[str, int] = {}
+    for (group, topic), at in found.items():
+        if topic not in ("", ANY_TOPIC):
+            told_at[group] = max(at, told_at.get(group, at))
+    return {
+        (group, topic): at
+        for (group, topic), at in found.items()
+        if (wanted is None or topic in wanted)
+        and not (topic == ANY_TOPIC and told_at.get(group, at - 1) >= at)
+    }
 
 
 def shown(groups: pa.Table) -> list[tuple[str, str]]:
     """The groups that a snapshot lists, as met on any topic (""), and the topics that members of
-    theirs have or ask for, share groups aside: these are known by their start offsets.
+    theirs have or ask for (ANY_TOPIC: nobody could tell), share groups aside: these are known by
+    their start offsets.
     """
     listed = [(group_id, "") for group_id in groups["group_id"].to_pylist()]
     return listed + sorted(_had_members(groups))
@@ -80,9 +96,16 @@ def _had_members(groups: pa.Table) -> set[tuple[str, str]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from dashboard.safety.readers import is_share, reading
+    from dashboard.safety.readers import is_share, reading, untold_topics
 
     lasting = pc.invert(pc.match_substring_regex(groups["group_id"], _CONSOLE))
-    names, topics = reading(groups.filter(pc.and_(lasting, pc.invert(is_share(groups)))))
+    plain = groups.filter(pc.and_(lasting, pc.invert(is_share(groups))))
+    names, topics = reading(plain)
+    # Of a pattern alone only the brokers, or the client, know what it matched by then.
+    by_pattern = pc.greater(pc.fill_null(pc.list_value_length(plain["patterns"]), 0), 0)
+    unresolved = pc.and_(by_pattern, pc.invert(pc.is_in(plain["group_id"], value_set=names)))
+    unknown = pc.or_(untold_topics(plain), unresolved)
+    untold = plain.filter(unknown)["group_id"].to_pylist()
     pairs = pa.table([names, topics], _PAIR).group_by(_PAIR).aggregate([])
-    return set(zip(*(pairs[name].to_pylist() for name in _PAIR), strict=True))
+    told = zip(*(pairs[name].to_pylist() for name in _PAIR), strict=True)
+    return {*told, *((group, ANY_TOPIC) for group in untold)}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dashboard.core.arrow import STRINGS, column, field, looked_up, unfolded, without_rows
-from dashboard.domain.model import REBALANCING, WORKERS
+from dashboard.domain.model import ANY_TOPIC, REBALANCING, WORKERS
 from dashboard.safety.guard_texts import share_why
 
 GROUPS = pa.schema(
@@ -98,13 +98,15 @@ def readers(
     shares = is_share(groups)
     plain, share = groups.filter(pc.invert(shares)), groups.filter(shares)
     members = _members(plain, topics)
+    untold = {group for group, topic in met or {} if topic == ANY_TOPIC}
+    untold -= {*waived, *column(share, "group_id").to_pylist()}
     patterns = _patterns(plain, topics, members)
     return Readers(
         members=members,
         patterns=patterns,
         assigned=_assigned(plain, topics),
         share=_share(share, offsets, topics),
-        anywhere=_anywhere(plain, offsets),
+        anywhere=_anywhere(plain, untold, offsets, commits),
         listed=_listed(groups, unread),
         streams=_streams(applications, pairs),
         applications=applications,
@@ -220,8 +222,26 @@ def _by_group(pairs: pa.Table) -> dict[str, set[int]]:
     return found
 
 
-def _anywhere(groups: pa.Table, offsets: pa.Table) -> pa.Array:
+def _anywhere(
+    groups: pa.Table, met: Iterable[str], offsets: pa.Table, commits: pa.Table | None
+) -> pa.Array:
     """Groups that may read any topic: nobody can tell what, and they committed on none.
+
+    `met`: those of which nobody could when kept snapshots met them; who tells its topics now, or
+    is a share group by now, is judged by that.
+    """
+    untold = untold_topics(groups)
+    told = groups.filter(pc.and_(pc.invert(untold), pc.not_equal(groups["members"], 0)))
+    before = pa.array(sorted(met), pa.string())
+    for others in (told, *([] if commits is None else [commits])):
+        before = before.filter(pc.invert(pc.is_in(before, value_set=others["group_id"])))
+    names = pa.concat_arrays([column(groups.filter(untold), "group_id"), before])
+    found = pc.unique(names.filter(pc.invert(pc.is_in(names, value_set=offsets["group_id"]))))
+    return found.take(pc.sort_indices(found))
+
+
+def untold_topics(groups: pa.Table) -> pa.ChunkedArray:
+    """Of which groups nobody can tell what they read, but by their offsets.
 
     Their members are unknown, or wait for partitions and do not say of which topics. Workers of
     Connect and schema registries wait for work: the group gives them no partitions.
@@ -229,10 +249,7 @@ def _anywhere(groups: pa.Table, offsets: pa.Table) -> pa.Array:
     waits = pc.is_in(groups["state"], value_set=pa.array(sorted(REBALANCING)))
     works = pc.is_in(groups["type"], value_set=pa.array(sorted(WORKERS)))
     waiting = pc.and_(pc.and_(waits, pc.invert(works)), _topicless(groups))
-    unknown = pc.or_(groups["members"].is_null(), waiting)
-    names = groups["group_id"].filter(unknown)
-    found = pc.unique(names.filter(pc.invert(pc.is_in(names, value_set=offsets["group_id"]))))
-    return found.take(pc.sort_indices(found))
+    return pc.or_(groups["members"].is_null(), pc.fill_null(waiting, False))
 
 
 def _topicless(groups: pa.Table) -> pa.Array:

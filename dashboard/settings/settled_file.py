@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from dashboard.core.errors import SettingsError
-from dashboard.core.network_folders import network_type
+from dashboard.core.network_folders import is_local
 
 QUIET_SECONDS = 0.2  # so long nobody has written it
 _MOST_SECONDS = 2.0
@@ -42,9 +42,9 @@ def _stamp(file: Path) -> tuple[int, ...]:
 
 def _is_old(file: Path, stamp: tuple[int, ...]) -> bool:
     """By the clock that wrote it, which is this host's own on its own disks alone: by a server's
-    that is behind, what is being written looks old.
+    that is behind, or another machine's, what is being written looks old.
     """
-    return time.time() - stamp[0] / 1e9 >= QUIET_SECONDS and network_type(file) is None
+    return time.time() - stamp[0] / 1e9 >= QUIET_SECONDS and is_local(file)
 
 
 def _passed(since: float) -> bool:

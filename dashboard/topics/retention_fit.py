@@ -21,7 +21,7 @@ FORMS = ("kafka-configs", "terraform", "strimzi")
 CAUTION = (
     "Lowwater changes no topic. Older records leave within minutes, for good, by their own time: "
     "producers may set it (message.timestamp.type), and a mirror that was down brings old ones. "
-    "Readers without a group are not seen here: lowwater plan suspects them."
+    "Readers without a group show in brokers' metrics alone."
 )
 LEAST_SEEN = timedelta(days=7)  # so that a job of each week was seen once
 _HOUR, _DAY = 3_600_000, 86_400_000

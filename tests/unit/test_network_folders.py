@@ -14,7 +14,7 @@ import pytest
 from dashboard.cli.main import main
 from dashboard.core import network_folders
 from dashboard.core.errors import JournalError
-from dashboard.core.network_folders import network_type
+from dashboard.core.network_folders import is_local, network_type
 from dashboard.doctor.doctor import state_folder
 from dashboard.purge.journal.journal import Journal, open_default
 from dashboard.settings.settings import Settings, load
@@ -36,6 +36,7 @@ def mounts(folder: Path, *lines: tuple[Path, str]) -> Path:
     [
         ("nfs", True), ("nfs4", True), ("cifs", True), ("smb3", True), ("fuse.sshfs", True),
         ("ceph", True), ("fuse.glusterfs", True), ("lustre", True), ("9p", True), ("afs", True),
+        ("virtiofs", True), ("fuse.ossfs", True),
         ("ext4", False), ("xfs", False), ("tmpfs", False), ("overlay", False),
         ("fuse.fuse-overlayfs", False), ("fuseblk", False), ("btrfs", False), ("zfs", False),
     ],
@@ -44,6 +45,17 @@ def test_the_type_of_the_mount_counts(tmp_path: Path, kind: str, refused: bool) 
     file = mounts(tmp_path, (tmp_path, kind))
     found = network_type(tmp_path / "not" / "yet" / "made", file)
     assert found == (f"{kind} at {tmp_path}" if refused else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "local"),
+    [("ext4", True), ("tmpfs", True), ("overlay", True), ("nfs4", False), ("virtiofs", False),
+     ("fuse.gocryptfs", False), ("of-tomorrow", False)],
+)  # fmt: skip
+def test_times_are_this_hosts_own_on_known_local_disks_alone(
+    tmp_path: Path, kind: str, local: bool
+) -> None:
+    assert is_local(tmp_path / "lowwater.toml", mounts(tmp_path, (tmp_path, kind))) == local
 
 
 def test_the_longest_mount_point_counts_and_of_two_the_later(tmp_path: Path) -> None:

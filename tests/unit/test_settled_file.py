@@ -84,7 +84,7 @@ def test_one_of_long_ago_is_read_at_once_and_one_of_a_time_to_come_is_looked_at(
 def test_a_file_servers_clock_that_is_behind_makes_no_half_a_file_an_old_one(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settled_file, "network_type", lambda _: "nfs4 at /srv")
+    monkeypatch.setattr(settled_file, "is_local", lambda _: False)
     settings = load(file, {})
     with half_written(file, WHOLE[: WHOLE.index("second")]):
         behind = time.time() - 60

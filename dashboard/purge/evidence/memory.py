@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import StoreError
-from dashboard.domain.model import Guard, TopicPartition
+from dashboard.domain.model import ANY_TOPIC, Guard, TopicPartition
 from dashboard.history import met_readers
 from dashboard.history.folded import late
-from dashboard.history.holes import holes, newest_analysis, reasons
+from dashboard.history.holes import holes, newest_analysis, reasons, told_since
 from dashboard.history.known_since import began_at, carried_since, goes_on_from, known_since
 from dashboard.history.met_readers import Met
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
@@ -57,7 +57,38 @@ def streams(store: ClusterStore) -> frozenset[str]:
 def met(store: ClusterStore, topics: Iterable[str]) -> Met:
     """When groups were met on `topics`, by the findings and newer snapshots. Raises StoreError."""
     wanted = sorted(set(topics))
-    return _unpruned(store, lambda: met_readers.known(store, _analysis(store), topics=wanted))
+    return _unpruned(store, lambda: _met(store, wanted))
+
+
+def _met(store: ClusterStore, wanted: list[str]) -> Met:
+    """Who has an offset anywhere reads what it says, also where nobody could tell it."""
+    analysis = _analysis(store)
+    found = met_readers.known(store, analysis, topics=wanted)
+    untold = {group for group, topic in found if topic == ANY_TOPIC}
+    if not untold:
+        return found
+    known = _with_offsets(store, analysis, sorted(untold))
+    return {key: at for key, at in found.items() if key[1] != ANY_TOPIC or key[0] not in known}
+
+
+def _with_offsets(store: ClusterStore, analysis: Manifest | None, groups: list[str]) -> set[str]:
+    """Those of these groups that have any, by the analysis or a snapshot that it has not seen."""
+    chosen, columns = _among("group_id", groups), ["group_id", "committed_offset"]
+    tables = []
+    if analysis is not None:
+        tables = [
+            store.read("findings", analysis.id, name, columns, only=chosen)
+            for name in ("former_readers", "holds")
+            if name in analysis.tables
+        ]
+    for snapshot in told_since(store, analysis, met_readers.DETAIL, None):
+        tables.append(store.read("snapshots", snapshot, "group_offsets", columns, only=chosen))
+    return {
+        row["group_id"]
+        for table in tables
+        for row in table.to_pylist()
+        if row["committed_offset"] is not None
+    }
 
 
 def _unpruned(store: ClusterStore, read: Callable[[], Found]) -> Found:

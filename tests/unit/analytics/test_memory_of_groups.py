@@ -386,3 +386,54 @@ def test_a_console_consumer_that_is_gone_holds_nothing(lab: Lab) -> None:
     lab.write(Snapshot().topic("t", groups={"a": 90}))
     lab.analyze()
     assert names(lab.targets()["t"]) == []
+
+
+UNTOLD = {
+    "rebalancing": {"type": "classic", "state": "PreparingRebalance", "members": 2},
+    "assigning": {"type": "consumer", "state": "Assigning", "members": 1},
+    "own-words": {"type": "classic", "state": "Stable", "members": None},
+    "not-ready": {"type": "streams", "state": "NotReady", "members": None},
+    "by-pattern": {"type": "consumer", "state": "Stable", "members": 1, "patterns": ["x.*"]},
+}
+
+
+def _untold(lab: Lab, kind: str, *elsewhere: str) -> None:
+    readers = Snapshot().topic("t", groups={"a": 90}).topic("u", groups=dict.fromkeys(elsewhere, 1))
+    readers.tables["groups"].append({"group_id": "etl", **UNTOLD[kind]})
+    lab.write(readers)
+
+
+@pytest.mark.parametrize("kind", UNTOLD)
+def test_a_group_that_may_have_read_any_topic_holds_each_also_when_it_is_gone(
+    lab: Lab, kind: str
+) -> None:
+    """It is stopped to be mended before anybody could tell what it reads; Kafka forgets it."""
+    _untold(lab, kind)
+    lab.write(Snapshot().topic("t", groups={"a": 90}))
+    assert ("etl", "*") in memory.met(lab.cluster, ["t"]), "plans know it without an analysis"
+    lab.analyze()
+    assert names(lab.targets()["t"]) == ["no-committed-offset"]
+    lab.write(Snapshot().topic("t", groups={"a": 90}))
+    lab.analyze()
+    assert names(lab.targets()["t"]) == ["no-committed-offset"], "the analysis carries it"
+    assert ("etl", "*") in memory.met(lab.cluster, ["t"])
+
+
+def test_such_a_group_holds_nothing_once_it_has_told_what_it_reads(lab: Lab) -> None:
+    _untold(lab, "rebalancing")
+    told = Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90})
+    lab.write(told.group("etl", "u"))
+    lab.write(Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90}))
+    assert set(memory.met(lab.cluster, ["t"])) == {("etl", "")}
+    lab.analyze()
+    found = lab.targets()
+    assert (names(found["t"]), names(found["u"])) == ([], ["no-committed-offset"])
+
+
+def test_nor_where_it_has_an_offset_anywhere(lab: Lab) -> None:
+    _untold(lab, "rebalancing", "a", "etl")
+    lab.write(Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90, "etl": 1}))
+    assert ("etl", "*") not in memory.met(lab.cluster, ["t"])
+    lab.analyze()
+    assert names(lab.targets()["t"]) == []
+    assert ("etl", "*") not in memory.met(lab.cluster, ["t"])
