@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from analytics.session.session import open_session
 from dashboard.cluster.live import connect
+from dashboard.core.clock import CLOCKS_AGREE
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.settings.settings import Settings
 from tests.brokers.orphan_operator import (
@@ -157,6 +158,7 @@ def test_a_sweep_killed_on_a_real_disk_loses_nothing(operator: Operator, scene: 
     code, answer = operator.sweep(*judged, "--apply")
     assert code == 3
     assert [r["code"] for r in answer["rows"] if r["directory"] == stray.name] == ["restored"]
+    time.sleep(2 * CLOCKS_AGREE.total_seconds() + 1)  # newer for sure, by clocks that agree
     assert operator.look()[topic]["verdict"] == "removable"
     moved = of(operator.sweep(*judged, "--apply"), stray)
     expired = ("--apply", "--quarantine", "0s")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from dashboard.cluster.connection.connection import Connection, open_connection
@@ -58,7 +58,11 @@ class Workload:
                 name, len(assignment), replica_assignment=[list(a) for a in assignment],
                 config=settings,
             )  # fmt: skip
-        self.admin.create_topics([new])[name].result(ANSWERS_WITHIN)
+        try:
+            self.admin.create_topics([new])[name].result(ANSWERS_WITHIN)
+        except KafkaException as error:  # the client asked again: the first answer came too late
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
         self._topics.append(name)
         # Created means known to the controller: each broker hears of it a moment later.
         with open_connection(self._plain, timeout=timedelta(seconds=30)) as connection:
