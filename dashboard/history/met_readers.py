@@ -89,10 +89,10 @@ def shown(groups: pa.Table) -> list[tuple[str, str]]:
     their start offsets.
     """
     listed = [(group_id, "") for group_id in groups["group_id"].to_pylist()]
-    return listed + sorted(_had_members(groups))
+    return listed + sorted(_read_by_members(groups))
 
 
-def _had_members(groups: pa.Table) -> set[tuple[str, str]]:
+def _read_by_members(groups: pa.Table) -> set[tuple[str, str]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -68,15 +68,16 @@ def run(args: argparse.Namespace) -> int:
     now = utc_now()
     age = age_of(cluster, analysis, now, settings.every)
     servers = cluster.connection().get("bootstrap_servers")
-    shorter = [row["topic"] for row in found if row["verdict"] == SHORTER]
-    doubted = doubts.said(settings, cluster, shorter, now)
+    shown = found[: args.limit]
+    shorter = [row["topic"] for row in shown if row["verdict"] == SHORTER]
+    doubted = {} if age.unusable else doubts.said(settings, cluster, shorter, now)
     rows = [
         {
             **row,
             "not_proposed": why or None,
             "changes": {form: change(row, form, servers, why) for form in FORMS},
         }
-        for row in found[: args.limit]
+        for row in shown
         for why in [age.unusable or doubted.get(row["topic"], "")]
     ]
     value = {

@@ -33,8 +33,8 @@ def add_parser(verbs: Verbs) -> None:
         "show one purge run; wait for it, pause, resume or cancel it",
         description="Shows one purge run: each partition's state and the receipt. While the run\n"
         "is open the exit code is 0; once closed it tells how it went.\n"
-        "--dismiss ends the alert of records that came back, where no later purge can: the topic\n"
-        "was deleted, or made anew. The journal keeps who did it, and why.",
+        "--dismiss ends the alert of records that came back, for where no later purge can: the\n"
+        "topic was deleted, or made anew. It asks for your word alone; the journal keeps it.",
         examples=(
             "lowwater run 20260301T040000-1a2b3c4d",
             "lowwater run 20260301T040000-1a2b3c4d --wait --json",

@@ -74,21 +74,32 @@ def _met(store: ClusterStore, wanted: list[str]) -> Met:
 def _with_offsets(store: ClusterStore, analysis: Manifest | None, groups: list[str]) -> set[str]:
     """Those of these groups that have any, by the analysis or a snapshot that it has not seen."""
     chosen, columns = _among("group_id", groups), ["group_id", "committed_offset"]
-    tables = []
-    if analysis is not None:
-        tables = [
-            store.read("findings", analysis.id, name, columns, only=chosen)
-            for name in ("former_readers", "holds")
-            if name in analysis.tables
-        ]
-    for snapshot in told_since(store, analysis, met_readers.DETAIL, None):
-        tables.append(store.read("snapshots", snapshot, "group_offsets", columns, only=chosen))
+    tables = [
+        *_last_known(store, analysis, chosen, columns),
+        *(
+            store.read("snapshots", snapshot, "group_offsets", columns, only=chosen)
+            for snapshot in told_since(store, analysis, met_readers.DETAIL, None)
+        ),
+    ]
     return {
         row["group_id"]
         for table in tables
         for row in table.to_pylist()
         if row["committed_offset"] is not None
     }
+
+
+def _last_known(
+    store: ClusterStore, analysis: Manifest | None, only: Any, columns: list[str] | None = None
+) -> list[pa.Table]:
+    """The last known offsets of an analysis, those of earlier topics of a name first."""
+    if analysis is None:
+        return []
+    return [
+        store.read("findings", analysis.id, name, columns, only=only)
+        for name in ("former_readers", "holds")
+        if name in analysis.tables  # earlier versions know no former readers
+    ]
 
 
 def _unpruned(store: ClusterStore, read: Callable[[], Found]) -> Found:
@@ -119,19 +130,13 @@ def _analysis(store: ClusterStore) -> Manifest | None:
 
 def _remembered(store: ClusterStore, wanted: list[str]) -> list[RememberedOffset]:
     found: dict[tuple[str, str, int], RememberedOffset] = {}
-    analysis = newest_analysis(store)
-    after, manifest = "", None
-    if analysis is not None:
-        manifest = store.manifest("findings", analysis)
-        for name in ("former_readers", "holds"):
-            if name in manifest.tables:  # analyses of earlier versions know no former readers
-                table = store.read("findings", analysis, name, only=_among("topic", wanted))
-                for row in table.to_pylist():
-                    _keep(found, row)
-        details = manifest.details
-        after = str(details.get("snapshot_id", ""))
+    analysis = _analysis(store)
+    after = "" if analysis is None else str(analysis.details.get("snapshot_id", ""))
+    for table in _last_known(store, analysis, _among("topic", wanted)):
+        for row in table.to_pylist():
+            _keep(found, row)
     ids = store.ids("snapshots")
-    for snapshot in late(ids, manifest):
+    for snapshot in late(ids, analysis):
         for row in _group_offsets(store, snapshot, wanted):
             known = found.get((row["group_id"], row["topic"], row["partition"]))
             if known is None or known.seen_at is None or row["last_seen_at"] > known.seen_at:
