@@ -34,7 +34,7 @@ from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.targets import Target, parse_target
 from dashboard.settings.settings import PurgeSettings, Settings
 from dashboard.store.snapshots import ClusterStore, Store
-from tests.brokers.workload import ANSWERS_WITHIN, commit
+from tests.brokers.workload import ANSWERS_WITHIN, commit, until_all_know
 from tests.support.collected import collected
 
 UNDECLARED = "readers-undeclared=test data"
@@ -141,6 +141,7 @@ class Bench:
             if error.args[0].code() != KafkaError._DESTROY_BROKER:
                 raise
             self.admin.create_topics([new])[new.topic].result(ANSWERS_WITHIN)
+        until_all_know({"bootstrap.servers": self.bootstrap}, new.topic)
 
     def produce(self, topic: str, partition: int, count: int) -> None:
         """Records whose value is their offset, padded; acknowledged by all replicas."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
@@ -18,7 +19,7 @@ from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.policies.doctor.diagnosis import Diagnosis, Rules
 from dashboard.policies.doctor.repartition import diagnose
 from tests.brokers.purge_bench import Bench
-from tests.brokers.workload import ANSWERS_WITHIN
+from tests.brokers.workload import ANSWERS_WITHIN, until
 
 ROUNDS = 8
 # What takes hours elsewhere takes seconds here: a round lasts some of them.
@@ -29,6 +30,8 @@ RULES = Rules(
     least_ratio=14,
     reads_take=timedelta(seconds=1),
 )
+# The topics are new, and the other applications have members.
+NO_PATTERNS = "no-committed-offset=nobody here subscribes by a pattern"
 
 
 @pytest.fixture
@@ -48,18 +51,37 @@ class Streams:
             *[0] * partitions, name=f"{self.group}-counts-repartition", retention_ms="-1"
         )
         self.ends = dict.fromkeys(range(partitions), 0)
+        self.member: Consumer | None = None
+
+    @contextmanager
+    def runs(self) -> Iterator[None]:
+        """With a member: of whom has none and has just committed, nobody can tell."""
+        values = {"group.id": self.group, "enable.auto.commit": "false", "log_level": "0"}
+        self.member = member = Consumer({"bootstrap.servers": self.bench.bootstrap, **values})
+        member.subscribe([self.topic])
+        until(lambda: member.poll(0.2) is None and bool(member.assignment()), 60)
+        try:
+            yield
+        finally:
+            member.close()
 
     def reads(self, records: int) -> None:
         """So many more records in each partition, all of them read and committed."""
         for partition in self.ends:
             self.bench.produce(self.topic, partition, records)
             self.ends[partition] += records
-        self.bench.commit(self.group, self.topic, self.ends)
+        if self.member is None:
+            self.bench.commit(self.group, self.topic, self.ends)
+        else:
+            self.member.consume(1000, 0.01)  # its poll keeps it in the group
+            self.member.commit(offsets=self._to_the_end(), asynchronous=False)
+
+    def _to_the_end(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, p, end) for p, end in self.ends.items()]
 
     def purges(self) -> None:
         """What Streams does after a commit, with a client that is not ours."""
-        wanted = [TopicPartition(self.topic, p, end) for p, end in self.ends.items()]
-        for answered in self.bench.admin.delete_records(wanted).values():
+        for answered in self.bench.admin.delete_records(self._to_the_end()).values():
             answered.result(ANSWERS_WITHIN)
 
 
@@ -73,17 +95,22 @@ def test_the_doctor_names_each_topic(
     grows, gone, both, well = (Streams(bench) for _ in range(4))
     eager = Streams(bench, partitions=2)
     gone.reads(300)
-    for _ in range(ROUNDS):
-        grows.reads(700)
-        eager.reads(3)
-        eager.purges()
-        both.reads(20)
-        assert bench.apply(bench.plan(both.topic)).run.state == "done"
-        both.reads(10)
-        both.purges()
-        well.reads(1300)
-        well.purges()
-        assert _json(capsys, bench, "collect", "--bootstrap-server", bench.bootstrap)["tables"]
+    with ExitStack() as running:
+        for application in (grows, both, well, eager):
+            running.enter_context(application.runs())
+        for _ in range(ROUNDS):
+            grows.reads(700)
+            eager.reads(3)
+            eager.purges()
+            both.reads(20)
+            plan = bench.plan(both.topic, override=(NO_PATTERNS,))
+            assert bench.apply(plan).run.state == "done"
+            both.reads(10)
+            both.purges()
+            well.reads(1300)
+            well.purges()
+            collected = _json(capsys, bench, "collect", "--bootstrap-server", bench.bootstrap)
+            assert collected["tables"]
     assert _json(capsys, bench, "analyze")["tables"]["holds"]
 
     found = _by_topic(diagnose(bench.store, bench.journal, bench.settings, utc_now(), RULES))

@@ -64,10 +64,7 @@ class Workload:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
         self._topics.append(name)
-        # Created means known to the controller: each broker hears of it a moment later.
-        with open_connection(self._plain, timeout=timedelta(seconds=30)) as connection:
-            alive = [b.broker_id for b in read_brokers(connection) if b.reachable]
-            until(lambda: all(known(connection, broker, name) for broker in alive), 60)
+        until_all_know(self._plain, name)
         return name
 
     def produce(self, topic: str, partition: int, count: int, size: int = 100) -> None:
@@ -115,6 +112,13 @@ def _refusals(
             return {error for error in live.commit_offsets(group, offsets).values() if error}
     except ClusterError as error:
         return {error.code}
+
+
+def until_all_know(client: Mapping[str, str], topic: str) -> None:
+    """Created means known to the controller: each broker hears of it a moment later."""
+    with open_connection(client, timeout=timedelta(seconds=30)) as connection:
+        alive = [b.broker_id for b in read_brokers(connection) if b.reachable]
+        until(lambda: all(known(connection, broker, topic) for broker in alive), 60)
 
 
 def known(connection: Connection, broker_id: int, topic: str) -> bool:

@@ -146,6 +146,14 @@ def test_purges_that_free_nothing(store: ClusterStore) -> None:
     assert found.saves_bytes == 0
 
 
+def test_two_snapshots_within_a_second_hide_no_pace(store: ClusterStore) -> None:
+    """Somebody collected twice by hand: no purge falls between these."""
+    log = Log()
+    run(store, [log], lambda _: reads(log, 5, purged=True), end=END - timedelta(seconds=1))
+    run(store, [log], lambda _: None, snapshots=1)
+    assert the_only(store).kind == "purged-too-often"
+
+
 def test_purges_at_the_pace_of_segments_are_healthy(store: ClusterStore) -> None:
     log = Log()
     run(store, [log], lambda _: reads(log, 500, purged=True))
