@@ -32,7 +32,7 @@ SHARES = {
     "old record times": 0.03,
     "journal restored": 0.05,
     "cancelled for good": 0.02,
-    "topic made anew": 0.025,
+    "topic made anew": 0.05,
     "log start forgotten": 0.025,
     "load failed": 0.03,
     "moved between looks": 0.025,
