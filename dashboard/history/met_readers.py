@@ -11,7 +11,8 @@ own, a Streams application was not ready), and no later snapshot told it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dashboard.core.clock import microseconds
@@ -64,7 +65,8 @@ def known(
     found = told(analysis)
     for snapshot in told_since(store, analysis, DETAIL, until):
         at = microseconds(seen_at(store.manifest("snapshots", snapshot)))
-        for key in shown(store.read("snapshots", snapshot, "groups", READ)):
+        groups = store.read("snapshots", snapshot, "groups", READ)
+        for key in shown(groups, partial(topic_names, store, snapshot)):
             found[key] = max(at, found.get(key, at))
     return _of_topics(found, None if topics is None else {*topics, "", ANY_TOPIC})
 
@@ -83,16 +85,24 @@ def _of_topics(found: Met, wanted: set[str] | None) -> Met:
     }
 
 
-def shown(groups: pa.Table) -> list[tuple[str, str]]:
+def topic_names(store: ClusterStore, snapshot: str) -> list[str]:
+    """The topics of a snapshot. Raises StoreError."""
+    names: list[str] = store.read("snapshots", snapshot, "topics", ["topic"])["topic"].to_pylist()
+    return names
+
+
+def shown(groups: pa.Table, topics: Callable[[], Collection[str]]) -> list[tuple[str, str]]:
     """The groups that a snapshot lists, as met on any topic (""), and the topics that members of
     theirs have or ask for (ANY_TOPIC: nobody could tell), share groups aside: these are known by
-    their start offsets.
+    their start offsets. `topics` tells the snapshot's own, which patterns are held against.
     """
     listed = [(group_id, "") for group_id in groups["group_id"].to_pylist()]
-    return listed + sorted(_read_by_members(groups))
+    return listed + sorted(_read_by_members(groups, topics))
 
 
-def _read_by_members(groups: pa.Table) -> set[tuple[str, str]]:
+def _read_by_members(
+    groups: pa.Table, topics: Callable[[], Collection[str]]
+) -> set[tuple[str, str]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -100,12 +110,22 @@ def _read_by_members(groups: pa.Table) -> set[tuple[str, str]]:
 
     lasting = pc.invert(pc.match_substring_regex(groups["group_id"], _CONSOLE))
     plain = groups.filter(pc.and_(lasting, pc.invert(is_share(groups))))
-    names, topics = reading(plain)
+    names, at = reading(plain)
     # Of a pattern alone only the brokers, or the client, know what it matched by then.
     by_pattern = pc.greater(pc.fill_null(pc.list_value_length(plain["patterns"]), 0), 0)
     unresolved = pc.and_(by_pattern, pc.invert(pc.is_in(plain["group_id"], value_set=names)))
     unknown = pc.or_(untold_topics(plain), unresolved)
     untold = plain.filter(unknown)["group_id"].to_pylist()
-    pairs = pa.table([names, topics], _PAIR).group_by(_PAIR).aggregate([])
+    pairs = pa.table([names, at], _PAIR).group_by(_PAIR).aggregate([])
     told = zip(*(pairs[name].to_pylist() for name in _PAIR), strict=True)
-    return {*told, *((group, ANY_TOPIC) for group in untold)}
+    matched = _matched(plain.filter(by_pattern), topics)
+    return {*told, *matched, *((group, ANY_TOPIC) for group in untold)}
+
+
+def _matched(groups: pa.Table, topics: Callable[[], Collection[str]]) -> set[tuple[str, str]]:
+    """What a pattern takes in is its group's, also before a member is assigned all of it."""
+    from dashboard.safety.readers import matching
+
+    rows = groups.select(["group_id", "patterns"]).to_pylist()
+    names = topics() if rows else ()
+    return {(row["group_id"], topic) for row in rows for topic in matching(row["patterns"], names)}

@@ -278,7 +278,8 @@ def _told(cluster: ClusterStore, snapshot_id: str) -> pa.Table | None:
     commits = rows.join(names, "topic_no", join_type="inner").select(_KEY)
     streams = groups.filter(groups["is_streams"])["group_id"]
     told = [(group, "", _STREAMS) for group in streams.to_pylist()]
-    told += [(group, topic, _MET) for group, topic in met_readers.shown(groups)]
+    met = met_readers.shown(groups, names["topic"].to_pylist)
+    told += [(group, topic, _MET) for group, topic in met]
     rows_told = [dict(zip(_KEY, row, strict=True)) for row in told]
     return pa.concat_tables([commits, pa.Table.from_pylist(rows_told, schema=commits.schema)])
 

@@ -112,10 +112,11 @@ def after(item: Item, kind: str, body: Mapping[str, Any], at: datetime) -> Item:
     changed = bool(body.get("changed", item.changed))
     moved_at = at if kind == "moved" else item.moved_at
     proved = body.get(PROVED) is True
+    known = None if kind == "moved" else item.proved_at
     back = _STATES[kind] == "restored"
     return replace(
         item, state=_STATES[kind], moved_at=moved_at, changed=changed,
-        proved_at=at if proved else item.proved_at,
+        proved_at=at if proved else known,
         put_back_at=at if back else item.put_back_at,
         put_back_proved=proved if back else item.put_back_proved,
     )  # fmt: skip
@@ -125,7 +126,7 @@ def unsettled(
     found: Mapping[str, Item], folder: int, where: Path
 ) -> Iterator[tuple[Item, str, dict[str, Any]]]:
     """For each act that was begun and has no outcome: what the disk shows became of it; and which
-    folders in quarantine somebody put back by hand, without the program.
+    folders somebody put back, or took away and laid back in quarantine, by hand.
 
     `folder` is the open quarantine, `where` its path. Gives item, kind of the entry to write, and
     its body. A deletion that has begun has no entry: it goes on. Raises JournalError
@@ -134,7 +135,7 @@ def unsettled(
     for item in found.values():
         if item.state in ("quarantined", "lost") and _is_back(item, folder):
             yield item, "restored", {"item": item.item, "seen_on_disk": True}
-        if item.state not in _OPEN:
+        if item.state not in (*_OPEN, "lost"):
             continue
         kind = _outcome(item, folder, where)
         if kind is not None:
@@ -145,6 +146,9 @@ def unsettled(
 
 
 def _outcome(item: Item, folder: int, where: Path) -> str | None:
+    if item.state == "lost":  # somebody took it away; laid back there, its time begins anew
+        lies = _inode(f"{item.item}/{item.directory}", folder, where) == item.inode
+        return "moved" if lies else None
     aside = _lies_aside(item.directory, item, folder, where)
     if item.state == "deleting":
         if aside:

@@ -419,6 +419,25 @@ def test_a_group_that_may_have_read_any_topic_holds_each_also_when_it_is_gone(
     assert ("etl", "*") in memory.met(lab.cluster, ["t"])
 
 
+def test_members_by_a_pattern_hold_all_that_it_takes_in_when_they_are_gone(lab: Lab) -> None:
+    """They were assigned one topic when they were met, and died before they had the other."""
+    group = {"group_id": "etl", "type": "consumer", "state": "Reconciling", "members": 1,
+             "assigned": [{"topic": "t1", "partition": 0}], "patterns": ["t[0-9]"]}  # fmt: skip
+    every = {name: {"a": 90} for name in ("t1", "t2", "other")}
+    for groups in ([group], []):
+        snapshot = Snapshot()
+        for name, committed in every.items():
+            snapshot = snapshot.topic(name, groups=committed)
+        snapshot.tables["groups"].extend(groups)
+        lab.write(snapshot)
+    expected = {("etl", name) for name in ("", "t1", "t2")}
+    assert set(memory.met(lab.cluster, every)) - {("a", "")} == expected
+    lab.analyze()
+    told = {topic: names(row) for topic, row in lab.targets().items()}
+    held = ["no-committed-offset"]
+    assert told == {"t1": held, "t2": held, "other": []}
+
+
 def test_such_a_group_holds_nothing_once_it_has_told_what_it_reads(lab: Lab) -> None:
     _untold(lab, "rebalancing")
     told = Snapshot().topic("t", groups={"a": 90}).topic("u", groups={"a": 90})

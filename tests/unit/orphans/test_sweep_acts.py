@@ -270,6 +270,22 @@ def test_a_folder_that_somebody_took_out_of_quarantine_is_not_forgotten(host: Ho
     assert kinds(host)[-1] == "restored"
 
 
+def test_a_folder_that_is_laid_back_into_quarantine_lies_there_anew(host: Host) -> None:
+    aside = Path(host.one().quarantined_as or "")
+    parent = aside.parent
+    aside.rename(host.folder / "taken")
+    others = host.verdicts(host.row(broker_id=2))
+    host.sweep(others)
+    parent.mkdir(exist_ok=True)
+    (host.folder / "taken").rename(aside)
+    host.now += DAY
+    (outcome,) = host.sweep(host.verdicts(host.row(broker_id=2, newest_at=host.now))).rows
+    assert (outcome.state, aside.exists()) == ("quarantined", True), "its day begins anew"
+    assert kinds(host)[2:4] == ["lost", "moved"]
+    assert put_back(host).state == "restored"
+    assert whole(host.stray)
+
+
 def test_a_folder_that_somebody_put_back_by_hand_lies_in_no_quarantine_any_more(host: Host) -> None:
     """Where no broker is up there is no --restore; each sweep told it as gone from then on."""
     row = host.row()
