@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
-from analytics.metrics import causes, counter_tables, fetchers, followers, quality, scrapes, traffic
+from analytics.metrics import causes, counter_tables, followers, quality, scrapes, traffic
+from analytics.metrics import traffic
 from analytics.metrics.read_times import read_times
 from analytics.metrics.read_times import summed as summed_times
 from analytics.metrics.scrapes import Scrapes
@@ -248,7 +249,7 @@ def _followers(work: Work, judged: Judged, drawn: _Drawn, metrics: pa.Table) -> 
         reading=drawn.reading,
     )
     telling = judged.scrapes.telling(work.snapshot.id, "fetcher_lag")
-    lags = fetchers.fetcher_lags(found, metrics, telling)
+    lags = traffic.fetcher_lags(found, metrics, telling)
     return found.set_column(found.column_names.index("fetcher_lag"), "fetcher_lag", lags)
 
 

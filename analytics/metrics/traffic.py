@@ -4,13 +4,10 @@ A rate is null where nobody measured it, and 0 where the broker told its counter
 """
 
 from __future__ import annotations
-
 from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from analytics.metrics.counters import DAY, HOUR, Counters
 from analytics.replicas.panes import SECOND, Kind, Panes
 from analytics.replicas.points import matched
@@ -25,6 +22,8 @@ from dashboard.domain.metric_names import (
 )
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Flags, Ints
+from dashboard.core.arrow import column
+from dashboard.domain.metric_names import CONSUMER_LAG, whole
 
 _PLACE = ["topic", "broker_id"]
 _SECONDS = {"hour": 3600, "day": 86400}
@@ -143,3 +142,28 @@ def _gauges(places: pa.Table, metrics: pa.Table) -> dict[str, pa.Array]:
             value = pa.array(told, mask=value.is_null().to_numpy(zero_copy_only=False))
         found[name] = value
     return found
+
+
+# The lag that brokers' fetchers see, beside the one that offsets show (FetcherLagMetrics).
+#
+# A fetcher counts up to the high watermark that its leader told in the last answer
+# (AbstractFetcherThread), offsets up to the leader's log end. A replica that no fetcher copies is
+# far behind by its offsets, and none tells of it.
+
+_REPLICA = ["topic", "partition", "broker_id"]
+
+
+def fetcher_lags(followers: pa.Table, metrics: pa.Table, telling: frozenset[int]) -> pa.Array:
+    """Records behind, by the fetchers of each of `followers` (topic, partition, broker_id).
+
+    `metrics`: `counter_tables.metrics` of the snapshot; `telling`: brokers that told of their
+    fetchers. 0: none of them tells more than 0; null: the broker told of no fetcher.
+    """
+    lags = metrics.filter(
+        pc.and_(pc.equal(metrics["name"], CONSUMER_LAG), metrics["partition"].is_valid())
+    )
+    most = lags.group_by(_REPLICA).aggregate([("value", "max")])
+    row = matched(followers, most, _REPLICA)
+    value = np.append(most["value_max"].to_numpy(), 0.0)[row]
+    told = np.isin(column(followers, "broker_id").to_numpy(), sorted(telling))
+    return pa.array(whole(np.nan_to_num(value)), mask=~told)

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.metrics import counter_tables, counters, fetchers, scrapes, traffic
+from analytics.metrics import counter_tables, counters, scrapes, traffic
+from analytics.metrics import traffic
 from analytics.metrics.counter_tables import from_table, to_table
 from analytics.metrics.counters import Counters, Scrape
 from analytics.metrics.scrapes import TOLD, Scrapes
@@ -233,7 +234,7 @@ def test_the_lag_that_fetchers_see_is_the_most_of_any_and_unknown_of_a_silent_br
         ] + [{"broker_id": 1, "name": CONSUMER_LAG, "labels": "{}", "value": 40.0}],
         schema=_METRICS,
     )  # fmt: skip
-    found = fetchers.fetcher_lags(followers, told, frozenset({1}))
+    found = traffic.fetcher_lags(followers, told, frozenset({1}))
     assert found.to_pylist() == [40, 0, 0, None]
 
 
