@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from analytics.metrics.counters import DAY, HOUR, Counters
+from analytics.metrics.counter_tables import DAY, HOUR, Counters
 from analytics.replicas.panes import SECOND, Kind, Panes
 from analytics.replicas.points import matched
 from dashboard.core.arrow import column, looked_up

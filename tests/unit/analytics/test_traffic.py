@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.metrics import counter_tables, counters, scrapes, traffic
+from analytics.metrics import counter_tables, scrapes, traffic
+from analytics.metrics import counter_tables as counters
 from analytics.metrics import traffic
 from analytics.metrics.counter_tables import from_table, to_table
-from analytics.metrics.counters import Counters, Scrape
+from analytics.metrics.counter_tables import Counters, Scrape
 from analytics.metrics.scrapes import TOLD, Scrapes
 from analytics.replicas.panes import SECOND
 from dashboard.domain.metric_names import (
