@@ -22,18 +22,8 @@ from analytics.metrics.read_times import read_times
 from analytics.metrics.read_times import summed as summed_times
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, sightings
-from analytics.readers import (
-    blockers,
-    groups,
-    holds,
-    last_writes,
-    met,
-    partitions,
-    reader_lags,
-    reclaimable,
-    wanted,
-    windows,
-)
+from analytics.readers import blockers, groups, holds, last_writes, met, partitions, reader_lags, reclaimable, wanted
+from analytics.readers import partitions
 from analytics.replicas import curves, disk_stock, disks, freed, growth, points, trend_tables
 from analytics.replicas.trend_tables import microseconds
 from analytics.replicas.trends import Trends
@@ -221,7 +211,7 @@ def _purged(
 ) -> _Purged:
     rows = partitions.of_topics(read["partitions"], work.topics)
     standing = _standing(view, work, judged, rows)
-    starts = windows.window_starts(view, work.snapshot, work.topics)
+    starts = partitions.window_starts(view, work.snapshot, work.topics)
     found = partitions.partitions(
         rows, read["replicas"], topics=work.topics, groups=standing, windows=starts
     )

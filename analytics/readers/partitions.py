@@ -1,17 +1,22 @@
 """Per partition: who reads it, how far every group got, the targets, and its replicas' size."""
 
 from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from dashboard.core.arrow import column, looked_up, places, without
 from dashboard.safety import targets
 from dashboard.safety.guard_texts import NO_SNAPSHOT
 from dashboard.safety.standing import Standing
 from dashboard.safety.targets import Bounds
-
+from datetime import timedelta
+from dashboard.core.arrow import column
+from dashboard.history.log_ends import LOG_ENDS, log_ends
+from dashboard.safety import epochs
+from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.store.snapshot_clocks import clock_was_right
+from dashboard.store.snapshot_files import Manifest
+from dashboard.store.snapshots import ClusterStore
 
 def sums(replicas: pa.Table) -> pa.Table:
     """topic_no, partition, size_bytes over its measured replicas, and how many these are.
@@ -134,3 +139,30 @@ def _leader_moves(where: pa.Array, leader: pa.Array, replicas: pa.Table) -> pa.A
     leads = looked_up(there, where, leader)
     own = pc.fill_null(pc.equal(leads, column(moving, "broker_id")), False)
     return looked_up(where, there.filter(own), column(moving, "log_dir").filter(own))
+
+
+# Where the replay window of each partition begins, as far as kept snapshots show it.
+
+_PLACE = ("topic_no", "partition", "leader_epoch")
+
+
+def window_starts(cluster: ClusterStore, snapshot: Manifest, topics: pa.Table) -> pa.Table:
+    """topic_no, partition, window_offset for every topic with a replay window.
+
+    Offsets only grow, so the log end of a snapshot that is at least the window old bounds the
+    first offset inside the window; no snapshot that old, no row. Where the log lost its end since,
+    what follows that end was written later, inside the window or not.
+    """
+    found = [LOG_ENDS.empty_table()]
+    for window_ms in pc.unique(topics["replay_window_ms"]).to_pylist():
+        if window_ms and clock_was_right(snapshot):
+            windowed = topics.filter(pc.equal(topics["replay_window_ms"], window_ms))
+            since = snapshot.taken_at - timedelta(milliseconds=window_ms)
+            found.append(log_ends(cluster, since, windowed))
+    ends = pa.concat_tables(found)
+    known = cluster.read("snapshots", snapshot.id, "epoch_ends", EPOCH_ENDS.names)
+    topic_no, partition, epoch = (column(ends, name) for name in _PLACE)
+    end = column(ends, "high_watermark")
+    left = pc.min_element_wise(end, epochs.ends(topic_no, partition, epoch, known))
+    window = pc.if_else(end.is_valid(), left, None)
+    return ends.select(["topic_no", "partition"]).append_column("window_offset", window)

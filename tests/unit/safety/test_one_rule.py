@@ -12,7 +12,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from analytics.readers import groups, holds, partitions, streams, topics, windows
+from analytics.readers import groups, holds, partitions, streams, topics
+from analytics.readers import partitions
 from analytics.readers.reclaimable import described
 from dashboard.domain.model import Group, GroupOffset, TopicPartition
 from dashboard.estimate.curve_tables import from_table
@@ -21,7 +22,7 @@ from dashboard.policies.simulate.past_memory import memory as remembered
 from dashboard.policies.simulate.past_memory import unanalyzed
 from dashboard.policies.simulate.past_rows import rows
 from dashboard.policies.simulate.past_targets import Ends, wanted
-from dashboard.policies.simulate.past_targets import windows as window_of
+from dashboard.policies.simulate.past_targets import partitions as window_of
 from dashboard.purge.evidence import memory
 from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.standards import Standards
@@ -100,7 +101,7 @@ class Analysis:
         self.groups: Standing = standing(of, commits, named, who)
         found = partitions.partitions(
             of, read["replicas"], topics=named, groups=self.groups,
-            windows=windows.window_starts(store, snapshot, named),
+            partitions=partitions.window_starts(store, snapshot, named),
         )  # fmt: skip
         self.rows = described(found, named, read["reassignments"])
         self.incomplete = list(snapshot.details["groups_incomplete"])
