@@ -22,7 +22,8 @@ from analytics.metrics.read_times import read_times
 from analytics.metrics.read_times import summed as summed_times
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, sightings
-from analytics.readers import blockers, groups, holds, last_writes, met, partitions, reader_lags, reclaimable, wanted
+from analytics.readers import blockers, groups, holds, last_writes, met, partitions, reader_lags, wanted
+from analytics.readers import partitions
 from analytics.readers import partitions
 from analytics.replicas import curves, disk_stock, disks, freed, growth, points, trend_tables
 from analytics.replicas.trend_tables import microseconds
@@ -216,10 +217,10 @@ def _purged(
         rows, read["replicas"], topics=work.topics, groups=standing, windows=starts
     )
     found, measured = freed.with_bytes(found, points.measured(drawn.replicas), drawn.curves)
-    known = reclaimable.described(found, work.topics, work.read["reassignments"])
+    known = partitions.described(found, work.topics, work.read["reassignments"])
     errors = groups.offset_errors(view, work.snapshot, read["group_offsets"]["error"], rows)
     by_target = tuple(
-        reclaimable.reclaimable(
+        partitions.reclaimable(
             known, target, prefix, groups=standing, incomplete=judged.incomplete,
             offset_errors=errors,
         )

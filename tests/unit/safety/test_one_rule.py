@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from analytics.readers import groups, holds, partitions, streams, topics
 from analytics.readers import partitions
-from analytics.readers.reclaimable import described
+from analytics.readers.partitions import described
 from dashboard.domain.model import Group, GroupOffset, TopicPartition
 from dashboard.estimate.curve_tables import from_table
 from dashboard.policies.simulate.past import earlier, moments
