@@ -19,7 +19,8 @@ from analytics.metrics.read_times import seconds
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, orphans
 from analytics.orphans.suspects import scans
-from analytics.readers import absent, blockers, groups, met, streams, topics
+from analytics.readers import absent, blockers, groups, met, topics
+from analytics.readers import topics
 from analytics.readers.memory import oldest_kept
 from analytics.replicas import disk_stock, disks, growth
 from analytics.tables import Tables, stamped
@@ -45,7 +46,7 @@ class Findings:
 
     tables: dict[str, pa.Table]
     parts: Mapping[str, Sequence[Part]]
-    streams: dict[str, str]
+    topics: dict[str, str]
     met: Met
     absent: dict[str, str]
     known_since: str | None
@@ -77,7 +78,7 @@ def compute(
     place = Place.of(cluster, writer)
     done = tasks.run(spark, partial(kernels.remembered, work=work), place, snapshot)
     alone = _orphans(Tables(spark, cluster), work, read, done.sums, settings)
-    applications = streams.remembered(cluster, snapshot, base, before, done.sums["held"])
+    applications = topics.streams_remembered(cluster, snapshot, base, before, done.sums["held"])
     readers = met.without_offset(
         met.remembered(cluster, snapshot, base, before),
         done.sums["held"],
@@ -139,7 +140,7 @@ def _who_reads(
         read["groups"],
         work.topics,
         offsets=sums["telling"],
-        streams=applications,
+        topics=applications,
         held=sums["held"],
         met=readers,
         unread=set(sums["unread"]["group_id"].to_pylist()),

@@ -12,7 +12,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from analytics.readers import groups, holds, partitions, streams, topics
+from analytics.readers import groups, holds, partitions, topics
+from analytics.readers import topics
 from analytics.readers import partitions
 from analytics.readers.partitions import described
 from dashboard.domain.model import Group, GroupOffset, TopicPartition
@@ -96,7 +97,7 @@ class Analysis:
         self.held, _ = holds.split(offsets, named)
         of = partitions.of_topics(read["partitions"], named)
         commits = groups.commits(offsets, named, snapshot)
-        applications = streams.remembered(store, snapshot, None, (), offsets)
+        applications = topics.streams_remembered(store, snapshot, None, (), offsets)
         who = who_reads(store, snapshot, named, streams=applications, held=offsets)
         self.groups: Standing = standing(of, commits, named, who)
         found = partitions.partitions(
