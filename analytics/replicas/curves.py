@@ -6,15 +6,12 @@ All replicas of a bucket at once: a step costs no more than reading the snapshot
 """
 
 from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-
 import numpy as np
 import pyarrow as pa
-
-from analytics.replicas import cuts, history, rolls, segments
+from analytics.replicas import cuts, history, rolls
 from analytics.replicas.points import Points, matched, measured, told, with_records
 from dashboard.core.clock import microseconds
 from dashboard.core.errors import StoreError
@@ -23,6 +20,12 @@ from dashboard.estimate.curves import NO_EPOCH, Curves, Ints
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
+import pyarrow.compute as pc
+from analytics.replicas.points import Points, matched
+from dashboard.core.arrow import column
+from dashboard.core.clock import CLOCKS_AGREE
+from dashboard.estimate.curve_tables import PLACE, changes, integers
+from dashboard.estimate.curves import SEGMENTS, Curves, Flags, Ints
 
 _NOTHING = FINDING_TABLES["curves"].schema.empty_table()
 _NO_END = np.iinfo(np.int64).max
@@ -57,7 +60,7 @@ def fold(
             by = rolls.rolls(points.places, topics, rolls.took_ms(at, between))
             told_ends = cuts.ends_told(cluster, manifest, at)
             grown, step = history.extended(found, points, by, _looks(at, manifest), told_ends)
-            inventory = cluster.read("snapshots", between, "segments", segments.COLUMNS)
+            inventory = cluster.read("snapshots", between, "segments", COLUMNS)
             after = ReplicaCurves(points.places, with_segments(inventory, found, grown, points))
             if each is not None:
                 each(manifest, rows, step)
@@ -87,13 +90,13 @@ def with_segments(
     inventory: pa.Table, before: ReplicaCurves, grown: Curves, points: Points
 ) -> Curves:
     """`grown`, the curves of `points` that went on from those `before`; of replicas that an
-    inventory (`segments.COLUMNS`) fits its own.
+    inventory (`COLUMNS`) fits its own.
     """
     if not inventory.num_rows or not points.places.num_rows:
         return grown
     row = matched(points.places, before.places)
     ends = np.append(before.curves.offset[before.curves.last], _NO_END)[row]
-    replica, exact = segments.drawn(inventory, points, grown.since, ends)
+    replica, exact = drawn(inventory, points, grown.since, ends)
     return _instead(grown, replica, exact)
 
 
@@ -119,4 +122,134 @@ def _instead(curves: Curves, replica: Ints, better: Curves) -> Curves:
         base=np.concatenate([curves.base, better.base])[at],
         method=np.concatenate([curves.method, better.method])[at],
         above=np.concatenate([curves.surely, surely])[at],
+    )
+
+
+# Estimator `segments`: knots exactly where an inventory of the broker's disk found segments.
+
+COLUMNS = [
+    "broker_id", "log_dir", "base_offset", "topic", "partition", "topic_id", "kind", "log_bytes",
+    "scanned_at",
+]  # fmt: skip
+_NONE_AFTER = np.iinfo(np.int64).max
+_CLOCKS = CLOCKS_AGREE // timedelta(microseconds=1)
+
+
+def drawn(
+    segments: pa.Table, points: Points, since: Ints, ends_before: Ints
+) -> tuple[Ints, Curves]:
+    """The rows of `points` whose replica the inventory fits, and their curves in that order.
+
+    `segments` are COLUMNS of the snapshot's table. An inventory may be older than the snapshot.
+    It fits when it saw this topic id, its oldest segment holds the log start, its newest base is
+    not past the log end, and the sizes of closed segments, which do not change any more, are not
+    above the replica's size (the cleaner was there, or another disk). What the size holds
+    beyond them lies after the newest base. Segments wholly below the log start are on their way out
+    (UnifiedLog.deleteLogStartOffsetBreachedSegments) and do not count.
+
+    What lies above a segment's base is sure where the scan began after `since` (`Curves.since`, one
+    per replica), for which its host's clock has to agree with ours: of what an older one saw, a
+    cleaner may have taken, or an election. See `_at_least` for how much. An older one that saw a
+    base past where the log ended in the snapshot before (`ends_before`) saw what was lost since.
+    """
+    live = pc.and_(pc.equal(segments["kind"], "live"), segments["base_offset"].is_valid())
+    rows = segments.filter(live)
+    new = _new_run(rows)
+    run = np.cumsum(new) - 1
+    replica = _replicas(rows.take(pa.array(np.flatnonzero(new))), points)[run] if len(run) else run
+    known = np.maximum(replica, 0)
+    base, size = integers(rows["base_offset"], 0), integers(rows["log_bytes"], 0)
+    next_base = np.append(base[1:], _NONE_AFTER)
+    next_base[np.append(run[1:] != run[:-1], True)[: len(run)]] = _NONE_AFTER
+    kept = (replica >= 0) & (next_base > points.start[known])
+    sure = integers(rows["scanned_at"].cast(pa.int64()), 0) - _CLOCKS > since[known]
+    above = np.where(sure, _at_least(new, size, points.size[known]), 0)
+    lost = ~sure & (base > ends_before[known])
+    if len(lost):
+        kept &= ~np.logical_or.reduceat(lost, np.flatnonzero(new))[run]
+    return _fitting(points, replica[kept], base[kept], size[kept], above[kept])
+
+
+def _at_least(new: Flags, size: Ints, told: Ints) -> Ints:
+    """Bytes at or above each segment's base, by the files from it on, and by what the replica's
+    size, `told`, leaves beside the files below it: the less of both.
+
+    The active segment's file is as long as segment.bytes from its first record where topics
+    preallocate (FileRecords.open; it is cut when it rolls), and sizes are told without that. An
+    inventory is made before a size is told: what was written or deleted in between only lowers
+    what the size leaves. So segments on their way out count as below.
+    """
+    if not len(size):
+        return size
+    first = np.flatnonzero(new)
+    run = np.cumsum(new) - 1
+    before = np.cumsum(size) - size
+    below = before - before[first][run]
+    files = np.add.reduceat(size, first)[run] - below
+    return np.asarray(np.clip(told - below, 0, files))
+
+
+def _new_run(rows: pa.Table) -> Flags:
+    """Where another replica begins: the table is sorted by folder, and a live one is `T-P`."""
+    new = np.ones(rows.num_rows, dtype=bool)
+    if rows.num_rows:
+        new[1:] = np.logical_or.reduce([changes(rows[name]) for name in PLACE])
+    return new
+
+
+def _replicas(heads: pa.Table, points: Points) -> Ints:
+    """The row of `points` of each folder; -1: none, or the folder is another topic id's."""
+    row = matched(heads.select(PLACE), points.places)
+    now = column(points.places, "topic_id").take(pa.array(row, mask=row < 0))
+    other = pc.fill_null(pc.not_equal(column(heads, "topic_id"), now), False)
+    return np.where(other.to_numpy(zero_copy_only=False), -1, row)
+
+
+def _fitting(
+    points: Points, replica: Ints, base: Ints, size: Ints, above: Ints
+) -> tuple[Ints, Curves]:
+    """Curves of the replicas whose segments fit; `replica` says whose each segment is."""
+    new = np.ones(len(replica), dtype=bool)
+    new[1:] = replica[1:] != replica[:-1]
+    first, run = np.flatnonzero(new), np.cumsum(new) - 1
+    last = np.append(first, len(replica))[1:] - 1
+    before = np.cumsum(size) - size
+    below = before - before[first][run] if len(run) else before
+    whose = replica[first]
+    fits = (
+        (base[last] <= points.end[whose])
+        & (base[first] <= points.start[whose])
+        & (below[last] <= points.size[whose])
+    )
+    segments = fits[run] if len(run) else np.zeros(0, dtype=bool)
+    count = (last - first + 1)[fits]
+    knots = (base[segments], below[segments], above[segments])
+    return whose[fits], _with_ends(points, whose[fits], count, knots)
+
+
+def _with_ends(points: Points, whose: Ints, count: Ints, knots: tuple[Ints, Ints, Ints]) -> Curves:
+    """Each replica's bases, then its log end, unless its active segment is empty.
+
+    `knots`: base offsets, and the bytes below and above them.
+    """
+    base, below, above = knots
+    newest = np.cumsum(count) - 1
+    ends = base[newest] < points.end[whose]
+    at = np.repeat(np.cumsum(ends) - ends, count) + np.arange(len(base))
+    end_at = (newest + np.cumsum(ends))[ends]
+    total = len(base) + int(ends.sum())
+    offset, bytes_below = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
+    is_base, surely = np.ones(total, dtype=bool), np.zeros(total, dtype=np.int64)
+    offset[at], bytes_below[at], surely[at] = base, below, above
+    offset[end_at], bytes_below[end_at] = points.end[whose][ends], points.size[whose][ends]
+    is_base[end_at] = False
+    length = count + ends
+    return Curves(
+        first=(np.cumsum(length) - length).astype(np.int64),
+        offset=offset,
+        below=bytes_below,
+        base=is_base,
+        method=np.full(total, SEGMENTS, dtype=np.int64),
+        segment_bytes=np.zeros(len(length), dtype=np.int64),
+        above=surely,
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.replicas.segments import COLUMNS, drawn
+from analytics.replicas.curves import COLUMNS, drawn
 from dashboard.estimate.curves import NEVER, Curves
 from dashboard.store.tables import SNAPSHOT_TABLES, build
 from tests.support.examples import examples
