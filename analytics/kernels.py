@@ -25,7 +25,8 @@ from analytics.orphans import broker_facts, sightings
 from analytics.readers import blockers, groups, holds, last_writes, met, partitions, reader_lags, wanted
 from analytics.readers import partitions
 from analytics.readers import partitions
-from analytics.replicas import curves, disk_stock, disks, freed, growth, points, trend_tables
+from analytics.replicas import curves, disk_stock, disks, growth, points, trend_tables
+from analytics.replicas import curves
 from analytics.replicas.trend_tables import microseconds
 from analytics.replicas.trends import Trends
 from dashboard.core.arrow import column
@@ -216,7 +217,7 @@ def _purged(
     found = partitions.partitions(
         rows, read["replicas"], topics=work.topics, groups=standing, windows=starts
     )
-    found, measured = freed.with_bytes(found, points.measured(drawn.replicas), drawn.curves)
+    found, measured = curves.with_bytes(found, points.measured(drawn.replicas), drawn.curves)
     known = partitions.described(found, work.topics, work.read["reassignments"])
     errors = groups.offset_errors(view, work.snapshot, read["group_offsets"]["error"], rows)
     by_target = tuple(

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from analytics.replicas import curves, freed, points
+from analytics.replicas import curves, points
+from analytics.replicas import curves
 from analytics.tables import stamped
 from dashboard.estimate.curve_tables import from_table, to_table
 from dashboard.estimate.curves import UNKNOWN
@@ -251,10 +252,10 @@ def test_the_surest_estimator_of_each_replica_is_chosen_and_a_sum_is_called_by_t
             "topic_no": pa.array([2, 1, 0], pa.int32()),
             "partition": pa.array([0, 0, 0], pa.int32()),
             **{f"{name}_target": pa.array([0, 25, None if name == "end" else 25])
-               for name in freed.TARGETS},
+               for name in curves.TARGETS},
         }
     )  # fmt: skip
-    found, of_replicas = freed.with_bytes(partitions, points.measured(told), drawn)
+    found, of_replicas = curves.with_bytes(partitions, points.measured(told), drawn)
     empty, exact, mixed = found.to_pylist()
     assert (exact["committed_method"], mixed["committed_method"]) == ("segments", "proportional")
     assert exact["committed_at_once"] == exact["committed_at_once_high"] == 2 * 2000
