@@ -5,7 +5,7 @@ y first, last, min, max, Σy and Σxy. Sums stay small, so that nothing is lost 
 seconds from the pane's start, y is taken relative to the pane's first value. Panes are aligned to
 UTC; a window is the running pane and, where it is the one just before it, the other: 1 to 2 panes.
 Where it is asked how sure a slope is, Σy² and the products of the steps from sample to sample are
-kept too (`analytics.replicas.slopes`).
+kept too (`analytics.replicas.growth`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Window:
 
     `seconds` lie between its first and its last sample. `slope`: of each y, per second, a straight
     line through all samples (least squares); 0 where they have but one time. `spread`: what
-    `analytics.replicas.slopes` tells the slope's error from, of each y of which that is asked.
+    `analytics.replicas.growth` tells the slope's error from, of each y of which that is asked.
     """
 
     whole: Flags
