@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analytics.readers import knots, reader_lags
+from analytics.readers import reader_lags
+from analytics.readers import reader_lags as knots
 from analytics.tables import stamped
 from dashboard.history.pruning import prune
 from dashboard.store.snapshot_files import Manifest
