@@ -24,6 +24,10 @@ from dashboard.core.clock import parse_duration
 from dashboard.core.errors import StoreError, UsageError
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
+from collections.abc import Sequence
+from pyspark.sql import DataFrame
+from analytics.tables import Tables
+from dashboard.store.snapshot_files import Kind, spec_of
 
 if TYPE_CHECKING:  # a JVM is started by the first DataFrame, not by looking at a repr
     from pyspark.sql import DataFrame, SparkSession
@@ -128,7 +132,7 @@ class Cluster:
         return replace(self, analysis=self.store.manifest("findings", done.analysis_id))
 
     def _read(self, kind: Kind, table: str, ids: list[str]) -> DataFrame:
-        from analytics.named import read_named
+        from analytics.opened import read_named
         from analytics.tables import Tables
 
         return read_named(Tables(self.spark, self.store), kind, table, ids)
@@ -268,3 +272,25 @@ def _last(ids: list[str], newest: Manifest, last: Last) -> list[str]:
     age = parse_duration(last) if isinstance(last, str) else last
     since = newest.taken_at - age
     return [i for i in ids if (time_of(i) or datetime.min.replace(tzinfo=UTC)) >= since]
+
+
+# Snapshot tables with topics by name, as people ask for them.
+
+_KEY = ["snapshot_id", "topic_no"]
+
+
+def read_named(tables: Tables, kind: Kind, table: str, ids: Sequence[str]) -> DataFrame:
+    """A table of some snapshots or analyses; `topic` stands where the store has `topic_no`.
+
+    Each snapshot numbers its topics anew, so the number says nothing outside of it. A number
+    without a name, as damage would leave it, keeps its rows with a null topic. Raises StoreError
+    when a folder is gone or damaged.
+    """
+    found = tables.read(kind, table, ids)
+    columns = spec_of(kind, table).schema.names
+    if table == "topics" or "topic_no" not in columns:
+        return found
+    names = tables.read("snapshots", "topics", ids).select(*_KEY, "topic")
+    return found.join(names, on=_KEY, how="left").select(
+        *("topic" if name == "topic_no" else name for name in columns)
+    )
