@@ -26,7 +26,7 @@ from dashboard.cluster.groups import read_groups
 from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read_offsets_at
 from dashboard.cluster.protocol.messages import DescribeLogDirsRequest
 from dashboard.cluster.quorum import read_caught_up, read_controller_time
-from dashboard.cluster.reassignments import read_reassignments
+from dashboard.cluster.topics import read_reassignments
 from dashboard.cluster.replica_offsets import read_replica_offsets
 from dashboard.cluster.topics import (
     read_brokers,

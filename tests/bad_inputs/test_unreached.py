@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dashboard.cli.machine import dashboard as pages
-from dashboard.cluster import reassignments
+from dashboard.cluster import topics
 from dashboard.core.errors import AnalysisError, LowwaterError
 from dashboard.demo import load
 from dashboard.demo.kafka import brokers, ivy, jars, server_properties
@@ -52,7 +52,7 @@ def test_a_plan_without_topics() -> None:
 def test_reassignments_that_no_controller_tells() -> None:
     answer = SimpleNamespace(error_code=7)
     refused = SimpleNamespace(ask_any=lambda _: answer, timeout_seconds=1.0)
-    found = code_of(lambda: reassignments.read_reassignments(refused))  # type: ignore[arg-type]
+    found = code_of(lambda: topics.read_reassignments(refused))  # type: ignore[arg-type]
     assert found == "REASSIGNMENTS_UNKNOWN"
 
 
