@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.cluster.connection import connection
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.cluster.protocol import metadata_rows
+from dashboard.cluster import topics as metadata_rows
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.answers import offsets_answer
