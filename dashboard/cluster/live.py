@@ -21,7 +21,7 @@ from dashboard.cluster.connection.connection import (
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.delete_records import delete_records
-from dashboard.cluster.epochs import read_epoch_ends
+from dashboard.cluster.offsets import read_epoch_ends
 from dashboard.cluster.groups import read_groups
 from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read_offsets_at
 from dashboard.cluster.protocol.messages import DescribeLogDirsRequest
