@@ -27,7 +27,7 @@ from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read
 from dashboard.cluster.protocol.messages import DescribeLogDirsRequest
 from dashboard.cluster.quorum import read_caught_up, read_controller_time
 from dashboard.cluster.topics import read_reassignments
-from dashboard.cluster.replica_offsets import read_replica_offsets
+from dashboard.cluster.offsets import read_replica_offsets
 from dashboard.cluster.topics import (
     read_brokers,
     read_topic_of_id,
