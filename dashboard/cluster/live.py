@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cluster.batches import read_batches
-from dashboard.cluster.group_offsets import commit_offsets
+from dashboard.cluster.group_members import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
 from dashboard.cluster.connection.authorized import read_authorized
 from dashboard.cluster.connection.connection import (
