@@ -5,7 +5,6 @@ request whether it was sent, and so that a broker that hangs costs its deadline 
 """
 
 from __future__ import annotations
-
 import math
 import socket
 import ssl
@@ -14,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
-
 from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error_name
 from dashboard.cluster.connection.own_certificate import why_refused
 from dashboard.cluster.connection.owner import Owner
@@ -29,6 +27,9 @@ from dashboard.cluster.protocol.messages import (
 )
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, OtherClusterError
+from typing import Any
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 T = TypeVar("T")
 # Of a session's lifetime: Kafka's clients sign in again at 85 to 95 % of it.
@@ -206,7 +207,7 @@ class Wire:
         if shake.error_code:
             offered = ", ".join(shake.mechanisms) or "none"
             raise refused(self.address, mechanism, f"it offers {offered}")
-        from dashboard.cluster.connection.sign_in import (
+        from dashboard.cluster.connection.wire import (
             begin,  # it loads kafka-python's own networking
         )
 
@@ -354,3 +355,27 @@ def lost(address: str, reason: str) -> ClusterError:
         code="ANSWER_LOST",
         retriable=True,
     )
+
+
+# SASL by kafka-python's mechanisms: PLAIN, SCRAM and OAUTHBEARER with our own tokens.
+
+def begin(mechanism: str, security: Security, deadline: float) -> Any:
+    """A dialogue with `auth_bytes`, `receive` and `is_done`; tokens are fetched by `deadline`."""
+    return get_sasl_mechanism(mechanism)(
+        sasl_plain_username=security.username,
+        sasl_plain_password=security.password,
+        sasl_mechanism=mechanism,
+        sasl_oauth_token_provider=_Tokens(security, deadline),
+    )
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """Our token fetcher in the shape that kafka-python's OAUTHBEARER mechanism asks for."""
+
+    def __init__(self, security: Security, deadline: float) -> None:
+        self._security = security
+        self._deadline = deadline
+
+    def token(self) -> str:
+        assert self._security.tokens is not None
+        return self._security.tokens.token(max(0.1, self._deadline - time.monotonic()))
