@@ -15,7 +15,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 
-from dashboard.cluster.connection.owner import Owner
+from dashboard.cluster.connection.own_certificate import Owner
 from dashboard.cluster.connection.security import Security, read_security
 from dashboard.cluster.connection.wire import Wire, metadata_of_nothing
 from dashboard.core.errors import BrokerError, ClusterError, OtherClusterError

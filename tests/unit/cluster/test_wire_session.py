@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from dashboard.cluster.connection import wire
-from dashboard.cluster.connection.owner import Owner
+from dashboard.cluster.connection.own_certificate import Owner
 from dashboard.cluster.connection.security import read_security
 
 
