@@ -1,20 +1,20 @@
 """One ListOffsets question to one broker, and the bounded retry that reads of leaders share."""
 
 from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
-
 from dashboard.cluster.connection.connection import Connection
 from dashboard.cluster.connection.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.connection.wire import Wire
-from dashboard.cluster.protocol import list_offsets_rows
 from dashboard.cluster.protocol.messages import ListOffsetsRequest
 from dashboard.cluster.topics import read_topics
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, TopicPartition, TopicState
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 EARLIEST = -2
 LATEST = -1
@@ -57,12 +57,12 @@ def ask_offsets(
     # One version says all we ask in rows of one size: there are tens of thousands of partitions in
     # these requests. Another one only where a broker does not speak it.
     oldest = wire.oldest(ListOffsetsRequest)
-    version = wire.version(ListOffsetsRequest, max(list_offsets_rows.VERSION, oldest))
-    if version == list_offsets_rows.VERSION:
+    version = wire.version(ListOffsetsRequest, max(VERSION, oldest))
+    if version == VERSION:
         by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for topic, partition, epoch in partitions:
             by_topic[topic].append((partition, epoch))
-        body = list_offsets_rows.encode(by_topic, timestamp, replica_id, isolation)
+        body = encode(by_topic, timestamp, replica_id, isolation)
         return wire.ask_raw(ListOffsetsRequest.API_KEY, version, body, _found, deadline)
     answer = wire.ask(
         lambda _: ListOffsetsRequest(
@@ -86,7 +86,7 @@ def ask_offsets(
 def _found(answer: memoryview[int]) -> dict[TopicPartition, FoundOffset]:
     return {
         TopicPartition(topic, partition): FoundOffset(offset, error_name(error))
-        for topic, partition, error, offset in list_offsets_rows.decode(answer)
+        for topic, partition, error, offset in decode(answer)
     }
 
 
@@ -180,3 +180,44 @@ def placed(states: Iterable[PartitionState]) -> list[Placed]:
         Placed(s.topic, s.partition, -1 if s.leader_epoch is None else s.leader_epoch)
         for s in states
     ]
+
+
+# ListOffsets v5 as rows of one size: encoded and decoded at once, not partition by partition.
+
+VERSION = 5  # the last one before tagged fields, since Kafka 2.2
+_FOUND = struct.Struct(">ihqqi")  # partition, error code, timestamp, offset, leader epoch
+
+
+def encode(
+    by_topic: Mapping[str, Sequence[tuple[int, int]]],
+    timestamp: int,
+    replica_id: int,
+    isolation: int,
+) -> bytes:
+    """The request's body; `by_topic` maps a topic to (partition, current leader epoch) rows."""
+    parts = [struct.pack(">ibi", replica_id, isolation, len(by_topic))]
+    for topic, rows in by_topic.items():
+        name = topic.encode()
+        parts.append(struct.pack(f">h{len(name)}si", len(name), name, len(rows)))
+        values = chain.from_iterable((partition, epoch, timestamp) for partition, epoch in rows)
+        parts.append(struct.pack(">" + "iiq" * len(rows), *values))
+    return b"".join(parts)
+
+
+def decode(body: memoryview[int]) -> Iterator[tuple[str, int, int, int]]:
+    """Topic, partition, error code and offset of each row.
+
+    Raises struct.error or ValueError for an answer that is cut short or too long.
+    """
+    (topics,) = struct.unpack_from(">i", body, 4)  # behind the throttle time
+    at = 8
+    for _ in range(topics):
+        (length,) = struct.unpack_from(">h", body, at)
+        topic = bytes(body[at + 2 : at + 2 + length]).decode()
+        (rows,) = struct.unpack_from(">i", body, at + 2 + length)
+        first = at + 6 + length
+        at = first + rows * _FOUND.size
+        for partition, error, _, offset, _ in _FOUND.iter_unpack(body[first:at]):
+            yield topic, partition, error, offset
+    if at != len(body):
+        raise ValueError("the answer is not as long as its rows")

@@ -24,7 +24,7 @@ from dashboard.cluster.protocol.list_offsets import (
     Placed,
     ask_offsets,
 )
-from dashboard.cluster.protocol.list_offsets_rows import VERSION
+from dashboard.cluster.protocol.list_offsets import VERSION
 from dashboard.cluster.protocol.messages import ListOffsetsRequest
 from dashboard.core.clock import microseconds
 from dashboard.core.errors import ClusterError

@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from dashboard.cluster.live import connect
-from dashboard.cluster.protocol import list_offsets_rows
+from dashboard.cluster.protocol import list_offsets as list_offsets_rows
 from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.answers import offsets_answer
 from tests.unit.cluster.fake_broker import FakeBroker, topic
