@@ -1,23 +1,207 @@
 """The one loop: collects every N, survives outages, and has each snapshot analyzed."""
 
 from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
-
 from dashboard.broker_metrics.sources import Sources
 from dashboard.cluster.live import LiveCluster
-from dashboard.collect.analysis_child import AnalysisChild, Emit, command
 from dashboard.collect.collect import collect
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.inventory.loading import check_cluster, load_all, load_usable
 from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.store import attempts
 from dashboard.store.snapshots import ClusterStore, Store
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from dashboard.core.child_environment import environment
+
+# One long-lived `python -m analytics --serve`: told of snapshots on stdin, answers on stdout.
+
+Emit = Callable[[dict[str, Any]], None]
+_PR_SET_PDEATHSIG = 1
+# Loaded before any fork: the child of a threaded parent must not load libraries.
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0)
+_GRACE_SECONDS = 10.0
+
+
+def command(data: str, cluster_id: str) -> list[str]:
+    """The command line of the analysis that serves one cluster of a data folder."""
+    return [sys.executable, "-m", "analytics", "--serve", "--data", data, "--cluster", cluster_id]
+
+
+class AnalysisChild:
+    """Started at once, and again with growing pauses when it dies; ends with us.
+
+    While it analyzes one snapshot, newer ones replace each other: only the newest waits. Answers
+    go to `emit` as `{"event": "analysis", …}`, from a thread of our own.
+    """
+
+    def __init__(self, arguments: Sequence[str], emit: Emit) -> None:
+        self._arguments = list(arguments)
+        self._emit = emit
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._running: str | None = None  # the snapshot it works on
+        self._waiting: str | None = None
+        self._listener: threading.Thread | None = None
+        self._ready = False
+        self._failures = 0
+        self._start_at = 0.0
+
+    def analyze(self, snapshot_id: str) -> None:
+        """Have this snapshot analyzed as soon as the child is free."""
+        with self._lock:
+            self._waiting = snapshot_id
+        self.tend()
+
+    def tend(self) -> None:
+        """Start the child if it is not there and its pause is over; hand it what waits."""
+        if self._process is not None and self._process.poll() is not None:
+            self._buried()
+        if self._process is None and time.monotonic() >= self._start_at:
+            self._start()
+        self._hand_over()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child runs now."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being analyzed and nothing waits for it."""
+        return self._running is None and self._waiting is None
+
+    def close(self) -> None:
+        """End the child: its input closes, then SIGTERM, then SIGKILL to its whole group."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(OSError):
+            if process.stdin:
+                process.stdin.close()
+        for number, patience in ((None, _GRACE_SECONDS), (signal.SIGTERM, 2.0)):
+            if number is not None:
+                _signal_group(process, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(patience)
+                break
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+        if self._listener:
+            self._listener.join(_GRACE_SECONDS)  # the last answer may not be told yet
+
+    def _start(self) -> None:
+        self._ready = False
+        try:
+            self._process = subprocess.Popen(
+                self._arguments,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environment(),
+                # Its own session: Ctrl-C reaches us alone, and we end it in order.
+                start_new_session=True,
+                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - calls prctl and getppid only
+            )
+        except OSError as error:
+            self._failed(f"the analysis could not be started: {error}")
+            return
+        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
+        self._listener.start()
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with process.stdout:
+            for line in process.stdout:
+                self._take(line)
+
+    def _take(self, line: str) -> None:
+        answer = _parsed(line)
+        if answer is None:
+            return  # a library's own print: no answer of ours
+        if answer.get("ready"):
+            self._ready = True
+            self._emit({"event": "analysis-ready", "seconds": answer.get("seconds")})
+        else:
+            with self._lock:
+                self._running = None
+                # Before it is ready an answer is why it cannot start: pauses go on growing.
+                self._failures = 0 if self._ready else self._failures
+            self._emit({"event": "analysis", **answer})
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            process = self._process
+            if not self._ready or self._running or self._waiting is None or process is None:
+                return
+            self._running, self._waiting = self._waiting, None
+            line = json.dumps({"snapshot_id": self._running}) + "\n"
+        with suppress(OSError, ValueError):  # it died: tend() notices and starts it again
+            if process.stdin:
+                process.stdin.write(line)
+                process.stdin.flush()
+
+    def _buried(self) -> None:
+        process, self._process = self._process, None
+        code = process.returncode if process else None
+        if process and process.stdin:
+            with suppress(OSError):  # what could not be written to it any more
+                process.stdin.close()
+        with self._lock:
+            # The newest one is worth another try; an older one that was running is not.
+            self._waiting = self._waiting or self._running
+            self._running = None
+        self._failed(f"the analysis ended with status {code}")
+
+    def _failed(self, message: str) -> None:
+        pause = _BACK_OFF_SECONDS[min(self._failures, len(_BACK_OFF_SECONDS) - 1)]
+        self._failures += 1
+        self._start_at = time.monotonic() + pause
+        error = {
+            "code": "ANALYSIS_FAILED",
+            "message": message,
+            "next": f"It is started again in {pause:g} s; its own message stands above.",
+        }
+        self._emit({"event": "analysis", "error": error})
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _die_with(parent: int) -> Callable[[], None] | None:
+    if _LIBC is None:
+        return None
+    libc = _LIBC
+
+    def before_exec() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        # The parent may have died between fork and prctl: then no signal would ever come.
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec
+
 
 _TEND_SECONDS = 0.5
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect.analysis_child import AnalysisChild, command
+from dashboard.collect.watch import AnalysisChild, command
 from tests.support.lab import Lab, Snapshot
 from tests.support.standalone_spark import OPTIONS, standalone
 

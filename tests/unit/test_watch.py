@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from dashboard.collect import analysis_child, watch
+from dashboard.collect import watch
+from dashboard.collect import watch as analysis_child
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, SettingsError
 from dashboard.settings.snapshots import SnapshotSettings
