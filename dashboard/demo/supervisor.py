@@ -1,7 +1,6 @@
 """Runs a whole demo, brings back parts that end, and ends it in reverse order, whatever ends it."""
 
 from __future__ import annotations
-
 import dataclasses
 import os
 import signal
@@ -15,11 +14,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
-
 from kafka.record import MemoryRecordsBuilder
-
 from dashboard.core.errors import DemoError
-from dashboard.demo import children, guardian, processes, room, state
+from dashboard.demo import children, processes, room, state
 from dashboard.demo.children import Place
 from dashboard.demo.kafka import exporter, jars, preview
 from dashboard.demo.kafka.brokers import LocalCluster
@@ -27,6 +24,8 @@ from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid
 from dashboard.demo.state import DemoState, ProcessId
 from dashboard.inventory.names import PARTITION_METADATA
 from dashboard.settings.settings import Settings
+import sys
+from dashboard.demo import room, state
 
 DEFAULT_PORT = 8501
 PARTS = ("workload", "inventory", "watch", "dashboard")
@@ -149,8 +148,8 @@ class Supervisor:
         )
         ending.callback(state.remove, self._settings.state_dir, str(folder))
         state.write(self._settings.state_dir, self._state)
-        guard = guardian.start(folder, self._settings.state_dir.resolve(), place.log("guardian"))
-        ending.callback(guardian.stop, guard)
+        guard = start(folder, self._settings.state_dir.resolve(), place.log("guardian"))
+        ending.callback(stop, guard)
         return place
 
     def _spawn(self, part: str, *, first: bool) -> None:
@@ -346,3 +345,40 @@ def _batch(timestamp_ms: int) -> bytes:
         built.append(timestamp=timestamp_ms, key=None, value=b"x" * RECORD_BYTES, headers=[])
     built.close()
     return bytes(built.buffer())
+
+
+# Outlives a supervisor that was killed, by as long as it takes to clear what it left.
+#
+# Children of the supervisor die with it; their own children (Spark's Java, purge workers that run
+# on by design) would not, and nobody would remove the folder.
+
+def start(folder: Path, state_dir: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Starts the guardian: it waits for the end of its standard input, which our end closes."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dashboard.demo.supervisor", str(folder), str(state_dir)],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=Path(__file__).parents[2],
+            start_new_session=True,
+        )
+
+
+def stop(guardian: subprocess.Popen[bytes]) -> None:
+    """Closes its input and waits: what was left of the room is cleared when this returns."""
+    if guardian.stdin is not None:
+        guardian.stdin.close()
+    guardian.wait()
+
+
+def main(folder: str, state_dir: str) -> None:
+    """Blocks until the supervisor's end of the pipe is closed, then clears the room."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    room.clear(folder)
+    state.remove(Path(state_dir), folder)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

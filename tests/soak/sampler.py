@@ -21,7 +21,7 @@ ROLES = (
     ("spark", ("org.apache.spark.deploy.SparkSubmit",)),
     ("analysis", ("analytics", "--serve")),
     ("worker", ("dashboard.purge.jobs.worker",)),
-    ("guardian", ("dashboard.demo.guardian",)),
+    ("guardian", ("dashboard.demo.supervisor",)),
     ("workload", ("dashboard.demo.workload",)),
     ("inventory", ("dashboard.demo.inventory",)),
     ("supervisor", ("dashboard.cli.main", "demo", "up")),
