@@ -23,7 +23,7 @@ ROLES = (
     ("worker", ("dashboard.purge.jobs.worker",)),
     ("guardian", ("dashboard.demo.supervisor",)),
     ("workload", ("dashboard.demo.workload",)),
-    ("inventory", ("dashboard.demo.inventory",)),
+    ("inventory", ("dashboard.demo.children",)),
     ("supervisor", ("dashboard.cli.main", "demo", "up")),
     ("watch", ("dashboard.cli.main", "watch", "--every")),
     ("page server", ("streamlit",)),

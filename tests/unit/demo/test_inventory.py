@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dashboard.demo import inventory
-from dashboard.demo.inventory import Disk
+from dashboard.demo import children as inventory
+from dashboard.demo.children import Disk
 from dashboard.inventory.loading import load
 
 SEGMENT = "00000000000000000000.log"
@@ -86,7 +86,7 @@ def test_it_rests_longer_when_a_round_costs_much_cpu_time(
 
 def test_the_process_ends_in_order_when_asked(disk: Disk) -> None:
     flags = ["--disk", str(disk.broker_id), disk.log_dirs, disk.file]
-    with subprocess.Popen([sys.executable, "-m", "dashboard.demo.inventory", *flags]) as child:
+    with subprocess.Popen([sys.executable, "-m", "dashboard.demo.children", *flags]) as child:
         deadline = time.monotonic() + 60
         while not Path(disk.file).exists() and time.monotonic() < deadline:
             time.sleep(0.02)
