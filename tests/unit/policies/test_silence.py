@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.core.errors import RefusedError
 from dashboard.policies.checking import check
-from dashboard.policies.service import alert_events
+from dashboard.policies.service import alerts as alert_events
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.switching import standing, switch_off
 from dashboard.purge.evidence.standards import standards
