@@ -10,7 +10,7 @@ from datetime import timedelta
 from dashboard.core.errors import LowwaterError
 from dashboard.core.stop import Stop
 from dashboard.policies.service.applications import Job
-from dashboard.policies.service.link import OpenCluster
+from dashboard.policies.service.leading import OpenCluster
 from dashboard.policies.service.outcome import unexpected
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.service import Service

@@ -19,7 +19,7 @@ from dashboard.policies.service import cycle
 from dashboard.policies.service.applications import Applications, Job, at_once
 from dashboard.policies.service.following import Following
 from dashboard.policies.service.leading import RENEW_EVERY, Lead
-from dashboard.policies.service.link import Link, OpenCluster
+from dashboard.policies.service.leading import Link, OpenCluster
 from dashboard.policies.service.outcome import Outcome, of_error, unexpected
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.statuses import Emit, Statuses
