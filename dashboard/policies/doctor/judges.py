@@ -9,7 +9,7 @@ from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import words
 from dashboard.policies.doctor.case import Case
 from dashboard.policies.doctor.diagnosis import Diagnosis
-from dashboard.policies.doctor.lag import longest_lag
+from dashboard.policies.doctor.owners import longest_lag
 from dashboard.policies.simulate.past_rows import ABSENT
 from datetime import timedelta
 from dashboard.policies.doctor.diagnosis import Setting
