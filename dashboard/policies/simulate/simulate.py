@@ -18,7 +18,7 @@ from dashboard.domain.columns import Ints
 from dashboard.policies.matching import owner_of
 from dashboard.policies.simulate.past import Moment, chosen, earlier, moments
 from dashboard.policies.simulate.past_bytes import past_bytes
-from dashboard.policies.simulate.past_guards import guarded_now
+from dashboard.policies.simulate.past_targets import guarded_now
 from dashboard.policies.simulate.past_memory import memory, unanalyzed
 from dashboard.policies.simulate.past_rows import Rows, rows
 from dashboard.policies.simulate.past_targets import Ends, keeps, owners, reach, wanted, windows
@@ -31,7 +31,7 @@ from dashboard.core.clock import microseconds
 from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.simulate.past import Floats, Moment
 from dashboard.policies.simulate.past_bytes import PastBytes
-from dashboard.policies.simulate.past_guards import Guarded
+from dashboard.policies.simulate.past_targets import Guarded
 from dashboard.policies.simulate.past_rows import ABSENT, Rows
 from dashboard.policies.simulate.past_targets import Wanted
 from dashboard.settings.policies.windows import is_open
