@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from dashboard.reports import disks, faults, purges, space, unused
+from dashboard.reports import disks, faults, space, unused
+from dashboard.reports import space
 from dashboard.reports.parts import Report, named
 from dashboard.reports.source import Source
 from dashboard.reports.space import Space
@@ -27,18 +28,18 @@ def storage_report(source: Source) -> Report:
         warnings=faults.warnings(source),
         headline=found.sentence(),
         headline_note=found.note(),
-        figures=(*found.figures(), *disks.figures(source), *purges.figures(source)),
+        figures=(*found.figures(), *disks.figures(source), *space.figures(source)),
         next_steps=next_steps(found),
         sections=(
             space.topics_section(found),
             space.blockers_section(source),
             *unused.idle_section(source),
             *unused.retention_section(source),
-            *purges.plan_section(source),
+            *space.plan_section(source),
             disks.section(source),
             faults.orphans_section(source),
             faults.followers_section(source),
-            purges.section(source),
+            space.section(source),
             faults.quality_section(source),
         ),
     )
