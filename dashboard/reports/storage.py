@@ -1,17 +1,31 @@
 """The storage report: what a manager forwards and an operator acts on, put together."""
 
 from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
-
-from dashboard.reports import disks, faults, space, unused
+from dashboard.reports import disks, faults, space
 from dashboard.reports import space
 from dashboard.reports.parts import Report, named
 from dashboard.reports.source import Source
 from dashboard.reports.space import Space
 from dashboard.views import formats
-
+from collections.abc import Mapping
+from typing import Any
+from dashboard.reports.parts import (
+    Section,
+    Table,
+    Words,
+    capped,
+    columns,
+    moment,
+    named,
+    number,
+    size,
+    text,
+)
+from dashboard.topics.idle import IDLE, Idle, headline, idle, sure
+from dashboard.topics.retention_fit import SHORTER, in_order, span
+from dashboard.topics.retention_fit import headline as retention_headline
 
 def storage_report(source: Source) -> Report:
     """The whole report of one analysis; pure but for reading the findings. Raises StoreError."""
@@ -33,8 +47,8 @@ def storage_report(source: Source) -> Report:
         sections=(
             space.topics_section(found),
             space.blockers_section(source),
-            *unused.idle_section(source),
-            *unused.retention_section(source),
+            *idle_section(source),
+            *retention_section(source),
             *space.plan_section(source),
             disks.section(source),
             faults.orphans_section(source),
@@ -95,3 +109,75 @@ def _named(topics: Sequence[str]) -> str:
     shown = ", ".join(topics[:_MOST_NAMED])
     rest = len(topics) - _MOST_NAMED
     return f"{shown} and {formats.number(rest)} more" if rest > 0 else shown
+
+
+# What is kept for nobody: idle topics, and retention beyond what readers need.
+
+def idle_section(source: Source) -> tuple[Section, ...]:
+    """Idle topics, largest first, as the analysis judged them; none where each was written to, and
+    of an older release's analysis.
+    """
+    rows = source.rows("idle_topics")
+    if not rows:
+        return ()
+    found = idle(rows, rows[0]["idle_days"], source.age.unusable, source.ask)
+    says = [text(f"{source.age.said}: {headline(found)}")]
+    if source.age.unusable:
+        says.append(text(f"No topic is proposed: {source.age.unusable}."))
+    if found.deletable:
+        says.append(text(
+            "A reader without a group is seen by nothing but broker metrics: ask a topic's owner "
+            "before you delete it. lowwater idle prints the lines."
+        ))  # fmt: skip
+    return (Section("idle", "Topics that nobody uses", tuple(says), (), _tables(found)),)
+
+
+def _tables(found: Idle) -> tuple[Table, ...]:
+    rows = found.of(IDLE)
+    if not rows:
+        return ()
+    shown, more = capped(rows, "idle_topics")
+    heads = columns("Topic", "Kind", ">On disk", "Quiet since (UTC)", ">Groups",
+                    "Last commit (UTC)", "Sure by", "Owner", "Not proposed")  # fmt: skip
+    cells = tuple(
+        (Words(r["topic"]), Words(r["tool"] or r["kind"] or "unknown"), size(r["size_bytes"]),
+         moment(r["quiet_since"]), number(r["groups"]), moment(r["last_commit_at"]),
+         Words(sure(r)), named(r["owner"] or ""), Words(found.not_proposed(r) or ""))
+        for r in shown
+    )  # fmt: skip
+    return (Table(heads, cells, more=more),)
+
+
+def retention_section(source: Source) -> tuple[Section, ...]:
+    """Topics that may keep records for less, most freed first; none where no readers are declared,
+    and of an older release's analysis.
+    """
+    rows = in_order(source.rows("retention_fit"))
+    if not rows:
+        return ()
+    says = [text(f"{source.age.said}: {retention_headline(rows)}")]
+    shorter = [row for row in rows if row["verdict"] == SHORTER]
+    if source.age.unusable:
+        says.append(text(f"None is proposed: {source.age.unusable}."))
+    elif shorter:
+        says.append(text(
+            f"A retention fits at {rows[0]['margin']:g} times the longest lag that was seen. "
+            "Nothing is changed: lowwater retention prints the lines."
+        ))  # fmt: skip
+    name, title = "retention", "Retention that fits its readers"
+    return (Section(name, title, tuple(says), (), _retentions(shorter)),)
+
+
+def _retentions(rows: list[Mapping[str, Any]]) -> tuple[Table, ...]:
+    if not rows:
+        return ()
+    shown, more = capped(rows, "retention_fit")
+    heads = columns("Topic", ">Longest lag", ">Kept now", ">Would fit", ">Frees", ">At least",
+                    ">At most", ">On disk", "Owner")  # fmt: skip
+    cells = tuple(
+        (Words(r["topic"]), Words(span(r["lag_high_ms"])), Words(span(r["retention_ms"])),
+         Words(span(r["fits_ms"])), size(r["freed_likely_bytes"]), size(r["freed_low_bytes"]),
+         size(r["freed_high_bytes"]), size(r["size_bytes"]), named(r["owner"] or ""))
+        for r in shown
+    )  # fmt: skip
+    return (Table(heads, cells, more=more),)
