@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.retention import retention_settings
+from dashboard.settings.topics import retention_settings
 from dashboard.topics.retention_fit import change, fitting_ms, headline, in_order, judged, span
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
