@@ -18,7 +18,7 @@ from dashboard.core.errors import SettingsError
 from dashboard.settings import client_properties
 from dashboard.settings import metric_addresses as addresses
 from dashboard.settings.alerts import AlertSettings, alert_settings
-from dashboard.settings.idle import IdleSettings, idle_settings
+from dashboard.settings.topics import IdleSettings, idle_settings
 from dashboard.settings.metric_addresses import PrometheusServer
 from dashboard.settings.people import PeopleSettings, people_settings
 from dashboard.settings.policies.section import Policy, policy_settings

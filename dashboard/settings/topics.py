@@ -11,6 +11,7 @@ from dashboard.settings.values import check_keys, duration, tables, text
 import math
 from dataclasses import dataclass
 from dashboard.settings.values import section
+from dashboard.settings.values import count, section
 
 TOPIC_KEYS = (
     "owner", "readers", "replay_window", "declared_by", "declared_at", "reason", "state_restore",
@@ -112,3 +113,24 @@ def retention_settings(table: Any, where: str) -> RetentionSettings:
             f"{place}: 'margin' = {margin!r}", f"Write a number from 1 to {MOST_MARGIN}."
         )
     return RetentionSettings(float(margin))
+
+
+# The settings section [idle]: after how many quiet days a topic counts as idle.
+
+MOST_DAYS = 36_500  # a century: taken from any clock it still is a time
+
+
+@dataclass(frozen=True, slots=True)
+class IdleSettings:
+    """No write and no commit for so many days."""
+
+    days: int = 7
+
+
+def idle_settings(table: Any, where: str) -> IdleSettings:
+    """The section out of a settings file. Raises SettingsError naming the key."""
+    place = section(table, "idle", IdleSettings.__dataclass_fields__, where)
+    days = count(table.get("days", IdleSettings().days), "days", place)
+    if days > MOST_DAYS:
+        raise SettingsError(f"{place}: 'days' = {days}", f"Write {MOST_DAYS} or less.")
+    return IdleSettings(days)

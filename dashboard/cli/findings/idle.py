@@ -13,7 +13,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import StoreError, UsageError
 from dashboard.core.visible import in_lines, in_paragraphs
 from dashboard.history.findings_age import Age, age_of
-from dashboard.settings.idle import MOST_DAYS
+from dashboard.settings.topics import MOST_DAYS
 from dashboard.topics.idle import Idle, headline, idle, risks, sure
 
 if TYPE_CHECKING:
