@@ -15,7 +15,8 @@ from hypothesis import settings as examples
 from hypothesis.internal.conjecture import providers
 
 from dashboard.demo.kafka import jars, server_properties
-from dashboard.settings import settings, settled_file
+from dashboard.settings import settings
+from dashboard.settings import current
 from tests import sharing, thorough
 from tests.support import class_data
 from tests.support.examples import SHARE
@@ -29,7 +30,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.set_threshold(20_000, 20, 20)
 
 # What a test has just written is whole; those of half-written files wait as users do.
-settled_file.QUIET_SECONDS = 0.0
+current.QUIET_SECONDS = 0.0
 
 # A port is looked for some time before its broker listens: processes side by side look apart.
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):

@@ -24,7 +24,7 @@ from dashboard.settings.people import PeopleSettings, people_settings
 from dashboard.settings.policies.section import Policy, policy_settings
 from dashboard.settings.purge import LIFTABLE_GUARDS, PurgeSettings, purge_settings
 from dashboard.settings.topics import RetentionSettings, retention_settings
-from dashboard.settings.settled_file import read_settled
+from dashboard.settings.current import read_settled
 from dashboard.settings.snapshots import SnapshotSettings, snapshot_settings
 from dashboard.settings.topics import (
     TopicDeclaration,
