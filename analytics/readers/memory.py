@@ -14,7 +14,7 @@ from dashboard.core.arrow import column, looked_up
 from dashboard.estimate.curve_tables import changes
 from dashboard.store.snapshot_clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
-from dashboard.store.snapshot_times import times
+from dashboard.store.snapshot_clocks import times
 from dashboard.store.snapshots import ClusterStore
 
 _KEY = ["topic", "partition", "group_id"]

@@ -24,7 +24,7 @@ from dashboard.policies.simulate.past_rows import Rows, rows
 from dashboard.policies.simulate.past_targets import Ends, keeps, owners, reach, wanted, windows
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import TopicDeclaration
-from dashboard.store.snapshot_times import times
+from dashboard.store.snapshot_clocks import times
 from dashboard.store.snapshots import ClusterStore
 from collections import Counter, deque
 from dashboard.core.clock import microseconds
