@@ -317,7 +317,7 @@ class ClusterStore:
         """Some of the files of a table, in the order of its key; raises as `read` does."""
         import pyarrow as pa
 
-        from dashboard.store.table_files import WrongTable, joined, read_part, with_key
+        from dashboard.store.buckets import WrongTable, joined, read_part, with_key
 
         spec = spec_of(kind, table)
         if not files:  # written by an older minor, or not collected

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import labels
-from dashboard.store import table_files
+from dashboard.store import buckets as table_files
 from dashboard.store.buckets import REPLICAS, Buckets, count_for, numbers
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshot_writer import part_name, write_part
