@@ -28,7 +28,7 @@ from dashboard.triage.disk import Disk, look
 from dashboard.triage.followers import Risk
 from dashboard.triage.offers import Offer
 from dashboard.triage.pieces import NONE, WAIVED, Blocked, Here, Piece, gains, pieces
-from dashboard.triage.question import Question
+from dashboard.triage.selection import Question
 from dashboard.triage.selection import SURE, Chosen, choose, sureness
 from dashboard.triage.timing import Timing, timing
 

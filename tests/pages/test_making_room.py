@@ -10,7 +10,7 @@ import pytest
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import LogDir
 from dashboard.triage import answer
-from dashboard.triage.question import Question
+from dashboard.triage.selection import Question
 from tests.pages.conftest import Open, said
 from tests.pages.purges import Requests
 from tests.unit.triage.world import D1, World, ask, read_to_the_end

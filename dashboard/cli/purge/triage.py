@@ -18,7 +18,7 @@ from dashboard.settings.settings import Settings, read_client_config
 
 if TYPE_CHECKING:
     from dashboard.triage.answer import Triage
-    from dashboard.triage.question import Question
+    from dashboard.triage.selection import Question
 
 _COLUMNS = ("topic", "partition", "tier", "bytes_low", "bytes_likely", "bytes_high")
 _MOST_ROWS = 40
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _question(args: argparse.Namespace, settings: Settings) -> Question:
     from dashboard.cli.purge.lift_flags import known_groups, parse_waive
-    from dashboard.triage.question import Question
+    from dashboard.triage.selection import Question
 
     known = known_groups(args, settings)
     need = parse_size(args.need)

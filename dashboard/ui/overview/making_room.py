@@ -19,7 +19,7 @@ from dashboard.triage import answer as triages
 from dashboard.triage import words
 from dashboard.triage.answer import Triage
 from dashboard.triage.instead import instead
-from dashboard.triage.question import Question
+from dashboard.triage.selection import Question
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain
 from dashboard.ui.components.picking import pick

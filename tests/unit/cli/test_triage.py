@@ -13,7 +13,7 @@ from dashboard.cli.main import main
 from dashboard.domain.model import LogDir
 from dashboard.purge.plan.plan import Plan
 from dashboard.triage import answer
-from dashboard.triage.question import Question
+from dashboard.triage.selection import Question
 from tests.unit.triage.world import D1, SEGMENT, World, ask, read_to_the_end
 
 WORDS = ["triage", "--broker", "2", "--need", "300MiB", "--within", "30m", "--out", "plan.json"]

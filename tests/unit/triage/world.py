@@ -27,7 +27,7 @@ from dashboard.settings.settings import Settings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, build
 from dashboard.triage.answer import Triage, triage_live
-from dashboard.triage.question import Question
+from dashboard.triage.selection import Question
 from tests.support.collected import collected
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.fake_cluster import FakeCluster, FakePartition
