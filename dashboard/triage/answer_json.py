@@ -6,7 +6,7 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.triage.answer import Triage
-from dashboard.triage.instead import instead
+from dashboard.triage.offers import instead
 from dashboard.triage.offers import Offer
 from dashboard.triage.pieces import Here, Piece, total
 from dashboard.triage.selection import Chosen

@@ -1,12 +1,10 @@
 """What waiving one dead group would free on the disk in need: shown, planned only when named."""
 
 from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
-
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Group
 from dashboard.purge.plan.cluster_seam import Cluster
@@ -14,10 +12,10 @@ from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.resolve import resolve
 from dashboard.triage.pieces import Here, Piece, gains, total
+from dashboard.triage.disk import DOWN, OFFLINE, SILENT, Disk
 
 if TYPE_CHECKING:
     from dashboard.estimate.curve_tables import ReplicaCurves
-
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -89,3 +87,79 @@ def refuse_alive(groups: Mapping[str, Group], waivers: Collection[Waiver]) -> No
 def is_dead(group: Group | None) -> bool:
     """Gone, or without members; one whose members cannot be read counts as alive."""
     return group is None or (group.type != "share" and group.members == 0)
+
+
+# What to do about a disk that no purge can give room to, the cheapest first, each with its price.
+#
+# Purging deletes segments through the broker that holds them. Where the log dir is offline or the
+# broker is down nothing is deleted, whatever a leader elsewhere answers.
+
+_WHY = {
+    OFFLINE: "Log dir {log_dir} of broker {broker} is offline ({error}): it met an I/O error, as "
+    "a full disk is one. The broker deletes nothing there until it is restarted, so a purge frees "
+    "nothing on this disk.",
+    DOWN: "Broker {broker} is not alive: nothing on {log_dir} is deleted while it is down. A "
+    "broker halts when its last log dir goes offline, as on a full disk.",
+    SILENT: "Broker {broker} does not say what is on {log_dir} ({error}): no purge can be weighed.",
+}
+_ROOM = (
+    "Make room beside the segments, or make the disk larger: extend the volume, or move what is "
+    "not Kafka's (its own logs, dumps, packages) off it. Price: none for the data."
+)
+_RESTART = (
+    "Then restart broker {broker}: an offline log dir comes back by a restart alone. Without "
+    "room it fails again, so make room first. Its replicas catch up from their leaders; do not "
+    "restart a second broker meanwhile."
+)
+_PURGE_NOW = (
+    "Purge the same topics now all the same, from their leaders elsewhere: lowwater plan with "
+    '--override "under-replicated=WHY", apply --mode leader-only-verified. What that frees here '
+    "leaves after the restart, once the replicas have fetched their leaders' log starts and the "
+    "retention check has run. Price: a replica from here that is elected as it comes back "
+    "(uncleanly, or as an eligible leader replica, Kafka 4.1) brings the records back."
+)
+_MOVE = (
+    "With the broker stopped, move whole partition folders to another of its log dirs with room "
+    "(on the same file system mv is a rename and frees nothing) and keep no copy: a partition in "
+    "two log dirs keeps the broker from starting. Price: their checkpoints stay behind, so "
+    "recovery takes longer and a log start that a purge moved may fall back to its first segment; "
+    "a mistake costs that replica."
+)
+_REPLICA = (
+    "With the broker stopped, delete the folder of a partition that has other replicas in sync: "
+    "the broker copies it again after its start, so the room is for minutes unless the replica is "
+    "reassigned elsewhere first. Price: one copy less until then; where this was the last one in "
+    "sync the records are lost. Never delete single segment files."
+)
+_TOPIC = (
+    "Deleting a topic, or reassigning replicas away, frees nothing here while the log dir is "
+    "offline: after the restart the folders are set aside as -stray and keep their bytes until "
+    "somebody deletes them (lowwater orphans). Price of deleting: all of the topic."
+)
+_UNCLEAN = (
+    "A partition whose last in-sync replica is on this disk has no leader now. An unclean "
+    "election (kafka-leader-election --election-type unclean) makes it available at once. Price: "
+    "every record that the chosen replica had not copied is lost for good, and groups may find "
+    "their offsets past its end. Bringing this disk back loses nothing: try that first."
+)
+_ASK = (
+    "See whether the broker answers at all (lowwater doctor names what it refuses or delays), and "
+    "look at the mount and at the broker's own log: a log dir that it cannot read goes offline at "
+    "its next write."
+)
+
+
+def why(disk: Disk) -> str:
+    """Why no purge gives this disk room: one or two sentences. Only for a disk with an obstacle."""
+    text = _WHY[disk.obstacle or SILENT]
+    return text.format(broker=disk.broker_id, log_dir=disk.log_dir, error=disk.error)
+
+
+def instead(disk: Disk) -> list[str]:
+    """What to do instead; empty for a disk without an obstacle."""
+    if disk.obstacle is None:
+        return []
+    if disk.obstacle == SILENT:
+        return [_ASK]
+    steps = (_ROOM, _RESTART, _PURGE_NOW, _MOVE, _REPLICA, _TOPIC, _UNCLEAN)
+    return [step.format(broker=disk.broker_id) for step in steps]

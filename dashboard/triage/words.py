@@ -13,7 +13,7 @@ from dashboard.core.sizes import binary
 from dashboard.core.words import duration, plural
 from dashboard.triage.answer import Triage
 from dashboard.triage.disk import WAIT_ALL
-from dashboard.triage.instead import why
+from dashboard.triage.offers import why
 from dashboard.triage.pieces import DECLARED, NONE, UNDECLARED, WAIVED, Here, total
 from dashboard.triage.selection import LIKELY, POSSIBLE, SURE
 from dashboard.triage.timing import helps

@@ -18,7 +18,7 @@ from dashboard.purge.plan.targets import Target
 from dashboard.triage import answer as triages
 from dashboard.triage import words
 from dashboard.triage.answer import Triage
-from dashboard.triage.instead import instead
+from dashboard.triage.offers import instead
 from dashboard.triage.selection import Question
 from dashboard.ui.components import markup, states
 from dashboard.ui.components.markup import plain
