@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.machine import dashboard
-from dashboard.cli.machine.listening import Listening
+from dashboard.cli.machine.dashboard import Listening
 from dashboard.core.errors import LowwaterError
 from dashboard.people.secrets import check
 from dashboard.settings.people import PeopleSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.cli.machine import dashboard
-from dashboard.cli.machine.listening import Listening, check_free, chosen
+from dashboard.cli.machine.dashboard import Listening, check_free, chosen
 from dashboard.core.errors import UsageError
 from dashboard.settings.settings import Settings
 
