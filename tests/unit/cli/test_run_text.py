@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.cli.purge import run_text
+from dashboard.cli.purge import run as run_text
 
 
 def partition(state: str, **change: Any) -> dict[str, Any]:
