@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.broker_metrics import sources
-from dashboard.cli.purge import plan_text
+from dashboard.cli.purge import preview as plan_text
 from dashboard.cli.purge.lift_flags import parse_lift, parse_waive
 from dashboard.cluster.connection.security import read_security
 from dashboard.core.canonical import digest

@@ -76,7 +76,7 @@ def _list(journal: Journal, args: argparse.Namespace) -> int:
 
 
 def _show(journal: Journal, args: argparse.Namespace) -> int:
-    from dashboard.cli.purge import plan_text
+    from dashboard.cli.purge import preview as plan_text
     from dashboard.purge.plan.preview import preview
 
     now = utc_now()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge import plan_text
+from dashboard.cli.purge import preview as plan_text
 from dashboard.cli.purge.run import DETACHED, follow, told_if_queued
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.cli.purge import plan_text
+from dashboard.cli.purge import preview as plan_text
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError, UsageError
 from dashboard.core.visible import in_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.cli.purge import plan_text
+from dashboard.cli.purge import preview as plan_text
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import Authorized
 from dashboard.purge.evidence.rights_needed import MissingRight, may_delete, missing
