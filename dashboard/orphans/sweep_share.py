@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboard.core.sizes import binary
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.safety.orphan_words import TOO_MANY
 
 

@@ -15,7 +15,7 @@ from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Guard, TopicPartition
 from dashboard.inventory.names import folder_of
 from dashboard.orphans.sweep.sweep_live import LiveCheck
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.verdicts import Verdict
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute import carrying

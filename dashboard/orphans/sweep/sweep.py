@@ -25,7 +25,7 @@ from dashboard.orphans.sweep.sweep_live import Cluster, sizes
 from dashboard.orphans.sweep.sweep_openers import hidden_processes
 from dashboard.orphans.sweep.sweep_places import LogDir
 from dashboard.orphans.sweep.sweep_quarantine import Clock, new_item_name
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.sweep.sweep_report import Outcome, Report
 from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
 from dashboard.orphans.sweep_share import over_share

@@ -21,7 +21,7 @@ from dashboard.orphans.sweep.sweep_folder import (
 from dashboard.orphans.sweep.sweep_live import LiveCheck
 from dashboard.orphans.sweep.sweep_openers import refuse_if_open
 from dashboard.orphans.sweep.sweep_places import LogDir
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.safety import orphan_words as words
 

@@ -24,7 +24,7 @@ from dashboard.inventory.names import (
 )
 from dashboard.inventory.segments import BLOCK_BYTES
 from dashboard.inventory.time_index import last_timestamp
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.verdicts import Verdict
 from dashboard.safety import orphan_words as words
 from dashboard.safety.last_copy import Records, later

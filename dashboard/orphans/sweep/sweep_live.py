@@ -21,7 +21,7 @@ from dashboard.domain.model import (
 from dashboard.history import clocks
 from dashboard.inventory.names import Folder
 from dashboard.orphans.sweep.sweep_places import LogDir
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.safety.last_copy import Living, Records, kept
 
 _GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dashboard.orphans.sweep.sweep_folder import Measured
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 
 PROC = Path("/proc")
 LOCK = ".lock"  # Kafka's LogManager locks it in each log dir as long as it runs

@@ -16,7 +16,7 @@ from dashboard.inventory.names import META, folder_of
 from dashboard.orphans.sweep.sweep_folder import FOLDER
 from dashboard.orphans.sweep.sweep_log import NAME as LOG
 from dashboard.orphans.sweep.sweep_openers import Broker, lock_holder
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 
 QUARANTINE = ".lowwater-quarantine"
 SCRIPT_LOG = "sweep-script.log"  # of hosts that were swept by the shell script

@@ -29,7 +29,7 @@ from dashboard.orphans.sweep.sweep_items import (
     unsettled,
 )
 from dashboard.orphans.sweep.sweep_places import SCRIPT_LOG, LogDir, Place
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 
 Clock = Callable[[], datetime]
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -1,11 +1,9 @@
 """What a sweep did, or would do, folder by folder."""
 
 from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
 from dashboard.core.errors import LowwaterError
 
 _DONE = ("would_move", "moved", "would_delete", "deleted", "restored", "quarantined", "gone")
@@ -82,3 +80,14 @@ class Report:
 def _sum(rows: Sequence[Outcome], state: str) -> dict[str, int]:
     found = [row for row in rows if row.state == state]
     return {"folders": len(found), "bytes": sum(row.bytes or 0 for row in found)}
+
+
+# Why a sweep leaves one folder where it is.
+
+class Refusal(Exception):
+    """A stable `code`, and the `reason` in words; it never stops the other folders."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason

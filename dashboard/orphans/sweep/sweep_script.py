@@ -14,7 +14,7 @@ from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.orphans.sweep.sweep_check import refuse_by_verdict, refuse_wrong_clock
 from dashboard.orphans.sweep.sweep_folder import told_by_name
 from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.sweep.sweep_report import Outcome
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.sweep_share import over_share

@@ -31,7 +31,7 @@ from dashboard.orphans.sweep.sweep_quarantine import (
     open_quarantine,
     opened_quarantine,
 )
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dashboard.core.errors import JournalError
 from dashboard.orphans.sweep import sweep_log
 from dashboard.orphans.sweep.sweep_places import Place, open_log_dirs, quarantine_of
 from dashboard.orphans.sweep.sweep_quarantine import opened_quarantine
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.sweep.sweep_site import Options
 
 

@@ -16,7 +16,7 @@ from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.domain.model import ReplicaSize
 from dashboard.orphans.sweep import sweep_check, sweep_quarantine
 from dashboard.orphans.sweep.sweep_aside import delete, find
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID
 from tests.unit.orphans.sweep_acts import kinds, put_back, site, whole

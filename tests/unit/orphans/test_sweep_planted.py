@@ -14,7 +14,7 @@ import pytest
 from dashboard.core.errors import LowwaterError
 from dashboard.orphans.sweep import sweep_check, sweep_quarantine
 from dashboard.orphans.sweep.sweep_places import quarantine_of
-from dashboard.orphans.sweep.sweep_refusal import Refusal
+from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.sweep.sweep_site import Options
 from dashboard.orphans.sweep.sweep_verify import verify
 from tests.unit.orphans.sweep_acts import kinds, put_back, whole
