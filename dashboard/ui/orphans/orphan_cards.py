@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from dashboard.orphans.sweep_line import NEVER_SWEPT
+from dashboard.orphans.missing import NEVER_SWEPT
 from dashboard.safety.orphan_words import SCHEDULED
 from dashboard.ui.components import markup
 from dashboard.ui.orphans.orphan_rows import (

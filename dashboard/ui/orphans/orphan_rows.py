@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from dashboard.core.csv_cells import rows_as_csv
-from dashboard.orphans.sweep_line import NEVER_SWEPT
+from dashboard.orphans.missing import NEVER_SWEPT
 from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, NEVER, REMOVABLE, SCHEDULED, VERDICTS
 from dashboard.ui.components import markup
 from dashboard.views import formats

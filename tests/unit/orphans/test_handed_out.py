@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from dashboard.cli.findings import orphans
 from dashboard.cli.parser import new_parser, parse
-from dashboard.orphans.sweep_line import sweep_line
+from dashboard.orphans.missing import sweep_line
 from dashboard.safety import orphan_words as words
 from dashboard.ui.orphans import orphan_rows as export
 
