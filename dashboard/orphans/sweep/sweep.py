@@ -28,7 +28,7 @@ from dashboard.orphans.sweep.sweep_quarantine import Clock, new_item_name
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.sweep.sweep_report import Outcome, Report
 from dashboard.orphans.sweep.sweep_site import Options, Site, open_site
-from dashboard.orphans.sweep_share import over_share
+from dashboard.orphans.missing import over_share
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.safety import orphan_words as words
 

@@ -17,7 +17,7 @@ from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_di
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.sweep.sweep_report import Outcome
 from dashboard.orphans.sweep.sweep_site import Options
-from dashboard.orphans.sweep_share import over_share
+from dashboard.orphans.missing import over_share
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.safety import orphan_words as words
 from dashboard.safety.last_copy import Records
