@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if args.top is not None and args.top < 1:
         raise UsageError(f"--top {args.top} is no number of series", "Give a number above 0.")
     if args.exporter_rules:
-        from dashboard.broker_metrics.exporter_rules import RULES
+        from dashboard.broker_metrics.exposition import RULES
 
         output.emit({"rules": RULES}, in_lines(RULES.rstrip("\n").split("\n")), as_json=args.json)
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dashboard.broker_metrics.exporter_rules import RULES
+from dashboard.broker_metrics.exposition import RULES
 from dashboard.core.errors import DemoError
 from dashboard.demo.kafka import ivy
 from dashboard.demo.kafka.jars import locked

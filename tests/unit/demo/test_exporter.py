@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.broker_metrics.exporter_rules import RULES
+from dashboard.broker_metrics.exposition import RULES
 from dashboard.core.errors import DemoError
 from dashboard.demo.kafka import exporter, ivy
 from dashboard.demo.supervisor import Supervisor

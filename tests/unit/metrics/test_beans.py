@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.broker_metrics import exporter_rules
+from dashboard.broker_metrics import exposition
 from dashboard.broker_metrics.beans import metrics, missing, series_of, wanted
 from dashboard.domain.metric_names import CONSUMER_LAG, PURGATORY_SIZE, REQUEST_TIME
 
@@ -96,5 +96,5 @@ def test_beans_of_which_nothing_came_are_named() -> None:
 
 
 def test_the_docs_show_the_rules_file_as_it_is() -> None:
-    page = (Path(exporter_rules.__file__).parents[2] / "docs" / "collect.md").read_text()
-    assert page.split("```yaml\n")[1].split("```")[0] == exporter_rules.RULES
+    page = (Path(exposition.__file__).parents[2] / "docs" / "collect.md").read_text()
+    assert page.split("```yaml\n")[1].split("```")[0] == exposition.RULES
