@@ -1,23 +1,18 @@
 """Loads inventory files for a snapshot: whole, of the right cluster, one per broker."""
 
 from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import InventoryError, UsageError
 from dashboard.domain.model import LogDir
-from dashboard.inventory.file_schema import META_KEY, SCHEMA_VERSION, TABLES
 from dashboard.store.tables import SNAPSHOT_TABLES
-
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
@@ -188,3 +183,26 @@ def _too_new(path: str, version: str) -> InventoryError:
         "Upgrade lowwater to the release that wrote it.",
         code="INVENTORY_TOO_NEW",
     )
+
+
+# The inventory file: one Parquet whose rows are segments and checkpoint entries.
+
+SCHEMA_VERSION = (1, 1)
+META_KEY = b"lowwater.inventory"  # the footer's entry: JSON, see Recorder.summary
+
+SEGMENT, CHECKPOINT = "segment", "checkpoint"
+TABLES = {"segments": SEGMENT, "checkpoints": CHECKPOINT}
+_OF_A_SNAPSHOT = ("snapshot_id", "taken_at")
+
+
+def _schema() -> pa.Schema:
+    fields = {"record": pa.field("record", pa.string())}
+    for table in TABLES:
+        for field in SNAPSHOT_TABLES[table].schema:
+            if field.name not in _OF_A_SNAPSHOT:
+                fields[field.name] = field
+    return pa.schema(list(fields.values()))
+
+
+# `record` says which of the two a row is; columns of the other one are null.
+SCHEMA = _schema()

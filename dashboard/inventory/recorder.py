@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from dashboard.core.clock import format_time
 from dashboard.core.errors import InventoryError
 from dashboard.inventory.contents import Meta
-from dashboard.inventory.file_schema import CHECKPOINT, META_KEY, SCHEMA, SCHEMA_VERSION, SEGMENT
+from dashboard.inventory.loading import CHECKPOINT, META_KEY, SCHEMA, SCHEMA_VERSION, SEGMENT
 from dashboard.inventory.names import Folder
 from dashboard.inventory.segments import Segment
 

@@ -210,7 +210,7 @@ def parquet(pattern: str, change: Callable[[pa.Table], pa.Table]) -> Make:
 
 def footer(path: str, change: Callable[[dict[str, Any]], Any]) -> Make:
     """An inventory whose footer says something else."""
-    from dashboard.inventory.file_schema import META_KEY
+    from dashboard.inventory.loading import META_KEY
 
     def make(_: pytest.MonkeyPatch) -> None:
         table = pq.read_table(path)
