@@ -21,7 +21,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.core.stop import Stop
 from dashboard.inventory import scan
-from dashboard.inventory.log_dirs import parse_log_dirs
+from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
 
 WATCH_EVERY = "10s"

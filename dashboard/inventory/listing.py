@@ -19,7 +19,7 @@ from dashboard.inventory.contents import (
     parse_meta,
     parse_topic_id,
 )
-from dashboard.inventory.log_dirs import parse_log_dirs
+from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.names import (
     CHECKPOINTS,
     META,

@@ -26,7 +26,7 @@ from dashboard.core.canonical import digest
 from dashboard.core.clock import parse_duration, parse_time, utc_now
 from dashboard.core.sizes import parse_size
 from dashboard.inventory import listing, loading
-from dashboard.inventory.log_dirs import parse_log_dirs
+from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
 from dashboard.orphans import verdicts
 from dashboard.orphans.sweep import sweep_log

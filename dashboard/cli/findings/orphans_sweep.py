@@ -121,7 +121,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _options(args: argparse.Namespace, settings: Settings, *, apply: bool) -> Options:
-    from dashboard.inventory.log_dirs import parse_log_dirs
+    from dashboard.inventory.names import parse_log_dirs
     from dashboard.orphans.sweep.sweep_site import Options
 
     return Options(

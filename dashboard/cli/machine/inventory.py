@@ -87,7 +87,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _print_command(args: argparse.Namespace) -> None:
     from dashboard.inventory.command import shell_line
-    from dashboard.inventory.log_dirs import parse_log_dirs
+    from dashboard.inventory.names import parse_log_dirs
 
     line = shell_line(parse_log_dirs(args.log_dirs))
     output.emit({"command": line}, line, as_json=args.json)
@@ -95,7 +95,7 @@ def _print_command(args: argparse.Namespace) -> None:
 
 def _scan(args: argparse.Namespace) -> dict[str, Any]:
     from dashboard.inventory import scan
-    from dashboard.inventory.log_dirs import parse_log_dirs
+    from dashboard.inventory.names import parse_log_dirs
     from dashboard.inventory.recorder import Recorder
 
     log_dirs = parse_log_dirs(args.log_dirs, here=str(Path.cwd()))
