@@ -32,7 +32,7 @@ from dashboard.inventory.names import (
 )
 from dashboard.inventory.recorder import LINK, NESTED, NO_PARTITION, SPECIAL, Recorder
 from dashboard.inventory.segments import FolderSum
-from dashboard.inventory.time_index import last_timestamp
+from dashboard.inventory.log_end import last_timestamp
 
 NEWEST_FROM = "time index and mtime"
 

@@ -23,7 +23,7 @@ from dashboard.inventory.names import (
     segment_name,
 )
 from dashboard.inventory.segments import BLOCK_BYTES
-from dashboard.inventory.time_index import last_timestamp
+from dashboard.inventory.log_end import last_timestamp
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.verdicts import Verdict
 from dashboard.safety import orphan_words as words
