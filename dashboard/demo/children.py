@@ -19,7 +19,7 @@ import signal
 import time
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
-from dashboard.core.stop import Stop
+from dashboard.core.child_environment import Stop
 from dashboard.inventory import scan
 from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder

@@ -14,7 +14,7 @@ import pytest
 
 from dashboard.cli.policies.policies_run import _once, _Told
 from dashboard.core.clock import utc_now
-from dashboard.core.stop import Stop
+from dashboard.core.child_environment import Stop
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.running import _Flights, serve
 from dashboard.policies.service.service import Service
