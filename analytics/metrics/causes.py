@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 
 LEAST_SLOW = 2  # one slow follower says nothing about its broker
 LEAST_SHARE = 0.1

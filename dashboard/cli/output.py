@@ -12,7 +12,7 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 from dashboard.core.visible import Lines, in_lines, visible_cell, visible_json, visible_lines
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 from dashboard.inventory.command import shell_line
 import shlex
 from collections.abc import Mapping, Sequence

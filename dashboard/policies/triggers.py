@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 from dashboard.history.findings_age import unusable
 from dashboard.policies.findings import Newest
 from dashboard.settings.policies.policy import Policy

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.core.clock import format_time
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 
 SHORTER, KEEP, TOO_SHORT, UNKNOWN = "shorter", "keep", "too-short", "unknown"
 FORMS = ("kafka-configs", "terraform", "strimzi")

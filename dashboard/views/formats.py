@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from dashboard.core.clock import CLOCKS_AGREE
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 
 THIN_SPACE = "\u202f"  # narrow and non-breaking: a number never wraps
 UNKNOWN = "unknown"

@@ -24,7 +24,7 @@ from dashboard.cli.purge.lift_flags import parse_lift, parse_waive
 from dashboard.cluster.connection.security import read_security
 from dashboard.core.canonical import digest
 from dashboard.core.clock import parse_duration, parse_time, utc_now
-from dashboard.core.sizes import parse_size
+from dashboard.core.words import parse_size
 from dashboard.inventory import listing, loading
 from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder

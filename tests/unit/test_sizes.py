@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.core.sizes import binary, unit
+from dashboard.core.words import binary, unit
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 from dashboard.core.visible import Lines, in_lines
 from dashboard.core.words import number, plural
 from dashboard.policies.doctor import diagnosis as d

@@ -21,7 +21,7 @@ from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore, Store
 from collections.abc import Iterable, Mapping, Sequence
 from dashboard.core.clock import CLOCKS_AGREE
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 from dashboard.purge.journal.journal_alerts import Event
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
 from dashboard.purge.receipt.alerts import reverted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_policies import Use
 from dashboard.settings.policies.policy import Policy

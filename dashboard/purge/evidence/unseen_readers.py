@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.core.clock import format_time
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 from dashboard.domain.model import Guard
 from dashboard.safety.guard_texts import guard, unmeasured
 

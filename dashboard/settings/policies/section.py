@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from dashboard.core.errors import SettingsError
-from dashboard.core.sizes import parse_size
+from dashboard.core.words import parse_size
 from dashboard.settings.policies.policy import PRESET_LIFTS, REPARTITION, Policy
 from dashboard.settings.policies.words import (
     Trigger,

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from dashboard.core.clock import parse_duration
 from dashboard.core.errors import SettingsError, UsageError
-from dashboard.core.sizes import parse_size
+from dashboard.core.words import parse_size
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY_MINUTES = 24 * 60

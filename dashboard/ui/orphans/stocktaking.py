@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from dashboard.core.sizes import binary
+from dashboard.core.words import binary
 from dashboard.orphans.missing import MissingInventory
 from dashboard.views import formats
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.core.errors import LowwaterError
-from dashboard.core.sizes import binary, parse_size
+from dashboard.core.words import binary, parse_size
 from dashboard.people import people
 from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.targets import Target
