@@ -17,16 +17,21 @@ import pyarrow.compute as pc
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
 from analytics.metrics import causes, counter_tables, followers, quality, scrapes, traffic
-from analytics.metrics import traffic
 from analytics.metrics.read_times import read_times
 from analytics.metrics.read_times import summed as summed_times
 from analytics.metrics.scrapes import Scrapes
 from analytics.orphans import broker_facts, sightings
-from analytics.readers import blockers, groups, holds, last_writes, met, partitions, reader_lags, wanted
-from analytics.readers import partitions
-from analytics.readers import partitions
+from analytics.readers import (
+    blockers,
+    groups,
+    holds,
+    last_writes,
+    met,
+    partitions,
+    reader_lags,
+    wanted,
+)
 from analytics.replicas import curves, disk_stock, disks, growth, points, trend_tables
-from analytics.replicas import curves
 from analytics.replicas.trend_tables import microseconds
 from analytics.replicas.trends import Trends
 from dashboard.core.arrow import column

@@ -5,32 +5,28 @@ that are joined with each other then agree, while `lowwater watch` goes on colle
 """
 
 from __future__ import annotations
-from collections.abc import Callable, Mapping
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING
-from dashboard.core.clock import utc_now
-from dashboard.core.errors import StoreError
+
+from pyspark.sql import DataFrame
+
+from analytics.tables import Tables
+from dashboard.core.clock import parse_duration, utc_now
+from dashboard.core.errors import StoreError, UsageError
 from dashboard.settings import settings as settings_files
 from dashboard.settings.settings import Settings
-from dashboard.store.snapshot_files import Kind, Manifest, spec_of
+from dashboard.store.snapshot_files import Kind, Manifest, spec_of, time_of
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, SNAPSHOT_TABLES
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
-from dashboard.core.clock import parse_duration
-from dashboard.core.errors import StoreError, UsageError
-from dashboard.store.snapshot_files import Manifest, time_of
-from dashboard.store.snapshots import ClusterStore
-from collections.abc import Sequence
-from pyspark.sql import DataFrame
-from analytics.tables import Tables
-from dashboard.store.snapshot_files import Kind, spec_of
 
 if TYPE_CHECKING:  # a JVM is started by the first DataFrame, not by looking at a repr
     from pyspark.sql import DataFrame, SparkSession
+
 
 @dataclass
 class Session:

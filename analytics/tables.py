@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from dashboard.core.arrow import in_order
+from dashboard.store.buckets import WrongTable, check
 from dashboard.store.snapshot_files import Kind, Manifest, Part, spec_of
 from dashboard.store.snapshots import ClusterStore
-from dashboard.store.buckets import WrongTable, check
 from dashboard.store.tables import FINDING_TABLES
 
 

@@ -9,8 +9,7 @@ import streamlit as st
 
 from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
-from dashboard.orphans.missing import missing_inventories
-from dashboard.orphans.missing import VERDICTS_FILE, sweep_line
+from dashboard.orphans.missing import VERDICTS_FILE, missing_inventories, sweep_line
 from dashboard.safety.orphan_words import KINDS, VERDICTS, seen_once
 from dashboard.ui.components import states
 from dashboard.ui.orphans import orphan_bars, orphan_cards, orphan_rows, orphan_table, stocktaking

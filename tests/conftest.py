@@ -15,8 +15,7 @@ from hypothesis import settings as examples
 from hypothesis.internal.conjecture import providers
 
 from dashboard.demo.kafka import jars, server_properties
-from dashboard.settings import settings
-from dashboard.settings import current
+from dashboard.settings import current, settings
 from tests import sharing, thorough
 from tests.support import class_data
 from tests.support.examples import SHARE

@@ -3,29 +3,28 @@ and the fold over the snapshots since.
 """
 
 from __future__ import annotations
-from collections.abc import Mapping, Sequence
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
-from analytics.metrics.scrapes import Brokers, Scrapes
-from analytics.replicas.panes import Kind, Pane, Panes
+from analytics.metrics.scrapes import TOLD, Brokers, Scrapes
+from analytics.replicas import panes
+from analytics.replicas.panes import SECOND, Kind, Pane, Panes, Samples
 from analytics.replicas.trend_tables import microseconds
 from dashboard.core.arrow import column
 from dashboard.core.errors import StoreError
-from dashboard.domain.metric_names import COUNTERS, places
+from dashboard.domain.metric_names import COUNTERS, Floats, increase, places, whole
 from dashboard.estimate.curve_tables import integers
+from dashboard.estimate.curves import Flags, Ints
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from analytics.metrics.scrapes import TOLD, Brokers
-from analytics.replicas import panes
-from analytics.replicas.panes import SECOND, Kind, Panes, Samples
-from dashboard.domain.metric_names import COUNTERS, Floats, increase, whole
-from dashboard.estimate.curves import Flags, Ints
 
 _SCHEMA = FINDING_TABLES["counters"].schema
 _READ = [name for name in _SCHEMA.names if name not in {"snapshot_id", "taken_at"}]

@@ -4,10 +4,13 @@ A rate is null where nobody measured it, and 0 where the broker told its counter
 """
 
 from __future__ import annotations
+
 from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from analytics.metrics.counter_tables import DAY, HOUR, Counters
 from analytics.replicas.panes import SECOND, Kind, Panes
 from analytics.replicas.points import matched
@@ -22,8 +25,6 @@ from dashboard.domain.metric_names import (
 )
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Flags, Ints
-from dashboard.core.arrow import column
-from dashboard.domain.metric_names import CONSUMER_LAG, whole
 
 _PLACE = ["topic", "broker_id"]
 _SECONDS = {"hour": 3600, "day": 86400}

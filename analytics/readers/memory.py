@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from analytics.readers.absent import hidden
 from dashboard.core.arrow import column, looked_up
 from dashboard.estimate.curve_tables import changes
-from dashboard.store.snapshot_clocks import seen_at
+from dashboard.store.snapshot_clocks import seen_at, times
 from dashboard.store.snapshot_files import Manifest
-from dashboard.store.snapshot_clocks import times
 from dashboard.store.snapshots import ClusterStore
 
 _KEY = ["topic", "partition", "group_id"]

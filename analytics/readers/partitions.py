@@ -1,26 +1,27 @@
 """Per partition: who reads it, how far every group got, the targets, and its replicas' size."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from dashboard.core.arrow import column, looked_up, places, without
-from dashboard.safety import targets
+from dashboard.history.log_ends import LOG_ENDS, log_ends
+from dashboard.safety import epochs, targets
+from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.safety.guard_texts import NO_SNAPSHOT
+from dashboard.safety.guards import as_lists, findings
 from dashboard.safety.standing import Standing
 from dashboard.safety.targets import Bounds
-from datetime import timedelta
-from dashboard.core.arrow import column
-from dashboard.history.log_ends import LOG_ENDS, log_ends
-from dashboard.safety import epochs
-from dashboard.safety.epochs import EPOCH_ENDS
 from dashboard.store.snapshot_clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
-from collections.abc import Sequence
-from dashboard.core.arrow import column, looked_up, places
-from dashboard.safety.guards import as_lists, findings
 from dashboard.store.tables import FINDING_TABLES
+
 
 def sums(replicas: pa.Table) -> pa.Table:
     """topic_no, partition, size_bytes over its measured replicas, and how many these are.

@@ -8,11 +8,15 @@ after the last moment at which the log ended at or below it, and before the firs
 """
 
 from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from analytics.earlier import stepped
 from analytics.readers.last_writes import other_topic
 from analytics.replicas.points import matched, named
@@ -24,7 +28,6 @@ from dashboard.store.snapshot_clocks import clock_was_right
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
-import numpy.typing as npt
 
 # When logs ended where: a few knots per partition, closer together the younger they are.
 #

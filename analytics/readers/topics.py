@@ -4,19 +4,20 @@ A row per topic, so they are put together on the driver and sent to every task.
 """
 
 from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from dashboard.core.arrow import column, known_true, looked_up
 from dashboard.domain.system_topics import is_system_topic
 from dashboard.history.log_ends import new_topics
+from dashboard.history.streams_groups import known, told
 from dashboard.settings.settings import Settings, TopicDeclaration, of_topic, on_page
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
-from collections.abc import Sequence
-from dashboard.core.arrow import column
-from dashboard.history.streams_groups import known, told
 
 DEFAULT_SEGMENT_BYTES = 1 << 30  # the broker's log.segment.bytes
 
@@ -122,6 +123,7 @@ def with_new(
 
 
 # Kafka Streams applications as an analysis remembers them, and hands them on to the next one.
+
 
 def streams_remembered(
     cluster: ClusterStore,

@@ -6,30 +6,41 @@ All replicas of a bucket at once: a step costs no more than reading the snapshot
 """
 
 from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
 from analytics.replicas import cuts, history, rolls
 from analytics.replicas.points import Points, matched, measured, told, with_records
-from dashboard.core.clock import microseconds
+from dashboard.core.arrow import column, places
+from dashboard.core.clock import CLOCKS_AGREE, microseconds
 from dashboard.core.errors import StoreError
-from dashboard.estimate.curve_tables import ReplicaCurves, from_table, read
-from dashboard.estimate.curves import NO_EPOCH, Curves, Ints
+from dashboard.estimate.curve_tables import (
+    PLACE,
+    ReplicaCurves,
+    changes,
+    from_table,
+    integers,
+    read,
+)
+from dashboard.estimate.curves import (
+    METHODS,
+    NO_EPOCH,
+    PROPORTIONAL,
+    SEGMENTS,
+    Curves,
+    Flags,
+    Freed,
+    Ints,
+)
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 from dashboard.store.tables import FINDING_TABLES
-import pyarrow.compute as pc
-from analytics.replicas.points import Points, matched
-from dashboard.core.arrow import column
-from dashboard.core.clock import CLOCKS_AGREE
-from dashboard.estimate.curve_tables import PLACE, changes, integers
-from dashboard.estimate.curves import SEGMENTS, Curves, Flags, Ints
-from analytics.replicas.points import matched
-from dashboard.core.arrow import column, places
-from dashboard.estimate.curve_tables import ReplicaCurves, integers
-from dashboard.estimate.curves import METHODS, PROPORTIONAL, Flags, Freed, Ints
 
 _NOTHING = FINDING_TABLES["curves"].schema.empty_table()
 _NO_END = np.iinfo(np.int64).max

@@ -1,20 +1,21 @@
 """Bytes per hour in and out of each topic, log dir and both, and days until a disk is full."""
 
 from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from analytics.replicas import panes
-from analytics.replicas.panes import SECOND, Floats, Panes
+from analytics.replicas.panes import SECOND, Floats, Panes, Spread
 from analytics.replicas.trends import DISK, SIZE, Trends
 from dashboard.core.arrow import column
 from dashboard.estimate.curve_tables import integers
 from dashboard.estimate.curves import Flags, Ints
 from dashboard.store.tables import FINDING_TABLES
-from analytics.replicas.panes import Floats, Spread
-from dashboard.estimate.curves import Ints
 
 LEAST_SAMPLES = 3
 LEAST_SECONDS = 600  # shorter windows follow single batches and segments

@@ -5,8 +5,10 @@ dropped as they come.
 """
 
 from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+
 from dashboard.broker_metrics import fetching
 from dashboard.broker_metrics.beans import wanted
 from dashboard.core.errors import BrokerError

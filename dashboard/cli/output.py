@@ -12,8 +12,8 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import LowwaterError
-from dashboard.core.words import binary
 from dashboard.core.visible import Lines, in_lines, visible_cell, visible_json, visible_lines
+from dashboard.core.words import binary
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 

@@ -1,37 +1,33 @@
 """Who is in each group and what it is assigned, asked of the coordinators in batches."""
 
 from __future__ import annotations
+
 import re
 import struct
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
-from dashboard.cluster.connection.connection import Connection, chunks
+
+from dashboard.cluster.connection.connection import Connection, called_off, chunks
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol import group_offset_rows
+from dashboard.cluster.protocol.group_offset_rows import GroupRows
 from dashboard.cluster.protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerProtocolAssignment,
     DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     ShareGroupDescribeRequest,
     StreamsGroupDescribeRequest,
 )
-from dashboard.core.errors import ClusterError
-from dashboard.domain.model import WORKERS, TopicPartition
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any
-from dashboard.cluster.protocol import group_offset_rows
-from dashboard.cluster.protocol.group_offset_rows import GroupRows
-from dashboard.cluster.protocol.messages import OffsetFetchRequest
-from dashboard.domain.model import GroupOffset
-from dashboard.cluster.connection.connection import Connection, called_off
-from dashboard.cluster.protocol.messages import FindCoordinatorRequest, OffsetCommitRequest
-from dashboard.core.errors import UsageError
-from dashboard.domain.model import TopicPartition
+from dashboard.core.errors import ClusterError, UsageError
+from dashboard.domain.model import WORKERS, GroupOffset, TopicPartition
 
 # Committed offsets of many groups at once: OffsetFetch, stable offsets only, per coordinator.
 
@@ -76,8 +72,12 @@ def read_group_offsets(
     return answer
 
 
-def _group_offsets_asked(connection: Connection, groups: Mapping[int, list[str]]) -> GroupOffsetsAnswer:
-    return gathered(connection, {i: (names, _group_offsets_question(names)) for i, names in groups.items()})
+def _group_offsets_asked(
+    connection: Connection, groups: Mapping[int, list[str]]
+) -> GroupOffsetsAnswer:
+    return gathered(
+        connection, {i: (names, _group_offsets_question(names)) for i, names in groups.items()}
+    )
 
 
 def _settled(before: GroupOffsetsAnswer, later: GroupOffsetsAnswer) -> GroupOffsetsAnswer:

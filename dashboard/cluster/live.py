@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cluster.batches import read_batches
-from dashboard.cluster.group_members import commit_offsets
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
 from dashboard.cluster.connection.authorized import read_authorized
 from dashboard.cluster.connection.connection import (
@@ -21,15 +20,20 @@ from dashboard.cluster.connection.connection import (
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.delete_records import delete_records
-from dashboard.cluster.offsets import read_epoch_ends
+from dashboard.cluster.group_members import commit_offsets
 from dashboard.cluster.groups import read_groups
-from dashboard.cluster.offsets import read_leader_log_starts, read_offsets, read_offsets_at
+from dashboard.cluster.offsets import (
+    read_epoch_ends,
+    read_leader_log_starts,
+    read_offsets,
+    read_offsets_at,
+    read_replica_offsets,
+)
 from dashboard.cluster.protocol.messages import DescribeLogDirsRequest
 from dashboard.cluster.quorum import read_caught_up, read_controller_time
-from dashboard.cluster.topics import read_reassignments
-from dashboard.cluster.offsets import read_replica_offsets
 from dashboard.cluster.topics import (
     read_brokers,
+    read_reassignments,
     read_topic_of_id,
     read_topics,
     read_topics_at,

@@ -1,12 +1,17 @@
 """The leaders' offsets: log start, last stable offset, high watermark, and offsets by time."""
 
 from __future__ import annotations
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import NamedTuple
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
 from dashboard.cluster.connection.connection import Connection
+from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol.list_offsets import (
+    ANY_REPLICA,
     EARLIEST,
     LATEST,
     LEFT_OUT,
@@ -17,33 +22,19 @@ from dashboard.cluster.protocol.list_offsets import (
     from_leaders,
     placed,
 )
+from dashboard.cluster.protocol.messages import OffsetForLeaderEpochRequest
+from dashboard.core.errors import ClusterError
 from dashboard.domain.model import (
+    EpochEnd,
     LeaderLogStart,
     OffsetAtTime,
     PartitionOffsets,
     PartitionState,
+    ReplicaOffsets,
     TopicPartition,
     TopicState,
 )
-from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-from dashboard.cluster.connection.kafka_errors import error_name
-from dashboard.cluster.protocol.list_offsets import from_leaders
-from dashboard.cluster.protocol.messages import OffsetForLeaderEpochRequest
-from dashboard.domain.model import EpochEnd, PartitionState, TopicPartition
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
-from typing import Any
-from dashboard.cluster.protocol.list_offsets import (
-    ANY_REPLICA,
-    EARLIEST,
-    LATEST,
-    Placed,
-    ask_offsets,
-)
-from dashboard.core.errors import ClusterError
-from dashboard.domain.model import ReplicaOffsets, TopicPartition, TopicState
+
 
 class _Three(NamedTuple):
     leader_epoch: int | None  # asked by it: another one is refused (KIP-320)
@@ -230,6 +221,7 @@ def _epoch_end(key: TopicPartition, found: _End | str) -> EpochEnd:
 
 
 # Each replica's own log start and log end, followers included: ListOffsets, replica id -2.
+
 
 def read_replica_offsets(
     connection: Connection,

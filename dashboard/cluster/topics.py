@@ -1,25 +1,25 @@
 """Which brokers, topics and partitions are there: Metadata and DescribeCluster."""
 
 from __future__ import annotations
+
 import base64
+import struct
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-from dashboard.cluster.connection.connection import Ask, Connection, meet_bootstrap
+from typing import Any, NamedTuple
+
+from dashboard.cluster.connection.connection import Ask, Connection, meet_bootstrap, passed_on
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire, metadata_of_nothing
-from dashboard.cluster.protocol.messages import DescribeClusterRequest, MetadataRequest
-from dashboard.core.errors import ClusterError
-from dashboard.domain.model import Broker, PartitionState, TopicState
-import time
-from dashboard.cluster.connection.connection import Connection, passed_on
-from dashboard.cluster.connection.wire import Wire
-from dashboard.cluster.protocol.messages import ListPartitionReassignmentsRequest
-from dashboard.domain.model import Reassignment
-import struct
-from typing import NamedTuple
 from dashboard.cluster.protocol.compact import length, skip_tags, string
-from dashboard.domain.model import PartitionState, TopicState
+from dashboard.cluster.protocol.messages import (
+    DescribeClusterRequest,
+    ListPartitionReassignmentsRequest,
+    MetadataRequest,
+)
+from dashboard.core.errors import ClusterError
+from dashboard.domain.model import Broker, PartitionState, Reassignment, TopicState
 
 # APIs whose versions decide what can be known or done here, by the names Kafka gives them.
 APIS_OF_INTEREST = {
@@ -122,9 +122,7 @@ def read_topic_of_id(connection: Connection, wanted: str) -> TopicState:
         one = MetadataRequest.MetadataRequestTopic(
             name=None, topic_id=uuid.UUID(bytes=raw), version=VERSION
         )
-        return MetadataRequest(
-            version=VERSION, topics=[one], allow_auto_topic_creation=False
-        )
+        return MetadataRequest(version=VERSION, topics=[one], allow_auto_topic_creation=False)
 
     def ask(wire: Wire, deadline: float) -> TopicState:
         if wire.version(MetadataRequest, VERSION) < VERSION:
@@ -345,7 +343,9 @@ def decode(body: memoryview[int]) -> Metadata:
     return Metadata(brokers, cluster_id, by_name)
 
 
-def _metadata_rows_topic(body: memoryview[int], at: int, seen: dict[Ids, Ids]) -> tuple[TopicState, int]:
+def _metadata_rows_topic(
+    body: memoryview[int], at: int, seen: dict[Ids, Ids]
+) -> tuple[TopicState, int]:
     (error,) = struct.unpack_from(">h", body, at)
     name, at = string(body, at + 2)
     raw_id, internal = bytes(body[at : at + 16]), body[at + 16] != 0

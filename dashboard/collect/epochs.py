@@ -5,28 +5,24 @@ epochs that are not their partitions' own: of most once, after an election.
 """
 
 from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from dashboard.cluster.live import LiveCluster
 from dashboard.core.errors import ClusterError, StoreError
-from dashboard.domain.columns import Ints, LeaderOffsets, Placement, ints, keys, positions
+from dashboard.domain.columns import Ints, LeaderOffsets, Placement, Sizes, ints, keys, positions
 from dashboard.domain.model import GroupListing, TopicPartition, TopicState
 from dashboard.estimate.curve_tables import integers
 from dashboard.history.epoch_ends import CutEpoch, Leaders, Lost, read_lost
-from dashboard.store.snapshots import ClusterStore
-from collections.abc import Mapping
-from dataclasses import replace
-from dashboard.cluster.live import LiveCluster
-from dashboard.domain.columns import LeaderOffsets, Placement, ints, keys, positions
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
-import pyarrow.compute as pc
-from dashboard.core.errors import ClusterError
-from dashboard.domain.columns import Sizes
-from dashboard.domain.model import TopicState
 from dashboard.inventory.loading import Inventory
+from dashboard.store.snapshots import ClusterStore
 
 # Columns of offsets that are known: topic number of the placement, partition, leader epoch, offset.
 _Known = tuple[Ints, Ints, Ints, Ints]
@@ -270,6 +266,7 @@ def _of(table: pa.Table, same: Ints, offset: str) -> _Known:
 # All parts of a cluster are read side by side, and its groups go on: a commit may lie past an end
 # that was read a moment before it. What still is past an end that was read after it tells nothing
 # of what was read (`safety.standing`).
+
 
 def later_ends(
     live: LiveCluster,

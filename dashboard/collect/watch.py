@@ -1,27 +1,29 @@
 """The one loop: collects every N, survives outages, and has each snapshot analyzed."""
 
 from __future__ import annotations
-import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from datetime import datetime, timedelta
-from typing import Any
-from dashboard.broker_metrics.sources import Sources
-from dashboard.cluster.live import LiveCluster
-from dashboard.collect.collect import collect
-from dashboard.core.errors import ClusterError, LowwaterError
-from dashboard.inventory.loading import check_cluster, load_all, load_usable
-from dashboard.settings.snapshots import SnapshotSettings
-from dashboard.store import attempts
-from dashboard.store.snapshots import ClusterStore, Store
+
 import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from dashboard.broker_metrics.sources import Sources
+from dashboard.cluster.live import LiveCluster
+from dashboard.collect.collect import collect
 from dashboard.core.child_environment import environment
+from dashboard.core.errors import ClusterError, LowwaterError
+from dashboard.inventory.loading import check_cluster, load_all, load_usable
+from dashboard.settings.snapshots import SnapshotSettings
+from dashboard.store import attempts
+from dashboard.store.snapshots import ClusterStore, Store
 
 # One long-lived `python -m analytics --serve`: told of snapshots on stdin, answers on stdout.
 

@@ -4,6 +4,7 @@ Whoever may look into /proc, and every crash report, reads a process' environmen
 """
 
 from __future__ import annotations
+
 import os
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -24,6 +25,7 @@ def environment(**changes: str) -> dict[str, str]:
 # `threading.Event` takes a lock to be set, and to begin to wait: a handler that runs in the thread
 # which has just taken it waits for itself, and no further signal ends the process then.
 # `SimpleQueue` alone is made to be called so (its `put` is reentrant, says the library reference).
+
 
 class Stop:
     """Like an Event that nobody clears; one thread waits."""

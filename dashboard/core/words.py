@@ -1,9 +1,10 @@
 """Counts, times and lags in the words that the CLI and the pages share."""
 
 from __future__ import annotations
+
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-import re
 
 _THIN_SPACE = "\u202f"
 

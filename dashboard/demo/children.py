@@ -1,28 +1,29 @@
 """The processes that a demo is made of, beside its brokers: what to run, and whether it is up."""
 
 from __future__ import annotations
+
+import argparse
 import json
 import os
+import signal
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from dashboard.core.child_environment import FEW_ARENAS
-from dashboard.demo.room import MARK
-from dashboard.demo.truth import TOPICS
-from dashboard.settings.settings import Settings
-import argparse
-import signal
-import time
+
+from dashboard.core.child_environment import FEW_ARENAS, Stop
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
-from dashboard.core.child_environment import Stop
+from dashboard.demo.room import MARK
+from dashboard.demo.truth import TOPICS
 from dashboard.inventory import scan
 from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.recorder import Recorder
+from dashboard.settings.settings import Settings
 
 WATCH_EVERY = "10s"
 ORPHAN_DELAY = "1m"  # instead of two hours: a demo is looked at for minutes

@@ -1,11 +1,13 @@
 """Runs a whole demo, brings back parts that end, and ends it in reverse order, whatever ends it."""
 
 from __future__ import annotations
+
 import dataclasses
 import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -14,7 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
+
 from kafka.record import MemoryRecordsBuilder
+
 from dashboard.core.errors import DemoError
 from dashboard.demo import children, processes, room, state
 from dashboard.demo.children import Place
@@ -24,8 +28,6 @@ from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid
 from dashboard.demo.state import DemoState, ProcessId
 from dashboard.inventory.names import PARTITION_METADATA
 from dashboard.settings.settings import Settings
-import sys
-from dashboard.demo import room, state
 
 DEFAULT_PORT = 8501
 PARTS = ("workload", "inventory", "watch", "dashboard")
@@ -351,6 +353,7 @@ def _batch(timestamp_ms: int) -> bytes:
 #
 # Children of the supervisor die with it; their own children (Spark's Java, purge workers that run
 # on by design) would not, and nobody would remove the folder.
+
 
 def start(folder: Path, state_dir: Path, log: Path) -> subprocess.Popen[bytes]:
     """Starts the guardian: it waits for the end of its standard input, which our end closes."""

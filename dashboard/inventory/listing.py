@@ -19,7 +19,6 @@ from dashboard.inventory.contents import (
     parse_meta,
     parse_topic_id,
 )
-from dashboard.inventory.names import parse_log_dirs
 from dashboard.inventory.names import (
     CHECKPOINTS,
     META,
@@ -27,6 +26,7 @@ from dashboard.inventory.names import (
     PLAIN_CHARACTERS,
     folder_of,
     is_left_out,
+    parse_log_dirs,
 )
 from dashboard.inventory.recorder import LINK, NESTED, NO_PARTITION, SPECIAL, Recorder
 from dashboard.inventory.segments import BLOCK_BYTES, FolderSum

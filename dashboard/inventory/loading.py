@@ -1,18 +1,22 @@
 """Loads inventory files for a snapshot: whole, of the right cluster, one per broker."""
 
 from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import parse_time
 from dashboard.core.errors import InventoryError, UsageError
 from dashboard.domain.model import LogDir
 from dashboard.store.tables import SNAPSHOT_TABLES
+
 
 @dataclass(frozen=True, slots=True)
 class Inventory:

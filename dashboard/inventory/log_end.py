@@ -1,8 +1,10 @@
 """Finds the offset after a segment's last record, by the headers of its last batches alone."""
 
 from __future__ import annotations
+
 import os
 import struct
+
 from dashboard.inventory.names import segment_name
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

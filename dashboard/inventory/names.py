@@ -1,8 +1,10 @@
 """What the names inside a log dir mean: folder kinds, segment files, what is left out."""
 
 from __future__ import annotations
+
 import re
 from dataclasses import dataclass
+
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import is_unicode
 

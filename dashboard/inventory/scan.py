@@ -18,7 +18,7 @@ from dashboard.inventory.contents import (
     parse_meta,
     parse_topic_id,
 )
-from dashboard.inventory.log_end import log_end
+from dashboard.inventory.log_end import last_timestamp, log_end
 from dashboard.inventory.names import (
     CHECKPOINTS,
     LARGEST_METADATA,
@@ -32,7 +32,6 @@ from dashboard.inventory.names import (
 )
 from dashboard.inventory.recorder import LINK, NESTED, NO_PARTITION, SPECIAL, Recorder
 from dashboard.inventory.segments import FolderSum
-from dashboard.inventory.log_end import last_timestamp
 
 NEWEST_FROM = "time index and mtime"
 

@@ -1,16 +1,17 @@
 """Which brokers' disks nobody took stock of, and the shell line that would."""
 
 from __future__ import annotations
-from collections.abc import Iterable, Mapping
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
 from dashboard.core.words import binary
 from dashboard.inventory.command import shell_line
-import shlex
-from collections.abc import Mapping, Sequence
-from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
 from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.safety.orphan_words import TOO_MANY
+from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TOO_MANY, TWO_LOG_DIRS
+
 
 @dataclass(frozen=True, slots=True)
 class MissingInventory:
@@ -74,6 +75,7 @@ def sweep_line(log_dirs: Sequence[str], connection: Mapping[str, Any]) -> str:
 
 
 # How much of a broker may leave at once: more smells of lost metadata.
+
 
 def over_share(
     folders: tuple[int, int], log_bytes: tuple[int, int], most_share: float

@@ -1,18 +1,20 @@
 """The storage report as one HTML page: with plots that answer the mouse, or for paper."""
 
 from __future__ import annotations
+
 from functools import cache
+from html import escape
 from importlib.resources import files
+from typing import Any
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
 from dashboard.core.visible import visible_cell
-from dashboard.reports.drawing import WIDTH, draw
-from dashboard.reports.parts import Report
+from dashboard.reports.drawing import LONGEST_LABEL, WIDTH, axis, draw, said
+from dashboard.reports.parts import Bars, Report, short
 from dashboard.views import formats
-from html import escape
-from typing import Any
-from dashboard.reports.drawing import LONGEST_LABEL, axis, said
-from dashboard.reports.parts import Bars, short
+
 
 def html_page(report: Report) -> str:
     """Self-contained: no address is ever asked. Screens show plots, paper gets drawings."""

@@ -1,12 +1,21 @@
 """What can be given back, by topic, and which groups hold the rest."""
 
 from __future__ import annotations
+
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from dashboard.purge.journal.journal_rows import RunRow
+from dashboard.purge.plan.plan import Plan, PlannedPartition
+from dashboard.purge.plan.preview import preview
+from dashboard.purge.receipt import calibration
 from dashboard.reports.parts import (
     MOST_BARS,
+    MOST_ROWS,
     Bar,
     Bars,
     Figure,
@@ -28,28 +37,6 @@ from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Me
 from dashboard.views.facts import partition_facts
 from dashboard.views.headline import Headline, blockers_by_group, headline, unknown_blockers
 from dashboard.views.topic_rows import TopicRow, topic_rows
-from collections import Counter
-from dashboard.purge.journal.journal_rows import RunRow
-from dashboard.purge.plan.plan import Plan, PlannedPartition
-from dashboard.purge.plan.preview import preview
-from dashboard.purge.receipt import calibration
-from dashboard.reports.parts import (
-    MOST_BARS,
-    MOST_ROWS,
-    Bar,
-    Bars,
-    Figure,
-    Section,
-    Table,
-    Words,
-    columns,
-    known_sum,
-    moment,
-    number,
-    size,
-    text,
-)
-from dashboard.views.colours import HELD, RECLAIMABLE, Meaning
 
 _OTHER = Meaning("needed, guarded or unknown", LIVE.fill, LIVE.on_light, LIVE.on_dark, LIVE.icon)
 

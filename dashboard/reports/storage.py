@@ -1,17 +1,14 @@
 """The storage report: what a manager forwards and an operator acts on, put together."""
 
 from __future__ import annotations
+
 import shlex
-from collections.abc import Sequence
-from dashboard.reports import disks, faults, space
-from dashboard.reports import space
-from dashboard.reports.parts import Report, named
-from dashboard.reports.source import Source
-from dashboard.reports.space import Space
-from dashboard.views import formats
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from dashboard.reports import disks, faults, space
 from dashboard.reports.parts import (
+    Report,
     Section,
     Table,
     Words,
@@ -23,9 +20,13 @@ from dashboard.reports.parts import (
     size,
     text,
 )
+from dashboard.reports.source import Source
+from dashboard.reports.space import Space
 from dashboard.topics.idle import IDLE, Idle, headline, idle, sure
 from dashboard.topics.retention_fit import SHORTER, in_order, span
 from dashboard.topics.retention_fit import headline as retention_headline
+from dashboard.views import formats
+
 
 def storage_report(source: Source) -> Report:
     """The whole report of one analysis; pure but for reading the findings. Raises StoreError."""
@@ -112,6 +113,7 @@ def _named(topics: Sequence[str]) -> str:
 
 
 # What is kept for nobody: idle topics, and retention beyond what readers need.
+
 
 def idle_section(source: Source) -> tuple[Section, ...]:
     """Idle topics, largest first, as the analysis judged them; none where each was written to, and

@@ -1,16 +1,18 @@
 """The settings of a process that runs for long: what their file says now, not at the start."""
 
 from __future__ import annotations
+
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+
 from dashboard.core.errors import SettingsError
+from dashboard.core.network_folders import is_local
 from dashboard.settings.people import gone, same_sign_in
 from dashboard.settings.settings import Settings, load, source_of
-import time
-from dashboard.core.network_folders import is_local
 
 # A journal and a store are open by then: elsewhere lie other switches, runs and memories.
 _PLACES = ("data", "state_dir")

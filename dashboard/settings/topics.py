@@ -1,17 +1,16 @@
 """The settings sections [topics."GLOB"]: who owns a topic, and who reads it."""
 
 from __future__ import annotations
+
 import fnmatch
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
+
 from dashboard.core.errors import SettingsError
-from dashboard.settings.values import check_keys, duration, tables, text
-import math
-from dataclasses import dataclass
-from dashboard.settings.values import section
-from dashboard.settings.values import count, section
+from dashboard.settings.values import check_keys, count, duration, section, tables, text
 
 TOPIC_KEYS = (
     "owner", "readers", "replay_window", "declared_by", "declared_at", "reason", "state_restore",

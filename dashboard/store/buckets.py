@@ -7,19 +7,21 @@ written before is written again.
 """
 
 from __future__ import annotations
-from collections.abc import Mapping
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
+from typing import Any
 from zlib import crc32
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from dashboard.domain import metric_names
-from collections.abc import Sequence
-from typing import Any
 import pyarrow.parquet as pq
+
 from dashboard.core.arrow import in_order
+from dashboard.domain import metric_names
 from dashboard.store.snapshot_files import Part
 from dashboard.store.tables import TableSpec, conform
 

@@ -1,13 +1,16 @@
 """A local folder in the few words of fsspec that the store speaks: fsspec itself loads slowly."""
 
 from __future__ import annotations
+
 import os
 import shutil
-from pathlib import Path
-from typing import IO, Any
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
 from dashboard.core.errors import LowwaterError, StoreError
+
 
 class LocalFiles:
     """fsspec's file system interface over plain files; every failure is an OSError."""

@@ -1,14 +1,16 @@
 """Whether the clock by which a snapshot was taken agreed with the cluster's controller."""
 
 from __future__ import annotations
-from datetime import datetime
-from dashboard.core.clock import CLOCKS_AGREE
-from dashboard.store.snapshot_files import Manifest, time_of
+
 from collections.abc import Collection
 from contextlib import suppress
+from datetime import datetime
+
+from dashboard.core.clock import CLOCKS_AGREE
 from dashboard.core.errors import StoreError
-from dashboard.store.snapshot_files import time_of
+from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
+
 
 def clock_was_right(snapshot: Manifest) -> bool:
     """Whether the clock of the host that took it agreed with the cluster's controller then.
@@ -59,6 +61,7 @@ def seen_at(snapshot: Manifest) -> datetime:
 
 
 # When snapshots were taken: ids tell, but those that follow one of a clock that ran ahead.
+
 
 def times(cluster: ClusterStore, ids: Collection[str], now: datetime) -> dict[str, datetime]:
     """The time of each of these snapshots; a folder that bears none is left out.

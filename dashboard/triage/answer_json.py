@@ -6,8 +6,7 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.triage.answer import Triage
-from dashboard.triage.offers import instead
-from dashboard.triage.offers import Offer
+from dashboard.triage.offers import Offer, instead
 from dashboard.triage.pieces import Here, Piece, total
 from dashboard.triage.selection import Chosen
 from dashboard.triage.timing import helps

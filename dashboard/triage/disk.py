@@ -6,17 +6,15 @@ restart takes it back. A broker whose last log dir goes offline halts (Kafka's `
 """
 
 from __future__ import annotations
-from collections.abc import Iterable, Mapping, Sequence
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NoReturn, Protocol
+
 from dashboard.core.errors import UsageError
 from dashboard.domain.model import LogDir, LogDirsAnswer, TopicPartition
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
-from dashboard.domain.model import TopicPartition
 from dashboard.purge.forecast.forecast import Forecast
 from dashboard.purge.forecast.holdups import holdups
 from dashboard.purge.forecast.text import native_for_all

@@ -1,21 +1,24 @@
 """What waiving one dead group would free on the disk in need: shown, planned only when named."""
 
 from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Group
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.drafts import Read
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.resolve import resolve
-from dashboard.triage.pieces import Here, Piece, gains, total
 from dashboard.triage.disk import DOWN, OFFLINE, SILENT, Disk
+from dashboard.triage.pieces import Here, Piece, gains, total
 
 if TYPE_CHECKING:
     from dashboard.estimate.curve_tables import ReplicaCurves
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:

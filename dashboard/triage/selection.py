@@ -6,14 +6,16 @@ pieces made superfluous is dropped again, the riskiest and smallest first.
 """
 
 from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from dashboard.domain.model import TopicPartition
-from dashboard.triage.pieces import NONE, Here, Piece
 from datetime import timedelta
+
 from dashboard.core.errors import UsageError
+from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan.asked import Lift, Waive
+from dashboard.triage.pieces import NONE, Here, Piece
 
 SURE, LIKELY, POSSIBLE, SHORT = "sure", "likely", "possible", "short"
 
@@ -110,6 +112,7 @@ def _low(pieces: Iterable[Piece]) -> int:
 
 
 # What an operator asks at a full disk: so many bytes on that broker, within that time.
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dashboard.core.offered import pair
-from dashboard.core.words import binary
-from dashboard.core.words import duration, plural
+from dashboard.core.words import binary, duration, plural
 from dashboard.triage.answer import Triage
 from dashboard.triage.disk import WAIT_ALL
 from dashboard.triage.offers import why

@@ -18,8 +18,7 @@ from dashboard.cluster.live import LiveCluster, connect
 from dashboard.collect.collect import collect
 from dashboard.core.clock import utc_now
 from dashboard.demo import load, truth
-from dashboard.demo.children import Place, settings_text
-from dashboard.demo.children import take_stock
+from dashboard.demo.children import Place, settings_text, take_stock
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.truth import TopicTruth
 from dashboard.inventory.loading import Inventory, load_all

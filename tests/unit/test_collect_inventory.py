@@ -14,8 +14,7 @@ from dashboard.collect import watch
 from dashboard.collect.collect import Collected, collect
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import InventoryError
-from dashboard.inventory.loading import META_KEY
-from dashboard.inventory.loading import load, load_all
+from dashboard.inventory.loading import META_KEY, load, load_all
 from dashboard.inventory.names import CHECKPOINTS
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support.fake_live import FakeLive

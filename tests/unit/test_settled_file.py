@@ -13,8 +13,7 @@ import pytest
 
 from dashboard.core.errors import SettingsError
 from dashboard.people import people
-from dashboard.settings import read_only
-from dashboard.settings import current
+from dashboard.settings import current, read_only
 from dashboard.settings.settings import Settings, load
 
 WHOLE = """read_only = true

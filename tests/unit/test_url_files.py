@@ -13,8 +13,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from dashboard.core.errors import StoreError
 from dashboard.history.pruning import prune
-from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.local_files import UrlFiles
+from dashboard.store.snapshots import ClusterStore, Store
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -1,26 +1,27 @@
 """`lowwater dashboard`: serves the pages, on this machine's loopback by default, until Ctrl-C."""
 
 from __future__ import annotations
+
 import argparse
+import ipaddress
 import os
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+
 import dashboard
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core import child_environment
-from dashboard.core.errors import LowwaterError
+from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.demo import processes
 from dashboard.people import secrets as people_secrets
 from dashboard.settings.settings import Settings
-import ipaddress
-import socket
-from dataclasses import dataclass
-from urllib.parse import urlsplit
-from dashboard.core.errors import UsageError
 from dashboard.web_guard import LOOPBACK_NAMES
 
 DEFAULT_PORT = 8501

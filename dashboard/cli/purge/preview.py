@@ -1,23 +1,24 @@
 """`lowwater preview PLAN`: what a plan would do; with --live, how long each mode would take."""
 
 from __future__ import annotations
+
 import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.core.clock import utc_now
-from dashboard.core.visible import in_lines
-from dashboard.settings.settings import read_client_config
-from typing import Any
-from dashboard.cli import output
 from dashboard.cli.purge import moves_text
 from dashboard.core import words
+from dashboard.core.clock import utc_now
 from dashboard.core.offered import in_quotes
+from dashboard.core.visible import in_lines
 from dashboard.purge.plan import plan_words
+from dashboard.settings.settings import read_client_config
 
 if TYPE_CHECKING:
     from dashboard.purge.plan.plan import Plan
+
 
 def add_parser(verbs: Verbs) -> None:
     """Add the verb."""

@@ -1,26 +1,25 @@
 """`lowwater run RUN_ID`: one purge run; waits for it, pauses, resumes or cancels it."""
 
 from __future__ import annotations
+
 import argparse
+import shlex
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
+from dashboard.cli.purge import moves_text
+from dashboard.core.clock import parse_time, utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
 from dashboard.core.words import plural
-from dashboard.settings.settings import Settings
-import shlex
-from collections.abc import Mapping
-from typing import Any
-from dashboard.cli import output
-from dashboard.cli.purge import moves_text
-from dashboard.core.clock import parse_time, utc_now
 from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.receipt.after_text import behind_said, reverted_said, reverted_topics
+from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
     from dashboard.purge.journal.journal import Journal

@@ -1,12 +1,15 @@
 """Our own TLS certificate: the principal that brokers make of it, and why they may refuse it."""
 
 from __future__ import annotations
+
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
 from dashboard.core.clock import format_time
-import threading
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -77,6 +80,7 @@ def why_refused(certificate: OwnCertificate | None, now: datetime) -> str:
 
 
 # Whose cluster a connection speaks with: every wire of it is held against the same id.
+
 
 class Owner:
     """One cluster's id: the one that was known before, else the first that a broker tells.

@@ -5,6 +5,7 @@ request whether it was sent, and so that a broker that hangs costs its deadline 
 """
 
 from __future__ import annotations
+
 import math
 import socket
 import ssl
@@ -13,9 +14,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
+
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
 from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error_name
-from dashboard.cluster.connection.own_certificate import why_refused
-from dashboard.cluster.connection.own_certificate import Owner
+from dashboard.cluster.connection.own_certificate import Owner, why_refused
 from dashboard.cluster.connection.security import Security
 from dashboard.cluster.protocol.compact import skip_tags
 from dashboard.cluster.protocol.messages import (
@@ -27,9 +31,6 @@ from dashboard.cluster.protocol.messages import (
 )
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, OtherClusterError
-from typing import Any
-from kafka.net.sasl import get_sasl_mechanism
-from kafka.net.sasl.oauth import AbstractTokenProvider
 
 T = TypeVar("T")
 # Of a session's lifetime: Kafka's clients sign in again at 85 to 95 % of it.
@@ -358,6 +359,7 @@ def lost(address: str, reason: str) -> ClusterError:
 
 
 # SASL by kafka-python's mechanisms: PLAIN, SCRAM and OAUTHBEARER with our own tokens.
+
 
 def begin(mechanism: str, security: Security, deadline: float) -> Any:
     """A dialogue with `auth_bytes`, `receive` and `is_done`; tokens are fetched by `deadline`."""

@@ -1,10 +1,14 @@
 """One ListOffsets question to one broker, and the bounded retry that reads of leaders share."""
 
 from __future__ import annotations
+
+import struct
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
+
 from dashboard.cluster.connection.connection import Connection
 from dashboard.cluster.connection.kafka_errors import RETRIABLE_READ_ERRORS, error_name
 from dashboard.cluster.connection.wire import Wire
@@ -12,9 +16,6 @@ from dashboard.cluster.protocol.messages import ListOffsetsRequest
 from dashboard.cluster.topics import read_topics
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, TopicPartition, TopicState
-import struct
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 EARLIEST = -2
 LATEST = -1

@@ -21,10 +21,10 @@ from dashboard.cluster.protocol.list_offsets import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
+    VERSION,
     Placed,
     ask_offsets,
 )
-from dashboard.cluster.protocol.list_offsets import VERSION
 from dashboard.cluster.protocol.messages import ListOffsetsRequest
 from dashboard.core.clock import microseconds
 from dashboard.core.errors import ClusterError

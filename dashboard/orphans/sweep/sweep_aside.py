@@ -16,8 +16,7 @@ from dashboard.orphans.sweep.sweep_folder import FOLDER, Measured, measure, open
 from dashboard.orphans.sweep.sweep_items import DELETING, Item
 from dashboard.orphans.sweep.sweep_openers import refuse_if_open
 from dashboard.orphans.sweep.sweep_places import LogDir
-from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.orphans.sweep.sweep_report import Outcome
+from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
 from dashboard.orphans.sweep.sweep_site import Site
 from dashboard.safety.last_copy import Records
 

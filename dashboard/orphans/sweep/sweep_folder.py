@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from dashboard.inventory.contents import LONGEST_LINE, DamagedError, parse_topic_id
-from dashboard.inventory.log_end import log_end
+from dashboard.inventory.log_end import last_timestamp, log_end
 from dashboard.inventory.names import (
     LARGEST_METADATA,
     PARTITION_METADATA,
@@ -23,7 +23,6 @@ from dashboard.inventory.names import (
     segment_name,
 )
 from dashboard.inventory.segments import BLOCK_BYTES
-from dashboard.inventory.log_end import last_timestamp
 from dashboard.orphans.sweep.sweep_report import Refusal
 from dashboard.orphans.verdicts import Verdict
 from dashboard.safety import orphan_words as words

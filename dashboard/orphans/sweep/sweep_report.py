@@ -1,9 +1,11 @@
 """What a sweep did, or would do, folder by folder."""
 
 from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
 from dashboard.core.errors import LowwaterError
 
 _DONE = ("would_move", "moved", "would_delete", "deleted", "restored", "quarantined", "gone")
@@ -83,6 +85,7 @@ def _sum(rows: Sequence[Outcome], state: str) -> dict[str, int]:
 
 
 # Why a sweep leaves one folder where it is.
+
 
 class Refusal(Exception):
     """A stable `code`, and the `reason` in words; it never stops the other folders."""

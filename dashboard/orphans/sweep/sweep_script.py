@@ -11,13 +11,12 @@ from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, RefusedError
+from dashboard.orphans.missing import over_share
 from dashboard.orphans.sweep.sweep_check import refuse_by_verdict, refuse_wrong_clock
 from dashboard.orphans.sweep.sweep_folder import told_by_name
 from dashboard.orphans.sweep.sweep_live import Cluster, LiveCheck, broker_log_dirs
-from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.orphans.sweep.sweep_report import Outcome
+from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
 from dashboard.orphans.sweep.sweep_site import Options
-from dashboard.orphans.missing import over_share
 from dashboard.orphans.verdicts import Verdict, Verdicts
 from dashboard.safety import orphan_words as words
 from dashboard.safety.last_copy import Records

@@ -1,20 +1,21 @@
 """The five findings of the doctor, each a look at one case: a diagnosis, or None."""
 
 from __future__ import annotations
-from datetime import datetime
+
+from datetime import datetime, timedelta
 from itertools import pairwise
+
 import numpy as np
+
 from dashboard.domain.columns import Flags
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import words
 from dashboard.policies.doctor.case import Case
-from dashboard.policies.doctor.diagnosis import Diagnosis
+from dashboard.policies.doctor.diagnosis import Diagnosis, Setting
 from dashboard.policies.doctor.owners import longest_lag
-from dashboard.policies.simulate.past_rows import ABSENT
-from datetime import timedelta
-from dashboard.policies.doctor.diagnosis import Setting
 from dashboard.policies.doctor.pace import Pace
 from dashboard.policies.doctor.words import INTERVAL, INTERVAL_DEFAULT_MS, bytes_said
+from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.policy import Policy
 

@@ -5,19 +5,21 @@ Both parts of a name may hold dashes: of `app-eu-x-repartition` the application 
 """
 
 from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from dashboard.domain.columns import Ints
+
+from dashboard.domain.columns import Flags, Ints
+from dashboard.policies.doctor.history import History
 from dashboard.policies.matching import owner_of
 from dashboard.policies.simulate.past_rows import ABSENT
 from dashboard.settings.policies.policy import REPARTITION, REPARTITION_SUFFIX, Policy
 from dashboard.store.snapshots import ClusterStore
-from datetime import timedelta
-from dashboard.domain.columns import Flags, Ints
-from dashboard.policies.doctor.history import History
 
 _DEAD = ("Dead", "Empty")
 _ANY = Policy("any", preset=REPARTITION, committed_by="owner")
@@ -174,6 +176,7 @@ def _incomplete(store: ClusterStore, newest: str, listed: pa.Table) -> tuple[str
 
 
 # How far a group was behind in time: the longest that kept snapshots show.
+
 
 @dataclass(frozen=True, slots=True)
 class Lag:

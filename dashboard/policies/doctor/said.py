@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from dashboard.core.words import binary
 from dashboard.core.visible import Lines, in_lines
-from dashboard.core.words import number, plural
+from dashboard.core.words import binary, number, plural
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor.words import at
 

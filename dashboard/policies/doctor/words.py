@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from dashboard.core.words import binary
-from dashboard.core.words import first_letter_up, number, plural
+from dashboard.core.words import binary, first_letter_up, number, plural
 from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor.owners import Lag
 

@@ -1,30 +1,29 @@
 """Tells a webhook what an operator should know, each event once; failures never stop purging."""
 
 from __future__ import annotations
+
 import http.client
 import json
 import socket
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from dashboard.core.clock import format_time
+
+from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import SettingsError, StoreError
+from dashboard.core.words import binary
 from dashboard.history.findings_age import unusable
 from dashboard.policies.findings import Newest, read
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_alerts import AlertRow, Event
-from dashboard.settings.settings import Settings
-from dashboard.store.snapshots import ClusterStore, Store
-from collections.abc import Iterable, Mapping, Sequence
-from dashboard.core.clock import CLOCKS_AGREE
-from dashboard.core.words import binary
-from dashboard.purge.journal.journal_alerts import Event
 from dashboard.purge.journal.journal_rows import PartitionRow, RunRow
 from dashboard.purge.receipt.alerts import reverted
+from dashboard.settings.settings import Settings
+from dashboard.store.snapshots import ClusterStore, Store
 
 # Sends one JSON object to a webhook; its address is a secret that no error shows.
 
@@ -196,7 +195,7 @@ class Alerts:
 
     def _send(self, events: Sequence[Event], text: str, now: datetime) -> str | None:
         """Why the webhook did not take it; None: it did."""
-        details = [dict(e.details) for e in events[: MOST_NAMED]]
+        details = [dict(e.details) for e in events[:MOST_NAMED]]
         body = {
             "event": events[0].kind, "cluster": self.cluster_name, "at": format_time(now),
             "text": f"{self.cluster_name}: {text}",

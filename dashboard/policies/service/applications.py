@@ -11,8 +11,7 @@ from dashboard.core.errors import LowwaterError
 from dashboard.policies.service import cycle, purging
 from dashboard.policies.service.cycle import Application
 from dashboard.policies.service.following import Following
-from dashboard.policies.service.leading import Lead
-from dashboard.policies.service.leading import Link
+from dashboard.policies.service.leading import Lead, Link
 from dashboard.policies.service.outcome import Outcome, of_error, unexpected
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.statuses import Statuses

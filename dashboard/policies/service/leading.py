@@ -1,17 +1,19 @@
 """Which of several services carries out a cluster's policies: the one that holds the lease."""
 
 from __future__ import annotations
+
 import os
 import secrets
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Protocol
+
+from dashboard.core.errors import ClusterError
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_policies import Lease
-from contextlib import suppress
-from typing import Protocol
-from dashboard.core.errors import ClusterError
 from dashboard.purge.plan.cluster_seam import Cluster
 
 TTL = timedelta(seconds=15)
@@ -68,6 +70,7 @@ def _fresh(lease: Lease, now: datetime) -> bool:
 
 
 # The service's one connection to its cluster, opened again when the cluster stops answering.
+
 
 class OpenCluster(Cluster, Protocol):
     """A cluster that can be closed."""

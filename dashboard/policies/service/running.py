@@ -1,20 +1,21 @@
 """Runs a service with its threads for lease, runs in flight, receipts and alerts until it stops."""
 
 from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable
-from datetime import timedelta
-from dashboard.core.errors import LowwaterError
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
 from dashboard.core.child_environment import Stop
+from dashboard.core.errors import LowwaterError
 from dashboard.policies.service.applications import Job
 from dashboard.policies.service.leading import OpenCluster
 from dashboard.policies.service.outcome import unexpected
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.service import Service
 from dashboard.policies.service.statuses import Emit
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_policies import Lease
 
@@ -127,6 +128,7 @@ class _Flights:
 #
 # No lease is not no purge: a timer may run the service for a cycle at a time, and a worker carries
 # on what one has begun.
+
 
 @dataclass(frozen=True, slots=True)
 class Serving:

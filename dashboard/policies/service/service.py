@@ -18,8 +18,7 @@ from dashboard.policies.findings import newest
 from dashboard.policies.service import cycle
 from dashboard.policies.service.applications import Applications, Job, at_once
 from dashboard.policies.service.following import Following
-from dashboard.policies.service.leading import RENEW_EVERY, Lead
-from dashboard.policies.service.leading import Link, OpenCluster
+from dashboard.policies.service.leading import RENEW_EVERY, Lead, Link, OpenCluster
 from dashboard.policies.service.outcome import Outcome, of_error, unexpected
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.statuses import Emit, Statuses

@@ -1,25 +1,25 @@
 """What kept snapshots tell of a policy's partitions, one moment after the other."""
 
 from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from dashboard.core.errors import StoreError
-from dashboard.domain.columns import Ints
+from dashboard.domain.columns import Flags, Ints, positions
 from dashboard.estimate.curve_tables import integers
 from dashboard.policies.simulate.past_memory import Memory
 from dashboard.policies.simulate.past_rows import ABSENT, GONE, Rows
 from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.safety.standing import tells
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
-from collections.abc import Collection
-from dashboard.domain.columns import Flags, Ints, positions
-from dashboard.policies.simulate.past_rows import ABSENT, Rows
-from dashboard.safety.standing import tells
 
 Floats = npt.NDArray[np.float64]
 _OFFSETS = ["log_start_offset", "last_stable_offset", "high_watermark", "leader_epoch"]

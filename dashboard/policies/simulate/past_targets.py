@@ -5,31 +5,30 @@ older than that. Bytes that stay are counted from the end of the log, spread eve
 """
 
 from __future__ import annotations
+
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from dashboard.domain.columns import Flags, Ints
+
+from dashboard.domain.columns import Flags, Ints, keys
 from dashboard.estimate.curve_tables import integers
+from dashboard.policies import matching
 from dashboard.policies.simulate.past import Moment
 from dashboard.policies.simulate.past_rows import ABSENT, Rows
+from dashboard.purge.evidence import memory, standards
+from dashboard.purge.evidence.unseen_readers import reading_of, suspicion
 from dashboard.purge.plan.targets import parse_target
 from dashboard.safety import targets
 from dashboard.safety.guard_texts import NO_SNAPSHOT
 from dashboard.safety.targets import Bounds
+from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.snapshots import ClusterStore
-from collections import Counter
-from collections.abc import Mapping
-from datetime import datetime
-from dashboard.domain.columns import Flags, Ints, keys
-from dashboard.policies import matching
-from dashboard.policies.simulate.past_rows import Rows
-from dashboard.purge.evidence import memory, standards
-from dashboard.purge.evidence.unseen_readers import reading_of, suspicion
-from dashboard.settings.policies.policy import Policy
 
 _FOR_EVER = -1
 _NEVER = np.iinfo(np.int64).max

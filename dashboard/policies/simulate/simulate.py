@@ -6,35 +6,40 @@ the most there can have been, and its purges are the fewest.
 """
 
 from __future__ import annotations
+
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
 import numpy as np
-from dashboard.core.clock import format_time
+
+from dashboard.core.clock import format_time, microseconds
 from dashboard.core.errors import StoreError
-from dashboard.domain.columns import Ints
+from dashboard.domain.columns import Flags, Ints
 from dashboard.policies.matching import owner_of
-from dashboard.policies.simulate.past import Moment, chosen, earlier, moments
-from dashboard.policies.simulate.past_bytes import past_bytes
-from dashboard.policies.simulate.past_targets import guarded_now
+from dashboard.policies.simulate.past import Floats, Moment, chosen, earlier, moments
+from dashboard.policies.simulate.past_bytes import PastBytes, past_bytes
 from dashboard.policies.simulate.past_memory import memory, unanalyzed
-from dashboard.policies.simulate.past_rows import Rows, rows
-from dashboard.policies.simulate.past_targets import Ends, keeps, owners, reach, wanted, windows
+from dashboard.policies.simulate.past_rows import ABSENT, Rows, rows
+from dashboard.policies.simulate.past_targets import (
+    Ends,
+    Guarded,
+    Wanted,
+    guarded_now,
+    keeps,
+    owners,
+    reach,
+    wanted,
+    windows,
+)
 from dashboard.settings.policies.policy import Policy
+from dashboard.settings.policies.windows import is_open
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.snapshot_clocks import times
 from dashboard.store.snapshots import ClusterStore
-from collections import Counter, deque
-from dashboard.core.clock import microseconds
-from dashboard.domain.columns import Flags, Ints
-from dashboard.policies.simulate.past import Floats, Moment
-from dashboard.policies.simulate.past_bytes import PastBytes
-from dashboard.policies.simulate.past_targets import Guarded
-from dashboard.policies.simulate.past_rows import ABSENT, Rows
-from dashboard.policies.simulate.past_targets import Wanted
-from dashboard.settings.policies.windows import is_open
 
 WEEK = timedelta(days=7)
 Declared = Callable[[Collection[str]], Mapping[str, TopicDeclaration]]

@@ -23,9 +23,8 @@ import pyarrow.compute as pc
 from dashboard.core.errors import StoreError
 from dashboard.domain.metric_names import BYTES_OUT, increase, labels
 from dashboard.purge.evidence.unseen_readers import WINDOW, Measure, TopicReading, Verdict
-from dashboard.store.snapshot_clocks import clock_was_right
+from dashboard.store.snapshot_clocks import clock_was_right, times
 from dashboard.store.snapshot_files import Manifest
-from dashboard.store.snapshot_clocks import times
 from dashboard.store.snapshots import ClusterStore
 
 # Enough to see restarts and resets between; a day of watch keeps some eighty snapshots.

@@ -17,8 +17,8 @@ from typing import Any, Literal, NoReturn
 from dashboard.core.canonical import parse_json
 from dashboard.core.clock import format_time, parse_duration, parse_time
 from dashboard.core.errors import PlanError, UsageError
-from dashboard.core.words import parse_size
 from dashboard.core.visible import is_unicode
+from dashboard.core.words import parse_size
 from dashboard.domain.model import TopicPartition
 
 Kind = Literal["committed", "timestamp", "offset", "high-watermark", "keep", "retention", "file"]

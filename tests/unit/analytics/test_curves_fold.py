@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from analytics.replicas import curves, points
-from analytics.replicas import curves
 from analytics.tables import stamped
 from dashboard.estimate.curve_tables import from_table, to_table
 from dashboard.estimate.curves import UNKNOWN

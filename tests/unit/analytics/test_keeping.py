@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from analytics.replicas import history
 from analytics.replicas import curves as segments
+from analytics.replicas import history
 from analytics.replicas.curves import with_segments
 from analytics.replicas.points import Points
 from dashboard.domain.model import EpochEnd, TopicPartition

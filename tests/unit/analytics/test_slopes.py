@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analytics.replicas import panes
 from analytics.replicas import growth as slopes
+from analytics.replicas import panes
 from analytics.replicas.panes import SECOND, Floats, Kind, Panes, Samples, Window
 
 KIND = Kind(3600 * SECOND, ("size",), unsure=("size",))

@@ -12,9 +12,7 @@ import pytest
 
 from analytics.metrics import counter_tables, scrapes, traffic
 from analytics.metrics import counter_tables as counters
-from analytics.metrics import traffic
-from analytics.metrics.counter_tables import from_table, to_table
-from analytics.metrics.counter_tables import Counters, Scrape
+from analytics.metrics.counter_tables import Counters, Scrape, from_table, to_table
 from analytics.metrics.scrapes import TOLD, Scrapes
 from analytics.replicas.panes import SECOND
 from dashboard.domain.metric_names import (

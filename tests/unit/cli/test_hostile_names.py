@@ -19,9 +19,9 @@ from dashboard.cli import output
 from dashboard.cli.machine import collect, watch
 from dashboard.cli.policies import policies_check, policies_run
 from dashboard.cli.purge import moves_text
+from dashboard.cli.purge import preview as live_text
 from dashboard.cli.purge import preview as plan_text
 from dashboard.cli.purge import run as run_text
-from dashboard.cli.purge import preview as live_text
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.core.visible import in_lines

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from dashboard.cluster import topics as metadata_rows
 from dashboard.cluster.connection import connection
 from dashboard.cluster.live import LiveCluster, connect
-from dashboard.cluster import topics as metadata_rows
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
 from tests.unit.cluster.answers import offsets_answer

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from dashboard.cluster.live import connect
 from dashboard.cluster import topics as metadata_rows
+from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.compact import skip_tags, varint
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, TopicState

@@ -16,8 +16,7 @@ from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
 from dashboard.orphans.sweep import sweep_aside, sweep_log
 from dashboard.orphans.sweep.sweep_aside import delete, find
-from dashboard.orphans.sweep.sweep_report import Refusal
-from dashboard.orphans.sweep.sweep_report import Outcome
+from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
 from dashboard.safety import orphan_words as words
 from tests.unit.inventory.disks import TOPIC_ID, Disk
 from tests.unit.orphans.dying_sweep import killed

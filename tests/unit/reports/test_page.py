@@ -8,9 +8,8 @@ import pytest
 
 from dashboard.core.visible import visible_cell
 from dashboard.reports.drawing import axis, draw
-from dashboard.reports.page import html_page, paper_page
+from dashboard.reports.page import html_page, paper_page, plot_html
 from dashboard.reports.parts import Bar, Bars
-from dashboard.reports.page import plot_html
 from dashboard.reports.storage import storage_report
 from dashboard.views.colours import HELD, RECLAIMABLE
 from tests.support import odd_store

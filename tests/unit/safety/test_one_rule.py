@@ -13,8 +13,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analytics.readers import groups, holds, partitions, topics
-from analytics.readers import topics
-from analytics.readers import partitions
 from analytics.readers.partitions import described
 from dashboard.domain.model import Group, GroupOffset, TopicPartition
 from dashboard.estimate.curve_tables import from_table

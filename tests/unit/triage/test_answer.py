@@ -15,8 +15,7 @@ from dashboard.purge.plan.facts import GroupClaim
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.triage.answer import Triage, triage_live
 from dashboard.triage.pieces import DECLARED, UNDECLARED, WAIVED, Here
-from dashboard.triage.selection import Question
-from dashboard.triage.selection import LIKELY, SHORT, SURE
+from dashboard.triage.selection import LIKELY, SHORT, SURE, Question
 from dashboard.triage.words import sentences
 from tests.unit.purge.facts_of import NOW
 from tests.unit.triage.world import (
