@@ -45,7 +45,7 @@ class Findings:
 
     tables: dict[str, pa.Table]
     parts: Mapping[str, Sequence[Part]]
-    topics: dict[str, str]
+    streams: dict[str, str]
     met: Met
     absent: dict[str, str]
     known_since: str | None
@@ -139,7 +139,7 @@ def _who_reads(
         read["groups"],
         work.topics,
         offsets=sums["telling"],
-        topics=applications,
+        streams=applications,
         held=sums["held"],
         met=readers,
         unread=set(sums["unread"]["group_id"].to_pylist()),

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import streamlit as st
 
 from dashboard.core.clock import utc_now
-from dashboard.policies.service.running import Serving, serving
+from dashboard.policies.service.serving import Serving, serving
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.journal.journal import Journal
 from dashboard.settings.policies.policy import Policy

@@ -20,7 +20,7 @@ from dashboard.cluster.connection.connection import (
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.delete_records import delete_records
-from dashboard.cluster.group_members import commit_offsets
+from dashboard.cluster.group_offsets import commit_offsets
 from dashboard.cluster.groups import read_groups
 from dashboard.cluster.offsets import (
     read_epoch_ends,

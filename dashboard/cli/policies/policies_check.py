@@ -19,7 +19,7 @@ from dashboard.core.words import plural
 if TYPE_CHECKING:
     from dashboard.policies.checking import Checked
     from dashboard.policies.service.purging import Site
-    from dashboard.policies.service.running import Serving
+    from dashboard.policies.service.serving import Serving
     from dashboard.purge.journal.journal_alerts import AlertRow
     from dashboard.settings.policies.section import Policy
     from dashboard.settings.settings import Settings
@@ -37,7 +37,7 @@ def run(
     Raises SettingsError, StoreError, ClusterError, JournalError. Nothing is queued or sent.
     """
     from dashboard.policies.checking import check
-    from dashboard.policies.service.running import serving
+    from dashboard.policies.service.serving import serving
     from dashboard.policies.service.switching import on_and_undefined
     from dashboard.purge.jobs.queue_refusals import stopped
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from dashboard.core.child_environment import Stop
 from dashboard.core.errors import LowwaterError
+from dashboard.core.child_environment import Stop
 from dashboard.policies.service.applications import Job
 from dashboard.policies.service.leading import OpenCluster
 from dashboard.policies.service.outcome import unexpected
 from dashboard.policies.service.purging import Site
 from dashboard.policies.service.service import Service
 from dashboard.policies.service.statuses import Emit
-from dashboard.purge.journal.journal import Journal
-from dashboard.purge.journal.journal_policies import Lease
 
 _LEASE_SECONDS = 1.0  # it is renewed when that is due; asking costs nothing
 _ALERT_SECONDS = 10.0
@@ -122,43 +119,3 @@ class _Flights:
         while any(t.is_alive() for t in self._threads) and time.monotonic() < until:
             for thread in self._threads:
                 thread.join(_JOIN_SECONDS)
-
-
-# What the journal tells of a cluster's service: who leads, and when one gave its last sign.
-#
-# No lease is not no purge: a timer may run the service for a cycle at a time, and a worker carries
-# on what one has begun.
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """`lease` is of whom it was last, `last_sign` of any service; `open_runs` counts policies' runs
-    that are not over.
-    """
-
-    lease: Lease | None
-    last_sign: datetime | None
-    open_runs: int
-    most_silence: timedelta
-
-    def leads(self, now: datetime) -> bool:
-        """Whether a service holds the lease."""
-        return self.lease is not None and self.lease.alive(now)
-
-    def silent(self, now: datetime) -> bool:
-        """Whether none gave a sign within `most_service_silence`: then policies are held."""
-        return self.last_sign is None or abs(now - self.last_sign) > self.most_silence
-
-    def idle(self, now: datetime) -> bool:
-        """Whether nothing is purged: no service gives signs, and no run is open."""
-        return not self.leads(now) and self.silent(now) and not self.open_runs
-
-
-def serving(journal: Journal, cluster_id: str, most_silence: timedelta) -> Serving:
-    """What the journal tells now. Raises JournalError."""
-    return Serving(
-        journal.lease(cluster_id),
-        journal.last_sign(cluster_id),
-        journal.open_policy_runs(cluster_id),
-        most_silence,
-    )

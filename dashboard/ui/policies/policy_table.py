@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from dashboard.policies.service.running import Serving
+from dashboard.policies.service.serving import Serving
 from dashboard.purge.journal.journal_alerts import AlertRow
 from dashboard.purge.journal.journal_policies import Use
 from dashboard.ui.components import markup

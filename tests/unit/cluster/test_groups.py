@@ -11,7 +11,7 @@ import pytest
 from kafka.protocol.admin import DescribeClusterResponse
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from dashboard.cluster import group_members
+from dashboard.cluster import group_offsets
 from dashboard.cluster import groups as groups_module
 from dashboard.cluster.live import connect
 from dashboard.cluster.protocol.messages import DescribeQuorumRequest, DescribeQuorumResponse
@@ -30,7 +30,7 @@ from tests.unit.cluster.test_controller_clock import QUORUM, quorum
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups_module, "_PAUSES_SECONDS", (0.01, 0.01))
-    monkeypatch.setattr(group_members, "_PAUSES_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(group_offsets, "_PAUSES_SECONDS", (0.01, 0.01))
 
 
 @pytest.fixture

@@ -1,0 +1,256 @@
+"""Committed offsets of many groups at once: OffsetFetch, stable offsets only, per coordinator."""
+
+from __future__ import annotations
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
+from dashboard.cluster.connection.connection import Connection, chunks
+from dashboard.cluster.connection.kafka_errors import error_name
+from dashboard.cluster.connection.wire import Wire
+from dashboard.cluster.protocol import group_offset_rows
+from dashboard.cluster.protocol.group_offset_rows import GroupRows
+from dashboard.cluster.protocol.messages import OffsetFetchRequest
+from dashboard.core.errors import ClusterError
+from dashboard.domain.model import GroupOffset
+from collections import defaultdict
+from dashboard.cluster.connection.connection import Connection, called_off
+from dashboard.cluster.protocol.messages import FindCoordinatorRequest, OffsetCommitRequest
+from dashboard.core.errors import UsageError
+from dashboard.domain.model import TopicPartition
+
+_STABLE_SINCE = 7  # KIP-447
+_GROUPS_PER_REQUEST = 200
+_UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
+# Who processes exactly once commits in a transaction ten times a second (Kafka Streams), and it is
+# open for milliseconds: of some hundred such offsets there is always one that a single look misses.
+_PAUSES_SECONDS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.25)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsetsAnswer:
+    """Offsets, sorted; per group the error that hid them; groups that ended meanwhile.
+
+    `streams`: groups that committed in the way of a Kafka Streams application.
+    """
+
+    offsets: tuple[GroupOffset, ...]
+    errors: dict[str, str]
+    vanished: tuple[str, ...]
+    streams: frozenset[str] = frozenset()
+
+
+def read_group_offsets(
+    connection: Connection, groups: Mapping[int, list[str]]
+) -> GroupOffsetsAnswer:
+    """All committed offsets of groups (coordinator's broker id -> group ids).
+
+    Stable only: an offset inside an open transaction is asked for again for a second, the others
+    are not; then it is an error of its partition, not a guess. A partition without a commit has
+    None.
+    """
+    answer = _asked(connection, groups)
+    for pause in _PAUSES_SECONDS:
+        moving = {o.group_id for o in answer.offsets if o.error == _UNSTABLE}
+        if not moving:
+            break
+        time.sleep(pause)
+        left = {i: [name for name in names if name in moving] for i, names in groups.items()}
+        answer = _settled(answer, _asked(connection, left))
+    return answer
+
+
+def _asked(connection: Connection, groups: Mapping[int, list[str]]) -> GroupOffsetsAnswer:
+    return gathered(connection, {i: (names, _question(names)) for i, names in groups.items()})
+
+
+def _settled(before: GroupOffsetsAnswer, later: GroupOffsetsAnswer) -> GroupOffsetsAnswer:
+    """`before`, with what a later look tells of the offsets that were inside a transaction."""
+    told = {_place(o): o for o in later.offsets}
+    # A first commit is in no answer while its transaction is open: it comes with a later one.
+    kept = {_place(o): o for o in before.offsets if o.error != _UNSTABLE or _place(o) not in told}
+    offsets = tuple(sorted((told | kept).values(), key=_place))
+    return replace(before, offsets=offsets, streams=before.streams | later.streams)
+
+
+def _place(offset: GroupOffset) -> tuple[str, str, int]:
+    return offset.group_id, offset.topic, offset.partition
+
+
+def gathered(
+    connection: Connection,
+    questions: Mapping[int, tuple[list[str], Callable[[Wire, float], list[GroupRows]]]],
+) -> GroupOffsetsAnswer:
+    """Ask coordinators side by side (broker id -> its group ids, the question) and sum up.
+
+    A coordinator that does not answer, or not for a group, is the error of each such group.
+    """
+    replies = connection.ask_each({i: ask for i, (names, ask) in questions.items() if names})
+    offsets: list[GroupOffset] = []
+    errors: dict[str, str] = {}
+    vanished: list[str] = []
+    streams: set[str] = set()
+    for broker_id, reply in replies.items():
+        if isinstance(reply, ClusterError):
+            errors.update(dict.fromkeys(questions[broker_id][0], reply.code))
+            continue
+        missing = set(questions[broker_id][0]) - {group.group_id for group in reply}
+        errors.update(dict.fromkeys(missing, "NOT_ANSWERED"))
+        for group in reply:
+            if group.is_streams:
+                streams.add(group.group_id)
+            if group.error == "GROUP_ID_NOT_FOUND":
+                vanished.append(group.group_id)
+            elif group.error:
+                errors[group.group_id] = group.error
+            else:
+                offsets += group.offsets
+    offsets.sort(key=attrgetter("group_id", "topic", "partition"))
+    return GroupOffsetsAnswer(tuple(offsets), errors, tuple(vanished), frozenset(streams))
+
+
+def _question(names: list[str]) -> Callable[[Wire, float], list[GroupRows]]:
+    def ask(wire: Wire, deadline: float) -> list[GroupRows]:
+        version = wire.version(OffsetFetchRequest, max(group_offset_rows.VERSIONS))
+        patience = deadline - time.monotonic()
+        # Of tens of thousands of groups each batch, not all of them, has the broker's time.
+        if version not in group_offset_rows.VERSIONS:
+            answers = [wire.ask(_one(version, n), time.monotonic() + patience) for n in names]
+            return [_from_schema(n, answer) for n, answer in zip(names, answers, strict=True)]
+        return [
+            group
+            for batch in chunks(names, _GROUPS_PER_REQUEST)
+            for group in wire.ask_rows(
+                _many(version, batch), group_offset_rows.decode, time.monotonic() + patience
+            )
+        ]
+
+    return ask
+
+
+def _many(version: int, names: list[str]) -> Callable[[Wire], Any]:
+    one = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [one(group_id=name, topics=None, version=version) for name in names]
+    return lambda _: OffsetFetchRequest(version=version, groups=groups, require_stable=True)
+
+
+def _one(version: int, name: str) -> Callable[[Wire], Any]:
+    request = OffsetFetchRequest(version=version, group_id=name, topics=None)
+    if version >= _STABLE_SINCE:
+        request.require_stable = True
+    return lambda _: request
+
+
+def _from_schema(group_id: str, found: Any) -> GroupRows:
+    offsets = [
+        GroupOffset(
+            group_id,
+            topic.name,
+            p.partition_index,
+            p.committed_offset if p.committed_offset >= 0 and not p.error_code else None,
+            error_name(p.error_code),
+            # Before v5 (Kafka 2.1) brokers tell none.
+            epoch if (epoch := getattr(p, "committed_leader_epoch", -1)) >= 0 else None,
+        )
+        for topic in found.topics
+        for p in topic.partitions
+    ]
+    metadata = ((p.metadata or "").encode() for topic in found.topics for p in topic.partitions)
+    is_streams = any(group_offset_rows.is_of_streams(one) for one in metadata)
+    return GroupRows(group_id, error_name(found.error_code), offsets, is_streams)
+
+
+# Moves a group's committed offsets from outside: OffsetCommit to its coordinator, sent raw.
+#
+# Without generation and member a coordinator accepts it only from a group that has no members
+# (org.apache.kafka.coordinator.group.OffsetMetadataManager): a living group cannot be moved.
+
+_NAMES_UNTIL = 9  # v10 names topics by id alone (KIP-848)
+_MANY_KEYS_SINCE = 4  # KIP-699
+_GROUP_KEY = 0
+_NO_GENERATION, _NO_MEMBER, _UNKNOWN_EPOCH = -1, "", -1
+
+
+def commit_offsets(
+    connection: Connection,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    may_leave: Callable[[], bool] = lambda: True,
+) -> dict[TopicPartition, str | None]:
+    """Kafka's error name per partition, None where the coordinator accepted the offset.
+
+    Sent once, on its own connection, and never repeated. Needs READ on the group and the topics.
+    `may_leave` is asked once the connection stands, as for `delete_records`.
+    Raises UsageError for a negative offset; BrokerError ANSWER_LOST when the offsets may have
+    been moved: then they must be read; any other ClusterError (NOT_SENT: it may not leave) when
+    nothing was sent.
+    """
+    for key, offset in sorted(offsets.items()):
+        if offset < 0:
+            raise UsageError(
+                f"the offset for {key.topic}-{key.partition} is {offset}; below 0 is never sent",
+                "Resolve it to an offset first.",
+                code="TARGET_NEGATIVE",
+            )
+    coordinator, error = _coordinator(connection, group_id)
+    if error:
+        return dict.fromkeys(sorted(offsets), error)
+
+    def ask(wire: Wire, deadline: float) -> Any:
+        request = _request(wire, group_id, offsets)
+        if not may_leave():
+            raise called_off("the offsets were", "they stand")
+        return wire.ask(lambda _: request, deadline)
+
+    answer = connection.ask(coordinator, ask, once=True)
+    found = {
+        TopicPartition(topic.name, p.partition_index): error_name(p.error_code)
+        for topic in answer.topics
+        for p in topic.partitions
+    }
+    # A partition that the answer leaves out proves nothing, so its offset has to be read.
+    return {key: found.get(key, "UNKNOWN_SERVER_ERROR") for key in sorted(offsets)}
+
+
+def _coordinator(connection: Connection, group_id: str) -> tuple[int, str | None]:
+    def request(at: Wire) -> Any:
+        version = at.version(FindCoordinatorRequest)
+        if version < _MANY_KEYS_SINCE:
+            return FindCoordinatorRequest(version=version, key=group_id, key_type=_GROUP_KEY)
+        return FindCoordinatorRequest(
+            version=version, key_type=_GROUP_KEY, coordinator_keys=[group_id]
+        )
+
+    answer = connection.ask_any(lambda wire, deadline: wire.ask(request, deadline))
+    if answer.version < _MANY_KEYS_SINCE:
+        return answer.node_id, error_name(answer.error_code)
+    told = [(c.node_id, error_name(c.error_code)) for c in answer.coordinators if c.key == group_id]
+    return told[0] if told else (-1, "COORDINATOR_NOT_AVAILABLE")
+
+
+def _request(at: Wire, group_id: str, offsets: Mapping[TopicPartition, int]) -> Any:
+    version = at.version(OffsetCommitRequest, _NAMES_UNTIL)
+    one_topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    one = one_topic.OffsetCommitRequestPartition
+    by_topic: dict[str, list[Any]] = defaultdict(list)
+    for (topic, partition), offset in sorted(offsets.items()):
+        by_topic[topic].append(
+            one(
+                partition_index=partition,
+                committed_offset=offset,
+                committed_leader_epoch=_UNKNOWN_EPOCH,
+                committed_metadata="",
+                version=version,
+            )
+        )
+    return OffsetCommitRequest(
+        version=version,
+        group_id=group_id,
+        generation_id_or_member_epoch=_NO_GENERATION,
+        member_id=_NO_MEMBER,
+        group_instance_id=None,
+        retention_time_ms=-1,
+        topics=[one_topic(name=t, partitions=p, version=version) for t, p in by_topic.items()],
+    )
