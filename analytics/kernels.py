@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from analytics.bucket_view import BucketView
 from analytics.earlier import since
-from analytics.metrics import causes, counter_tables, followers, quality, scrapes, traffic
+from analytics.metrics import causes, counters, followers, quality, scrapes, traffic
 from analytics.metrics.read_times import read_times
 from analytics.metrics.read_times import summed as summed_times
 from analytics.metrics.scrapes import Scrapes
@@ -97,7 +97,7 @@ def remembered(view: BucketView, work: Work) -> Told:
     ends = view.read("snapshots", snapshot.id, "partitions", _ENDS)
     commits = groups.commits(offsets, work.topics, snapshot)
     new = since(view, work.base, snapshot)
-    counted = counter_tables.new(view, work.base, snapshot)
+    counted = counters.new(view, work.base, snapshot)
     sums = {
         "held": met.held(offsets),
         "telling": groups.of_telling(view, snapshot, work.telling),
@@ -107,7 +107,7 @@ def remembered(view: BucketView, work: Work) -> Told:
         "read_times": read_times(view, new),
         "unassigned": sightings.unassigned(view, new),
         "scrapes": scrapes.told(view, list(dict.fromkeys([*counted, snapshot.id]))),
-        "scraped_before": scrapes.before(counter_tables.carried(view, work.base, scrapes.BEFORE)),
+        "scraped_before": scrapes.before(counters.carried(view, work.base, scrapes.BEFORE)),
     }
     return Told({"holds": held, "former_readers": former}, sums)
 
@@ -136,8 +136,8 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
     read = {n: view.read("snapshots", work.snapshot.id, n, c) for n, c in _COLUMNS.items()}
     drawn = _drawn(view, work, judged)
     purge = _purged(view, work, judged, read, drawn)
-    metrics = counter_tables.metrics(view, work.snapshot.id)
-    counted = counter_tables.fold(view, work.snapshot, work.base, judged.scrapes, metrics)
+    metrics = counters.metrics(view, work.snapshot.id)
+    counted = counters.fold(view, work.snapshot, work.base, judged.scrapes, metrics)
     slow = _followers(work, judged, drawn, metrics)
     at = microseconds(work.snapshot)
     rates = traffic.traffic(counted, metrics, at)
@@ -158,7 +158,7 @@ def told(view: BucketView, work: Work, judged: Judged) -> Told:
         "curves": to_table(drawn.curves),
         "trends": trend_tables.to_table(drawn.trends),
         "slow_followers": slow,
-        "counters": counter_tables.to_table(counted),
+        "counters": counters.to_table(counted),
         "traffic": rates,
     }
     used = _used(view, work, purge)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analytics.metrics.counter_tables import DAY, HOUR, Counters
+from analytics.metrics.counters import DAY, HOUR, Counters
 from analytics.replicas.panes import SECOND, Kind, Panes
 from analytics.replicas.points import matched
 from dashboard.core.arrow import column, looked_up
@@ -40,7 +40,7 @@ _WHOLE = ("delete_requests_waiting", "fetcher_lag")
 
 def traffic(found: Counters, metrics: pa.Table, taken_at: int) -> pa.Table:
     """The `traffic` table of counters up to a snapshot that was taken then (microseconds), and its
-    `counter_tables.metrics`.
+    `counters.metrics`.
 
     A window is the running pane and the one before it: of half an hour to an hour, of 12 to 24
     hours once there is as much history. A rate is all that came in it over its time, which begins
@@ -157,7 +157,7 @@ _REPLICA = ["topic", "partition", "broker_id"]
 def fetcher_lags(followers: pa.Table, metrics: pa.Table, telling: frozenset[int]) -> pa.Array:
     """Records behind, by the fetchers of each of `followers` (topic, partition, broker_id).
 
-    `metrics`: `counter_tables.metrics` of the snapshot; `telling`: brokers that told of their
+    `metrics`: `counters.metrics` of the snapshot; `telling`: brokers that told of their
     fetchers. 0: none of them tells more than 0; null: the broker told of no fetcher.
     """
     lags = metrics.filter(

@@ -1,24 +1,26 @@
 """Committed offsets of many groups at once: OffsetFetch, stable offsets only, per coordinator."""
 
 from __future__ import annotations
+
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
-from dashboard.cluster.connection.connection import Connection, chunks
+
+from dashboard.cluster.connection.connection import Connection, called_off, chunks
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
 from dashboard.cluster.protocol import group_offset_rows
 from dashboard.cluster.protocol.group_offset_rows import GroupRows
-from dashboard.cluster.protocol.messages import OffsetFetchRequest
-from dashboard.core.errors import ClusterError
-from dashboard.domain.model import GroupOffset
-from collections import defaultdict
-from dashboard.cluster.connection.connection import Connection, called_off
-from dashboard.cluster.protocol.messages import FindCoordinatorRequest, OffsetCommitRequest
-from dashboard.core.errors import UsageError
-from dashboard.domain.model import TopicPartition
+from dashboard.cluster.protocol.messages import (
+    FindCoordinatorRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from dashboard.core.errors import ClusterError, UsageError
+from dashboard.domain.model import GroupOffset, TopicPartition
 
 _STABLE_SINCE = 7  # KIP-447
 _GROUPS_PER_REQUEST = 200

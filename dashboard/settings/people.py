@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.core.errors import SettingsError
-from dashboard.settings.current import read_settled
+from dashboard.settings.settled_file import read_settled
 from dashboard.settings.values import duration, filled, section, switch, texts
 
 EVERYBODY = "*"

@@ -267,7 +267,7 @@ FINDING_TABLES: dict[str, TableSpec] = {
             delete_ms_p99=pa.float64(), fetcher_lag=_I64,
         ),
         # The memory behind it: each counter's last value, when its broker told of it last, scrapes
-        # missed since then, two panes each of 30 min and of 12 h (analytics/metrics/counter_tables.py).
+        # missed since then, two panes each of 30 min and of 12 h (analytics/metrics/counters.py).
         _spec(
             "counters", "topic broker_id counter", topic=_TEXT, broker_id=_I32, counter=_TEXT,
             value=pa.float64(), told_at=_TIME, missing=_I32, **_pane("hour"),

@@ -12,8 +12,7 @@ import pytest
 from analytics import __main__ as analysis
 from dashboard.core.errors import RefusedError, SettingsError
 from dashboard.people import people
-from dashboard.settings import current as settled_file
-from dashboard.settings import read_only
+from dashboard.settings import read_only, settled_file
 from dashboard.settings.current import CurrentSettings
 from dashboard.settings.settings import Settings, load, load_pinned
 

@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from analytics.metrics import counter_tables, scrapes, traffic
-from analytics.metrics import counter_tables as counters
-from analytics.metrics.counter_tables import Counters, Scrape, from_table, to_table
+from analytics.metrics import counters, scrapes, traffic
+from analytics.metrics.counters import Counters, Scrape, from_table, to_table
 from analytics.metrics.scrapes import TOLD, Scrapes
 from analytics.replicas.panes import SECOND
 from dashboard.domain.metric_names import (
@@ -313,7 +312,7 @@ def test_counters_go_on_from_an_analysis_that_counted(
     base: Manifest | None, new: list[str]
 ) -> None:
     store: Any = Listed()
-    assert counter_tables.new(store, base, manifest(3)) == new
+    assert counters.new(store, base, manifest(3)) == new
 
 
 def test_what_clients_fetch_by_the_hour_or_the_day_is_summed_over_brokers() -> None:

@@ -1,5 +1,5 @@
-"""The findings table `counters` and `analytics.metrics.counter_tables.Counters`: one into the other,
-and the fold over the snapshots since.
+"""Brokers' counters (`Counters`), the findings table that keeps them, and the fold over the
+snapshots since.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def _whole(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.int
 # - told: it grew by the difference, or, after a reset, from 0 (`metric_names.increase`);
 # - not told of this topic, but of the broker or of others: it stands at 0, as nothing was counted;
 # - not told though the broker was asked: a scrape that missed it; what came counts when it is back;
-# - its topic or its broker is none of the cluster's any more: it is forgotten, and so is a topic that
-#   a broker tells nothing of and that counted nothing in its panes of 12 hours.
+# - its topic or its broker is none of the cluster's any more: it is forgotten, and so is a topic
+#   that a broker tells nothing of and that counted nothing in its panes of 12 hours.
 
 SERIES = ["topic", "broker_id", "counter"]
 _FLOWS = ("amount", "resets", "missed")
