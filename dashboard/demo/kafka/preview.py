@@ -6,7 +6,6 @@ stands before Kafka's own on the class path. Compilers come along: a JRE is enou
 """
 
 from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -17,12 +16,14 @@ import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-
 from dashboard.core.errors import DemoError
 from dashboard.demo import processes
 from dashboard.demo.kafka import ivy, jars
 from dashboard.demo.kafka.ivy import Artifact
 from dashboard.demo.kafka.jars import KafkaJars
+from dashboard.broker_metrics.exposition import RULES
+from dashboard.demo.kafka import ivy
+from dashboard.demo.kafka.jars import locked
 
 KAFKA_VERSION = "4.3.1"
 STEP_TIMEOUT_SECONDS = 300
@@ -262,3 +263,48 @@ def _unknown(what: str) -> DemoError:
         "Clear the cache folder and try again, or run the demo without --leader-only-preview.",
         code="PREVIEW_SOURCE_UNKNOWN",
     )
+
+
+# Brokers' own metrics in the demo: the JMX exporter's Java agent, from Maven Central.
+
+VERSION = "1.0.1"
+_AGENT = "jmx_prometheus_javaagent"
+
+
+def exporter_agent(java: str, cache_dir: Path, *, root: str | None = None) -> Path:
+    """The agent's jar, half a megabyte, downloaded on first use into `cache_dir`.
+
+    Raises DemoError EXPORTER_UNAVAILABLE. `root` is the address of another Maven repository.
+    """
+    home = cache_dir / f"jmx-exporter-{VERSION}"
+    jar = home / "jars" / f"{_AGENT}-{VERSION}.jar"
+    if jar.is_file():
+        return jar
+    home.mkdir(parents=True, exist_ok=True)
+    with locked(home / "lock"):
+        if not jar.is_file():
+            wanted = [ivy.Artifact("io.prometheus.jmx", _AGENT, VERSION)]
+            partial = home / "partial"
+            failure = ivy.retrieve(java, home, wanted, partial, root=root)
+            if failure is not None:
+                raise DemoError(
+                    f"the JMX exporter {VERSION} could not be fetched from "
+                    f"{root or 'Maven Central'}: {ivy.cause(failure)}",
+                    "Check the network; without it brokers' own metrics are not known.",
+                    code="EXPORTER_UNAVAILABLE",
+                )
+            jar.parent.mkdir(exist_ok=True)
+            (partial / jar.name).replace(jar)
+    return jar
+
+
+def address(port: int) -> str:
+    """Where a broker that runs with `flags` shows its metrics."""
+    return f"http://127.0.0.1:{port}/metrics"
+
+
+def flags(agent: Path, port: int, folder: Path) -> list[str]:
+    """What a broker's Java needs to show the short list of beans on a loopback port."""
+    rules = folder / "exporter.yaml"
+    rules.write_text(RULES, encoding="utf-8")
+    return [f"-javaagent:{agent}=127.0.0.1:{port}:{rules}"]
