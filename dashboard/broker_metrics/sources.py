@@ -1,16 +1,24 @@
 """Reads the metrics of all brokers side by side; one that fails costs only its own rows."""
 
 from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-
-from dashboard.broker_metrics import beans, exposition, prometheus_server
+from dashboard.broker_metrics import beans, exposition
 from dashboard.core.errors import BrokerError
 from dashboard.domain.model import BrokerMetric, BrokerMetrics
 from dashboard.settings.metric_addresses import PrometheusServer
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit, urlunsplit
+from dashboard.broker_metrics import fetching
+from dashboard.broker_metrics.beans import Series, metrics
+from dashboard.broker_metrics.exposition import failed
+from dashboard.core.canonical import parse_json
+from dashboard.domain.model import BrokerMetric
 
 Answer = tuple[BrokerMetric, ...] | BrokerError
 
@@ -33,7 +41,7 @@ class Sources:
         ]
         if self.server is not None:
             server = self.server
-            calls.append(lambda: prometheus_server.read(server, self.timeout))
+            calls.append(lambda: read_prometheus(server, self.timeout))
         if not calls:
             return BrokerMetrics((), {})
         found: dict[int, Answer] = {}
@@ -77,3 +85,91 @@ def _told(answers: Mapping[int, Answer]) -> BrokerMetrics:
             missing[broker_id] = beans.missing(answer)
             samples.extend(answer)
     return BrokerMetrics(tuple(samples), errors, missing)
+
+
+# Reads brokers' metrics from one Prometheus server, by instant queries of its HTTP API.
+
+# One query for each bean: `or` between them would drop series whose labels are alike.
+_QUERIES = (
+    '__name__=~"(?i:kafka_server_brokertopicmetrics_.+)"',
+    '__name__=~"(?i:kafka_server_delayedoperationpurgatory_.+)",delayedOperation="DeleteRecords"',
+    '__name__=~"(?i:kafka_network_requestmetrics_.+)",request="DeleteRecords"',
+    '__name__=~"(?i:kafka_server_fetcherlagmetrics_.+)",clientId=~"ReplicaFetcherThread-.+"',
+)
+
+
+def read_prometheus(
+    server: PrometheusServer, timeout: timedelta
+) -> dict[int, tuple[BrokerMetric, ...] | BrokerError]:
+    """Every broker's metrics, or why there are none. Never raises for the server.
+
+    A broker of which the server has two different values of one metric is an error: two clusters
+    under one name would be mixed.
+    """
+    by_value: dict[str, list[Series]] = defaultdict(list)
+    try:
+        token = _token(server)
+        for query in _QUERIES:
+            for label, one in _query(server, query, timeout, token):
+                by_value[label].append(one)
+    except fetching.Unread as error:
+        return {b: failed(b, server.url, error.code, error.why) for b in server.brokers}
+    return {b: _of_broker(server, b, by_value.get(v, [])) for b, v in server.brokers.items()}
+
+
+def _of_broker(
+    server: PrometheusServer, broker_id: int, series: list[Series]
+) -> tuple[BrokerMetric, ...] | BrokerError:
+    if not series:
+        why = f'it has no series with {server.label}="{server.brokers[broker_id]}"'
+        return failed(broker_id, server.url, "METRICS_MISSING", why)
+    if _mixed(series, server.label):
+        why = "it has several values for one of its metrics; narrow metrics.prometheus.selector"
+        return failed(broker_id, server.url, "METRICS_INVALID", why)
+    return metrics(broker_id, series)
+
+
+def _mixed(series: list[Series], label: str) -> bool:
+    """Whether two series differ only by labels that Kafka's beans do not have, such as `job`."""
+    own = ("topic", "partition", "clientid", "request", "delayedoperation", "name", "quantile")
+    keys = {
+        (s.name, *(v for k, v in sorted(s.labels.items()) if k.lower() in own and k != label))
+        for s in series
+    }
+    return len(keys) < len(series)
+
+
+def _query(
+    server: PrometheusServer, matchers: str, timeout: timedelta, token: str | None
+) -> list[tuple[str, Series]]:
+    """(value of the broker's label, series) of one instant query. Raises Unread."""
+    chosen = f"{{{matchers}{',' + server.selector if server.selector else ''}}}"
+    parts = urlsplit(server.url)
+    path = f"{parts.path.rstrip('/')}/api/v1/query"
+    url = urlunsplit((parts.scheme, parts.netloc, path, urlencode({"query": chosen}), ""))
+    body = b"".join(fetching.chunks(url, timeout, token))
+    try:
+        answer = parse_json(body)
+        if answer["status"] != "success":
+            raise fetching.Unread("METRICS_REFUSED", str(answer.get("error", "no reason given")))
+        return [_series(row, server.label) for row in answer["data"]["result"]]
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise fetching.Unread(
+            "METRICS_INVALID", "it does not answer as Prometheus' query API does"
+        ) from error
+
+
+def _series(row: Mapping[str, Any], label: str) -> tuple[str, Series]:
+    labels = {str(k): str(v) for k, v in row["metric"].items()}
+    name = labels.pop("__name__")
+    return labels.get(label, ""), Series(name, labels, float(row["value"][1]))
+
+
+def _token(server: PrometheusServer) -> str | None:
+    if server.token_file is None:
+        return server.token
+    try:
+        return Path(server.token_file).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, ValueError, RuntimeError) as error:
+        why = f"the token file {server.token_file} cannot be read"
+        raise fetching.Unread("METRICS_REFUSED", why) from error
