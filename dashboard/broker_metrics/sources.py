@@ -1,24 +1,23 @@
 """Reads the metrics of all brokers side by side; one that fails costs only its own rows."""
 
 from __future__ import annotations
+
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from dashboard.broker_metrics import beans, exposition
-from dashboard.core.errors import BrokerError
-from dashboard.domain.model import BrokerMetric, BrokerMetrics
-from dashboard.settings.metric_addresses import PrometheusServer
-from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
-from dashboard.broker_metrics import fetching
+
+from dashboard.broker_metrics import beans, exposition, fetching
 from dashboard.broker_metrics.beans import Series, metrics
 from dashboard.broker_metrics.exposition import failed
 from dashboard.core.canonical import parse_json
-from dashboard.domain.model import BrokerMetric
+from dashboard.core.errors import BrokerError
+from dashboard.domain.model import BrokerMetric, BrokerMetrics
+from dashboard.settings.metric_addresses import PrometheusServer
 
 Answer = tuple[BrokerMetric, ...] | BrokerError
 

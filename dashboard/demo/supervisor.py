@@ -23,7 +23,6 @@ from dashboard.core.errors import DemoError
 from dashboard.demo import children, processes, room, state
 from dashboard.demo.children import Place
 from dashboard.demo.kafka import jars, preview
-from dashboard.demo.kafka import preview
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid
 from dashboard.demo.state import DemoState, ProcessId

@@ -1,20 +1,21 @@
 """Our own metrics in Prometheus text: what is known now, in gauges, and what purges gave back."""
 
 from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
+
+import pyarrow as pa
 import pyarrow.compute as pc
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
+
 from dashboard.exporter.own_reading import Own, Purges
 from dashboard.purge.journal.journal_rows import CLOSED_RUN_STATES, OPEN_RUN_STATES
-from collections.abc import Collection, Iterable, Mapping
-import pyarrow as pa
-from prometheus_client.core import GaugeMetricFamily
 from dashboard.safety.orphan_words import CHECKPOINT_ENTRY, TWO_LOG_DIRS
 from dashboard.views.facts import partition_facts
 

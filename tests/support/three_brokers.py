@@ -39,8 +39,7 @@ def three_brokers(jars: KafkaJars, exporters: Mapping[int, str]) -> Iterator[Loc
     with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
         folder = Path(text)
         flags = {
-            i: preview.flags(agent, urlsplit(url).port or 0, folder)
-            for i, url in exporters.items()
+            i: preview.flags(agent, urlsplit(url).port or 0, folder) for i, url in exporters.items()
         }
         with LocalCluster(folder, jars, properties=SESSION, jvm_flags=flags) as running:
             yield running

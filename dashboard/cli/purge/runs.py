@@ -1,24 +1,24 @@
 """`lowwater runs`: every purge run in this state folder; checks and exports the journal."""
 
 from __future__ import annotations
+
 import argparse
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
-from dashboard.core.clock import utc_now
+from dashboard.core.clock import parse_duration, utc_now
 from dashboard.core.errors import JournalError, UsageError
 from dashboard.core.visible import in_lines
 from dashboard.people import people
-from pathlib import Path
-from dashboard.cli import context, output
-from dashboard.core.clock import parse_duration, utc_now
-from dashboard.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from dashboard.purge.journal.journal import Journal
     from dashboard.purge.journal.journal_rows import Begins, RunRow, RunView, Verification
-    from datetime import timedelta
     from dashboard.purge.upkeep.journal_archive import Archived
     from dashboard.settings.settings import Settings
 

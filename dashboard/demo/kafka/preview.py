@@ -6,6 +6,7 @@ stands before Kafka's own on the class path. Compilers come along: a JRE is enou
 """
 
 from __future__ import annotations
+
 import dataclasses
 import hashlib
 import json
@@ -16,14 +17,13 @@ import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from dashboard.broker_metrics.exposition import RULES
 from dashboard.core.errors import DemoError
 from dashboard.demo import processes
 from dashboard.demo.kafka import ivy, jars
 from dashboard.demo.kafka.ivy import Artifact
-from dashboard.demo.kafka.jars import KafkaJars
-from dashboard.broker_metrics.exposition import RULES
-from dashboard.demo.kafka import ivy
-from dashboard.demo.kafka.jars import locked
+from dashboard.demo.kafka.jars import KafkaJars, locked
 
 KAFKA_VERSION = "4.3.1"
 STEP_TIMEOUT_SECONDS = 300
@@ -267,7 +267,7 @@ def _unknown(what: str) -> DemoError:
 
 # Brokers' own metrics in the demo: the JMX exporter's Java agent, from Maven Central.
 
-VERSION = "1.0.1"
+EXPORTER_VERSION = "1.0.1"
 _AGENT = "jmx_prometheus_javaagent"
 
 
@@ -276,19 +276,19 @@ def exporter_agent(java: str, cache_dir: Path, *, root: str | None = None) -> Pa
 
     Raises DemoError EXPORTER_UNAVAILABLE. `root` is the address of another Maven repository.
     """
-    home = cache_dir / f"jmx-exporter-{VERSION}"
-    jar = home / "jars" / f"{_AGENT}-{VERSION}.jar"
+    home = cache_dir / f"jmx-exporter-{EXPORTER_VERSION}"
+    jar = home / "jars" / f"{_AGENT}-{EXPORTER_VERSION}.jar"
     if jar.is_file():
         return jar
     home.mkdir(parents=True, exist_ok=True)
     with locked(home / "lock"):
         if not jar.is_file():
-            wanted = [ivy.Artifact("io.prometheus.jmx", _AGENT, VERSION)]
+            wanted = [ivy.Artifact("io.prometheus.jmx", _AGENT, EXPORTER_VERSION)]
             partial = home / "partial"
             failure = ivy.retrieve(java, home, wanted, partial, root=root)
             if failure is not None:
                 raise DemoError(
-                    f"the JMX exporter {VERSION} could not be fetched from "
+                    f"the JMX exporter {EXPORTER_VERSION} could not be fetched from "
                     f"{root or 'Maven Central'}: {ivy.cause(failure)}",
                     "Check the network; without it brokers' own metrics are not known.",
                     code="EXPORTER_UNAVAILABLE",

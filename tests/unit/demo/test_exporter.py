@@ -9,12 +9,11 @@ import pytest
 
 from dashboard.broker_metrics.exposition import RULES
 from dashboard.core.errors import DemoError
-from dashboard.demo.kafka import ivy
-from dashboard.demo.kafka import preview
+from dashboard.demo.kafka import ivy, preview
 from dashboard.demo.supervisor import Supervisor
 from dashboard.settings.settings import Settings
 
-JAR = f"jmx_prometheus_javaagent-{exporter.VERSION}.jar"
+JAR = f"jmx_prometheus_javaagent-{preview.EXPORTER_VERSION}.jar"
 
 
 def fetched(into: Path) -> None:
@@ -24,8 +23,8 @@ def fetched(into: Path) -> None:
 
 def test_the_flag_names_loopback_and_the_rules_that_the_docs_show(tmp_path: Path) -> None:
     (flag,) = preview.flags(Path("/cache/agent.jar"), 7071, tmp_path)
-    assert flag == f"-javaagent:/cache/agent.jar=127.0.0.1:7071:{tmp_path}/exporter.yaml"
-    assert (tmp_path / "exporter.yaml").read_text() == RULES
+    assert flag == f"-javaagent:/cache/agent.jar=127.0.0.1:7071:{tmp_path}/preview.yaml"
+    assert (tmp_path / "preview.yaml").read_text() == RULES
     assert preview.address(7071) == "http://127.0.0.1:7071/metrics"
 
 
@@ -41,7 +40,7 @@ def test_the_jar_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     first = preview.exporter_agent("java", tmp_path)
     assert preview.exporter_agent("java", tmp_path) == first
     assert first.read_bytes() == b"jar"
-    assert asked == [[("io.prometheus.jmx", "jmx_prometheus_javaagent", preview.VERSION)]]
+    assert asked == [[("io.prometheus.jmx", "jmx_prometheus_javaagent", preview.EXPORTER_VERSION)]]
 
 
 def test_a_jar_that_cannot_be_had_is_named_and_the_demo_goes_on_without(
