@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -20,9 +19,9 @@ from typing import NoReturn
 from kafka.record import MemoryRecordsBuilder
 
 from dashboard.core.errors import DemoError
-from dashboard.demo import children, processes, room, state
+from dashboard.demo import children, guardian, processes, room, state
 from dashboard.demo.children import Place
-from dashboard.demo.kafka import jars, preview
+from dashboard.demo.kafka import exporter, jars, preview
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.server_properties import free_ports, kafka_uuid
 from dashboard.demo.state import DemoState, ProcessId
@@ -125,13 +124,13 @@ class Supervisor:
     def _exporters(self, java: str, place: Place) -> tuple[dict[int, list[str]], dict[int, str]]:
         """Java flags and the address of each broker's metrics; none where the jar cannot be had."""
         try:
-            agent = preview.exporter_agent(java, self._settings.cache_dir)
+            agent = exporter.resolve(java, self._settings.cache_dir)
         except DemoError as error:
             self._tell(f"no broker metrics: {error.message}")
             return {}, {}
         ports = dict(zip(range(1, self._brokers + 1), free_ports(self._brokers), strict=True))
-        flags = {i: preview.flags(agent, port, place.room) for i, port in ports.items()}
-        return flags, {i: preview.address(port) for i, port in ports.items()}
+        flags = {i: exporter.flags(agent, port, place.room) for i, port in ports.items()}
+        return flags, {i: exporter.address(port) for i, port in ports.items()}
 
     def _furnish(self, ending: ExitStack) -> Place:
         """Makes the room, the state file that leads to it, and the guardian who clears both."""
@@ -150,8 +149,8 @@ class Supervisor:
         )
         ending.callback(state.remove, self._settings.state_dir, str(folder))
         state.write(self._settings.state_dir, self._state)
-        guard = start(folder, self._settings.state_dir.resolve(), place.log("guardian"))
-        ending.callback(stop, guard)
+        guard = guardian.start(folder, self._settings.state_dir.resolve(), place.log("guardian"))
+        ending.callback(guardian.stop, guard)
         return place
 
     def _spawn(self, part: str, *, first: bool) -> None:
@@ -347,41 +346,3 @@ def _batch(timestamp_ms: int) -> bytes:
         built.append(timestamp=timestamp_ms, key=None, value=b"x" * RECORD_BYTES, headers=[])
     built.close()
     return bytes(built.buffer())
-
-
-# Outlives a supervisor that was killed, by as long as it takes to clear what it left.
-#
-# Children of the supervisor die with it; their own children (Spark's Java, purge workers that run
-# on by design) would not, and nobody would remove the folder.
-
-
-def start(folder: Path, state_dir: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Starts the guardian: it waits for the end of its standard input, which our end closes."""
-    with log.open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", "dashboard.demo.supervisor", str(folder), str(state_dir)],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            cwd=Path(__file__).parents[2],
-            start_new_session=True,
-        )
-
-
-def stop(guardian: subprocess.Popen[bytes]) -> None:
-    """Closes its input and waits: what was left of the room is cleared when this returns."""
-    if guardian.stdin is not None:
-        guardian.stdin.close()
-    guardian.wait()
-
-
-def main(folder: str, state_dir: str) -> None:
-    """Blocks until the supervisor's end of the pipe is closed, then clears the room."""
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    room.clear(folder)
-    state.remove(Path(state_dir), folder)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])

@@ -21,7 +21,7 @@ ROLES = (
     ("spark", ("org.apache.spark.deploy.SparkSubmit",)),
     ("analysis", ("analytics", "--serve")),
     ("worker", ("dashboard.purge.jobs.worker",)),
-    ("guardian", ("dashboard.demo.supervisor",)),
+    ("guardian", ("dashboard.demo.guardian",)),
     ("workload", ("dashboard.demo.workload",)),
     ("inventory", ("dashboard.demo.children",)),
     ("supervisor", ("dashboard.cli.main", "demo", "up")),

@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.core.errors import SettingsError
 from dashboard.people import people
-from dashboard.settings import current, read_only
+from dashboard.settings import read_only, settled_file
 from dashboard.settings.settings import Settings, load
 
 WHOLE = """read_only = true
@@ -26,7 +26,7 @@ second_person = true
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(current, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(settled_file, "QUIET_SECONDS", 0.2)
     made = tmp_path / "lowwater.toml"
     made.write_text(WHOLE)
     return made
@@ -62,7 +62,7 @@ def test_what_forbids_counts_while_an_editor_saves_it(
 def test_one_that_never_rests_is_an_error_that_says_so(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(current, "_MOST_SECONDS", 0.3)
+    monkeypatch.setattr(settled_file, "_MOST_SECONDS", 0.3)
     monkeypatch.setattr(time, "sleep", lambda _: file.write_text(f"# {time.monotonic_ns()}"))
     with pytest.raises(SettingsError, match="changes again and again"):
         load(file, {})
@@ -84,7 +84,7 @@ def test_one_of_long_ago_is_read_at_once_and_one_of_a_time_to_come_is_looked_at(
 def test_a_file_servers_clock_that_is_behind_makes_no_half_a_file_an_old_one(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(current, "is_local", lambda _: False)
+    monkeypatch.setattr(settled_file, "is_local", lambda _: False)
     settings = load(file, {})
     with half_written(file, WHOLE[: WHOLE.index("second")]):
         behind = time.time() - 60

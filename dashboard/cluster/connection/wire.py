@@ -15,11 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from kafka.net.sasl import get_sasl_mechanism
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
 from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error_name
-from dashboard.cluster.connection.own_certificate import Owner, why_refused
+from dashboard.cluster.connection.own_certificate import why_refused
+from dashboard.cluster.connection.own_certificate import Owner
 from dashboard.cluster.connection.security import Security
 from dashboard.cluster.protocol.compact import skip_tags
 from dashboard.cluster.protocol.messages import (
@@ -208,7 +206,7 @@ class Wire:
         if shake.error_code:
             offered = ", ".join(shake.mechanisms) or "none"
             raise refused(self.address, mechanism, f"it offers {offered}")
-        from dashboard.cluster.connection.wire import (
+        from dashboard.cluster.connection.sign_in import (
             begin,  # it loads kafka-python's own networking
         )
 
@@ -356,28 +354,3 @@ def lost(address: str, reason: str) -> ClusterError:
         code="ANSWER_LOST",
         retriable=True,
     )
-
-
-# SASL by kafka-python's mechanisms: PLAIN, SCRAM and OAUTHBEARER with our own tokens.
-
-
-def begin(mechanism: str, security: Security, deadline: float) -> Any:
-    """A dialogue with `auth_bytes`, `receive` and `is_done`; tokens are fetched by `deadline`."""
-    return get_sasl_mechanism(mechanism)(
-        sasl_plain_username=security.username,
-        sasl_plain_password=security.password,
-        sasl_mechanism=mechanism,
-        sasl_oauth_token_provider=_Tokens(security, deadline),
-    )
-
-
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """Our token fetcher in the shape that kafka-python's OAUTHBEARER mechanism asks for."""
-
-    def __init__(self, security: Security, deadline: float) -> None:
-        self._security = security
-        self._deadline = deadline
-
-    def token(self) -> str:
-        assert self._security.tokens is not None
-        return self._security.tokens.token(max(0.1, self._deadline - time.monotonic()))

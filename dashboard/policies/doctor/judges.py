@@ -12,7 +12,7 @@ from dashboard.policies.doctor import diagnosis as d
 from dashboard.policies.doctor import words
 from dashboard.policies.doctor.case import Case
 from dashboard.policies.doctor.diagnosis import Diagnosis, Setting
-from dashboard.policies.doctor.owners import longest_lag
+from dashboard.policies.doctor.lag import longest_lag
 from dashboard.policies.doctor.pace import Pace
 from dashboard.policies.doctor.words import INTERVAL, INTERVAL_DEFAULT_MS, bytes_said
 from dashboard.policies.simulate.past_rows import ABSENT

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from dashboard.core.words import binary, first_letter_up, number, plural
 from dashboard.policies.doctor import diagnosis as d
-from dashboard.policies.doctor.owners import Lag
+from dashboard.policies.doctor.lag import Lag
 
 INTERVAL = "repartition.purge.interval.ms"
 INTERVAL_DEFAULT_MS = 30_000  # StreamsConfig; KIP-811 called it min.repartition.purge.interval.ms

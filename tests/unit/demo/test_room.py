@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.demo import room, state
-from dashboard.demo import supervisor as guardian
+from dashboard.demo import guardian, room, state
 from dashboard.demo.state import DemoState, ProcessId
 
 

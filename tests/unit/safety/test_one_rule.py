@@ -21,7 +21,7 @@ from dashboard.policies.simulate.past_memory import memory as remembered
 from dashboard.policies.simulate.past_memory import unanalyzed
 from dashboard.policies.simulate.past_rows import rows
 from dashboard.policies.simulate.past_targets import Ends, wanted
-from dashboard.policies.simulate.past_targets import partitions as window_of
+from dashboard.policies.simulate.past_targets import windows as window_of
 from dashboard.purge.evidence import memory
 from dashboard.purge.evidence.revived import in_force
 from dashboard.purge.evidence.standards import Standards
@@ -100,7 +100,7 @@ class Analysis:
         self.groups: Standing = standing(of, commits, named, who)
         found = partitions.partitions(
             of, read["replicas"], topics=named, groups=self.groups,
-            partitions=partitions.window_starts(store, snapshot, named),
+            windows=partitions.window_starts(store, snapshot, named),
         )  # fmt: skip
         self.rows = described(found, named, read["reassignments"])
         self.incomplete = list(snapshot.details["groups_incomplete"])

@@ -1,0 +1,33 @@
+"""SASL by kafka-python's mechanisms: PLAIN, SCRAM and OAUTHBEARER with our own tokens."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kafka.net.sasl import get_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from dashboard.cluster.connection.security import Security
+
+
+def begin(mechanism: str, security: Security, deadline: float) -> Any:
+    """A dialogue with `auth_bytes`, `receive` and `is_done`; tokens are fetched by `deadline`."""
+    return get_sasl_mechanism(mechanism)(
+        sasl_plain_username=security.username,
+        sasl_plain_password=security.password,
+        sasl_mechanism=mechanism,
+        sasl_oauth_token_provider=_Tokens(security, deadline),
+    )
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """Our token fetcher in the shape that kafka-python's OAUTHBEARER mechanism asks for."""
+
+    def __init__(self, security: Security, deadline: float) -> None:
+        self._security = security
+        self._deadline = deadline
+
+    def token(self) -> str:
+        assert self._security.tokens is not None
+        return self._security.tokens.token(max(0.1, self._deadline - time.monotonic()))
