@@ -1,15 +1,13 @@
 """One cycle of a policy: what it matches now, what of that is due, and a plan per application."""
 
 from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-
 from dashboard.core.clock import going_on
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import TopicPartition, TopicState
-from dashboard.policies import matching, schedule
+from dashboard.policies import matching
 from dashboard.policies.service import budget
 from dashboard.policies.service.outcome import Outcome, guarded
 from dashboard.purge.evidence.estimates import most_freed
@@ -23,6 +21,11 @@ from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.policy import Policy
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from dashboard.domain.model import TopicPartition
+from dashboard.settings.policies.windows import is_open, next_open
 
 LONGEST_PACE = timedelta(seconds=60)
 _ONE_TOPIC = ("TOPIC_NOT_FOUND", "CONFIGS_UNREADABLE")  # `read_facts` refuses for one of many
@@ -86,8 +89,8 @@ def applications(
     found = []
     for owner, topics in matching.applications(policy, seen.topics, seen.group_ids).items():
         keys = [TopicPartition(t, p.partition) for t in topics for p in seen.topics[t].partitions]
-        ready = schedule.due(policy, keys, starts, now)
-        due = schedule.longest_waiting_first(ready.now, starts)
+        ready = is_due(policy, keys, starts, now)
+        due = longest_waiting_first(ready.now, starts)
         found.append(Application(owner, tuple(sorted(keys)), due, ready.next_at))
     return tuple(found)
 
@@ -270,3 +273,42 @@ def _no_owner(application: Application) -> RefusedError:
 def _list(noun: str, names: Collection[str]) -> str:
     shown, more = sorted(names)[:3], len(names) - 3
     return f"{noun} {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
+
+
+# Which partitions a policy may purge now, and when the next one may be (KIP-811's interval).
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Partitions whose purge may start now; when the first of the others may, None without any."""
+
+    now: frozenset[TopicPartition]
+    next_at: datetime | None
+
+
+def is_due(
+    policy: Policy,
+    partitions: Iterable[TopicPartition],
+    last_starts: Mapping[TopicPartition, datetime],
+    now: datetime,
+) -> Due:
+    """A partition is due once its last start lies the interval back and a window is open.
+
+    KIP-811's interval is a minimum between two starts: a purge may come later, never earlier. One
+    that was never purged is due at once. A last start in the future, after the clock stepped
+    back, waits for its interval too.
+    """
+    interval = policy.min_purge_interval
+    free_at = {p: last_starts[p] + interval if p in last_starts else now for p in partitions}
+    window_open = is_open(policy, now)
+    ready = frozenset(p for p, at in free_at.items() if at <= now) if window_open else frozenset()
+    waiting = [max(at, now) for p, at in free_at.items() if p not in ready]
+    next_at = next_open(policy, min(waiting)).astimezone(UTC) if waiting else None
+    return Due(ready, next_at)
+
+
+def longest_waiting_first(
+    partitions: Iterable[TopicPartition], last_starts: Mapping[TopicPartition, datetime]
+) -> tuple[TopicPartition, ...]:
+    """The order in which a budget is spent: never purged ones first, then by their last start."""
+    never = datetime.min.replace(tzinfo=UTC)
+    return tuple(sorted(partitions, key=lambda p: (last_starts.get(p, never), p)))
