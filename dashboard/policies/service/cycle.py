@@ -8,7 +8,6 @@ from dashboard.core.clock import going_on
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.policies import matching
-from dashboard.policies.service import budget
 from dashboard.policies.service.outcome import Outcome, guarded
 from dashboard.purge.evidence.estimates import most_freed
 from dashboard.purge.journal.journal_policies import Use
@@ -26,6 +25,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from dashboard.domain.model import TopicPartition
 from dashboard.settings.policies.windows import is_open, next_open
+from typing import NamedTuple
+from dashboard.core.words import binary
 
 LONGEST_PACE = timedelta(seconds=60)
 _ONE_TOPIC = ("TOPIC_NOT_FOUND", "CONFIGS_UNREADABLE")  # `read_facts` refuses for one of many
@@ -225,7 +226,7 @@ def _of_read(
         text = f"{first.topic}-{first.partition}: {first.guards[0].reason}"
         text += f" ({more} more are guarded)" if more else ""
         return Prepared(None, Outcome("refused", text, owner, code="GUARDED", blocked=blocked))
-    kept, left_out, reason = budget.within(policy, free.items(), use)
+    kept, left_out, reason = within(policy, free.items(), use)
     if not kept:
         return Prepared(None, Outcome("budget", reason, owner, blocked=blocked))
     kept = kept[: read.settings.purge.most_partitions]
@@ -312,3 +313,64 @@ def longest_waiting_first(
     """The order in which a budget is spent: never purged ones first, then by their last start."""
     never = datetime.min.replace(tzinfo=UTC)
     return tuple(sorted(partitions, key=lambda p: (last_starts.get(p, never), p)))
+
+
+# How many of the partitions that are due fit into what a policy may purge in an hour.
+
+class Within(NamedTuple):
+    """What fits, in the order given; what does not, with why; all reasons in one text, or ""."""
+
+    kept: tuple[TopicPartition, ...]
+    left_out: Mapping[TopicPartition, str]
+    reason: str
+
+
+def within(
+    policy: Policy, candidates: Iterable[tuple[TopicPartition, int | None]], used: Use
+) -> Within:
+    """The candidates (partition, the most bytes or None) that the hour's budgets still allow.
+
+    `used` is what the policy started in the last hour. As long as bytes of it are not measured,
+    nobody knows what is left of the hour's bytes, so that nothing is.
+
+    The first that does not fit any more ends it: smaller ones behind it must not take its place
+    hour after hour, so give them longest waiting first. Two kinds are passed over instead, since
+    waiting helps neither: bytes that are not measured, where bytes are limited, and one partition
+    that is larger than a whole hour's bytes.
+    """
+    kept: list[TopicPartition] = []
+    left_out: dict[TopicPartition, str] = {}
+    partitions, size, full = used.partitions, used.bytes, ""
+    for partition, most in candidates:
+        never = _never_fits(policy, most)
+        full = full or ("" if never else _full(policy, partitions + 1, size + (most or 0), used))
+        if never or full:
+            left_out[partition] = never or full
+            continue
+        kept.append(partition)
+        partitions, size = partitions + 1, size + (most or 0)
+    return Within(tuple(kept), left_out, "; ".join(dict.fromkeys(left_out.values())))
+
+
+def _never_fits(policy: Policy, size: int | None) -> str:
+    most = policy.most_bytes_per_hour
+    if most is None:
+        return ""
+    if size is None:
+        return "not measured: its bytes cannot be counted against most_bytes_per_hour"
+    if size > most:
+        return f"larger than a whole hour's most_bytes_per_hour, {binary(most)}"
+    return ""
+
+
+def _full(policy: Policy, partitions: int, size: int, used: Use) -> str:
+    most = policy.most_partitions_per_hour
+    if most is not None and partitions > most:
+        return f"most_partitions_per_hour, {most}, is used up"
+    most = policy.most_bytes_per_hour
+    if most is not None and used.unmeasured:
+        count = f"{used.unmeasured} of the partitions that it purged in the last hour"
+        return f"bytes of {count} are not measured: what is left of most_bytes_per_hour is unknown"
+    if most is not None and size > most:
+        return f"most_bytes_per_hour, {binary(most)}, is used up"
+    return ""

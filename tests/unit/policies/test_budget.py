@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.policies.service.budget import within
+from dashboard.policies.service.cycle import within
 from dashboard.purge.journal.journal_policies import Use
 from tests.unit.policies.examples import policy, t
 
