@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dashboard.reports import disks, faults, space
+from dashboard.reports import faults, space
+from dashboard.reports import faults
 from dashboard.reports.parts import (
     Report,
     Section,
@@ -43,7 +44,7 @@ def storage_report(source: Source) -> Report:
         warnings=faults.warnings(source),
         headline=found.sentence(),
         headline_note=found.note(),
-        figures=(*found.figures(), *disks.figures(source), *space.figures(source)),
+        figures=(*found.figures(), *faults.figures(source), *space.figures(source)),
         next_steps=next_steps(found),
         sections=(
             space.topics_section(found),
@@ -51,7 +52,7 @@ def storage_report(source: Source) -> Report:
             *idle_section(source),
             *retention_section(source),
             *space.plan_section(source),
-            disks.section(source),
+            faults.section(source),
             faults.orphans_section(source),
             faults.followers_section(source),
             space.section(source),
