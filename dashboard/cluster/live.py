@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cluster.batches import read_batches
+from dashboard.cluster.delete_records import read_batches
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
 from dashboard.cluster.connection.authorized import read_authorized
 from dashboard.cluster.connection.connection import (

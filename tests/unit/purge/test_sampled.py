@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.cluster.batches import first_batch
+from dashboard.cluster.delete_records import first_batch
 from dashboard.domain.model import Batch, TopicPartition
 from dashboard.purge.evidence import sampled
 from dashboard.purge.evidence.sampled import between, bytes_between, estimate, rolled_bytes
