@@ -9,7 +9,7 @@ import pytest
 from dashboard.cli.machine import dashboard
 from dashboard.cli.machine.dashboard import Listening
 from dashboard.core.errors import LowwaterError
-from dashboard.people.secrets import check
+from dashboard.people.people import check
 from dashboard.settings.people import PeopleSettings
 from dashboard.settings.settings import Settings
 

@@ -20,7 +20,7 @@ from dashboard.cli.parser import Verbs, add_verb
 from dashboard.core import child_environment
 from dashboard.core.errors import LowwaterError, UsageError
 from dashboard.demo import processes
-from dashboard.people import secrets as people_secrets
+from dashboard.people import people as people_secrets
 from dashboard.settings.settings import Settings
 from dashboard.web_guard import LOOPBACK_NAMES
 
