@@ -18,7 +18,7 @@ from pathlib import Path
 from dashboard.core.child_environment import FEW_ARENAS, Stop
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
-from dashboard.demo.room import MARK
+from dashboard.demo.state import MARK
 from dashboard.demo.truth import TOPICS
 from dashboard.inventory import scan
 from dashboard.inventory.names import parse_log_dirs

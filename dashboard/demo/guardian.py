@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dashboard.demo import room, state
+from dashboard.demo import state
+from dashboard.demo import state
 
 
 def start(folder: Path, state_dir: Path, log: Path) -> subprocess.Popen[bytes]:
@@ -38,7 +39,7 @@ def main(folder: str, state_dir: str) -> None:
     """Blocks until the supervisor's end of the pipe is closed, then clears the room."""
     while os.read(sys.stdin.fileno(), 4096):
         pass
-    room.clear(folder)
+    state.clear(folder)
     state.remove(Path(state_dir), folder)
 
 

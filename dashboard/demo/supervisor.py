@@ -19,7 +19,8 @@ from typing import NoReturn
 from kafka.record import MemoryRecordsBuilder
 
 from dashboard.core.errors import DemoError
-from dashboard.demo import children, guardian, processes, room, state
+from dashboard.demo import children, guardian, processes, state
+from dashboard.demo import state
 from dashboard.demo.children import Place
 from dashboard.demo.kafka import exporter, jars, preview
 from dashboard.demo.kafka.brokers import LocalCluster
@@ -134,7 +135,7 @@ class Supervisor:
 
     def _furnish(self, ending: ExitStack) -> Place:
         """Makes the room, the state file that leads to it, and the guardian who clears both."""
-        folder = room.make()
+        folder = state.make()
         data = self._data or str(folder / "data")
         place = Place(folder, data, folder / "lowwater.toml", self._port)
         self._place = place
@@ -289,7 +290,7 @@ def clear_leftovers(state_dir: Path) -> bool:
     found = state.read(state_dir)
     if found is None or found.supervisor.alive:
         return False
-    room.clear(found.room)
+    state.clear(found.room)
     state.remove(state_dir, found.room)
     return True
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from dashboard.core.errors import DemoError
 from dashboard.demo import load as loading
-from dashboard.demo import room, state
+from dashboard.demo import state
+from dashboard.demo import state
 from dashboard.demo.kafka.brokers import alive_brokers
 from dashboard.demo.processes import wait_gone
 from dashboard.demo.state import DemoState
@@ -113,7 +114,7 @@ def down(settings: Settings, say: Say) -> dict[str, Any]:
     if not wait_gone(pid, started, DOWN_TIMEOUT_SECONDS):
         os.kill(pid, signal.SIGKILL)
         wait_gone(pid, started, DOWN_TIMEOUT_SECONDS)
-    room.clear(found.room)
+    state.clear(found.room)
     state.remove(settings.state_dir, found.room)
     return {"stopped": True, "cleared": True}
 

@@ -20,7 +20,8 @@ from confluent_kafka import Consumer, IsolationLevel
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from dashboard.demo import room, truth
+from dashboard.demo import truth
+from dashboard.demo import state
 from dashboard.demo import supervisor as orphan
 from dashboard.demo.processes import die_with_parent
 from dashboard.demo.truth import TopicTruth
@@ -86,11 +87,11 @@ def start(tmp_path: Path, kafka_jars: object) -> Iterator[Callable[..., Demo]]:
     for demo in started:
         demo.process.kill()
         demo.process.communicate()
-        room.clear(str(demo.room))
+        state.clear(str(demo.room))
 
 
 def assert_nothing_left(demo: Demo) -> None:
-    assert list(room.marked(str(demo.room))) == []
+    assert list(state.marked(str(demo.room))) == []
     assert not demo.room.exists()
     assert not told_of(demo).exists()
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dashboard.demo import processes, room
+from dashboard.demo import processes
+from dashboard.demo import state
 from dashboard.demo.kafka.brokers import alive_brokers
 from tests.soak import proc
 from tests.soak.place import Place
@@ -122,7 +123,7 @@ class World:
         for broker in self.brokers.values():
             if broker.process is not None:
                 processes.stop(broker.process, 0)
-        room.clear(str(self.room))
+        state.clear(str(self.room))
 
 
 def start(place: Place) -> World:

@@ -10,26 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.demo import guardian, room, state
+from dashboard.demo import guardian, state
+from dashboard.demo import state
 from dashboard.demo.state import DemoState, ProcessId
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return room.make()
+    return state.make()
 
 
 def start_marked(folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ["sleep", "60"], env={**os.environ, room.MARK: str(folder)}, start_new_session=True
+        ["sleep", "60"], env={**os.environ, state.MARK: str(folder)}, start_new_session=True
     )
 
 
 def test_a_detached_process_with_the_mark_is_killed_and_one_without_is_not(folder: Path) -> None:
     with start_marked(folder) as marked, subprocess.Popen(["sleep", "60"]) as other:
-        assert list(room.marked(str(folder))) == [marked.pid]
-        room.clear(str(folder))
+        assert list(state.marked(str(folder))) == [marked.pid]
+        state.clear(str(folder))
         assert marked.wait(60) == -9
         assert other.poll() is None
         other.kill()
@@ -39,7 +40,7 @@ def test_a_detached_process_with_the_mark_is_killed_and_one_without_is_not(folde
 def test_a_folder_that_is_no_room_is_never_removed(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
-    room.clear(str(precious))
+    state.clear(str(precious))
     assert precious.exists()
 
 
