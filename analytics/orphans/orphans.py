@@ -6,14 +6,18 @@ folder must outlive the broker's delay, an entry its rewriting. docs/orphans.md 
 """
 
 from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+
 import pyarrow as pa
+
 from analytics.orphans import sightings
 from analytics.orphans.broker_facts import Brokers
 from analytics.tables import Tables
+from dashboard.core.clock import format_time
 from dashboard.safety.last_copy import Kept, Living, Records, kept, later
 from dashboard.safety.orphan_words import (
     CHECKPOINT_ENTRY,
@@ -28,9 +32,6 @@ from dashboard.settings.settings import Settings
 from dashboard.store.snapshot_clocks import wrong_clock
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.tables import FINDING_TABLES
-from datetime import datetime
-from typing import Any
-from dashboard.core.clock import format_time
 
 Row = dict[str, Any]
 # Kafka acts when the interval is over, in a thread that runs once in an interval itself.
@@ -373,6 +374,7 @@ def in_words(duration: timedelta) -> str:
 
 
 # The evidence of one orphan in words: what was seen, by whom and when.
+
 
 def evidence_told(seen: Row, today: Row | None, taken_at: datetime) -> str:
     """Sentences for an evidence card. `seen` is its sighting, `today` the snapshot's suspect."""

@@ -1,23 +1,27 @@
 """The one request that removes records: DeleteRecords v0-v3, sent raw, its answer kept whole."""
 
 from __future__ import annotations
+
+import struct
+import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
 from dashboard.cluster.connection.connection import Connection, called_off
 from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error_name
 from dashboard.cluster.connection.wire import Wire
-from dashboard.cluster.protocol.messages import DeleteRecordsRequest
-from dashboard.core.errors import UsageError
-from dashboard.domain.model import DeleteRecordsPartitionResult, DeleteRecordsResult, TopicPartition
-import struct
-import time
-from collections.abc import Mapping, Sequence
-from dashboard.cluster.connection.connection import Connection
-from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.protocol.list_offsets import from_leaders
-from dashboard.cluster.protocol.messages import FetchRequest
-from dashboard.domain.model import Batch, BatchSamples, PartitionState, TopicPartition
+from dashboard.cluster.protocol.messages import DeleteRecordsRequest, FetchRequest
+from dashboard.core.errors import UsageError
+from dashboard.domain.model import (
+    Batch,
+    BatchSamples,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResult,
+    PartitionState,
+    TopicPartition,
+)
 
 LEADER_ONLY_SINCE = 3
 # The newest that a Kafka release defines: v3 is a proposal (KIP-1343), and its bytes may change.

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from dashboard.cluster.delete_records import read_batches
 from dashboard.cluster.configs import ConfigsAnswer, read_configs
 from dashboard.cluster.connection.authorized import read_authorized
 from dashboard.cluster.connection.connection import (
@@ -19,7 +18,7 @@ from dashboard.cluster.connection.connection import (
 )
 from dashboard.cluster.connection.kafka_errors import error_name
 from dashboard.cluster.connection.wire import Wire
-from dashboard.cluster.delete_records import delete_records
+from dashboard.cluster.delete_records import delete_records, read_batches
 from dashboard.cluster.group_offsets import commit_offsets
 from dashboard.cluster.groups import read_groups
 from dashboard.cluster.offsets import (

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from dashboard.demo import state
-from dashboard.demo import state
 
 
 def start(folder: Path, state_dir: Path, log: Path) -> subprocess.Popen[bytes]:

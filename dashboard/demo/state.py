@@ -1,19 +1,20 @@
 """The state file of a running demo: which processes, ports and folders are its own."""
 
 from __future__ import annotations
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
-from dashboard.demo.processes import started_at_ticks
+
 import contextlib
+import json
 import os
 import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dashboard.demo.processes import started_at_ticks
 
 FILE_NAME = "demo.json"
 

@@ -20,7 +20,6 @@ from kafka.record import MemoryRecordsBuilder
 
 from dashboard.core.errors import DemoError
 from dashboard.demo import children, guardian, processes, state
-from dashboard.demo import state
 from dashboard.demo.children import Place
 from dashboard.demo.kafka import exporter, jars, preview
 from dashboard.demo.kafka.brokers import LocalCluster

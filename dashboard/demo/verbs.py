@@ -11,7 +11,6 @@ from typing import Any
 from dashboard.core.errors import DemoError
 from dashboard.demo import load as loading
 from dashboard.demo import state
-from dashboard.demo import state
 from dashboard.demo.kafka.brokers import alive_brokers
 from dashboard.demo.processes import wait_gone
 from dashboard.demo.state import DemoState

@@ -5,22 +5,22 @@ each place where something is queued, switched or declared, and looks the role u
 """
 
 from __future__ import annotations
+
+import ipaddress
+import stat
+import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args
+from urllib.parse import urlsplit
+
 from dashboard.core.clock import utc_now
-from dashboard.core.errors import RefusedError
+from dashboard.core.errors import RefusedError, SettingsError
 from dashboard.settings.people import EVERYBODY, PeopleSettings, gone, read_again, same_sign_in
 from dashboard.settings.settings import Settings, source_of
-import ipaddress
-import stat
-import tomllib
-from pathlib import Path
-from typing import Any, NoReturn
-from urllib.parse import urlsplit
-from dashboard.core.errors import SettingsError
 from dashboard.settings.values import check_keys
 
 Role = Literal["viewer", "operator", "approver"]

@@ -1,31 +1,13 @@
 """Orphans, slow followers, and how complete the picture is."""
 
 from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
-from dashboard.core import words
-from dashboard.reports.parts import (
-    MOST_BARS,
-    Bar,
-    Bars,
-    Section,
-    Table,
-    Words,
-    capped,
-    columns,
-    known_sum,
-    moment,
-    number,
-    size,
-    text,
-)
-from dashboard.reports.source import Source
-from dashboard.safety.orphan_words import VERDICTS, seen_once
-from dashboard.views import formats
-from dashboard.views.colours import ORPHAN, Meaning
-from dashboard.views.followers import slow_units
 from datetime import timedelta
+from typing import Any
+
+from dashboard.core import words
 from dashboard.reports.parts import (
     MOST_BARS,
     Bar,
@@ -36,13 +18,18 @@ from dashboard.reports.parts import (
     Words,
     capped,
     columns,
+    known_sum,
+    moment,
     number,
     rate,
     size,
     text,
 )
+from dashboard.reports.source import Source
+from dashboard.safety.orphan_words import VERDICTS, seen_once
 from dashboard.views import days_to_full, formats
 from dashboard.views.colours import HELD, LIVE, ORPHAN, RECLAIMABLE, UNKNOWN, Meaning
+from dashboard.views.followers import slow_units
 
 Row = Mapping[str, Any]
 _LAG = Meaning("behind its leader", "#2f62bd", "#173f8a", "#b9cdf0", "▼")

@@ -1,24 +1,26 @@
 """The storage report as one HTML page: with plots that answer the mouse, or for paper."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
 from typing import Any
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from dashboard.core.visible import visible_cell
-from dashboard.reports.parts import Bars, Report, short
-from dashboard.views import formats
-from dataclasses import dataclass
+
 from dashboard.core import words
-from dashboard.reports.parts import Bar, Bars, short
+from dashboard.core.visible import visible_cell
+from dashboard.reports.parts import Bar, Bars, Report, short
+from dashboard.views import formats
 from dashboard.views.colours import Meaning
 
 # Where every piece of a bar chart lies, for a picture that needs no script and no browser.
 
 WIDTH, LABELS, END = 960, 250, 90  # of the whole picture, left and right of its bars
-_drawing_ROW, _AXIS = 24, 26
+_BAR_HEIGHT, _AXIS = 24, 26
 _PLOT = WIDTH - LABELS - END
 LONGEST_LABEL = 38
 _STEPS = (1, 2, 5)
@@ -64,9 +66,9 @@ def draw(chart: Bars) -> Drawing:
     """The chart with its bars from top to bottom and round numbers on the axis."""
     end, ticks = axis(chart)
     scale = _PLOT / end
-    rows = tuple(_row(chart, bar, at * _drawing_ROW, scale) for at, bar in enumerate(chart.bars))
+    rows = tuple(_row(chart, bar, at * _BAR_HEIGHT, scale) for at, bar in enumerate(chart.bars))
     placed = tuple((LABELS + value * scale, said) for value, said in ticks)
-    return Drawing(chart.title, len(rows) * _drawing_ROW + _AXIS, rows, placed, chart.meanings)
+    return Drawing(chart.title, len(rows) * _BAR_HEIGHT + _AXIS, rows, placed, chart.meanings)
 
 
 def said(chart: Bars, value: float) -> str:
@@ -109,7 +111,7 @@ def _step(longest: float) -> float:
 def _row(chart: Bars, bar: Bar, top: float, scale: float) -> Row:
     boxes: list[Box] = []
     ends: list[tuple[float, float, str]] = []
-    inner = _drawing_ROW - 6
+    inner = _BAR_HEIGHT - 6
     height = inner / len(bar.parts) if chart.side_by_side and bar.parts else inner
     x, y = float(LABELS), top + 3.0
     for meaning, value in bar.parts:
@@ -123,9 +125,13 @@ def _row(chart: Bars, bar: Bar, top: float, scale: float) -> Row:
         else:
             x += value * scale
     if not chart.side_by_side:
-        ends.append((x + 6, top + _drawing_ROW / 2 + 4, said(chart, sum(v for _, v in bar.parts))))
+        ends.append((x + 6, top + _BAR_HEIGHT / 2 + 4, said(chart, sum(v for _, v in bar.parts))))
     return Row(
-        short(bar.label, LONGEST_LABEL), bar.label, top + _drawing_ROW / 2 + 4, tuple(boxes), tuple(ends)
+        short(bar.label, LONGEST_LABEL),
+        bar.label,
+        top + _BAR_HEIGHT / 2 + 4,
+        tuple(boxes),
+        tuple(ends),
     )
 
 

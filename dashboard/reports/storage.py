@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboard.reports import faults, space
-from dashboard.reports import faults
 from dashboard.reports.parts import (
     Report,
     Section,

@@ -20,8 +20,7 @@ from confluent_kafka import Consumer, IsolationLevel
 from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from dashboard.demo import truth
-from dashboard.demo import state
+from dashboard.demo import state, truth
 from dashboard.demo import supervisor as orphan
 from dashboard.demo.processes import die_with_parent
 from dashboard.demo.truth import TopicTruth

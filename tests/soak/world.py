@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dashboard.demo import processes
-from dashboard.demo import state
+from dashboard.demo import processes, state
 from dashboard.demo.kafka.brokers import alive_brokers
 from tests.soak import proc
 from tests.soak.place import Place

@@ -16,8 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from dashboard.cluster.connection.kafka_errors import UNSUPPORTED_VERSION, error_name
-from dashboard.cluster.connection.own_certificate import why_refused
-from dashboard.cluster.connection.own_certificate import Owner
+from dashboard.cluster.connection.own_certificate import Owner, why_refused
 from dashboard.cluster.connection.security import Security
 from dashboard.cluster.protocol.compact import skip_tags
 from dashboard.cluster.protocol.messages import (

@@ -1,11 +1,15 @@
 """One cycle of a policy: what it matches now, what of that is due, and a plan per application."""
 
 from __future__ import annotations
-from collections.abc import Collection, Mapping, Sequence
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
 from dashboard.core.clock import going_on
 from dashboard.core.errors import RefusedError
+from dashboard.core.words import binary
 from dashboard.domain.model import TopicPartition, TopicState
 from dashboard.policies import matching
 from dashboard.policies.service.outcome import Outcome, guarded
@@ -18,15 +22,9 @@ from dashboard.purge.plan.facts import config_values
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.policies.policy import Policy
+from dashboard.settings.policies.windows import is_open, next_open
 from dashboard.settings.settings import Settings
 from dashboard.store.snapshots import ClusterStore
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from dashboard.domain.model import TopicPartition
-from dashboard.settings.policies.windows import is_open, next_open
-from typing import NamedTuple
-from dashboard.core.words import binary
 
 LONGEST_PACE = timedelta(seconds=60)
 _ONE_TOPIC = ("TOPIC_NOT_FOUND", "CONFIGS_UNREADABLE")  # `read_facts` refuses for one of many
@@ -278,6 +276,7 @@ def _list(noun: str, names: Collection[str]) -> str:
 
 # Which partitions a policy may purge now, and when the next one may be (KIP-811's interval).
 
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """Partitions whose purge may start now; when the first of the others may, None without any."""
@@ -316,6 +315,7 @@ def longest_waiting_first(
 
 
 # How many of the partitions that are due fit into what a policy may purge in an hour.
+
 
 class Within(NamedTuple):
     """What fits, in the order given; what does not, with why; all reasons in one text, or ""."""

@@ -5,15 +5,21 @@ older than that. Bytes that stay are counted from the end of the log, spread eve
 """
 
 from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from dashboard.domain.columns import Flags, Ints
-from dashboard.estimate.curve_tables import integers
-from dashboard.policies.simulate.past import Moment
+
+from dashboard.domain.columns import Flags, Ints, keys, positions
+from dashboard.estimate import curve_tables
+from dashboard.estimate.curve_tables import PLACE, ReplicaCurves, integers
+from dashboard.estimate.curves import UNKNOWN, Curves
+from dashboard.policies.simulate.past import Floats, Moment
 from dashboard.policies.simulate.past_rows import ABSENT, Rows
 from dashboard.purge.plan.targets import parse_target
 from dashboard.safety import targets
@@ -21,13 +27,6 @@ from dashboard.safety.guard_texts import NO_SNAPSHOT
 from dashboard.safety.targets import Bounds
 from dashboard.settings.settings import TopicDeclaration
 from dashboard.store.snapshots import ClusterStore
-import numpy.typing as npt
-from dashboard.domain.columns import Ints, keys, positions
-from dashboard.estimate import curve_tables
-from dashboard.estimate.curve_tables import PLACE, ReplicaCurves, integers
-from dashboard.estimate.curves import UNKNOWN, Curves
-from dashboard.policies.simulate.past import Floats, Moment
-from dashboard.policies.simulate.past_rows import Rows
 
 _FOR_EVER = -1
 _NEVER = np.iinfo(np.int64).max
@@ -222,6 +221,7 @@ def owners(found: Mapping[str, str | None], rows: Rows, code: Callable[[str], in
 # What is still there is read from the newest curves, one of each partition (its largest replica's)
 # times what all its replicas hold. What has left since is told by the snapshot of that moment: its
 # bytes spread evenly over its offsets.
+
 
 @dataclass(frozen=True)
 class PastBytes:

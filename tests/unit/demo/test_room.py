@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dashboard.demo import guardian, state
-from dashboard.demo import state
 from dashboard.demo.state import DemoState, ProcessId
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.domain.model import TopicPartition
-from dashboard.policies.service.cycle import is_due as due, longest_waiting_first
+from dashboard.policies.service.cycle import is_due as due
+from dashboard.policies.service.cycle import longest_waiting_first
 from dashboard.settings.policies.windows import is_open
 from tests.unit.policies.examples import NOON, policy, t
 

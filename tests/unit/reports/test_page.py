@@ -7,8 +7,7 @@ import re
 import pytest
 
 from dashboard.core.visible import visible_cell
-from dashboard.reports.page import axis, draw
-from dashboard.reports.page import html_page, paper_page, plot_html
+from dashboard.reports.page import axis, draw, html_page, paper_page, plot_html
 from dashboard.reports.parts import Bar, Bars
 from dashboard.reports.storage import storage_report
 from dashboard.views.colours import HELD, RECLAIMABLE
