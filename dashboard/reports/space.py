@@ -220,7 +220,7 @@ _FREED = Meaning("freed", "#0f766e", "#0f766e", "#5eead4", "◆")
 
 def figures(source: Source) -> tuple[Figure, ...]:
     """What all purges freed so far."""
-    freed, unknown = known_sum(_bytes(run, "freed_bytes") for run in source.runs)
+    freed, unknown = known_sum(_freed(run) for run in source.runs)
     since = "" if source.begins is None else f", {source.begins.words}"
     if not source.runs:
         none = "no purge from this machine" if not since else f"no purge{since}"
@@ -240,7 +240,7 @@ def section(source: Source) -> Section:
         return Section(name, title, (text(said), *_since(source)))
     states = Counter(run.state for run in source.runs)
     counted = ", ".join(f"{formats.number(n)} {state}" for state, n in sorted(states.items()))
-    freed, _ = known_sum(_bytes(run, "freed_bytes") for run in source.runs)
+    freed, _ = known_sum(_freed(run) for run in source.runs)
     says = text(
         f"{formats.plural(len(source.runs), 'purge')} ({counted}), {formats.size(freed)} freed. "
         "A receipt is final once every replica has arrived and its segments are gone, or nobody "
@@ -263,28 +263,32 @@ def _since(source: Source) -> tuple[tuple[Words, ...], ...]:
     return (text(f"Purges of this journal are {source.begins.words} (lowwater runs --archive)."),)
 
 
-def _bytes(run: RunRow, name: str) -> int | None:
-    return run.receipt.get(name) if run.receipt else None
+def _predicted(run: RunRow) -> int | None:
+    return run.receipt.predicted_bytes if run.receipt else None
+
+
+def _freed(run: RunRow) -> int | None:
+    return run.receipt.freed_bytes if run.receipt else None
 
 
 def _run(run: RunRow) -> tuple[Words, ...]:
     receipt = "final" if run.receipt_final else ("open" if run.receipt else "none")
-    gap = str((run.receipt or {}).get("gap") or "")
+    gap = (run.receipt.gap if run.receipt else None) or ""
     return (
         moment(run.queued_at), Words(run.run_id), Words(run.who), Words(run.mode),
-        Words(run.state), size(_bytes(run, "predicted_bytes")), size(_bytes(run, "freed_bytes")),
+        Words(run.state), size(_predicted(run)), size(_freed(run)),
         Words(receipt), Words(gap),
     )  # fmt: skip
 
 
 def _charts(runs: Sequence[RunRow]) -> tuple[Bars, ...]:
-    told = [run for run in runs if _bytes(run, "freed_bytes") is not None][:MOST_BARS]
+    told = [run for run in runs if _freed(run) is not None][:MOST_BARS]
     bars = tuple(
         Bar(
             f"{run.queued_at:%m-%d %H:%M} {run.run_id[-6:]}",
             (
-                (_PREDICTED, _bytes(run, "predicted_bytes") or 0),
-                (_FREED, _bytes(run, "freed_bytes") or 0),
+                (_PREDICTED, _predicted(run) or 0),
+                (_FREED, _freed(run) or 0),
             ),
         )
         for run in told

@@ -149,7 +149,7 @@ def test_retention_that_passed_the_target_meanwhile_leaves_nothing_to_do(bench: 
     until(lambda: bench.journal.run(view.run.run_id).run.receipt_final)
     receipt = bench.journal.run(view.run.run_id).run.receipt
     assert receipt is not None
-    assert (receipt["predicted_bytes"], receipt["freed_bytes"]) == (0, 0)
+    assert (receipt.predicted_bytes, receipt.freed_bytes) == (0, 0)
     assert_proved(bench, view, "done", Left(topic, 0, "done", range(start, 3000)))
 
 

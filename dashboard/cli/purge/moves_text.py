@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
+from dashboard.purge.plan.moves import MoveRow
+
 _MOST_LISTED = 20
 
 
@@ -29,29 +31,29 @@ def planned(view: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def made(moves: Iterable[Mapping[str, Any]]) -> list[str]:
+def made(moves: Iterable[MoveRow]) -> list[str]:
     """What became of each move of a run: by group and topic, then every one that was not made."""
     found = list(moves)
     lines = []
-    for (group_id, topic), members in groupby(found, key=_place):
+    for (group_id, topic), members in groupby(found, key=lambda m: (m.group_id, m.topic)):
         states: dict[str, int] = {}
         for move in members:
             state = _outcome(move)
             states[state] = states.get(state, 0) + 1
         counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         lines.append(f"offsets of group {group_id} on {topic}: {counts}")
-    short = [move for move in found if move["error"]]
+    short = [move for move in found if move.error]
     lines += [
-        f"group {m['group_id']} on {m['topic']}-{m['partition']} is {m['state']}: "
-        f"{m['error']}{': ' + m['message'] if m['message'] else ''}"
+        f"group {m.group_id} on {m.topic}-{m.partition} is {m.state}: "
+        f"{m.error}{f': {m.message}' if m.message else ''}"
         for m in short[:_MOST_LISTED]
     ]
     return lines + _rest(len(short))
 
 
-def _outcome(move: Mapping[str, Any]) -> str:
+def _outcome(move: MoveRow) -> str:
     """Its state; an offset that stood where it was to be, or further, is not moved by us."""
-    return "there already" if move["state"] == "moved" and not move["sent"] else str(move["state"])
+    return "there already" if move.state == "moved" and not move.attempts else move.state
 
 
 def _planned(moves: list[Mapping[str, Any]]) -> str:

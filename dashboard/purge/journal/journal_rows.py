@@ -10,7 +10,9 @@ from typing import Any
 from dashboard.core.clock import format_time
 from dashboard.core.words import number
 from dashboard.domain.model import TopicPartition
+from dashboard.purge.journal.journal_pack import Stored
 from dashboard.purge.plan.moves import MoveRow
+from dashboard.purge.receipt.model import Receipt
 
 OPEN_RUN_STATES = ("queued", "running", "paused")
 CLOSED_RUN_STATES = ("done", "partial", "refused", "cancelled")
@@ -63,7 +65,7 @@ class RunRow:
     watched_until: datetime | None
     wish: str | None
     error: Mapping[str, str] | None
-    receipt: Mapping[str, Any] | None
+    kept_receipt: Receipt | Stored[Receipt] | None
     policy: str | None = None  # the one that queued it; None: a person did
     approved_by: str | None = None  # the second person, where one was asked for
 
@@ -73,7 +75,13 @@ class RunRow:
 
     @property
     def receipt_final(self) -> bool:
-        return bool(self.receipt and self.receipt.get("final"))
+        return self.receipt is not None and self.receipt.final
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """Read when it is first asked for. Raises JournalError JOURNAL_BROKEN."""
+        kept = self.kept_receipt
+        return kept.value if isinstance(kept, Stored) else kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +252,7 @@ class RunView:
             "counts": self.counts,
             "partitions": [row.to_json() for row in self.partitions],
             "moves": [move.to_json() for move in self.moves],
-            "receipt": dict(run.receipt) if run.receipt is not None else None,
+            "receipt": run.receipt.to_json() if run.receipt is not None else None,
         }
         if run.error is not None:
             body["error"] = dict(run.error)

@@ -24,6 +24,7 @@ from dashboard.purge.journal.journal_rows import (
 )
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt.model import Receipt
 
 _ROW = tuple(PartitionRow.__dataclass_fields__)
 _FOLLOWER = tuple(Follower.__dataclass_fields__)
@@ -99,7 +100,8 @@ def run_row(row: sqlite3.Row) -> RunRow:
     values.update({name: _time(row[name]) for name in times})
     for name in ("connection", "error"):
         values[name] = json.loads(row[name]) if row[name] else None
-    values["receipt"] = Stored(row["receipt"]) if row["receipt"] else None
+    receipt = row["receipt"]
+    values["kept_receipt"] = Stored(receipt, Receipt.from_json) if receipt else None
     return RunRow(**values, options=Options(**json.loads(row["options"])))
 
 

@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from dashboard.core.clock import format_time, parse_time
+from dashboard.core.clock import format_time
 from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.journal.journal_rows import RunRow
 
@@ -61,7 +60,7 @@ class Point:
         """Predicted ÷ freed; None where nothing was freed."""
         return self.predicted_bytes / self.freed_bytes if self.freed_bytes else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "run_id": self.run_id,
             "finished_at": format_time(self.finished_at),
@@ -94,7 +93,7 @@ class Calibration:
         """Share of topics whose freed bytes lay inside low to high, 0 to 1."""
         return self.inside / self.topics
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "method": self.method,
             "purges": self.purges,
@@ -113,21 +112,20 @@ def outcomes(runs: Iterable[RunRow]) -> list[Outcome]:
     found = []
     for run in runs:
         receipt = run.receipt
-        if not receipt or not run.receipt_final or receipt["measured_at"] is None:
+        if receipt is None or not receipt.final or receipt.measured_at is None:
             continue
-        finished_at = parse_time(receipt["measured_at"])
-        for kept in receipt.get("calibration", ()):
+        for kept in receipt.calibration or ():
             found.append(
                 Outcome(
                     run.run_id,
-                    finished_at,
-                    kept["method"],
-                    kept["topic"],
-                    kept["low_bytes"],
-                    kept["predicted_bytes"],
-                    kept["high_bytes"],
-                    kept["freed_bytes"],
-                    kept.get("unsure_bytes", 0),
+                    receipt.measured_at,
+                    kept.method,
+                    kept.topic,
+                    kept.low_bytes,
+                    kept.predicted_bytes,
+                    kept.high_bytes,
+                    kept.freed_bytes,
+                    kept.unsure_bytes,
                 )
             )
     return sorted(found, key=lambda o: (o.finished_at, o.run_id, rank(o.method), o.topic))
@@ -151,14 +149,14 @@ def points(found: Iterable[Outcome]) -> list[Point]:
     return [Point(run_id, at, method, *sums[at, run_id, method]) for at, run_id, method in sums]
 
 
-def to_json(runs: Iterable[RunRow]) -> dict[str, Any]:
+def to_json(runs: Iterable[RunRow]) -> dict[str, object]:
     """The key `calibration` of `lowwater runs --json`."""
     listed = list(runs)
     found = outcomes(listed)
     return {
         "methods": [line.to_json() for line in by_method(found)],
         "points": [point.to_json() for point in points(found)],
-        "waits": wait_outcomes.calibration(listed),
+        "waits": [line.to_json() for line in wait_outcomes.calibration(listed)],
     }
 
 

@@ -54,7 +54,7 @@ def test_what_does_not_move_is_told_or_offered(move: bool, loss: int, said: list
 def test_what_became_of_moves_is_counted_and_each_failure_named() -> None:
     moved = MoveRow("old", "orders", 0, 10, 60, "moved", attempts=1)
     stays = refused(MoveRow("old", "orders", 1, 10, 60), "GROUP_ALIVE", "it has 2 members")
-    assert moves_text.made([m.to_json() for m in (moved, stays)]) == [
+    assert moves_text.made([moved, stays]) == [
         "offsets of group old on orders: 1 moved, 1 refused",
         "group old on orders-1 is refused: GROUP_ALIVE: it has 2 members",
     ]

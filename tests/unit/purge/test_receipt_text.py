@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,8 @@ from dashboard.purge.journal.journal_pack import unpack
 from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.lifting import Override
 from dashboard.purge.plan.plan import Estimate
-from tests.unit.purge.facts_of import KEY, NOW
+from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
+from tests.unit.purge.facts_of import KEY, NOW, TOPIC
 from tests.unit.purge.room import Room
 
 GOLDEN = Path(__file__).with_name("receipts.txt")
@@ -205,3 +208,33 @@ def test_the_text_of_a_receipt_is_what_it_was(tmp_path: Path, case: object) -> N
     names = {line.split(" ")[0] for line in found}
     golden = GOLDEN.read_text().splitlines()
     assert found and found == [line for line in golden if line.split(" ")[0] in names]
+
+
+# As the first release wrote them, with a key that no release of today knows.
+_FIRST = {
+    "predicted_bytes": 60, "unmeasured_partitions": 0, "freed_bytes": 50, "retention_bytes": 10,
+    "produced_bytes": 7, "final": True, "arrived_at": "2026-03-01T12:00:00.000Z",
+    "measured_at": "2026-03-01T12:07:00.000Z", "gap": None, "of_tomorrow": 1,
+    "replicas": [{
+        "topic": TOPIC, "partition": 0, "broker_id": 1, "size_bytes": 40, "log_start_offset": 60,
+        "log_end_offset": 100, "before_bytes": 100, "start_before": 5, "predicted_bytes": 60,
+        "dropped_bytes": 60, "freed_bytes": 50, "retention_bytes": 10, "produced_bytes": 7,
+    }],
+}  # fmt: skip
+
+
+def test_a_receipt_of_the_first_release_means_what_it_meant() -> None:
+    found = Receipt.from_json(_FIRST)
+    (part,) = found.replicas
+    assert found == Receipt(
+        predicted_bytes=60, freed_bytes=50, retention_bytes=10, produced_bytes=7, final=True,
+        arrived_at=NOW, measured_at=NOW + timedelta(minutes=7), replicas=(part,),
+    )  # fmt: skip
+    assert part == ReplicaReceipt(
+        TOPIC, 0, 1, 40, 60, 100, before_bytes=100, start_before=5, predicted_bytes=60,
+        dropped_bytes=60, freed_bytes=50, retention_bytes=10, produced_bytes=7,
+        fallen_bytes=60, seen_bytes=7, own_bytes=50, first_offset=5, below_start=5,
+    )  # fmt: skip
+    told: Any = found.to_json()
+    assert "aside" not in told and "calibration" not in told and "approved_by" not in told
+    assert told["replicas"][0].keys() >= _FIRST["replicas"][0].keys()  # type: ignore[index]
