@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.plan.plan import Plan, PlannedPartition
-from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.preview import GroupLoss, preview
 from dashboard.purge.receipt import calibration
 from dashboard.reports.parts import (
     MOST_BARS,
@@ -320,14 +320,14 @@ def plan_section(source: Source) -> tuple[Section, ...]:
     if plan is None:
         return ()
     view = preview(plan, source.now)
-    totals = view["totals"]
+    totals = view.totals
     says = text(
         f"Plan {plan.plan_id} of {plan.created_by} for {plan.cluster_name}, to {plan.target}: "
-        f"{totals['free_partitions']} of {formats.plural(totals['partitions'], 'partition')} free, "
-        f"{formats.number(totals['records'])} records at most, "
-        f"{formats.size(totals['bytes_at_once'])} at once.",
+        f"{totals.free_partitions} of {formats.plural(totals.partitions, 'partition')} free, "
+        f"{formats.number(totals.records)} records at most, "
+        f"{formats.size(totals.bytes_at_once)} at once.",
         f"It is confirmed by the words “{plan.confirmation}”, and valid until "
-        f"{formats.utc(plan.expires_at)}{' (expired)' if view['expired'] else ''}.",
+        f"{formats.utc(plan.expires_at)}{' (expired)' if view.expired else ''}.",
     )
     topics = sorted({p.topic for p in plan.partitions})
     shown, rest = topics[:MOST_ROWS], len(topics) - MOST_ROWS
@@ -337,7 +337,7 @@ def plan_section(source: Source) -> tuple[Section, ...]:
     rows = tuple(_planned(topic, of_topic[topic]) for topic in shown)
     heads = columns("Topic", ">Free partitions", ">Guarded", ">Records", ">At once", "Guards")
     more = f"and {formats.number(rest)} more topics: see lowwater preview" if rest > 0 else ""
-    tables = (Table(heads, rows, more=more), *_lost(plan, view["groups"]))
+    tables = (Table(heads, rows, more=more), *_lost(plan, view.groups))
     return (Section("plan", "The plan", (says,), tables=tables),)
 
 
@@ -350,14 +350,14 @@ def _planned(topic: str, partitions: Sequence[PlannedPartition]) -> tuple[Words,
             size(once, RECLAIMABLE), Words(", ".join(guards)))  # fmt: skip
 
 
-def _lost(plan: Plan, groups: Sequence[dict[str, object]]) -> list[Table]:
+def _lost(plan: Plan, groups: Sequence[GroupLoss]) -> list[Table]:
     """Waived groups, and the range of records that each would lose."""
     reasons = {waiver.group_id: waiver for waiver in plan.waivers}
     rows = tuple(
-        (Words(str(g["group_id"]), HELD), Words(f"{waiver.reason} ({waiver.by})"),
-         Words(f"{g['loss_if_earliest']} to {g['loss_if_latest']}"))
+        (Words(g.group_id, HELD), Words(f"{waiver.reason} ({waiver.by})"),
+         Words(f"{g.loss_if_earliest} to {g.loss_if_latest}"))
         for g in groups
-        if (waiver := reasons.get(str(g["group_id"]))) is not None
+        if (waiver := reasons.get(g.group_id)) is not None
     )  # fmt: skip
     heads = columns("Waived group", "Why, and who said so", ">Records it would lose")
     return [Table(heads, rows, "Groups that no longer count")] if rows else []

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dashboard.purge.plan.moves import MoveRow
+if TYPE_CHECKING:
+    from dashboard.purge.plan.moves import MoveRow
+    from dashboard.purge.plan.preview import Preview
 
 _MOST_LISTED = 20
 
 
-def planned(view: Mapping[str, Any]) -> list[str]:
+def planned(view: Preview) -> list[str]:
     """Which group moves from where to where, on how many partitions; and which could move."""
-    moves = view["moves"]
-    lines = [_planned(list(found)) for _, found in groupby(moves, key=_place)]
-    moving = {move["group_id"] for move in moves}
-    losing = {g["group_id"] for g in view["groups"] if g["loss_if_latest"]}
-    for waiver in view["waivers"]:
-        group_id = waiver["group_id"]
-        if waiver["move"] and group_id not in moving:
+    lines = [_planned(list(found)) for _, found in groupby(view.moves, key=_place)]
+    moving = {move.group_id for move in view.moves}
+    losing = {g.group_id for g in view.groups if g.loss_if_latest}
+    for waiver in view.plan.waivers:
+        group_id = waiver.group_id
+        if waiver.move and group_id not in moving:
             lines.append(
                 f"group {group_id} is not moved: Kafka holds none of its offsets below a target"
             )
-        elif group_id in losing and not waiver["move"]:
+        elif group_id in losing and not waiver.move:
             lines.append(
                 f"group {group_id} may be moved to the targets while it has no members, so that "
                 "it resumes there: plan again with --move-waived"
@@ -35,7 +36,7 @@ def made(moves: Iterable[MoveRow]) -> list[str]:
     """What became of each move of a run: by group and topic, then every one that was not made."""
     found = list(moves)
     lines = []
-    for (group_id, topic), members in groupby(found, key=lambda m: (m.group_id, m.topic)):
+    for (group_id, topic), members in groupby(found, key=_place):
         states: dict[str, int] = {}
         for move in members:
             state = _outcome(move)
@@ -56,11 +57,11 @@ def _outcome(move: MoveRow) -> str:
     return "there already" if move.state == "moved" and not move.attempts else move.state
 
 
-def _planned(moves: list[Mapping[str, Any]]) -> str:
-    steps = [f"{m['partition']}: {m['from_offset']} → {m['to_offset']}" for m in moves]
+def _planned(moves: list[MoveRow]) -> str:
+    steps = [f"{m.partition}: {m.from_offset} → {m.to_offset}" for m in moves]
     first = moves[0]
     return (
-        f"moves group {first['group_id']} on {first['topic']}, {len(moves)} partitions once their "
+        f"moves group {first.group_id} on {first.topic}, {len(moves)} partitions once their "
         f"records are gone: {', '.join([*steps[:_MOST_LISTED], *_rest(len(steps))])}"
     )
 
@@ -70,5 +71,5 @@ def _rest(count: int) -> list[str]:
     return [f"and {more} more (--json lists all)"] if more > 0 else []
 
 
-def _place(move: Mapping[str, Any]) -> tuple[str, str]:
-    return move["group_id"], move["topic"]
+def _place(move: MoveRow) -> tuple[str, str]:
+    return move.group_id, move.topic
