@@ -175,7 +175,7 @@ def _close(
     )
 
 
-def _said(request_id: str, plan: Plan, asked: Asked) -> dict[str, Any]:
+def _said(request_id: str, plan: Plan, asked: Asked) -> dict[str, object]:
     return {
         "request_id": request_id, "plan_id": plan.plan_id, "plan_sha256": plan.sha256,
         "cluster_id": plan.cluster_id, "mode": asked.mode, "who": asked.requester,
@@ -403,7 +403,7 @@ def _keep(
     rows: list[PartitionRow],
     *,
     now: datetime,
-    details: Mapping[str, Any],
+    details: Mapping[str, object],
 ) -> None:
     bodies = put(db, run_id, rows, new=False)
     gate.sent(db, run_id, rows, now)

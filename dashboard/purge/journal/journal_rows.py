@@ -119,7 +119,7 @@ class Follower:
         rate = self.closing_per_second
         return self.lag_records / rate if self.lag_records and rate and rate >= 1 else None
 
-    def to_json(self, target_offset: int) -> dict[str, Any]:
+    def to_json(self, target_offset: int) -> dict[str, object]:
         """The keys of `followers` in the contract's partition; rates in records a second."""
         start, to_go = self.log_start_offset, self.seconds_to_go
         rate = self.closing_per_second
@@ -184,7 +184,7 @@ class PartitionRow:
     def was_sent(self) -> bool:
         return self.sent_at is not None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The contract's keys of one partition, and what is known of each follower."""
         return {
             "topic": self.topic,
@@ -231,7 +231,7 @@ class RunView:
         done = all(row.state in good for row in self.partitions)
         return 0 if done and all(move.state == "moved" for move in self.moves) else 2
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The contract's object of `apply` and `run`; `error` only when there is one."""
         run = self.run
         body: dict[str, Any] = {
@@ -288,7 +288,7 @@ class Begins:
             "archived"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"entry": self.entry, "at": self.at}
 
 
@@ -312,7 +312,7 @@ class Verification:
         """The number of the newest entry; 0: there is none."""
         return self.first_entry + self.entries - 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The object `verification` of the contract."""
         return {
             "ok": self.ok,

@@ -38,7 +38,7 @@ def watching(run: RunRow, now: datetime) -> bool:
 
 def put(
     db: sqlite3.Connection, run_id: str, rows: Iterable[PartitionRow], *, new: bool
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Write partition rows of a run; their bodies."""
     verb = "INSERT" if new else "REPLACE"
     bodies = [body_of(row) for row in rows]
@@ -49,7 +49,7 @@ def put(
     return bodies
 
 
-def body_of(row: PartitionRow) -> dict[str, Any]:
+def body_of(row: PartitionRow) -> dict[str, object]:
     """A partition row as the journal keeps it (`asdict` copies every value: ten times slower)."""
     body = dict(zip(_ROW, _row_values(row), strict=True))
     body["followers"] = [
