@@ -56,9 +56,9 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
     assert (receipt.retention_bytes, receipt.produced_bytes) == (0, 0)
     assert (receipt.gap is None) == (receipt.freed_bytes == receipt.predicted_bytes)
     (outcome,) = calibration.outcomes([bench.journal.run(view.run.run_id).run])
-    assert (outcome.method, outcome.freed_bytes) == ("sampled", receipt.freed_bytes)
+    assert (outcome.of.method, outcome.of.freed_bytes) == ("sampled", receipt.freed_bytes)
     assert [line.partitions for line in receipt.calibration or ()] == [1]
-    assert outcome.inside, outcome
+    assert outcome.of.inside, outcome
     assert kinds(bench, view.run.run_id).count("receipt") == 1
     left = Left(topic, 0, "done", range(2900, 3000)), Left(topic, 1, "done", range(260, 300))
     assert_proved(bench, view, "done", *left)

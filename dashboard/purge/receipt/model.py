@@ -7,7 +7,7 @@ earlier releases lack keys: each has the value here that those releases meant.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
@@ -21,11 +21,8 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSample:
-    """One replica as a look saw it; its offsets are None where its broker did not tell them.
-
-    `taken_at`: when, where that is not when the others were looked at.
-    """
+class _Replica:
+    """A replica as last looked at; its offsets are None where its broker did not tell them."""
 
     topic: str
     partition: int
@@ -33,7 +30,6 @@ class ReplicaSample:
     size_bytes: int
     log_start_offset: int | None
     log_end_offset: int | None
-    taken_at: datetime | None = None
 
     @property
     def key(self) -> TopicPartition:
@@ -42,6 +38,13 @@ class ReplicaSample:
     @property
     def place(self) -> Place:
         return self.topic, self.partition, self.broker_id
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSample(_Replica):
+    """One replica as a look saw it; `taken_at`: when, if that is not when the others were."""
+
+    taken_at: datetime | None = None
 
     def to_json(self) -> dict[str, object]:
         body = _sorted(self)
@@ -82,7 +85,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaReceipt:
+class ReplicaReceipt(_Replica):
     """What is known of one replica's bytes: as last looked at, before the request, and since.
 
     Before the request: `before_bytes` from `start_before` to `end_before`. Of what it has below
@@ -99,12 +102,6 @@ class ReplicaReceipt:
     is counted of a log that `restarted`, or that was `undone` before the purge had reached it.
     """
 
-    topic: str
-    partition: int
-    broker_id: int
-    size_bytes: int
-    log_start_offset: int | None
-    log_end_offset: int | None
     before_bytes: int
     start_before: int | None
     end_before: int | None = None
@@ -133,14 +130,6 @@ class ReplicaReceipt:
     unsure_bytes: int = 0
     restarted: bool = False
     undone: bool = False
-
-    @property
-    def key(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def place(self) -> Place:
-        return self.topic, self.partition, self.broker_id
 
     def to_json(self) -> dict[str, object]:
         """`most_bytes` where the log cleaner works; flags and `moved_before` where they are so."""
@@ -204,18 +193,22 @@ class TopicOutcome:
     freed_bytes: int
     unsure_bytes: int = 0
 
+    @property
+    def inside(self) -> bool:
+        """Whether what was freed lies in the interval that was predicted."""
+        low, high = self.low_bytes - self.unsure_bytes, self.high_bytes + self.unsure_bytes
+        return low <= self.freed_bytes <= high
+
+    @property
+    def error(self) -> float | None:
+        """(freed - predicted) ÷ predicted; None where 0 bytes were predicted."""
+        off = self.freed_bytes - self.predicted_bytes
+        return off / self.predicted_bytes if self.predicted_bytes else None
+
     def __add__(self, other: TopicOutcome) -> TopicOutcome:
         """Both, of the same topic and estimator."""
-        return TopicOutcome(
-            self.topic,
-            self.method,
-            self.partitions + other.partitions,
-            self.low_bytes + other.low_bytes,
-            self.predicted_bytes + other.predicted_bytes,
-            self.high_bytes + other.high_bytes,
-            self.freed_bytes + other.freed_bytes,
-            self.unsure_bytes + other.unsure_bytes,
-        )
+        pairs = zip(astuple(self)[2:], astuple(other)[2:], strict=True)
+        return TopicOutcome(self.topic, self.method, *(a + b for a, b in pairs))
 
     def to_json(self) -> dict[str, object]:
         return _sorted(self)

@@ -55,7 +55,7 @@ def test_a_prediction_of_nothing_errs_in_bytes_not_in_percent() -> None:
     assert (line.zero_topics, line.zero_worst_bytes) == (2, 70)
     assert (line.median_error, line.worst_error) == (0.1, -0.1)
     assert (line.inside, line.topics) == (1, 3)
-    (alone,) = calibration.by_method(o for o in found if not o.predicted_bytes)
+    (alone,) = calibration.by_method(o for o in found if not o.of.predicted_bytes)
     assert (alone.median_error, alone.worst_error) == (None, None)
 
 
@@ -74,7 +74,7 @@ def test_freed_bytes_are_inside_as_far_as_they_could_be_measured() -> None:
     def inside(freed: int) -> bool:
         line = replace(kept(100, freed, 100, 100, method="segments"), unsure_bytes=9)
         (found,) = calibration.outcomes([run("1", receipt(line))])
-        return found.inside
+        return found.of.inside
 
     assert [inside(freed) for freed in (90, 91, 109, 110)] == [False, True, True, False]
 
