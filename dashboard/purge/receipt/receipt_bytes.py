@@ -40,21 +40,10 @@ def begun(
     `earlier_bytes` of what leaves belong to an earlier purge (`leaving`).
     """
     first = _later(replica.log_start_offset, planned_start)
+    now = replica.size_bytes, replica.log_start_offset, replica.log_end_offset
     return ReplicaReceipt(
-        topic=replica.topic,
-        partition=replica.partition,
-        broker_id=replica.broker_id,
-        size_bytes=replica.size_bytes,
-        log_start_offset=replica.log_start_offset,
-        log_end_offset=replica.log_end_offset,
-        before_bytes=replica.size_bytes,
-        start_before=replica.log_start_offset,
-        end_before=replica.log_end_offset,
-        predicted_bytes=predicted_bytes,
-        earlier_bytes=earlier_bytes,
-        first_offset=first,
-        below_start=first,
-    )
+        *replica.place, *now, *now, predicted_bytes, earlier_bytes, first, below_start=first
+    )  # as last looked at, and before the request
 
 
 def looked(
@@ -97,12 +86,8 @@ def looked(
 
 
 def _seen(old: ReplicaReceipt, new: ReplicaSample) -> ReplicaReceipt:
-    return replace(
-        old,
-        size_bytes=new.size_bytes,
-        log_start_offset=new.log_start_offset,
-        log_end_offset=new.log_end_offset,
-    )
+    start, end = new.log_start_offset, new.log_end_offset
+    return replace(old, size_bytes=new.size_bytes, log_start_offset=start, log_end_offset=end)
 
 
 def due_bytes(part: ReplicaReceipt) -> int:
@@ -166,11 +151,8 @@ def counted(old: ReplicaReceipt, new: ReplicaSample) -> ReplicaReceipt:
     """By how much the size fell, and what was written, with one more look."""
     change, written = new.size_bytes - old.size_bytes, _written(old, new)
     if change < 0:
-        return replace(
-            old,
-            fallen_bytes=old.fallen_bytes - change,
-            doubt_records=old.doubt_records + written,
-        )
+        doubt = old.doubt_records + written
+        return replace(old, fallen_bytes=old.fallen_bytes - change, doubt_records=doubt)
     return replace(old, seen_bytes=old.seen_bytes + change, seen_records=old.seen_records + written)
 
 
