@@ -11,13 +11,26 @@ from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import TopicPartition
 
 Place = tuple[str, int, int]  # topic, partition, broker id
 _T = TypeVar("_T")
+
+
+class _Flat:
+    """A record whose JSON is its fields, by name."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, object]:
+        return _sorted(self)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, object]) -> Self:
+        return _read(cls, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +170,7 @@ _ONCE_TOLD_BY = {
 
 
 @dataclass(frozen=True, slots=True)
-class RequestWait:
+class RequestWait(_Flat):
     """How long a wait-all request of so many partitions took, against what was expected."""
 
     leader_id: int | None
@@ -170,16 +183,9 @@ class RequestWait:
     timed_out: bool
     inside: bool
 
-    def to_json(self) -> dict[str, object]:
-        return _sorted(self)
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, object]) -> RequestWait:
-        return _read(cls, body)
-
 
 @dataclass(frozen=True, slots=True)
-class TopicOutcome:
+class TopicOutcome(_Flat):
     """What a final receipt keeps of one topic and estimator: sums over so many partitions, and
     over all their replicas. `unsure_bytes`: by how much what producers wrote blurs freed bytes.
     """
@@ -209,13 +215,6 @@ class TopicOutcome:
         """Both, of the same topic and estimator."""
         pairs = zip(astuple(self)[2:], astuple(other)[2:], strict=True)
         return TopicOutcome(self.topic, self.method, *(a + b for a, b in pairs))
-
-    def to_json(self) -> dict[str, object]:
-        return _sorted(self)
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, object]) -> TopicOutcome:
-        return _read(cls, body)
 
 
 @dataclass(frozen=True, slots=True)

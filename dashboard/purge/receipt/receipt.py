@@ -17,9 +17,9 @@ from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.execute.states import all_arrived, doubtful, followed
 from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.journal.journal_rows import PartitionRow
-from dashboard.purge.plan.plan import Plan, PlannedPartition
+from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import receipt_bytes
-from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, ReplicaSample, Sample
+from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample
 
 # Every live replica is past the target, or another leader brought records back: it stays so.
 _AT_REST = ("done", "reverted")
@@ -69,37 +69,13 @@ def start(
     targets = {row.key: row.target_offset for row in rows if row.was_sent}
     planned = {p.key: p for p in plan.partitions}
     parts = [
-        _begun(replica, planned.get(replica.key), targets[replica.key], leaving)
-        for replica in (baseline.replicas if baseline else ())
-        if replica.key in targets
+        receipt_bytes.begun(r, planned.get(r.key), targets[r.key], leaving.get(r.place, 0))
+        for r in (baseline.replicas if baseline else ())
+        if r.key in targets
     ]
     unsettled = any(doubtful(r) or (followed(r) and r.state != "not_done") for r in rows)
     body = Receipt(final=not unsettled, waits=tuple(wait_outcomes.requests(rows)))
     return _apart(foreseen(body, rows, plan), parts, _counted(rows))
-
-
-def _begun(
-    replica: ReplicaSample,
-    planned: PlannedPartition | None,
-    target: int,
-    leaving: Mapping[Place, int],
-) -> ReplicaReceipt:
-    estimate = planned.estimate if planned else None
-    first, broker_id = planned.log_start_offset if planned else None, replica.broker_id
-    part = receipt_bytes.begun(
-        replica,
-        estimate.replicas.get(broker_id) if estimate else None,
-        leaving.get(replica.place, 0),
-        first,
-    )
-    start = part.start_before
-    return replace(
-        part,
-        offsets=max(0, target - (part.first_offset or 0)),
-        moved_before=0 if start is None or first is None else max(0, start - first),
-        cleaned=bool(estimate and estimate.cleaned_high),
-        most_bytes=estimate.cleaned_high.get(broker_id) if estimate else None,
-    )
 
 
 def foreseen(receipt: Receipt, rows: Iterable[PartitionRow], plan: Plan) -> Receipt:

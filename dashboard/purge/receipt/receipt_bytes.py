@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from dashboard.purge.plan.plan import PlannedPartition
 from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, ReplicaSample, Sample
 
 # A record that is a batch of its own has a header of 61 bytes (DefaultRecordBatch.RECORD_BATCH_
@@ -30,20 +31,29 @@ BATCH_HEADER_BYTES = 61
 
 
 def begun(
-    replica: ReplicaSample,
-    predicted_bytes: int | None,
-    earlier_bytes: int = 0,
-    planned_start: int | None = None,
+    replica: ReplicaSample, planned: PlannedPartition | None, target: int, earlier_bytes: int
 ) -> ReplicaReceipt:
     """A replica's part of a receipt, from its entry in the sample before its request.
 
     `earlier_bytes` of what leaves belong to an earlier purge (`leaving`).
     """
-    first = _later(replica.log_start_offset, planned_start)
-    now = replica.size_bytes, replica.log_start_offset, replica.log_end_offset
+    estimate = planned.estimate if planned else None
+    start, foreseen = replica.log_start_offset, planned.log_start_offset if planned else None
+    first = _later(start, foreseen)
+    now = replica.size_bytes, start, replica.log_end_offset  # as last looked at, and before
     return ReplicaReceipt(
-        *replica.place, *now, *now, predicted_bytes, earlier_bytes, first, below_start=first
-    )  # as last looked at, and before the request
+        *replica.place,
+        *now,
+        *now,
+        predicted_bytes=estimate.replicas.get(replica.broker_id) if estimate else None,
+        earlier_bytes=earlier_bytes,
+        first_offset=first,
+        below_start=first,
+        offsets=max(0, target - (first or 0)),
+        moved_before=0 if start is None or foreseen is None else max(0, start - foreseen),
+        cleaned=bool(estimate and estimate.cleaned_high),
+        most_bytes=estimate.cleaned_high.get(replica.broker_id) if estimate else None,
+    )
 
 
 def looked(
