@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 _THIN_SPACE = "\u202f"
 
@@ -26,24 +25,6 @@ def number(count: float) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
-
-
-def freed(row: Mapping[str, Any]) -> str:
-    """`41.2 GiB at once (40.8 GiB to 41.9 GiB), 0.3 GiB later` of a preview's partition or totals.
-
-    The interval is left out where nothing is uncertain, and both where a plan has none. Without
-    an upper bound a replica was not measured, or not what was written to it since the analysis.
-    """
-    once = row["bytes_at_once"]
-    if once is None:
-        return "not measurable"
-    said = f"{binary(once)} at once"
-    least, most = row["bytes_at_once_low"], row["bytes_at_once_high"]
-    if most is None and least is not None:
-        said += f" (at least {binary(least)}: not all of it was measured)"
-    elif least != most:
-        said += f" ({binary(least)} to {binary(most)})"
-    return said + (f", {binary(row['bytes_later'])} later" if row["bytes_later"] else "")
 
 
 def brokers(ids: Iterable[int]) -> str:

@@ -135,10 +135,10 @@ def _purges(purges: Purges) -> list[Metric]:
         run.receipt
         for run in purges.runs
         if run.receipt and run.receipt_final
-        and None not in (run.receipt["predicted_bytes"], run.receipt["freed_bytes"])
+        and None not in (run.receipt.predicted_bytes, run.receipt.freed_bytes)
     ]  # fmt: skip
-    predicted.add_metric([], sum(receipt["predicted_bytes"] for receipt in known))
-    freed.add_metric([], sum(receipt["freed_bytes"] for receipt in known))
+    predicted.add_metric([], sum(receipt.predicted_bytes or 0 for receipt in known))
+    freed.add_metric([], sum(receipt.freed_bytes or 0 for receipt in known))
     receipts.add_metric([], len(known))
     return [runs, undone, predicted, freed, receipts]
 

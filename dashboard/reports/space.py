@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dashboard.purge.journal.journal_rows import RunRow
 from dashboard.purge.plan.plan import Plan, PlannedPartition
-from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.preview import GroupLoss, preview
 from dashboard.purge.receipt import calibration
 from dashboard.reports.parts import (
     MOST_BARS,
@@ -220,7 +220,7 @@ _FREED = Meaning("freed", "#0f766e", "#0f766e", "#5eead4", "◆")
 
 def figures(source: Source) -> tuple[Figure, ...]:
     """What all purges freed so far."""
-    freed, unknown = known_sum(_bytes(run, "freed_bytes") for run in source.runs)
+    freed, unknown = known_sum(_freed(run) for run in source.runs)
     since = "" if source.begins is None else f", {source.begins.words}"
     if not source.runs:
         none = "no purge from this machine" if not since else f"no purge{since}"
@@ -240,7 +240,7 @@ def section(source: Source) -> Section:
         return Section(name, title, (text(said), *_since(source)))
     states = Counter(run.state for run in source.runs)
     counted = ", ".join(f"{formats.number(n)} {state}" for state, n in sorted(states.items()))
-    freed, _ = known_sum(_bytes(run, "freed_bytes") for run in source.runs)
+    freed, _ = known_sum(_freed(run) for run in source.runs)
     says = text(
         f"{formats.plural(len(source.runs), 'purge')} ({counted}), {formats.size(freed)} freed. "
         "A receipt is final once every replica has arrived and its segments are gone, or nobody "
@@ -263,28 +263,32 @@ def _since(source: Source) -> tuple[tuple[Words, ...], ...]:
     return (text(f"Purges of this journal are {source.begins.words} (lowwater runs --archive)."),)
 
 
-def _bytes(run: RunRow, name: str) -> int | None:
-    return run.receipt.get(name) if run.receipt else None
+def _predicted(run: RunRow) -> int | None:
+    return run.receipt.predicted_bytes if run.receipt else None
+
+
+def _freed(run: RunRow) -> int | None:
+    return run.receipt.freed_bytes if run.receipt else None
 
 
 def _run(run: RunRow) -> tuple[Words, ...]:
     receipt = "final" if run.receipt_final else ("open" if run.receipt else "none")
-    gap = str((run.receipt or {}).get("gap") or "")
+    gap = (run.receipt.gap if run.receipt else None) or ""
     return (
         moment(run.queued_at), Words(run.run_id), Words(run.who), Words(run.mode),
-        Words(run.state), size(_bytes(run, "predicted_bytes")), size(_bytes(run, "freed_bytes")),
+        Words(run.state), size(_predicted(run)), size(_freed(run)),
         Words(receipt), Words(gap),
     )  # fmt: skip
 
 
 def _charts(runs: Sequence[RunRow]) -> tuple[Bars, ...]:
-    told = [run for run in runs if _bytes(run, "freed_bytes") is not None][:MOST_BARS]
+    told = [run for run in runs if _freed(run) is not None][:MOST_BARS]
     bars = tuple(
         Bar(
             f"{run.queued_at:%m-%d %H:%M} {run.run_id[-6:]}",
             (
-                (_PREDICTED, _bytes(run, "predicted_bytes") or 0),
-                (_FREED, _bytes(run, "freed_bytes") or 0),
+                (_PREDICTED, _predicted(run) or 0),
+                (_FREED, _freed(run) or 0),
             ),
         )
         for run in told
@@ -316,14 +320,14 @@ def plan_section(source: Source) -> tuple[Section, ...]:
     if plan is None:
         return ()
     view = preview(plan, source.now)
-    totals = view["totals"]
+    totals = view.totals
     says = text(
         f"Plan {plan.plan_id} of {plan.created_by} for {plan.cluster_name}, to {plan.target}: "
-        f"{totals['free_partitions']} of {formats.plural(totals['partitions'], 'partition')} free, "
-        f"{formats.number(totals['records'])} records at most, "
-        f"{formats.size(totals['bytes_at_once'])} at once.",
+        f"{totals.free_partitions} of {formats.plural(totals.partitions, 'partition')} free, "
+        f"{formats.number(totals.records)} records at most, "
+        f"{formats.size(totals.bytes_at_once)} at once.",
         f"It is confirmed by the words “{plan.confirmation}”, and valid until "
-        f"{formats.utc(plan.expires_at)}{' (expired)' if view['expired'] else ''}.",
+        f"{formats.utc(plan.expires_at)}{' (expired)' if view.expired else ''}.",
     )
     topics = sorted({p.topic for p in plan.partitions})
     shown, rest = topics[:MOST_ROWS], len(topics) - MOST_ROWS
@@ -333,7 +337,7 @@ def plan_section(source: Source) -> tuple[Section, ...]:
     rows = tuple(_planned(topic, of_topic[topic]) for topic in shown)
     heads = columns("Topic", ">Free partitions", ">Guarded", ">Records", ">At once", "Guards")
     more = f"and {formats.number(rest)} more topics: see lowwater preview" if rest > 0 else ""
-    tables = (Table(heads, rows, more=more), *_lost(plan, view["groups"]))
+    tables = (Table(heads, rows, more=more), *_lost(plan, view.groups))
     return (Section("plan", "The plan", (says,), tables=tables),)
 
 
@@ -346,14 +350,14 @@ def _planned(topic: str, partitions: Sequence[PlannedPartition]) -> tuple[Words,
             size(once, RECLAIMABLE), Words(", ".join(guards)))  # fmt: skip
 
 
-def _lost(plan: Plan, groups: Sequence[dict[str, object]]) -> list[Table]:
+def _lost(plan: Plan, groups: Sequence[GroupLoss]) -> list[Table]:
     """Waived groups, and the range of records that each would lose."""
     reasons = {waiver.group_id: waiver for waiver in plan.waivers}
     rows = tuple(
-        (Words(str(g["group_id"]), HELD), Words(f"{waiver.reason} ({waiver.by})"),
-         Words(f"{g['loss_if_earliest']} to {g['loss_if_latest']}"))
+        (Words(g.group_id, HELD), Words(f"{waiver.reason} ({waiver.by})"),
+         Words(f"{g.loss_if_earliest} to {g.loss_if_latest}"))
         for g in groups
-        if (waiver := reasons.get(str(g["group_id"]))) is not None
+        if (waiver := reasons.get(g.group_id)) is not None
     )  # fmt: skip
     heads = columns("Waived group", "Why, and who said so", ">Records it would lose")
     return [Table(heads, rows, "Groups that no longer count")] if rows else []

@@ -30,6 +30,7 @@ from dashboard.purge.journal.journal_rows import RunView
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import replica_watch as receipt_estimates
 from dashboard.purge.receipt.calibration import ORDER
+from dashboard.purge.receipt.model import TopicOutcome
 from dashboard.settings import settings as settings_files
 from dashboard.settings.settings import Settings
 from tests.bench import estimates_truth as truth
@@ -133,14 +134,14 @@ class Trial:
         found = []
         for method in ORDER:
             for line in _compared(view, plans[method]):
-                topic = str(line["topic"])
+                topic = line.topic
                 freed = before[topic] - after[topic]
-                assert freed == line["freed_bytes"], (topic, freed, line)
-                assert line["method"] == method, line
+                assert freed == line.freed_bytes, (topic, freed, line)
+                assert line.method == method, line
                 found.append(
                     Told(
                         topic, stage, method,
-                        line["low_bytes"], line["predicted_bytes"], line["high_bytes"], freed,
+                        line.low_bytes, line.predicted_bytes, line.high_bytes, freed,
                         _total(plans[method], topic), below[topic],
                     )
                 )  # fmt: skip
@@ -174,12 +175,11 @@ class Trial:
         return dict(sums)
 
 
-def _compared(view: RunView, plan: Plan) -> list[dict[str, int]]:
+def _compared(view: RunView, plan: Plan) -> list[TopicOutcome]:
     """What a final receipt keeps for calibration, had the run been planned with this plan."""
     assert view.run.receipt is not None
     kept = receipt_estimates.with_calibration(view.run.receipt, view.partitions, plan)
-    found: list[dict[str, int]] = kept["calibration"]
-    return found
+    return list(kept.calibration or ())
 
 
 def _total(plan: Plan, topic: str) -> int:

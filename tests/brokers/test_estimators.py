@@ -119,11 +119,11 @@ def test_an_inventory_promises_what_the_purge_frees_to_the_byte(
     until(lambda: bench.journal.run(view.run.run_id).run.receipt_final, 90)
     receipt = bench.journal.run(view.run.run_id).run.receipt
     assert receipt is not None
-    assert receipt["predicted_bytes"] == receipt["freed_bytes"] == exact
-    assert receipt["gap"] is None
+    assert receipt.predicted_bytes == receipt.freed_bytes == exact
+    assert receipt.gap is None
     (outcome,) = calibration.outcomes([bench.journal.run(view.run.run_id).run])
-    assert (outcome.topic, outcome.method, outcome.error) == (topic, "segments", 0)
-    assert outcome.inside and outcome.freed_bytes == exact
+    assert (outcome.of.topic, outcome.of.method, outcome.of.error) == (topic, "segments", 0)
+    assert outcome.of.inside and outcome.of.freed_bytes == exact
 
 
 def test_history_comes_close_and_proportional_covers_the_truth(

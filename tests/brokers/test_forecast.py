@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -27,6 +26,7 @@ from dashboard.purge.forecast.holdups import holdups
 from dashboard.purge.forecast.text import native_said
 from dashboard.purge.journal.journal_rows import Follower
 from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt.model import RequestWait
 from tests.brokers.purge_bench import Bench
 from tests.brokers.workload import ANSWERS_WITHIN
 
@@ -101,8 +101,8 @@ def test_a_follower_that_stands_still_is_told_with_its_lag(
     assert rated.lag_records is not None
     assert rated.closing_per_second is not None
     # A run that waits for it was expected to time out, and did.
-    assert (request["cause"], request["low_seconds"], request["timed_out"]) == ("behind", 2, True)
-    assert request["waited_seconds"] >= 2
+    assert (request.cause, request.low_seconds, request.timed_out) == ("behind", 2, True)
+    assert request.waited_seconds >= 2
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ def left_behind(
         cluster.start_broker(broker_id)
 
 
-def timed_out(bench: Bench, topic: str) -> dict[str, Any]:
+def timed_out(bench: Bench, topic: str) -> RequestWait:
     """The one request of a run that waits for all replicas for two seconds."""
     bench.commit("forecast-g", topic, {0: 80})
     plan = bench.plan(topic, override=("under-replicated=test",))
@@ -190,14 +190,13 @@ def _set_rate(bench: Bench, broker_id: int, rate: int, operation: AlterConfigOpT
             assert attempt < 4, "the broker did not take its throttle"
 
 
-def waited(bench: Bench, run_id: str) -> list[dict[str, Any]]:
+def waited(bench: Bench, run_id: str) -> tuple[RequestWait, ...]:
     """What the run's receipt keeps of its requests, once it is there."""
     deadline = time.monotonic() + 30
     while (receipt := bench.journal.head(run_id).receipt) is None:
         assert time.monotonic() < deadline, "no receipt was written"
         time.sleep(0.05)
-    found: list[dict[str, Any]] = receipt["waits"]
-    return found
+    return receipt.waits
 
 
 def test_a_run_keeps_how_long_its_requests_took_beside_the_forecast(bench: Bench) -> None:
@@ -208,12 +207,12 @@ def test_a_run_keeps_how_long_its_requests_took_beside_the_forecast(bench: Bench
     view = bench.apply(plan)
 
     requests = waited(bench, view.run.run_id)
-    assert sorted(r["leader_id"] for r in requests) == [1, 2, 3]
+    assert sorted(r.leader_id for r in requests) == [1, 2, 3]
     expected = {(w.cause, w.low_seconds, w.likely_seconds, w.high_seconds) for w in seen.waits}
     assert (
-        {(r["cause"], r["low_seconds"], r["likely_seconds"], r["high_seconds"]) for r in requests}
+        {(r.cause, r.low_seconds, r.likely_seconds, r.high_seconds) for r in requests}
         == expected
         == {("keeps-up", 0.0, 0.333, 0.75)}
     )
     # How many lie inside is measured (docs/purging.md), not asserted: the machine is shared.
-    assert all(r["waited_seconds"] > 0 and not r["timed_out"] for r in requests)
+    assert all(r.waited_seconds > 0 and not r.timed_out for r in requests)

@@ -62,8 +62,8 @@ def test_an_accepted_loss_is_no_more_than_what_the_plan_showed(bench: Bench) -> 
     topic, _ = planned(bench)
     lifted = ("unread-by-group:purge-g=its records are of no use",)
     first = bench.plan(topic, to="offset:80", override=lifted)
-    shown = preview(first, utc_now())["groups"][0]
-    assert (shown["loss_if_earliest"], shown["loss_if_latest"]) == (20, 40)
+    shown = preview(first, utc_now()).groups[0]
+    assert (shown.loss_if_earliest, shown.loss_if_latest) == (20, 40)
     bench.commit("purge-g", topic, {0: 50})  # reset backwards: more would be lost
     assert_refused(bench, bench.apply(first), topic, "unread-by-group", "moved back")
     view = bench.apply(bench.plan(topic, to="offset:80", override=lifted))
@@ -149,7 +149,7 @@ def test_retention_that_passed_the_target_meanwhile_leaves_nothing_to_do(bench: 
     until(lambda: bench.journal.run(view.run.run_id).run.receipt_final)
     receipt = bench.journal.run(view.run.run_id).run.receipt
     assert receipt is not None
-    assert (receipt["predicted_bytes"], receipt["freed_bytes"]) == (0, 0)
+    assert (receipt.predicted_bytes, receipt.freed_bytes) == (0, 0)
     assert_proved(bench, view, "done", Left(topic, 0, "done", range(start, 3000)))
 
 

@@ -11,6 +11,7 @@ import pytest
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.domain.model import TopicPartition
+from dashboard.purge.receipt.model import Receipt
 from tests.brokers.purge_bench import PATIENCE, Bench
 from tests.brokers.purge_faults import (
     carry_out,
@@ -44,8 +45,8 @@ def test_a_hanging_follower_is_named_and_arrives_once_it_goes_on(
     watched_to_its_end(bench, run_id, topic)
     assert bench.journal.run(run_id).partitions[0].low_watermark == 60
     # It hung only after the forecast was made: the error stands beside it.
-    (wait,) = (bench.journal.head(run_id).receipt or {})["waits"]
-    assert (wait["cause"], wait["timed_out"], wait["inside"]) == ("keeps-up", True, False)
+    (wait,) = (bench.journal.head(run_id).receipt or Receipt()).waits
+    assert (wait.cause, wait.timed_out, wait.inside) == ("keeps-up", True, False)
 
 
 def test_leader_only_verified_does_not_wait_for_a_hanging_follower(

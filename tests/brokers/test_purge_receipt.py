@@ -12,6 +12,7 @@ from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.jobs import queue
 from dashboard.purge.receipt import calibration
+from dashboard.purge.receipt.model import Receipt
 from tests.brokers.purge_bench import Bench
 from tests.brokers.purge_faults import kinds, until
 from tests.brokers.purge_proof import Left, assert_proved, segments, segments_below
@@ -42,22 +43,22 @@ def test_a_final_receipt_says_to_the_byte_what_left_each_disk_though_its_watcher
 
     receipt = bench.journal.run(view.run.run_id).run.receipt
     assert receipt is not None
-    assert [(r["topic"], r["partition"]) for r in receipt["replicas"]] == [key] * 3
-    for replica in receipt["replicas"]:
-        broker = replica["broker_id"]
-        assert replica["freed_bytes"] == deletable[broker]
+    assert [part.key for part in receipt.replicas] == [key] * 3
+    for replica in receipt.replicas:
+        broker = replica.broker_id
+        assert replica.freed_bytes == deletable[broker]
         on_disk = sum(file.stat().st_size for file in segments(cluster, broker, key))
-        assert replica["size_bytes"] == on_disk
-        assert replica["before_bytes"] == on_disk + deletable[broker]
-        assert abs(replica["predicted_bytes"] - deletable[broker]) < SEGMENT
+        assert replica.size_bytes == on_disk
+        assert replica.before_bytes == on_disk + deletable[broker]
+        assert abs((replica.predicted_bytes or 0) - deletable[broker]) < SEGMENT
         assert segments_below(cluster, broker, key, 2900) == 0
-    assert receipt["freed_bytes"] == sum(deletable.values())
-    assert (receipt["retention_bytes"], receipt["produced_bytes"]) == (0, 0)
-    assert (receipt["gap"] is None) == (receipt["freed_bytes"] == receipt["predicted_bytes"])
+    assert receipt.freed_bytes == sum(deletable.values())
+    assert (receipt.retention_bytes, receipt.produced_bytes) == (0, 0)
+    assert (receipt.gap is None) == (receipt.freed_bytes == receipt.predicted_bytes)
     (outcome,) = calibration.outcomes([bench.journal.run(view.run.run_id).run])
-    assert (outcome.method, outcome.freed_bytes) == ("sampled", receipt["freed_bytes"])
-    assert [line["partitions"] for line in receipt["calibration"]] == [1]
-    assert outcome.inside, outcome
+    assert (outcome.of.method, outcome.of.freed_bytes) == ("sampled", receipt.freed_bytes)
+    assert [line.partitions for line in receipt.calibration or ()] == [1]
+    assert outcome.of.inside, outcome
     assert kinds(bench, view.run.run_id).count("receipt") == 1
     left = Left(topic, 0, "done", range(2900, 3000)), Left(topic, 1, "done", range(260, 300))
     assert_proved(bench, view, "done", *left)
@@ -76,7 +77,7 @@ def test_two_purges_before_the_brokers_next_retention_check_count_each_byte_once
         runs.append(bench.apply(bench.plan(topic, sample=True), watch=True).run.run_id)
     for run_id in runs:
         until(lambda run_id=run_id: bench.journal.run(run_id).run.receipt_final, 90)  # type: ignore[misc]
-    receipts = [bench.journal.run(run_id).run.receipt or {} for run_id in runs]
+    receipts = [bench.journal.run(run_id).run.receipt or Receipt() for run_id in runs]
     # An estimate tells which bytes are whose: it may err by a segment of each replica.
-    assert abs(sum(r["freed_bytes"] for r in receipts) - deletable) <= 3 * SEGMENT
-    assert all(r["freed_bytes"] > 3 * SEGMENT for r in receipts)
+    assert abs(sum(r.freed_bytes or 0 for r in receipts) - deletable) <= 3 * SEGMENT
+    assert all((r.freed_bytes or 0) > 3 * SEGMENT for r in receipts)

@@ -12,7 +12,6 @@ from dashboard.cluster.live import connect
 from dashboard.collect.collect import Collected, collect
 from dashboard.core.clock import utc_now
 from dashboard.demo.kafka.clients import client
-from dashboard.purge.plan.preview import preview
 from tests.brokers.purge_bench import Bench
 
 RECORDS = 4000
@@ -51,7 +50,7 @@ def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
         bench.commit("unseen-g", topic, {0: 3000})
     first = take(bench, sources)
     assert all(broker["answered"] and not broker["missing"] for broker in first.metrics)
-    (before,) = preview(bench.plan(hidden), utc_now())["unseen_readers"]
+    (before,) = (r.to_json() for r in bench.plan(hidden).readings)
     assert before["measured"] == "not measured"
 
     for _ in range(2):
@@ -64,7 +63,7 @@ def test_bytes_out_without_commits_are_suspected_and_committed_ones_explained(
     (guard,) = found[hidden].guards
     assert guard.name == GUARD
     assert hidden in guard.reason and "explain 0 B" in guard.reason
-    rows = {r["topic"]: r for r in preview(bench.plan(hidden, known), utc_now())["unseen_readers"]}
+    rows = {r.topic: r.to_json() for r in bench.plan(hidden, known).readings}
     assert {r["measured"] for r in rows.values()} == {"measured"}
     # What the broker counts is what was read: records of some 1,070 bytes, once and twice.
     sent = {t: r["bytes_out_an_hour"] * r["window_ms"] / 3_600_000 for t, r in rows.items()}

@@ -17,6 +17,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan import drafts
 from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.purge import plan_view
 from tests.pages.conftest import Open, said
 from tests.pages.purges import SENTENCE, Requests, confirmation
@@ -176,10 +177,14 @@ def test_the_run_shows_states_receipt_and_controls(
     journal.record(run_id, "read", [done], now)
     journal.write_receipt(
         run_id,
-        {"predicted_bytes": 3 * 2**20, "freed_bytes": 2 * 2**20, "final": True, "replicas": [],
-         "gap": "the active segment stays whole"},
+        Receipt(
+            predicted_bytes=3 * 2**20,
+            freed_bytes=2 * 2**20,
+            final=True,
+            gap="the active segment stays whole",
+        ),
         now,
-    )  # fmt: skip
+    )
     journal.set_run(run_id, "done", now)
     text = said(open_page("purge", run=run_id))
 

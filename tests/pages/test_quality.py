@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.receipt.model import RequestWait
 from tests.pages.conftest import Open, said
 from tests.pages.purges import Requests, queued
 from tests.unit.purge.outcomes import kept, receipt
@@ -53,13 +56,9 @@ def test_past_purges_show_how_true_their_waits_were(
     assert "No purge has waited for all replicas yet" in said(open_page("quality"))
     run_id = queued(open_page, journal)
     journal.set_run(run_id, "done", utc_now())
-    told = {"cause": "keeps-up", "low_seconds": 0.0, "likely_seconds": 0.333,
-            "high_seconds": 0.75, "partitions": 1, "leader_id": 1, "timed_out": False}  # fmt: skip
-    waits = [
-        {**told, "waited_seconds": 0.4, "inside": True},
-        {**told, "waited_seconds": 2.333, "inside": False},
-    ]
-    journal.write_receipt(run_id, {**receipt(), "waits": waits}, utc_now())
+    soon = RequestWait(1, 1, "keeps-up", 0.0, 0.333, 0.75, 0.4, timed_out=False, inside=True)
+    late = replace(soon, waited_seconds=2.333, inside=False)
+    journal.write_receipt(run_id, replace(receipt(), waits=(soon, late)), utc_now())
     app = open_page("quality")
 
     assert app.dataframe[-1].value.to_dict("records") == [

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import utc_now
@@ -17,6 +16,7 @@ from dashboard.domain.model import TopicPartition
 from dashboard.purge.execute.states import doubtful
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt.model import Receipt
 from tests.soak.judge import Outcome, outcome
 from tests.soak.operators import WAIVERS
 from tests.soak.world import World
@@ -57,8 +57,8 @@ def receipts(world: World) -> Receipts:
         states=dict(Counter(v.run.state for v in views)),
         partitions=dict(Counter(row.state for v in views for row in v.partitions)),
         outcomes=dict(Counter(o.verdict for _, o in judged)),
-        predicted_bytes=sum(b["predicted_bytes"] or 0 for b in bodies),
-        freed_bytes=sum(b["freed_bytes"] or 0 for b in bodies),
+        predicted_bytes=sum(b.predicted_bytes or 0 for b in bodies),
+        freed_bytes=sum(b.freed_bytes or 0 for b in bodies),
         open_runs=[v.run.run_id for v in views if v.run.open],
         doubtful=[v.run.run_id for v in views if any(map(doubtful, v.partitions))],
         reverted=[v.run.run_id for v in views if "reverted" in v.counts],
@@ -76,11 +76,9 @@ def _loads(world: World) -> list[tuple[datetime, datetime]]:
     ]
 
 
-def _judged(
-    receipt: Mapping[str, Any] | None, plan: Plan, loads: list[tuple[datetime, datetime]]
-) -> Outcome:
-    keys = {(r["topic"], r["partition"]) for r in (receipt or {}).get("replicas", ())}
-    estimates = [p.estimate for p in plan.partitions if p.estimate and tuple(p.key) in keys]
+def _judged(receipt: Receipt | None, plan: Plan, loads: list[tuple[datetime, datetime]]) -> Outcome:
+    keys = {part.key for part in receipt.replicas} if receipt else set()
+    estimates = [p.estimate for p in plan.partitions if p.estimate and p.key in keys]
     lows = [e.bytes_at_once_low for e in estimates]
     highs = [e.bytes_at_once_high for e in estimates]
     written = any(begin <= plan.created_at <= end for begin, end in loads)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from dashboard.purge.receipt.model import Receipt
+
 Sample = Mapping[str, Any]
 # Growth in the judged half that counts as flat: a share of the median, or so much.
 ALLOWED = {"rss_kb": (0.10, 12 * 1024.0), "fds": (0.05, 4.0)}
@@ -138,7 +140,7 @@ class Outcome:
 
 
 def outcome(
-    receipt: Mapping[str, Any] | None,
+    receipt: Receipt | None,
     bounds: tuple[int | None, int | None],
     segment_bytes: int,
     *,
@@ -151,28 +153,28 @@ def outcome(
     one that was rolled or left meanwhile; or upwards where much was `written` shortly before the
     plan, since it counts nothing past its last look.
     """
-    if receipt is None or (receipt["final"] and not receipt["replicas"]):
+    if receipt is None or (receipt.final and not receipt.replicas):
         return Outcome("nothing")
-    if not receipt["final"]:  # one whose records came back is watched on, for an hour
-        told = str(receipt.get("gap"))
+    if not receipt.final:  # one whose records came back is watched on, for an hour
+        told = str(receipt.gap)
         return Outcome("named" if "came back" in told else "not final", told)
-    predicted, freed = receipt["predicted_bytes"], receipt["freed_bytes"]
+    predicted, freed = receipt.predicted_bytes, receipt.freed_bytes
     if predicted is None or freed is None:
-        named = receipt["gap"] is not None or predicted is None
-        return Outcome("named" if named else "unnamed", str(receipt["gap"]))
-    unsure = sum(r.get("unsure_bytes", 0) for r in receipt["replicas"])
+        named = receipt.gap is not None or predicted is None
+        return Outcome("named" if named else "unnamed", str(receipt.gap))
+    unsure = sum(r.unsure_bytes for r in receipt.replicas)
     if abs(freed - predicted) <= unsure:
         return Outcome("exact")
     low, high = bounds
     if low is not None and high is not None and low - unsure <= freed <= high + unsure:
         return Outcome("inside")
-    most = segment_bytes * len(receipt["replicas"]) + unsure
+    most = segment_bytes * len(receipt.replicas) + unsure
     return _outside(receipt, freed - predicted, most, written)
 
 
-def _outside(receipt: Mapping[str, Any], off: int, most: int, written: bool) -> Outcome:
-    gap = receipt["gap"]
-    told = f"freed {off:+,} bytes against predicted {receipt['predicted_bytes']:,}: {gap}"
+def _outside(receipt: Receipt, off: int, most: int, written: bool) -> Outcome:
+    gap = receipt.gap
+    told = f"freed {off:+,} bytes against predicted {receipt.predicted_bytes:,}: {gap}"
     if not gap:
         return Outcome("unnamed", told)
     if any(words in gap for words in _OF_THE_CLUSTER) or (off > 0 and written):

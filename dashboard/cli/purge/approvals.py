@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
@@ -82,14 +82,14 @@ def _show(journal: Journal, args: argparse.Namespace) -> int:
     now = utc_now()
     found = journal.request(args.show)
     request = found.to_json(now)
-    view: dict[str, Any] = preview(journal.requested_plan(args.show), now)
+    view = preview(journal.requested_plan(args.show), now)
     said = [
         f"request {args.show} of {request['requester']}: {request['state']}, "
         f"expires at {request['expires_at']}",
         found.asked.described,
     ]
     text = in_lines([*said, plan_text.describe(view)])
-    output.emit({**request, "plan": view}, text, as_json=args.json)
+    output.emit({**request, "plan": view.to_json()}, text, as_json=args.json)
     return 0
 
 

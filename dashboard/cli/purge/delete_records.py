@@ -24,7 +24,7 @@ from dashboard.store.connections import NOTHING_STORED
 if TYPE_CHECKING:
     from dashboard.domain.model import Guard
     from dashboard.purge.jobs.worker_process import ReadyWorker
-    from dashboard.purge.journal.journal_rows import RunView
+    from dashboard.purge.journal.journal_rows import PartitionRow, RunView
     from dashboard.purge.plan.asked import Lift
     from dashboard.purge.plan.drafts import Read
     from dashboard.purge.plan.plan import Plan, PlannedPartition
@@ -277,12 +277,15 @@ def _connection(args: argparse.Namespace) -> dict[str, str | None]:
 
 def _show(plan: Plan, view: RunView, *, as_json: bool) -> int:
     """The answer per partition of the file; a guarded one among them is not done: 2."""
-    body = view.to_json()
-    sent = {(p["topic"], p["partition"]): p for p in body["partitions"]}
-    rows = [_row(p, sent.get((p.topic, p.partition))) for p in plan.partitions]
-    value = {"run_id": body["run_id"], "state": body["state"], "partitions": rows}
-    if "error" in body:
-        value["error"] = body["error"]
+    sent = {row.key: row for row in view.partitions}
+    rows = [_row(p, sent.get(p.key)) for p in plan.partitions]
+    value: dict[str, object] = {
+        "run_id": view.run.run_id,
+        "state": view.run.state,
+        "partitions": rows,
+    }
+    if view.run.error is not None:
+        value["error"] = dict(view.run.error)
     text = _text(rows, leader_only=view.run.mode == "leader-only")
     output.emit(value, text, as_json=as_json)
     all_sent = len(plan.free_partitions) == len(plan.partitions)
@@ -303,18 +306,18 @@ def _refused(plan: Plan, *, as_json: bool) -> int:
     return error.exit_code
 
 
-def _row(planned: Any, sent: dict[str, Any] | None) -> dict[str, Any]:
+def _row(planned: PlannedPartition, sent: PartitionRow | None) -> dict[str, object]:
     guard = planned.guards[0].name if planned.guards else None
     return {
         "topic": planned.topic,
         "partition": planned.partition,
-        "low_watermark": sent["low_watermark"] if sent else None,
-        "leader_log_start_offset": sent["leader_log_start_offset"] if sent else None,
-        "error": sent["error"] if sent else guard,
+        "low_watermark": sent.low_watermark if sent else None,
+        "leader_log_start_offset": sent.leader_log_start_offset if sent else None,
+        "error": sent.error if sent else guard,
     }
 
 
-def _text(rows: list[dict[str, Any]], *, leader_only: bool = False) -> str:
+def _text(rows: list[dict[str, object]], *, leader_only: bool = False) -> str:
     """The lines of Kafka's own tool, which scripts may look for.
 
     The low watermark of a leader-only purge may still be the old one: its leader's start follows.

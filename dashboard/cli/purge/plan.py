@@ -144,8 +144,9 @@ def _draft(
 def _show(plan: Plan, args: argparse.Namespace) -> int:
     from dashboard.purge.plan.preview import preview
 
-    view = {**preview(plan, utc_now()), "out": args.out}
-    text = in_lines([plan_text.describe(view), f"written to {args.out}"])
+    shown = preview(plan, utc_now())
+    view = {**shown.to_json(), "out": args.out}
+    text = in_lines([plan_text.describe(shown), f"written to {args.out}"])
     if plan.free_partitions:
         if args.offsets_out:
             text = in_lines([text, f"targets for Kafka's tool written to {args.offsets_out}"])

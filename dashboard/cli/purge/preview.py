@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dashboard.cli import context, files, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge import moves_text
-from dashboard.core import words
-from dashboard.core.clock import utc_now
+from dashboard.core.clock import format_time, utc_now
 from dashboard.core.offered import in_quotes
 from dashboard.core.visible import in_lines
 from dashboard.purge.plan import plan_words
 from dashboard.settings.settings import read_client_config
 
 if TYPE_CHECKING:
-    from dashboard.purge.plan.plan import Plan
+    from dashboard.purge.plan.lifting import Override, Waiver
+    from dashboard.purge.plan.plan import Plan, PlannedPartition
+    from dashboard.purge.plan.preview import GroupLoss, Preview, Totals
 
 
 def add_parser(verbs: Verbs) -> None:
@@ -51,12 +52,11 @@ def run(args: argparse.Namespace) -> int:
 
     plan = Plan.from_json_text(files.read_text(args.plan), args.plan)
     view = preview(plan, utc_now())
+    body, text = view.to_json(), describe(view)
     if args.live:
-        view["forecast"] = _forecast(args, plan)
-    text = describe(view)
-    if args.live:
-        text = in_lines([text, describe_forecast(view["forecast"])])
-    output.emit(view, text, as_json=args.json)
+        found = _forecast(args, plan)
+        body["forecast"], text = found, in_lines([text, describe_forecast(found)])
+    output.emit(body, text, as_json=args.json)
     return 0
 
 
@@ -99,46 +99,54 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def describe(view: Mapping[str, Any]) -> str:
+def describe(view: Preview) -> str:
     """Text for the object of `preview`: the last line is the sentence that --confirm repeats."""
-    rows = [{**p, "bytes_at_once": output.size(p["bytes_at_once"])} for p in view["partitions"]]
+    plan = view.plan
     parts = [
-        f"plan {view['plan_id']} on {view['cluster_name']}, target {view['target']}",
-        output.table(rows, _COLUMNS),
-        _totals(view["totals"]),
-        *_reasons(view["partitions"]),
-        *plan_words.coverage(view["coverage"]),
-        *plan_words.unseen_readers(view["unseen_readers"]),
-        *(_loss(group) for group in view["groups"] if group["loss_if_latest"]),
-        *plan_words.declared(view["declarations"]),
-        *(_waived(w) for w in view["waivers"]),
+        f"plan {plan.plan_id} on {plan.cluster_name}, target {plan.target}",
+        output.table([_cells(p) for p in plan.partitions], _COLUMNS),
+        _totals(view.totals),
+        *_reasons(plan.partitions),
+        *plan_words.coverage(view.coverage),
+        *plan_words.unseen_readers(plan.readings),
+        *(_loss(group) for group in view.groups if group.loss_if_latest),
+        *plan_words.declared(plan.declarations),
+        *(_waived(w) for w in plan.waivers),
         *moves_text.planned(view),
-        *(f"lifted {_lifted(o)} by {o['by']}: {o['reason']}" for o in view["overrides"]),
-        *plan_words.rights_missing(view["rights_missing"]),
-        f"sha256 {view['sha256']}",
-        f"expires {view['expires_at']}" + (": EXPIRED, plan again" if view["expired"] else ""),
+        *(f"lifted {_lifted(o)} by {o.by}: {o.reason}" for o in plan.overrides),
+        *plan_words.rights_missing(plan.rights_missing),
+        f"sha256 {plan.sha256}",
+        f"expires {format_time(plan.expires_at)}"
+        + (": EXPIRED, plan again" if view.expired else ""),
     ]
-    if view["totals"]["free_partitions"]:
-        parts.append(f"confirm with: --confirm {in_quotes(view['confirmation'])}")
+    if plan.free_partitions:
+        parts.append(f"confirm with: --confirm {in_quotes(plan.confirmation)}")
     return in_lines(parts)
 
 
-def _totals(totals: Mapping[str, Any]) -> str:
-    unmeasured = totals["unmeasured_partitions"]
+def _cells(p: PlannedPartition) -> dict[str, object]:
+    from dashboard.purge.plan.preview import row
+
+    at_once = p.estimate.bytes_at_once if p.estimate else None
+    return {**row(p), "bytes_at_once": output.size(at_once)}
+
+
+def _totals(totals: Totals) -> str:
+    unmeasured = totals.unmeasured_partitions
     return (
-        f"{totals['free_partitions']} of {totals['partitions']} partitions are free: "
-        f"at most {totals['records']} records, {words.freed(totals)}"
-        + "".join(f" · {count} {method}" for method, count in totals["methods"].items())
+        f"{totals.free_partitions} of {totals.partitions} partitions are free: "
+        f"at most {totals.records} records, {plan_words.freed(totals)}"
+        + "".join(f" · {count} {method}" for method, count in totals.methods.items())
         + (f" ({unmeasured} partitions not measured)" if unmeasured else "")
     )
 
 
-def _reasons(partitions: list[Mapping[str, Any]]) -> list[str]:
+def _reasons(partitions: Iterable[PlannedPartition]) -> list[str]:
     """Each guard's words once, with how many partitions it blocks."""
     found: dict[tuple[str, str, str], int] = {}
     for partition in partitions:
-        for guard in partition["guards"]:
-            key = (guard["name"], guard["reason"], guard["lift"])
+        for guard in partition.guards:
+            key = (guard.name, guard.reason, guard.lift)
             found[key] = found.get(key, 0) + 1
     return [
         f"guard {name} ({count} partitions): {reason} {lift}"
@@ -146,18 +154,17 @@ def _reasons(partitions: list[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _waived(waiver: dict[str, Any]) -> str:
-    said = f"waived {waiver['group_id']} by {waiver['by']}: {waiver['reason']}"
-    return f"{said} (ALIVE: it has members now, and goes on reading)" if waiver["alive"] else said
+def _waived(waiver: Waiver) -> str:
+    said = f"waived {waiver.group_id} by {waiver.by}: {waiver.reason}"
+    return f"{said} (ALIVE: it has members now, and goes on reading)" if waiver.alive else said
 
 
-def _loss(group: Mapping[str, Any]) -> str:
+def _loss(group: GroupLoss) -> str:
     return (
-        f"group {group['group_id']} would lose {group['loss_if_earliest']} records if it resets "
-        f"to earliest, {group['loss_if_latest']} if it resets to latest"
+        f"group {group.group_id} would lose {group.loss_if_earliest} records if it resets "
+        f"to earliest, {group.loss_if_latest} if it resets to latest"
     )
 
 
-def _lifted(override: Mapping[str, Any]) -> str:
-    group = override["group_id"]
-    return f"{override['name']}:{group}" if group else str(override["name"])
+def _lifted(override: Override) -> str:
+    return f"{override.name}:{override.group_id}" if override.group_id else override.name

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import shlex
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboard.cli import context, output
 from dashboard.cli.parser import Verbs, add_verb
 from dashboard.cli.purge import moves_text
-from dashboard.core.clock import parse_time, utc_now
+from dashboard.core.clock import format_time, utc_now
 from dashboard.core.errors import UsageError
 from dashboard.core.visible import in_lines
 from dashboard.core.words import plural
@@ -23,7 +23,8 @@ from dashboard.settings.settings import Settings
 
 if TYPE_CHECKING:
     from dashboard.purge.journal.journal import Journal
-    from dashboard.purge.journal.journal_rows import RunView
+    from dashboard.purge.journal.journal_rows import PartitionRow, RunView
+    from dashboard.purge.receipt.model import Receipt
 
 _POLL = timedelta(milliseconds=500)
 DETACHED = 130
@@ -93,7 +94,7 @@ def follow(
     told = ""
     while True:
         view = wait(settings, journal, run_id, timeout=_POLL, for_receipt=receipt)
-        now = line(view.to_json())
+        now = line(view)
         if now != told:
             progress(f"run {run_id}: {now}")
             told = now
@@ -103,8 +104,7 @@ def follow(
 
 def show(view: RunView, *, as_json: bool) -> int:
     """Print the run; the exit code is 0 while it is open, else how it went."""
-    value = view.to_json()
-    output.emit(value, describe(value), as_json=as_json)
+    output.emit(view.to_json(), describe(view), as_json=as_json)
     return 0 if view.run.open else view.exit_code
 
 
@@ -125,13 +125,12 @@ def told_if_queued(journal: Journal, token: str, *, as_json: bool) -> Iterator[N
 
 def detached(view: RunView, *, as_json: bool) -> int:
     """Ctrl-C ended the waiting alone; say so, and how to come back."""
-    value = view.to_json()
-    run_id = value["run_id"]
-    message = f"no longer waiting for run {run_id} ({line(value)}); its worker goes on"
+    run_id = view.run.run_id
+    message = f"no longer waiting for run {run_id} ({line(view)}); its worker goes on"
     step = f"lowwater run {run_id} --wait to wait again, --pause or --cancel to stop it."
     if as_json:
         error = {"code": "DETACHED", "message": message, "next": step}
-        output.emit({**value, "error": error}, "", as_json=True)
+        output.emit({**view.to_json(), "error": error}, "", as_json=True)
     else:
         output.progress(in_lines([message, f"next: {step}"]))
     return DETACHED
@@ -183,66 +182,67 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def describe(view: Mapping[str, Any]) -> str:
+def describe(view: RunView) -> str:
     """Text for the object of `apply` and `run`."""
+    run = view.run
     lines = [
-        f"run {view['run_id']} ({view['mode']}): {line(view)}",
-        output.table(view["partitions"], _COLUMNS),
+        f"run {run.run_id} ({run.mode}): {line(view)}",
+        output.table([row.to_json() for row in view.partitions], _COLUMNS),
         *after(view),
-        *_messages(view["partitions"]),
-        *moves_text.made(view["moves"]),
-        *waits(view["receipt"]),
-        receipt(view["receipt"]),
+        *_messages(view.partitions),
+        *moves_text.made(view.moves),
+        *waits(run.receipt),
+        receipt(run.receipt),
     ]
-    if "error" in view:
-        lines += [f"error: {view['error']['message']}", f"next: {view['error']['next']}"]
+    if run.error is not None:
+        lines += [f"error: {run.error['message']}", f"next: {run.error['next']}"]
     return in_lines(lines)
 
 
-def line(view: Mapping[str, Any]) -> str:
+def line(view: RunView) -> str:
     """State and counts in one line, as progress shows it."""
-    counts = ", ".join(f"{count} {state}" for state, count in view["counts"].items())
-    return f"{view['state']}: {counts}" if counts else str(view["state"])
+    counts = ", ".join(f"{count} {state}" for state, count in view.counts.items())
+    return f"{view.run.state}: {counts}" if counts else view.run.state
 
 
-def after(view: Mapping[str, Any]) -> list[str]:
+def after(view: RunView) -> list[str]:
     """What came back, who is behind and how fast it closes, until when that is watched."""
-    partitions = view["partitions"]
+    partitions = view.partitions
     back = reverted_said(partitions)
     lines = [f"ALERT, reverted: {said}" for said in back]
     if back:
         topics = " ".join(f"--topic {shlex.quote(topic)}" for topic in reverted_topics(partitions))
         lines.append(f"next: lowwater plan {topics} --to committed --out again.json")
     lines += behind_said(partitions)
-    until = view.get("watched_until")
-    if view["counts"].get("leader_done") and until:
-        over = parse_time(until) <= utc_now()
+    until = view.run.watched_until
+    if "leader_done" in view.counts and until:
         lines.append(
-            f"watching ended at {until}; what is behind then is not followed"
-            if over
-            else f"watched until {until}; each becomes done when its replicas have arrived"
+            f"watching ended at {format_time(until)}; what is behind then is not followed"
+            if until <= utc_now()
+            else f"watched until {format_time(until)}; each becomes done when its replicas have "
+            "arrived"
         )
     return lines
 
 
-def receipt(found: Mapping[str, Any] | None) -> str:
+def receipt(found: Receipt | None) -> str:
     """Predicted against freed bytes, or that it is not known yet."""
     if found is None:
         return "receipt: not known yet"
-    state = "final" if found["final"] else "so far"
-    gap = f"; {found['gap']}" if found.get("gap") else ""
+    state = "final" if found.final else "so far"
+    gap = f"; {found.gap}" if found.gap else ""
     return (
-        f"receipt ({state}): predicted {output.size(found['predicted_bytes'])}, "
-        f"freed {output.size(found['freed_bytes'])}{gap}"
+        f"receipt ({state}): predicted {output.size(found.predicted_bytes)}, "
+        f"freed {output.size(found.freed_bytes)}{gap}"
     )
 
 
-def waits(found: Mapping[str, Any] | None) -> list[str]:
+def waits(found: Receipt | None) -> list[str]:
     """How long answers took against the forecast that was made just before sending."""
-    told = wait_outcomes.said((found or {}).get("waits", ()))
+    told = wait_outcomes.said(found.waits) if found else None
     return [f"waits: {told}"] if told else []
 
 
-def _messages(partitions: list[Mapping[str, Any]]) -> list[str]:
-    said = {p["message"] for p in partitions if p.get("message")}
+def _messages(partitions: Iterable[PartitionRow]) -> list[str]:
+    said = {p.message for p in partitions if p.message}
     return [f"because: {message}" for message in sorted(said)]

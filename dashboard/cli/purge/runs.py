@@ -78,17 +78,17 @@ def run(args: argparse.Namespace) -> int:
         _check_export(args.export)
     with context.open_journal(context.read_settings(args)) as journal:
         rows = [r for r in journal.runs() if args.cluster in (None, r.cluster_id, r.cluster_name)]
-        found = [_row(journal.run(row.run_id)) for row in rows]
+        views = [journal.run(row.run_id) for row in rows]
         verification = journal.verify(as_archive=args.as_archive) if args.verify else None
         lost, begins = journal.file.rolled_back(), journal.begins()
         if args.export:
             files.write_text(args.export, _exported(journal, args, rows))
     value: dict[str, Any] = {
-        "runs": found,
+        "runs": [_row(view) for view in views],
         "calibration": calibration.to_json(rows),
         "begins": begins and begins.to_json(),
     }
-    text = _text(found, begins)
+    text = _text(views, begins)
     if args.export:
         value["exported"] = args.export
         output.progress(f"wrote {args.export}")
@@ -129,24 +129,24 @@ def _exported(journal: Journal, args: argparse.Namespace, rows: list[RunRow]) ->
     return as_csv(journal, chosen)
 
 
-def _row(view: RunView) -> dict[str, Any]:
+def _row(view: RunView) -> dict[str, object]:
     """The run without its partitions: `lowwater run` shows those."""
     return {name: value for name, value in view.to_json().items() if name != "partitions"}
 
 
-def _text(rows: list[dict[str, Any]], begins: Begins | None) -> str:
+def _text(views: list[RunView], begins: Begins | None) -> str:
     since = "" if begins is None else begins.words
-    if not rows:
+    if not views:
         return f"no purge, {since}" if since else "no purge has run with this state folder"
-    table = output.table([_readable(row) for row in rows], _COLUMNS)
+    table = output.table([_readable(view) for view in views], _COLUMNS)
     return in_lines([table, since]) if since else table
 
 
-def _readable(row: dict[str, Any]) -> dict[str, Any]:
-    counts = ", ".join(f"{count} {state}" for state, count in row["counts"].items())
-    receipt = row["receipt"]
-    freed = output.size(receipt["freed_bytes"]) if receipt else None
-    return {**row, "counts": counts, "freed": freed}
+def _readable(view: RunView) -> dict[str, object]:
+    counts = ", ".join(f"{count} {state}" for state, count in view.counts.items())
+    receipt = view.run.receipt
+    freed = output.size(receipt.freed_bytes) if receipt else None
+    return {**_row(view), "counts": counts, "freed": freed}
 
 
 def _broken(problems: tuple[str, ...]) -> JournalError:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.words import binary
@@ -85,7 +84,7 @@ class TopicReading:
             return None
         return round(size_bytes * _HOUR_MS / self.window_ms)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """A row of the preview: what was measured, in bytes an hour."""
         return {
             "topic": self.topic,

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.core.clock import Mark, Stopwatch, format_time
 from dashboard.core.errors import (
@@ -48,6 +47,7 @@ from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import receipt_sizes
+from dashboard.purge.receipt.model import Sample
 
 _PAUSE = timedelta(milliseconds=300)
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -59,7 +59,7 @@ class _Before:
     first round followers' long polls.
     """
 
-    sample: Mapping[str, Any]
+    sample: Sample
     polls: Mapping[int, int]
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition
@@ -16,6 +15,7 @@ from dashboard.purge.forecast.waits import waits_of
 from dashboard.purge.journal.journal_rows import WaitForecast
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.facts import PartitionFacts
+from dashboard.purge.receipt.model import Sample
 
 
 def long_polls(live: Cluster) -> dict[int, int]:
@@ -29,7 +29,7 @@ def long_polls(live: Cluster) -> dict[int, int]:
 def expected(
     live: Cluster,
     allowed: Mapping[TopicPartition, PartitionFacts],
-    sample: Mapping[str, Any],
+    sample: Sample,
     polls: Mapping[int, int],
     timeout_ms: int,
     *,
@@ -42,7 +42,7 @@ def expected(
     Followers out of sync are read once more, a second later, to see whether they fetch. Empty
     where sizes, and with them the replicas, cannot be read; never raises.
     """
-    if not sample["replicas"]:
+    if not sample.replicas:
         return {}
     try:
         reading = _reading(live, allowed, sample, polls, now())
@@ -69,7 +69,7 @@ def expected(
 def _reading(
     live: Cluster,
     allowed: Mapping[TopicPartition, PartitionFacts],
-    sample: Mapping[str, Any],
+    sample: Sample,
     polls: Mapping[int, int],
     at: datetime,
 ) -> Reading:
@@ -87,7 +87,7 @@ def _reading(
         second={},
         moving=frozenset(
             key
-            for topic, partition, broker_id in sample["future"]
+            for topic, partition, broker_id in sample.future
             if (key := TopicPartition(topic, partition)) in allowed
             and allowed[key].leader_id == broker_id
         ),
@@ -100,16 +100,15 @@ def _reading(
 
 
 def _offsets(
-    allowed: Mapping[TopicPartition, PartitionFacts], sample: Mapping[str, Any], at: datetime
+    allowed: Mapping[TopicPartition, PartitionFacts], sample: Sample, at: datetime
 ) -> dict[Replica, ReplicaOffsets]:
     """What the sample shows of each replica; one that it lacks gave no answer."""
-    read = {(r["broker_id"], TopicPartition(r["topic"], r["partition"])): r
-            for r in sample["replicas"]}  # fmt: skip
+    read = {r.place: r for r in sample.replicas}
     found: dict[Replica, ReplicaOffsets] = {}
     for key, facts in allowed.items():
         for broker_id in facts.replicas:
-            row = read.get((broker_id, key), {})
-            start, end = row.get("log_start_offset"), row.get("log_end_offset")
+            row = read.get((*key, broker_id))
+            start, end = (row.log_start_offset, row.log_end_offset) if row else (None, None)
             error = None if end is not None else "ANSWER_LOST"
             found[broker_id, key] = ReplicaOffsets(broker_id, *key, start, end, at, error)
     return found

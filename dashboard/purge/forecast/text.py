@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.words import brokers, duration, first_letter_up, number, plural
@@ -129,7 +128,7 @@ def advised(forecast: Forecast) -> list[str]:
     return advice(forecast, "leader only" if native_for_all(forecast) else "leader only, verified")
 
 
-def waits_json(forecast: Forecast) -> list[dict[str, Any]]:
+def waits_json(forecast: Forecast) -> list[dict[str, object]]:
     """Every partition's own wait from its request to the answer; null: nothing can be said."""
     return [
         {
@@ -146,7 +145,7 @@ def waits_json(forecast: Forecast) -> list[dict[str, Any]]:
     ]
 
 
-def to_json(forecast: Forecast) -> dict[str, Any]:
+def to_json(forecast: Forecast) -> dict[str, object]:
     """The `forecast` object of `preview --live`: numbers, and the same in words."""
     return {
         "read_at": format_time(forecast.read_at),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import RefusedError
@@ -69,7 +68,7 @@ class PurgeRequest:
         late = self.state == "asked" and now >= self.asked.expires_at
         return "expired" if late else self.state
 
-    def to_json(self, now: datetime) -> dict[str, Any]:
+    def to_json(self, now: datetime) -> dict[str, object]:
         """The contract's object of `approvals`."""
         decided = self.decided_at
         return {

@@ -36,6 +36,7 @@ from dashboard.purge.journal.journal_wishes import JournalWishes
 from dashboard.purge.plan.moves import MoveRow, planned_moves
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.plan_json import decisions
+from dashboard.purge.receipt.model import Receipt, Sample
 from dashboard.settings.settings import Settings
 
 # What the journal keeps of requests: purges that somebody asked for and a second person decides.
@@ -174,7 +175,7 @@ def _close(
     )
 
 
-def _said(request_id: str, plan: Plan, asked: Asked) -> dict[str, Any]:
+def _said(request_id: str, plan: Plan, asked: Asked) -> dict[str, object]:
     return {
         "request_id": request_id, "plan_id": plan.plan_id, "plan_sha256": plan.sha256,
         "cluster_id": plan.cluster_id, "mode": asked.mode, "who": asked.requester,
@@ -374,23 +375,25 @@ class Journal(JournalRequests, JournalPolicies, JournalAlerts, JournalWishes):
             put_moves(db, run_id, changed)
             append(db, run_id, kind, {"moves": [asdict(m) for m in changed], **details}, now)
 
-    def write_baseline(self, run_id: str, baseline: Mapping[str, Any], now: datetime) -> None:
+    def write_baseline(self, run_id: str, baseline: Sample, now: datetime) -> None:
         """Keep the replica sizes seen before anything was sent."""
         with self.file.write() as db:
             db.execute(
-                "UPDATE runs SET baseline=? WHERE run_id=?", (pack(encode(baseline)), run_id)
+                "UPDATE runs SET baseline=? WHERE run_id=?",
+                (pack(encode(baseline.to_json())), run_id),
             )
-            append(db, run_id, "baseline", {"replicas": len(baseline.get("replicas", ()))}, now)
+            append(db, run_id, "baseline", {"replicas": len(baseline.replicas)}, now)
 
-    def write_receipt(self, run_id: str, receipt: Mapping[str, Any], now: datetime) -> None:
+    def write_receipt(self, run_id: str, receipt: Receipt, now: datetime) -> None:
         """Replace the receipt; only the final one becomes an entry of the chain."""
         if (approver := self.head(run_id).approved_by) is not None:
-            receipt = {**receipt, "approved_by": approver}
+            receipt = replace(receipt, approved_by=approver)
+        body = receipt.to_json()
         with self.file.write() as db:
-            db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (pack(encode(receipt)), run_id))
-            gate.freed(db, run_id, receipt.get("freed_bytes"))
-            if receipt.get("final"):
-                append(db, run_id, "receipt", {"receipt": receipt}, now)
+            db.execute("UPDATE runs SET receipt=? WHERE run_id=?", (pack(encode(body)), run_id))
+            gate.freed(db, run_id, receipt.freed_bytes)
+            if receipt.final:
+                append(db, run_id, "receipt", {"receipt": body}, now)
 
 
 def _keep(
@@ -400,7 +403,7 @@ def _keep(
     rows: list[PartitionRow],
     *,
     now: datetime,
-    details: Mapping[str, Any],
+    details: Mapping[str, object],
 ) -> None:
     bodies = put(db, run_id, rows, new=False)
     gate.sent(db, run_id, rows, now)

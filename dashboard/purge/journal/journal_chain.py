@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dashboard.core.errors import JournalError
@@ -26,6 +27,18 @@ Compare = Callable[[str, Mapping[str, Any]], list[str]]
 _NEVER: tuple[bool, str | None] = (False, None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A purge that was asked for, as the chain tells; None: no link here does."""
+
+    state: str
+    by: str | None = None
+    run_id: str | None = None
+    plan_sha256: str | None = None
+    requester: str | None = None
+    mode: str | None = None
+
+
 class Chain:
     """The links folded so far, oldest first; `problems` are breaks in the chain itself."""
 
@@ -39,7 +52,7 @@ class Chain:
         self._queued: dict[str, tuple[str, str | None]] = {}
         self._switched: dict[PolicyKey, Switch] = {}
         self._carried: dict[PolicyKey, Switch] = {}
-        self._requests: dict[str, dict[str, Any]] = {}
+        self._requests: dict[str, _Request] = {}
         self._archived: set[tuple[int, str]] = set()
         self._read_only: tuple[bool, str | None] | None = None
         self._carried_read_only: tuple[bool, str | None] | None = None
@@ -126,10 +139,10 @@ class Chain:
     def wrong_requests(self, rows: Iterable[sqlite3.Row]) -> list[str]:
         """Requests whose plan, requester or decision is not the one that the chain tells."""
         kept = {
-            row["request_id"]: {
-                "plan": row["plan_sha256"], "who": row["requester"], "mode": row["mode"],
-                "state": row["state"], "by": row["decided_by"], "run": row["run_id"],
-            }
+            row["request_id"]: _Request(
+                row["state"], row["decided_by"], row["run_id"],
+                row["plan_sha256"], row["requester"], row["mode"],
+            )
             for row in rows
         }  # fmt: skip
         return [
@@ -165,15 +178,10 @@ class Chain:
             for cluster_id, name, enabled, definition in body.get("policies", ()):
                 self._carried[cluster_id, name] = (enabled, definition)
         elif kind in _REQUESTS:
-            self._requests.setdefault(str(body.get("request_id")), {}).update(
-                _request(kind, run_id, body)
-            )
-
-
-def _request(kind: str, run_id: str | None, body: Mapping[str, Any]) -> dict[str, Any]:
-    if kind != "asked":
-        return {"state": kind, "by": body.get("who"), "run": run_id}
-    return {
-        "plan": body.get("plan_sha256"), "who": body.get("who"), "run": None,
-        "mode": body.get("mode"), "state": "asked", "by": None,
-    }  # fmt: skip
+            request_id, who = str(body.get("request_id")), body.get("who")
+            if kind == "asked":
+                sealed, mode = body.get("plan_sha256"), body.get("mode")
+                self._requests[request_id] = _Request("asked", None, None, sealed, who, mode)
+            else:
+                asked = self._requests.get(request_id, _Request(kind))
+                self._requests[request_id] = replace(asked, state=kind, by=who, run_id=run_id)

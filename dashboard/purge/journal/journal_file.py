@@ -217,7 +217,7 @@ def _rolled_back(path: Path, newest: Head, what: str) -> JournalError:
 
 
 def append(
-    db: sqlite3.Connection, run_id: str | None, kind: str, body: Mapping[str, Any], now: datetime
+    db: sqlite3.Connection, run_id: str | None, kind: str, body: Mapping[str, object], now: datetime
 ) -> None:
     """Add one link to the chain, inside the caller's transaction."""
     last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()

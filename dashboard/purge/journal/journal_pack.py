@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, wraps
-from typing import Any, TypeVar
+from collections.abc import Callable
+from copy import copy
+from functools import wraps
+from typing import Any, Generic, Self, TypeVar
 
 from dashboard.core.errors import JournalError, UsageError
 
@@ -93,32 +94,42 @@ def changed() -> JournalError:
     )
 
 
-class Stored(Mapping[str, Any]):
-    """A stored JSON object that is read when it is first asked: most of a list's never are."""
+class Stored(Generic[_T]):
+    """A stored JSON object that is decoded when it is first asked for: most of a list's never are.
 
-    def __init__(self, stored: str) -> None:
-        self._stored = stored
+    Its text is forgotten then; two threads at once come to the same.
+    """
 
-    @cached_property
-    def _value(self) -> dict[str, Any]:
-        return _object(self._stored)
+    def __init__(self, text: str, decode: Callable[[Any], _T]) -> None:
+        def decoded(stored: str) -> _T:
+            return decode(json.loads(unpack(stored)))
 
-    def __getitem__(self, key: str) -> Any:
-        return self._value[key]
+        self._text: str | None = text
+        self._decode = readable(decoded)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._value)
+    @property
+    def value(self) -> _T:
+        if (text := self._text) is not None:
+            self._value = self._decode(text)
+            self._text = None
+        return self._value
 
-    def __len__(self) -> int:
-        return len(self._value)
+    def then(self, change: Callable[[_T], _T]) -> Self:
+        """The same with this change; decoded no sooner, and without the whole in memory."""
+        found, decode = copy(self), self._decode
+        if self._text is None:
+            found._value = change(self._value)
+        else:
+            found._decode = lambda text: change(decode(text))
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stored) and self.value == other.value
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(self._value)
-
-
-@readable
-def _object(stored: str) -> dict[str, Any]:
-    return dict(json.loads(unpack(stored)))
+        return repr(self.value)
 
 
 def _deflated(text: str, words: bytes) -> str:

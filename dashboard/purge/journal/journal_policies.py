@@ -283,7 +283,7 @@ class JournalPolicies(JournalReads):
     # -- what each policy waits for now: replaced, no link of the chain
 
     def write_policy_status(
-        self, cluster_id: str, name: str, body: Mapping[str, Any], now: datetime
+        self, cluster_id: str, name: str, body: Mapping[str, object], now: datetime
     ) -> None:
         """Replace what the service says of a policy."""
         row = (cluster_id, name, format_time(now), encode(body))

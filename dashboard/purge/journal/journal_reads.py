@@ -27,6 +27,7 @@ from dashboard.purge.journal.journal_rows import (
 from dashboard.purge.journal.journal_tables import move_row, partition_row, run_row, watching
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt.model import Sample
 
 # A plan or a baseline of many partitions is megabytes; they are read for one run at a time.
 _HEAD = """run_id, plan_id, plan_sha256, cluster_id, cluster_name, mode, state, who, from_where,
@@ -293,10 +294,10 @@ class JournalReads:
         """Whether it holds what another journal has archived: nothing is purged from it."""
         return bool(self.file.rows("SELECT 1 FROM switches WHERE name='archive'"))
 
-    def baseline(self, run_id: str) -> dict[str, Any] | None:
+    def baseline(self, run_id: str) -> Sample | None:
         """Sizes of all replicas just before the first request, as the receipt wrote them."""
         text = self.file.rows("SELECT baseline FROM runs WHERE run_id=?", run_id)[0]["baseline"]
-        return dict(Stored(text)) if text else None
+        return Stored(text, Sample.from_json).value if text else None
 
     def queued_as(self, token: str) -> str | None:
         """The run that one click or command has queued; None: none."""

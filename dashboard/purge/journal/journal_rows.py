@@ -10,7 +10,9 @@ from typing import Any
 from dashboard.core.clock import format_time
 from dashboard.core.words import number
 from dashboard.domain.model import TopicPartition
+from dashboard.purge.journal.journal_pack import Stored
 from dashboard.purge.plan.moves import MoveRow
+from dashboard.purge.receipt.model import Receipt
 
 OPEN_RUN_STATES = ("queued", "running", "paused")
 CLOSED_RUN_STATES = ("done", "partial", "refused", "cancelled")
@@ -63,7 +65,7 @@ class RunRow:
     watched_until: datetime | None
     wish: str | None
     error: Mapping[str, str] | None
-    receipt: Mapping[str, Any] | None
+    kept_receipt: Receipt | Stored[Receipt] | None
     policy: str | None = None  # the one that queued it; None: a person did
     approved_by: str | None = None  # the second person, where one was asked for
 
@@ -73,7 +75,13 @@ class RunRow:
 
     @property
     def receipt_final(self) -> bool:
-        return bool(self.receipt and self.receipt.get("final"))
+        return self.receipt is not None and self.receipt.final
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """Read when it is first asked for. Raises JournalError JOURNAL_BROKEN."""
+        kept = self.kept_receipt
+        return kept.value if isinstance(kept, Stored) else kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,7 @@ class Follower:
         rate = self.closing_per_second
         return self.lag_records / rate if self.lag_records and rate and rate >= 1 else None
 
-    def to_json(self, target_offset: int) -> dict[str, Any]:
+    def to_json(self, target_offset: int) -> dict[str, object]:
         """The keys of `followers` in the contract's partition; rates in records a second."""
         start, to_go = self.log_start_offset, self.seconds_to_go
         rate = self.closing_per_second
@@ -176,7 +184,7 @@ class PartitionRow:
     def was_sent(self) -> bool:
         return self.sent_at is not None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The contract's keys of one partition, and what is known of each follower."""
         return {
             "topic": self.topic,
@@ -223,7 +231,7 @@ class RunView:
         done = all(row.state in good for row in self.partitions)
         return 0 if done and all(move.state == "moved" for move in self.moves) else 2
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The contract's object of `apply` and `run`; `error` only when there is one."""
         run = self.run
         body: dict[str, Any] = {
@@ -244,7 +252,7 @@ class RunView:
             "counts": self.counts,
             "partitions": [row.to_json() for row in self.partitions],
             "moves": [move.to_json() for move in self.moves],
-            "receipt": dict(run.receipt) if run.receipt is not None else None,
+            "receipt": run.receipt.to_json() if run.receipt is not None else None,
         }
         if run.error is not None:
             body["error"] = dict(run.error)
@@ -280,7 +288,7 @@ class Begins:
             "archived"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"entry": self.entry, "at": self.at}
 
 
@@ -304,7 +312,7 @@ class Verification:
         """The number of the newest entry; 0: there is none."""
         return self.first_entry + self.entries - 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The object `verification` of the contract."""
         return {
             "ok": self.ok,

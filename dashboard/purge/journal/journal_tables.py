@@ -24,6 +24,7 @@ from dashboard.purge.journal.journal_rows import (
 )
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt.model import Receipt
 
 _ROW = tuple(PartitionRow.__dataclass_fields__)
 _FOLLOWER = tuple(Follower.__dataclass_fields__)
@@ -37,7 +38,7 @@ def watching(run: RunRow, now: datetime) -> bool:
 
 def put(
     db: sqlite3.Connection, run_id: str, rows: Iterable[PartitionRow], *, new: bool
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Write partition rows of a run; their bodies."""
     verb = "INSERT" if new else "REPLACE"
     bodies = [body_of(row) for row in rows]
@@ -48,7 +49,7 @@ def put(
     return bodies
 
 
-def body_of(row: PartitionRow) -> dict[str, Any]:
+def body_of(row: PartitionRow) -> dict[str, object]:
     """A partition row as the journal keeps it (`asdict` copies every value: ten times slower)."""
     body = dict(zip(_ROW, _row_values(row), strict=True))
     body["followers"] = [
@@ -99,7 +100,8 @@ def run_row(row: sqlite3.Row) -> RunRow:
     values.update({name: _time(row[name]) for name in times})
     for name in ("connection", "error"):
         values[name] = json.loads(row[name]) if row[name] else None
-    values["receipt"] = Stored(row["receipt"]) if row["receipt"] else None
+    receipt = row["receipt"]
+    values["kept_receipt"] = Stored(receipt, Receipt.from_json) if receipt else None
     return RunRow(**values, options=Options(**json.loads(row["options"])))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dashboard.core.errors import RefusedError
 from dashboard.domain.model import Group, TopicPartition
@@ -67,7 +67,7 @@ class MoveRow:
     def open(self) -> bool:
         return self.state in OPEN_MOVES
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The contract's keys of one move, the reason in words, and whether a request left."""
         found = {name: value for name, value in asdict(self).items() if name != "attempts"}
         return found | {"sent": self.attempts > 0}

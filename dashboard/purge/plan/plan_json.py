@@ -26,7 +26,7 @@ INTERVAL = (
 )  # fmt: skip
 
 
-def encode(plan: Plan) -> dict[str, Any]:
+def encode(plan: Plan) -> dict[str, object]:
     """The plan's document without `sha256`."""
     return {
         "version": FORMAT_VERSION,
@@ -46,7 +46,7 @@ def encode(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _encode_readings(readings: Iterable[TopicReading]) -> dict[str, Any]:
+def _encode_readings(readings: Iterable[TopicReading]) -> dict[str, object]:
     """Plans that older journals keep have no such key, or none in it for what is not told."""
     rows = [
         {key: value for key, value in asdict(found).items() if key != "until" or value is not None}
@@ -55,7 +55,7 @@ def _encode_readings(readings: Iterable[TopicReading]) -> dict[str, Any]:
     return {"unseen_readers": rows} if rows else {}
 
 
-def decisions(plan: Plan) -> dict[str, Any]:
+def decisions(plan: Plan) -> dict[str, object]:
     """What people decided, each with who, when and why: waivers, overrides, declarations."""
     return {
         "waivers": [_encode_waiver(w) for w in plan.waivers],
@@ -78,7 +78,10 @@ def parse(text: str, where: str) -> Plan:
     return _KIND.parse(text, where)
 
 
-def _decode(document: dict[str, Any]) -> Plan:
+# Any: a JSON value as it was read, until `check` has passed it.
+
+
+def _decode(document: Any) -> Plan:
     from dashboard.purge.plan.plan import Declared, Plan
 
     check(document)
@@ -101,17 +104,17 @@ def _decode(document: dict[str, Any]) -> Plan:
     )
 
 
-def _encode_rights(missing: tuple[MissingRight, ...] | None) -> dict[str, Any]:
+def _encode_rights(missing: tuple[MissingRight, ...] | None) -> dict[str, object]:
     # Only where somebody told: plans that older journals keep have no such key.
     return {} if missing is None else {"rights_missing": [asdict(right) for right in missing]}
 
 
-def _decode_rights(document: dict[str, Any]) -> tuple[MissingRight, ...] | None:
+def _decode_rights(document: Any) -> tuple[MissingRight, ...] | None:
     rows = document.get("rights_missing")
     return None if rows is None else tuple(MissingRight(**row) for row in rows)
 
 
-def _time(row: dict[str, Any], name: str) -> datetime:
+def _time(row: Any, name: str) -> datetime:
     try:
         return parse_time(row[name])
     except (AttributeError, UsageError) as error:
@@ -121,26 +124,26 @@ def _time(row: dict[str, Any], name: str) -> datetime:
 _FLAGS = ("move", "alive", "gone")  # of a waiver
 
 
-def _encode_waiver(w: Waiver) -> dict[str, Any]:
+def _encode_waiver(w: Waiver) -> dict[str, object]:
     row = {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at)}
     # Only where they hold: plans that older journals keep have no such keys.
     return {**row, **{name: True for name in _FLAGS if getattr(w, name)}}
 
 
-def _decode_waiver(row: dict[str, Any]) -> Waiver:
+def _decode_waiver(row: Any) -> Waiver:
     for name in _FLAGS:
         if row.get(name, True) is not True:
             raise TypeError(f"{name} is {row[name]!r}")
     return Waiver(**{**row, "at": _time(row, "at")})
 
 
-def _encode_declared(declared: Declared) -> dict[str, Any]:
+def _encode_declared(declared: Declared) -> dict[str, object]:
     # As with a waiver's flags: older plans have neither a reason here nor state_restore.
     optional = {"reason": "", "state_restore": "unknown"}
     return {n: v for n, v in asdict(declared).items() if n not in optional or v != optional[n]}
 
 
-def _encode_partition(p: PlannedPartition) -> dict[str, Any]:
+def _encode_partition(p: PlannedPartition) -> dict[str, object]:
     return {
         "topic": p.topic,
         "partition": p.partition,
@@ -171,17 +174,17 @@ def _encode_partition(p: PlannedPartition) -> dict[str, Any]:
     }
 
 
-def _encode_ends(ends: Mapping[int, int]) -> dict[str, Any]:
+def _encode_ends(ends: Mapping[int, int]) -> dict[str, object]:
     # Few partitions have lost records since somebody committed.
     return {"epoch_ends": {str(e): end for e, end in sorted(ends.items())}} if ends else {}
 
 
-def _encode_lifted(lifted: Lifted) -> dict[str, Any]:
+def _encode_lifted(lifted: Lifted) -> dict[str, object]:
     # Of a guard with one fact there is nothing to tell.
     return {name: v for name, v in asdict(lifted).items() if name != "fact" or v is not None}
 
 
-def _encode_estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+def _encode_estimate(estimate: Estimate | None) -> dict[str, object] | None:
     if estimate is None:
         return None
     return {
@@ -194,12 +197,12 @@ def _encode_estimate(estimate: Estimate | None) -> dict[str, Any] | None:
     }
 
 
-def _encode_cleaned(most: Mapping[int, int | None]) -> dict[str, Any]:
+def _encode_cleaned(most: Mapping[int, int | None]) -> dict[str, object]:
     # Few topics are compacted and deleted from.
     return {"cleaned_high": {str(b): size for b, size in sorted(most.items())}} if most else {}
 
 
-def _decode_partition(row: dict[str, Any]) -> PlannedPartition:
+def _decode_partition(row: Any) -> PlannedPartition:
     from dashboard.purge.plan.plan import Estimate, PlannedPartition
 
     estimate = row["estimate"]
@@ -274,7 +277,7 @@ _COUNTS = {
 }
 
 
-def check(document: Mapping[str, Any]) -> None:
+def check(document: Any) -> None:
     """Raises ValueError or TypeError that names the first value which no plan has."""
     _texts(document, ("cluster_id", "cluster_name", "target"), "")
     _texts(document, ("created_by",), "", empty=True)
@@ -293,7 +296,7 @@ def check(document: Mapping[str, Any]) -> None:
             raise ValueError(f"{row['topic']}-{row['partition']} stands in it twice")
 
 
-def _rows(section: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def _rows(section: str, rows: Any) -> None:
     for number, row in enumerate(rows):
         where = f"{section}[{number}]."
         _texts(row, _TEXTS[section], where)
@@ -305,7 +308,7 @@ def _rows(section: str, rows: Iterable[Mapping[str, Any]]) -> None:
                 _text_or_null(row[name], where + name)
 
 
-def _partition(row: Mapping[str, Any], where: str) -> None:
+def _partition(row: Any, where: str) -> None:
     _text(row["topic"], where + "topic")
     if row["partition"] is None:
         raise ValueError(f"{where}partition is null")
@@ -335,7 +338,7 @@ def _partition(row: Mapping[str, Any], where: str) -> None:
         _estimate(row["estimate"], where + "estimate.")
 
 
-def _estimate(row: Mapping[str, Any], where: str) -> None:
+def _estimate(row: Any, where: str) -> None:
     _text(row["method"], where + "method")
     for size in row["replicas"].values():
         _number(size, where + "replicas", least=0)
@@ -346,9 +349,7 @@ def _estimate(row: Mapping[str, Any], where: str) -> None:
             _number(value, where + name, least=0)
 
 
-def _texts(
-    row: Mapping[str, Any], names: Iterable[str], where: str, *, empty: bool = False
-) -> None:
+def _texts(row: Any, names: Iterable[str], where: str, *, empty: bool = False) -> None:
     for name in names:
         if not (empty and row[name] == ""):
             _text(row[name], where + name)

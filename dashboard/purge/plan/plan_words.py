@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from dashboard.core.words import number, plural
+from dashboard.core.words import binary, number, plural
+
+if TYPE_CHECKING:
+    from dashboard.purge.evidence.rights_needed import MissingRight
+    from dashboard.purge.evidence.unseen_readers import TopicReading
+    from dashboard.purge.plan.plan import Declared, Estimate
+    from dashboard.purge.plan.preview import GroupPartitions, TopicCoverage, Totals
 
 _MOST_TOPICS = 8
 _MOST_NAMED = 5
 
 
-def declared(declarations: Sequence[Mapping[str, Any]]) -> list[str]:
+def freed(found: Estimate | Totals) -> str:
+    """`41.2 GiB at once (40.8 GiB to 41.9 GiB), 0.3 GiB later`.
+
+    The interval is left out where nothing is uncertain, and both where a plan has none. Without
+    an upper bound a replica was not measured, or not what was written to it since the analysis.
+    """
+    once = found.bytes_at_once
+    if once is None:
+        return "not measurable"
+    said = f"{binary(once)} at once"
+    least, most = found.bytes_at_once_low, found.bytes_at_once_high
+    if most is None and least is not None:
+        said += f" (at least {binary(least)}: not all of it was measured)"
+    elif least is not None and most is not None and least != most:
+        said += f" ({binary(least)} to {binary(most)})"
+    return said + (f", {binary(found.bytes_later)} later" if found.bytes_later else "")
+
+
+def declared(declarations: Iterable[Declared]) -> list[str]:
     """Who declared that groups are all readers of which topics, when and why."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for row in declarations:
-        if row["readers"] == "groups":
-            said = (row["declared_by"], row["declared_at"], row.get("reason", ""))
-            found.setdefault(said, []).append(row["topic"])
+        if row.readers == "groups":
+            said = (row.declared_by, row.declared_at, row.reason)
+            found.setdefault(said, []).append(row.topic)
     return [
         f"Readers of {_named(topics)} declared by {by or 'nobody named'} "
         f"at {at or 'an unknown time'}" + (f": {reason}" if reason else ", without a reason")
@@ -25,70 +49,70 @@ def declared(declarations: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def unseen_readers(readings: Sequence[Mapping[str, Any]]) -> list[str]:
+def unseen_readers(readings: Iterable[TopicReading]) -> list[str]:
     """Where nobody could look for readers that never commit, and why."""
     found: dict[tuple[str, str], list[str]] = {}
     for row in readings:
-        if row["measured"] != "measured":
-            measured = row["measured"] + (f" since {row['until']}" if row["until"] else "")
-            found.setdefault((measured, str(row["why"])), []).append(row["topic"])
+        if row.measured != "measured":
+            measured = row.measured + (f" since {row.until}" if row.until else "")
+            found.setdefault((measured, str(row.why)), []).append(row.topic)
     return [
         f"Unseen readers of {_named(topics)}: {measured} ({why})"
         for (measured, why), topics in sorted(found.items())
     ]
 
 
-def rights_missing(rights: Sequence[Mapping[str, Any]] | None) -> list[str]:
+def rights_missing(rights: Iterable[MissingRight] | None) -> list[str]:
     """Where nothing can be purged for want of a right, with the line that gives it."""
     return [
-        f"MISSING RIGHT: {right['principal'] or 'the principal'} has no DELETE on topic "
-        f"{right['topic']}, so nothing can be purged there; grant it with: {right['command']}"
+        f"MISSING RIGHT: {right.principal or 'the principal'} has no DELETE on topic "
+        f"{right.topic}, so nothing can be purged there; grant it with: {right.line}"
         for right in rights or ()
     ]
 
 
-def coverage(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def coverage(rows: Iterable[TopicCoverage]) -> list[str]:
     """What no group's offset covers, a line per topic; of many topics the first ones."""
-    gaps = [(row["topic"], said) for row in rows if (said := "; ".join(_gaps(row)))]
+    gaps = [(row.topic, said) for row in rows if (said := "; ".join(_gaps(row)))]
     lines = [f"Groups of {topic}: {said}" for topic, said in gaps[:_MOST_TOPICS]]
     rest = len(gaps) - len(lines)
     return [*lines, f"Groups of {plural(rest, 'more topic')} have such gaps"] if rest else lines
 
 
-def _gaps(row: Mapping[str, Any]) -> list[str]:
+def _gaps(row: TopicCoverage) -> list[str]:
     return [*_without_group(row), *_never(row), *_past_end(row), *_remembered(row)]
 
 
-def _without_group(row: Mapping[str, Any]) -> list[str]:
-    count = len(row["without_group"])
-    said = f"{number(count)} of {plural(row['partitions'], 'partition')} without any, so unknown"
+def _without_group(row: TopicCoverage) -> list[str]:
+    count = len(row.without_group)
+    said = f"{number(count)} of {plural(row.partitions, 'partition')} without any, so unknown"
     return [said] if count else []
 
 
-def _never(row: Mapping[str, Any]) -> list[str]:
+def _never(row: TopicCoverage) -> list[str]:
     return [
-        f"{group['group_id']} never committed on {_partitions(group)}, so unknown"
-        for group in row["never_committed"]
+        f"{group.group_id} never committed on {_partitions(group)}, so unknown"
+        for group in row.never_committed
     ]
 
 
-def _past_end(row: Mapping[str, Any]) -> list[str]:
+def _past_end(row: TopicCoverage) -> list[str]:
     return [
-        f"{group['group_id']}'s offset on {_partitions(group)} is not of the log as it is now, "
+        f"{group.group_id}'s offset on {_partitions(group)} is not of the log as it is now, "
         "so unknown"
-        for group in row["past_end"]
+        for group in row.past_end
     ]
 
 
-def _remembered(row: Mapping[str, Any]) -> list[str]:
+def _remembered(row: TopicCoverage) -> list[str]:
     return [
-        f"{group['group_id']} only remembered from kept snapshots on {_partitions(group)}"
-        for group in row["remembered"]
+        f"{group.group_id} only remembered from kept snapshots on {_partitions(group)}"
+        for group in row.remembered
     ]
 
 
-def _partitions(group: Mapping[str, Any]) -> str:
-    ids = group["partitions"]
+def _partitions(group: GroupPartitions) -> str:
+    ids = group.partitions
     if len(ids) > _MOST_NAMED:
         return plural(len(ids), "partition")
     return f"partition{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"

@@ -3,60 +3,150 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 from dashboard.core.clock import format_time
-from dashboard.purge.plan.moves import planned_moves
+from dashboard.purge.plan.moves import MoveRow, planned_moves
 from dashboard.purge.plan.plan import Plan, PlannedPartition
 from dashboard.purge.plan.plan_json import INTERVAL, decisions
 
 _BYTES = ("bytes_at_once", *INTERVAL)
 
 
-def preview(plan: Plan, now: datetime) -> dict[str, Any]:
-    """The contract's keys, with totals over the free partitions and what each group would lose."""
-    return {
-        "plan_id": plan.plan_id,
-        "sha256": plan.sha256,
-        "confirmation": plan.confirmation,
-        "created_at": format_time(plan.created_at),
-        "expires_at": format_time(plan.expires_at),
-        "expired": plan.expired(now),
-        "cluster_id": plan.cluster_id,
-        "cluster_name": plan.cluster_name,
-        "target": plan.target,
-        "partitions": [_row(p) for p in plan.partitions],
-        "groups": _groups(plan),
-        "coverage": coverage(plan.partitions),
-        "totals": _totals(plan),
-        "waivers": [
-            {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at),
-             "move": w.move, "alive": w.alive}
-            for w in plan.waivers
-        ],
-        "moves": [
-            {"group_id": m.group_id, "topic": m.topic, "partition": m.partition,
-             "from_offset": m.from_offset, "to_offset": m.to_offset}
-            for m in planned_moves(plan)
-        ],
-        "declarations": decisions(plan)["declarations"],
-        "unseen_readers": [r.to_json() for r in plan.readings],
-        "overrides": [
-            {"name": o.name, "group_id": o.group_id, "reason": o.reason, "by": o.by,
-             "at": format_time(o.at)}
-            for o in plan.overrides
-        ],
-        "rights_missing": None if plan.rights_missing is None else [
-            right.to_json() for right in plan.rights_missing
-        ],
-    }  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the free partitions; bytes over all replicas, None where none was measured.
+
+    A bound is None where one partition's is, as in plans of older journals: a part of a range is
+    no range.
+    """
+
+    topics: int
+    partitions: int
+    free_partitions: int
+    guarded_partitions: int
+    records: int
+    bytes_at_once: int | None
+    bytes_at_once_low: int | None
+    bytes_at_once_high: int | None
+    bytes_later_low: int | None
+    bytes_later: int | None
+    bytes_later_high: int | None
+    unmeasured_partitions: int
+    methods: Mapping[str, int]
 
 
-def _row(p: PlannedPartition) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class GroupLoss:
+    """A group on so many planned partitions, and the range of records that it would lose.
+
+    A group left behind the log start resets to earliest (it loses what lies below the target)
+    or to latest (all up to the log end); Kafka does not show which. One without an offset that
+    tells may want everything. `reason`: of its waiver.
+    """
+
+    group_id: str
+    waived: bool
+    reason: str | None
+    remembered: bool = True
+    partitions: int = 0
+    records_unread_below_targets: int = 0
+    loss_if_earliest: int = 0
+    loss_if_latest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPartitions:
+    """Partitions of one topic on which something holds of a group."""
+
+    group_id: str
+    partitions: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCoverage:
+    """What of a topic's planned partitions no group's offset covers; waived groups count too.
+
+    `without_group` are partitions on which no group's offset tells how far it has read.
+    `never_committed` are groups of the topic with the partitions where they have none; a share
+    group that has not begun there counts among them. `past_end` are offsets past the end of the
+    log, or of their leader epoch in it, which tell nothing. `remembered` are offsets that only
+    kept snapshots show: expired, or the group is gone.
+    """
+
+    topic: str
+    partitions: int
+    without_group: list[int]
+    never_committed: list[GroupPartitions]
+    past_end: list[GroupPartitions]
+    remembered: list[GroupPartitions]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A plan, and what it comes to: what the command line, the page and the report show."""
+
+    plan: Plan
+    expired: bool
+    groups: tuple[GroupLoss, ...]
+    coverage: tuple[TopicCoverage, ...]
+    totals: Totals
+    moves: tuple[MoveRow, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """The contract's keys."""
+        plan = self.plan
+        return {
+            "plan_id": plan.plan_id,
+            "sha256": plan.sha256,
+            "confirmation": plan.confirmation,
+            "created_at": format_time(plan.created_at),
+            "expires_at": format_time(plan.expires_at),
+            "expired": self.expired,
+            "cluster_id": plan.cluster_id,
+            "cluster_name": plan.cluster_name,
+            "target": plan.target,
+            "partitions": [row(p) for p in plan.partitions],
+            "groups": [asdict(group) for group in self.groups],
+            "coverage": [asdict(topic) for topic in self.coverage],
+            "totals": asdict(self.totals),
+            "waivers": [
+                {"group_id": w.group_id, "reason": w.reason, "by": w.by, "at": format_time(w.at),
+                 "move": w.move, "alive": w.alive}
+                for w in plan.waivers
+            ],
+            "moves": [
+                {"group_id": m.group_id, "topic": m.topic, "partition": m.partition,
+                 "from_offset": m.from_offset, "to_offset": m.to_offset}
+                for m in self.moves
+            ],
+            "declarations": decisions(plan)["declarations"],
+            "unseen_readers": [r.to_json() for r in plan.readings],
+            "overrides": decisions(plan)["overrides"],
+            "rights_missing": None if plan.rights_missing is None else [
+                right.to_json() for right in plan.rights_missing
+            ],
+        }  # fmt: skip
+
+
+def preview(plan: Plan, now: datetime) -> Preview:
+    """The plan with totals over the free partitions and what each group would lose."""
+    return Preview(
+        plan=plan,
+        expired=plan.expired(now),
+        groups=_groups(plan),
+        coverage=coverage(plan.partitions),
+        totals=_totals(plan),
+        moves=planned_moves(plan),
+    )
+
+
+def row(p: PlannedPartition) -> dict[str, object]:
+    """The contract's keys of one partition."""
     return {
         "topic": p.topic,
         "partition": p.partition,
@@ -72,73 +162,59 @@ def _row(p: PlannedPartition) -> dict[str, Any]:
     }
 
 
-def _totals(plan: Plan) -> dict[str, Any]:
+def _totals(plan: Plan) -> Totals:
     free = plan.free_partitions
     measured = [p.estimate.bytes_at_once for p in free if p.estimate]
     known = [size for size in measured if size is not None]
     sums = {name: _sum(getattr(p.estimate, name) for p in free if p.estimate) for name in INTERVAL}
     methods = Counter(p.estimate.method for p in free if p.estimate)
-    return {
-        "topics": len({p.topic for p in free}),
-        "partitions": len(plan.partitions),
-        "free_partitions": len(free),
-        "guarded_partitions": len(plan.partitions) - len(free),
-        "records": sum(p.records or 0 for p in free),
-        "bytes_at_once": sum(known) if known else None,
+    return Totals(
+        topics=len({p.topic for p in free}),
+        partitions=len(plan.partitions),
+        free_partitions=len(free),
+        guarded_partitions=len(plan.partitions) - len(free),
+        records=sum(p.records or 0 for p in free),
+        bytes_at_once=sum(known) if known else None,
         **sums,
-        "unmeasured_partitions": len(free) - len(known),
-        "methods": dict(sorted(methods.items())),
-    }
+        unmeasured_partitions=len(free) - len(known),
+        methods=dict(sorted(methods.items())),
+    )
 
 
 def _sum(sizes: Iterable[int | None]) -> int | None:
-    """None where one is unknown, as in plans of older journals: a part of a range is no range."""
     listed = list(sizes)
     known = [size for size in listed if size is not None]
     return sum(known) if known and len(known) == len(listed) else None
 
 
-def _groups(plan: Plan) -> list[dict[str, Any]]:
-    """Each group on the planned partitions, and the range of what it would lose.
-
-    A group left behind the log start resets to earliest (it loses what lies below the target)
-    or to latest (all up to the log end); Kafka does not show which. One without an offset that
-    tells may want everything.
-    """
+def _groups(plan: Plan) -> tuple[GroupLoss, ...]:
     waived = {w.group_id: w.reason for w in plan.waivers}
-    rows: dict[str, dict[str, Any]] = {}
+    found: dict[str, GroupLoss] = {}
     for p in plan.partitions:
         for group_id, remembered, place in p.places:
-            row = rows.setdefault(
-                group_id,
-                {
-                    "group_id": group_id,
-                    "waived": group_id in waived,
-                    "reason": waived.get(group_id),
-                    "remembered": True,
-                    "partitions": 0,
-                    "records_unread_below_targets": 0,
-                    "loss_if_earliest": 0,
-                    "loss_if_latest": 0,
-                },
-            )
-            row["remembered"] = row["remembered"] and remembered
-            row["partitions"] += 1
-            _add_loss(row, p, place)
-    return [rows[group_id] for group_id in sorted(rows)]
+            so_far = found.get(group_id)
+            if so_far is None:
+                so_far = GroupLoss(group_id, group_id in waived, waived.get(group_id))
+            found[group_id] = _with_partition(so_far, p, place, remembered=remembered)
+    return tuple(found[group_id] for group_id in sorted(found))
 
 
-def _add_loss(row: dict[str, Any], p: PlannedPartition, place: int | None) -> None:
-    if p.target_offset is None:
-        return
+def _with_partition(
+    so_far: GroupLoss, p: PlannedPartition, place: int | None, *, remembered: bool
+) -> GroupLoss:
+    target, end = p.target_offset or 0, p.high_watermark or 0
     # Whose place nobody can tell may want all that is there.
     start = max(0 if place is None else place, p.log_start_offset or 0)
-    if start >= p.target_offset:
-        return
-    row["records_unread_below_targets"] += p.target_offset - start
-    if p.free:
-        row["loss_if_earliest"] += p.target_offset - start
-        row["loss_if_latest"] += max(p.target_offset, p.high_watermark or 0) - start
+    unread = max(0, target - start)
+    lost = unread if p.free else 0
+    return replace(
+        so_far,
+        remembered=so_far.remembered and remembered,
+        partitions=so_far.partitions + 1,
+        records_unread_below_targets=so_far.records_unread_below_targets + unread,
+        loss_if_earliest=so_far.loss_if_earliest + lost,
+        loss_if_latest=so_far.loss_if_latest + (max(target, end) - start if lost else 0),
+    )
 
 
 # What of a plan no group's offset covers: none, one past the end, or only remembered. Pure.
@@ -146,20 +222,13 @@ def _add_loss(row: dict[str, Any], p: PlannedPartition, place: int | None) -> No
 # A partition without an offset of a group is unknown to us, not unread by it and not read.
 
 
-def coverage(partitions: Iterable[PlannedPartition]) -> list[dict[str, Any]]:
-    """One row per topic of planned partitions, sorted as a plan's are; waived groups count too.
-
-    `without_group` are partitions on which no group's offset tells how far it has read.
-    `never_committed` are groups of the topic with the partitions where they have none; a share
-    group that has not begun there counts among them. `past_end` are offsets past the end of the
-    log, or of their leader epoch in it, which tell nothing. `remembered` are offsets that only
-    kept snapshots show: expired, or the group is gone.
-    """
+def coverage(partitions: Iterable[PlannedPartition]) -> tuple[TopicCoverage, ...]:
+    """One row per topic of planned partitions, sorted as a plan's are."""
     by_topic = groupby(partitions, attrgetter("topic"))
-    return [_of_topic(topic, list(found)) for topic, found in by_topic]
+    return tuple(_of_topic(topic, list(found)) for topic, found in by_topic)
 
 
-def _of_topic(topic: str, partitions: list[PlannedPartition]) -> dict[str, Any]:
+def _of_topic(topic: str, partitions: list[PlannedPartition]) -> TopicCoverage:
     with_offset: dict[str, set[int]] = {}
     remembered: dict[str, list[int]] = {}
     past_end: dict[str, list[int]] = {}
@@ -185,15 +254,15 @@ def _of_topic(topic: str, partitions: list[PlannedPartition]) -> dict[str, Any]:
         for group_id, known in with_offset.items()
         if len(known) < len(partitions)
     }
-    return {
-        "topic": topic,
-        "partitions": len(partitions),
-        "without_group": without,
-        "never_committed": _listed(never),
-        "past_end": _listed(past_end),
-        "remembered": _listed(remembered),
-    }
+    return TopicCoverage(
+        topic=topic,
+        partitions=len(partitions),
+        without_group=without,
+        never_committed=_listed(never),
+        past_end=_listed(past_end),
+        remembered=_listed(remembered),
+    )
 
 
-def _listed(found: dict[str, list[int]]) -> list[dict[str, Any]]:
-    return [{"group_id": group_id, "partitions": found[group_id]} for group_id in sorted(found)]
+def _listed(found: dict[str, list[int]]) -> list[GroupPartitions]:
+    return [GroupPartitions(group_id, found[group_id]) for group_id in sorted(found)]

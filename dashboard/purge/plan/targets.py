@@ -142,7 +142,7 @@ def write_offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps({"partitions": rows, "version": 1}, ensure_ascii=False)
 
 
-def _load(text: str, where: str) -> dict[str, Any]:
+def _load(text: str, where: str) -> dict[str, object]:
     try:
         document = parse_json(text, _unique_keys)
     except ValueError as error:
@@ -156,8 +156,8 @@ def _load(text: str, where: str) -> dict[str, Any]:
     return document
 
 
-def _unique_keys(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unique_keys(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for key, value in pairs:
         if key in found:  # JSON's last one wins silently; a purge must not
             raise ValueError(f"key '{key}' stands twice in one object")

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any
 
-from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import ConfigEntry, TopicPartition
 from dashboard.purge.execute.states import all_arrived, doubtful, followed
 from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.journal.journal_rows import PartitionRow
-from dashboard.purge.plan.plan import Estimate, Plan
+from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt import receipt_bytes
-from dashboard.purge.receipt.receipt_earlier import Place, place
+from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample
 
 # Every live replica is past the target, or another leader brought records back: it stays so.
 _AT_REST = ("done", "reverted")
@@ -31,13 +30,13 @@ _DEFAULTS_MS = {
 }
 
 
-def fallen(receipt: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[TopicPartition, set[int]]:
+def fallen(receipt: Receipt, sample: Sample) -> dict[TopicPartition, set[int]]:
     """The brokers whose replica lost bytes since the last look: what a receipt is to count."""
-    sizes = {place(r): r["size_bytes"] for r in measured(receipt)}
+    sizes = {part.place: part.size_bytes for part in receipt.measured}
     found: dict[TopicPartition, set[int]] = {}
-    for r in sample["replicas"]:
-        if r["size_bytes"] < sizes.get(place(r), 0):
-            found.setdefault(TopicPartition(r["topic"], r["partition"]), set()).add(r["broker_id"])
+    for r in sample.replicas:
+        if r.size_bytes < sizes.get(r.place, 0):
+            found.setdefault(r.key, set()).add(r.broker_id)
     return found
 
 
@@ -56,75 +55,49 @@ def settle_time(entries: Iterable[ConfigEntry]) -> timedelta:
 
 
 def start(
-    baseline: Mapping[str, Any] | None,
+    baseline: Sample | None,
     rows: Sequence[PartitionRow],
     plan: Plan,
     leaving: Mapping[Place, int] = MappingProxyType({}),
-) -> dict[str, Any]:
+) -> Receipt:
     """The receipt before any sample; partitions that were there already free nothing.
 
     Replicas of partitions that were sent and are `not_done` are kept `aside`, and not counted.
 
-    `leaving` are bytes that earlier purges had yet to free at the baseline (`receipt_earlier`).
+    `leaving` are bytes that earlier purges had yet to free at the baseline (`receipt_bytes`).
     """
     targets = {row.key: row.target_offset for row in rows if row.was_sent}
-    counted = _counted(rows)
-    estimates = {p.key: p.estimate for p in plan.partitions if p.key in targets}
-    planned = {p.key: p.log_start_offset for p in plan.partitions}
-    replicas = []
-    for replica in (baseline or {}).get("replicas", []):
-        key = TopicPartition(replica["topic"], replica["partition"])
-        if key in targets:
-            estimate = estimates.get(key)
-            predicted = estimate.replicas.get(replica["broker_id"]) if estimate else None
-            earlier, cleaned = leaving.get(place(replica), 0), _cleaned(estimate, replica)
-            first = planned.get(key)
-            part = receipt_bytes.begun(replica, predicted, earlier, cleaned, first)
-            part["offsets"] = max(0, targets[key] - (part["first_offset"] or 0))
-            replicas.append(part | _moved_before(part, first))
-    parts = _apart(replicas, counted)
-    return {
-        **foreseen(rows, plan),
-        **_totals(parts["replicas"], counted),
-        "final": not any(doubtful(r) or (followed(r) and r.state != "not_done") for r in rows),
-        "arrived_at": None,
-        "rested_at": None,
-        "measured_at": None,
-        "gone_topics": [],
-        "gap": None,
-        "waits": wait_outcomes.requests(rows),
-        **parts,
-    }
+    planned = {p.key: p for p in plan.partitions}
+    parts = [
+        receipt_bytes.begun(r, planned.get(r.key), targets[r.key], leaving.get(r.place, 0))
+        for r in (baseline.replicas if baseline else ())
+        if r.key in targets
+    ]
+    unsettled = any(doubtful(r) or (followed(r) and r.state != "not_done") for r in rows)
+    body = Receipt(final=not unsettled, waits=tuple(wait_outcomes.requests(rows)))
+    return _apart(foreseen(body, rows, plan), parts, _counted(rows))
 
 
-def foreseen(rows: Iterable[PartitionRow], plan: Plan) -> dict[str, Any]:
-    """What the plan predicted for partitions that count: sent, and not known to be not done."""
+def foreseen(receipt: Receipt, rows: Iterable[PartitionRow], plan: Plan) -> Receipt:
+    """With the plan's prediction for partitions that count: sent, and not known to be not done."""
     counted = _counted(rows)
     estimates = [p.estimate for p in plan.partitions if p.key in counted]
     known = [e.bytes_at_once for e in estimates if e and e.bytes_at_once is not None]
-    return {
-        "predicted_bytes": sum(known) if known or not counted else None,
-        "methods": sorted({e.method for e in estimates if e}),
-        "unmeasured_partitions": len(estimates) - len(known),
-    }
-
-
-def moved_on(
-    receipt: Mapping[str, Any], sample: Mapping[str, Any], rows: Iterable[PartitionRow]
-) -> bool:
-    """Whether a log start lies past the target before what is due was seen leaving."""
-    targets = {row.key: row.target_offset for row in rows}
-    waits = {place(part) for part in measured(receipt) if not part.get("fell")}
-    return any(
-        place(r) in waits
-        and (r["log_start_offset"] or 0) > targets[TopicPartition(r["topic"], r["partition"])]
-        for r in sample["replicas"]
+    return replace(
+        receipt,
+        predicted_bytes=sum(known) if known or not counted else None,
+        methods=tuple(sorted({e.method for e in estimates if e})),
+        unmeasured_partitions=len(estimates) - len(known),
     )
 
 
-def measured(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The parts of all replicas that are followed, counted or not."""
-    return [*receipt["replicas"], *receipt.get("aside", ())]
+def moved_on(receipt: Receipt, sample: Sample, rows: Iterable[PartitionRow]) -> bool:
+    """Whether a log start lies past the target before what is due was seen leaving."""
+    targets = {row.key: row.target_offset for row in rows}
+    waits = {part.place for part in receipt.measured if not part.fell}
+    return any(
+        r.place in waits and (r.log_start_offset or 0) > targets[r.key] for r in sample.replicas
+    )
 
 
 def _counted(rows: Iterable[PartitionRow]) -> set[TopicPartition]:
@@ -132,47 +105,31 @@ def _counted(rows: Iterable[PartitionRow]) -> set[TopicPartition]:
 
 
 def _apart(
-    parts: Iterable[dict[str, Any]], counted: Collection[TopicPartition]
-) -> dict[str, list[dict[str, Any]]]:
-    """The `replicas` of partitions that count, and `aside` those of which nothing was deleted.
+    receipt: Receipt, parts: Iterable[ReplicaReceipt], counted: Collection[TopicPartition]
+) -> Receipt:
+    """With the `replicas` of partitions that count and their sums, and `aside` those of which
+    nothing was deleted.
 
     A request may take effect yet, or turn out not to have: both are followed, so that a partition
     changes sides with all that was seen of it.
     """
-    found: dict[str, list[dict[str, Any]]] = {"replicas": [], "aside": []}
-    for part in sorted(parts, key=place):
-        key = TopicPartition(part["topic"], part["partition"])
-        found["replicas" if key in counted else "aside"].append(part)
-    return found
-
-
-def _totals(
-    replicas: Sequence[Mapping[str, Any]], counted: Collection[TopicPartition]
-) -> dict[str, int | None]:
-    """None where there is something to count, but no size of it."""
-    return {
-        name: sum(r.get(name, 0) for r in replicas) if replicas or not counted else None
-        for name in ("freed_bytes", "retention_bytes", "produced_bytes", "cleaner_bytes")
-    }
-
-
-def _moved_before(part: Mapping[str, Any], planned: int | None) -> dict[str, int]:
-    """How many offsets the log start had moved on since the plan, when the request left."""
-    start = part["start_before"]
-    moved = 0 if start is None or planned is None else max(0, start - planned)
-    return {"moved_before": moved} if moved else {}
-
-
-def _cleaned(estimate: Estimate | None, replica: Mapping[str, Any]) -> dict[str, int | None]:
-    """`most_bytes` of a replica that the log cleaner works on, too."""
-    if estimate is None or not estimate.cleaned_high:
-        return {}
-    return {"most_bytes": estimate.cleaned_high.get(replica["broker_id"])}
+    ordered = sorted(parts, key=lambda part: part.place)
+    replicas = tuple(part for part in ordered if part.key in counted)
+    told = bool(replicas) or not counted
+    return replace(
+        receipt,
+        replicas=replicas,
+        aside=tuple(part for part in ordered if part.key not in counted),
+        freed_bytes=sum(r.freed_bytes for r in replicas) if told else None,
+        retention_bytes=sum(r.retention_bytes for r in replicas) if told else None,
+        produced_bytes=sum(r.produced_bytes for r in replicas) if told else None,
+        cleaner_bytes=sum(r.cleaner_bytes for r in replicas) if told else None,
+    )
 
 
 def advance(
-    receipt: Mapping[str, Any],
-    sample: Mapping[str, Any],
+    receipt: Receipt,
+    sample: Sample,
     rows: Sequence[PartitionRow],
     settle: timedelta,
     now: datetime,
@@ -181,7 +138,7 @@ def advance(
     last: bool = False,
     gone: Collection[str] = (),
     later: Mapping[TopicPartition, Collection[int]] = MappingProxyType({}),
-) -> dict[str, Any]:
+) -> Receipt:
     """The receipt after one more sample of `measure`; final once all assigned replicas rest.
 
     Not where a leader could not be read in this look (`all_read`): it may start below the target.
@@ -191,42 +148,35 @@ def advance(
     their deletion freed the rest, not the purge. `later` are the targets of later purges.
     """
     of = {row.key: row for row in rows}
-    newest = {place(r): r for r in sample["replicas"] if r["topic"] not in gone}
+    newest = {r.place: r for r in sample.replicas if r.topic not in gone}
     looked = [
         receipt_bytes.looked(
             old,
-            newest.get(place(old)),
-            row.target_offset,
-            undone=row.state == "reverted",
-            later=later.get(row.key, ()),
+            newest.get(old.place),
+            of[old.key].target_offset,
+            undone=of[old.key].state == "reverted",
+            later=later.get(old.key, ()),
         )
-        for old in measured(receipt)
-        for row in (of[TopicPartition(old["topic"], old["partition"])],)
+        for old in receipt.measured
     ]
-    counted = _counted(rows)
-    parts = _apart(looked, counted)
     there = [row for row in rows if row.topic not in gone]
     moved = [row for row in there if row.state != "not_done"]  # by this run, or there already
     arrived = all(map(all_arrived, moved)) and not any(map(doubtful, there))
     rested = all(row.state in _AT_REST for row in moved)
-    arrived_at = (receipt["arrived_at"] or format_time(now)) if arrived else None
-    rested_at = (receipt.get("rested_at") or format_time(now)) if rested else None
+    arrived_at = (receipt.arrived_at or now) if arrived else None
+    rested_at = (receipt.rested_at or now) if rested else None
     since = arrived_at or (rested_at if last else None)
-    rested_long = since is not None and now >= parse_time(since) + settle
-    final = rested_long and (all_read or last)
-    if final:
-        del parts["aside"]  # never counted now
-    body = {
-        **{name: value for name, value in receipt.items() if name != "aside"},
-        **_totals(parts["replicas"], counted),
-        **parts,
-        "arrived_at": arrived_at,
-        "rested_at": rested_at,
-        "measured_at": sample["taken_at"],
-        "gone_topics": sorted(gone),
-        "final": final,
-    }
-    return {**body, "gap": cause(body, rows)}
+    final = since is not None and now >= since + settle and (all_read or last)
+    body = replace(
+        _apart(receipt, looked, _counted(rows)),
+        arrived_at=arrived_at,
+        rested_at=rested_at,
+        measured_at=sample.taken_at,
+        gone_topics=tuple(sorted(gone)),
+        final=final,
+    )
+    body = replace(body, aside=None) if final else body  # never counted now
+    return replace(body, gap=cause(body, rows))
 
 
 # Why a receipt's freed bytes are not the predicted ones, or not all that left, in one sentence.
@@ -251,7 +201,7 @@ _LEFT_BEFORE = "the log start had moved on since the plan, before the request le
 _EARLIER = "segments of an earlier purge were leaving still, and its estimate tells which are whose"
 
 
-def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
+def cause(receipt: Receipt, rows: Sequence[PartitionRow]) -> str | None:
     """The cause of a gap between prediction and outcome, and what was not counted; None where there
     is neither (yet).
     """
@@ -259,44 +209,44 @@ def cause(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | Non
     return "; ".join(filter(None, told)) or None
 
 
-def _gap(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
+def _gap(receipt: Receipt, rows: Sequence[PartitionRow]) -> str | None:
     if missing := _missing(receipt, rows):
         return missing
-    predicted, freed = receipt["predicted_bytes"], receipt["freed_bytes"]
+    predicted, freed = receipt.predicted_bytes, receipt.freed_bytes
     if freed is None:
         return "sizes cannot be read (DescribeLogDirs), so bytes are not measurable"
-    if not receipt["final"]:
+    if not receipt.final:
         return None if freed else "segments leave at the brokers' next retention check"
     if predicted is None:
         return None
-    anew = [r for r in receipt["replicas"] if r.get("restarted")]  # named by themselves
-    off = freed - predicted - sum(r["freed_bytes"] - (r["predicted_bytes"] or 0) for r in anew)
-    return _of_replicas(receipt, rows, off) if off else None
+    anew = [r for r in receipt.replicas if r.restarted]  # named by themselves
+    off = freed - predicted - sum(r.freed_bytes - (r.predicted_bytes or 0) for r in anew)
+    return _of_replicas(receipt, rows, predicted, off) if off else None
 
 
-def _restarted(receipt: Mapping[str, Any]) -> str | None:
+def _restarted(receipt: Receipt) -> str | None:
     """Logs that began anew: what they were without then, the purge did not free."""
-    found = [r for r in receipt["replicas"] if r.get("restarted")]
+    found = [r for r in receipt.replicas if r.restarted]
     if not found:
         return None
-    names = _first(f"{r['topic']}-{r['partition']} on broker {r['broker_id']}" for r in found)
+    names = _first(f"{r.topic}-{r.partition} on broker {r.broker_id}" for r in found)
     return (
         f"what left or came since the log of {names} began anew (its end went back) is not counted"
     )
 
 
-def _cleaner(receipt: Mapping[str, Any]) -> str | None:
+def _cleaner(receipt: Receipt) -> str | None:
     """What the log cleaner may have taken of topics that are compacted, too."""
-    if not receipt["final"]:
+    if not receipt.final:
         return None
-    found = [r for r in receipt["replicas"] if "most_bytes" in r and r["dropped_bytes"]]
-    if size := receipt.get("cleaner_bytes"):
-        names = _first(r["topic"] for r in found if r["cleaner_bytes"])
+    found = [r for r in receipt.replicas if r.cleaned and r.dropped_bytes]
+    if size := receipt.cleaner_bytes:
+        names = _first(r.topic for r in found if r.cleaner_bytes)
         return (
             f"the log cleaner works on {names}, too: the {size:,} bytes that left beyond the upper "
             "estimate are not told apart from its work, and are not counted"
         )
-    if unbounded := [r["topic"] for r in found if r["most_bytes"] is None]:
+    if unbounded := [r.topic for r in found if r.most_bytes is None]:
         return (
             f"the log cleaner works on {_first(unbounded)}, too, and no upper estimate tells its "
             "work apart: it is counted"
@@ -311,12 +261,12 @@ def _first(names: Iterable[str]) -> str:
     return ", ".join(found[:_MOST_NAMED]) + more
 
 
-def _missing(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | None:
+def _missing(receipt: Receipt, rows: Sequence[PartitionRow]) -> str | None:
     """What the receipt cannot count: records that are back, logs that are gone or behind."""
     back = sum(row.state == "reverted" for row in rows)
     if back:
         return f"records came back on {back} partitions after an election"
-    if gone := receipt.get("gone_topics"):
+    if gone := receipt.gone_topics:
         return (
             f"{', '.join(gone)} was deleted, or made anew, before its receipt was final: what left "
             "after the last look before that is not counted"
@@ -333,32 +283,30 @@ def _missing(receipt: Mapping[str, Any], rows: Sequence[PartitionRow]) -> str | 
     if not behind:
         return None
     names = ", ".join(str(b) for b in behind)
-    counted = " and are not counted" if receipt["final"] else ""
+    counted = " and are not counted" if receipt.final else ""
     return f"replicas on broker {names} have not arrived{counted}"
 
 
-def _of_replicas(receipt: Mapping[str, Any], rows: Sequence[PartitionRow], off: int) -> str:
+def _of_replicas(receipt: Receipt, rows: Sequence[PartitionRow], predicted: int, off: int) -> str:
     """First what only one side knows of: replicas without an estimate, and without a size."""
-    replicas, told = receipt["replicas"], []
-    counted = [r for r in replicas if not r.get("restarted")]
-    unforeseen = [r for r in counted if r["predicted_bytes"] is None and r["freed_bytes"]]
-    if size := sum(r["freed_bytes"] for r in unforeseen):
-        brokers = _listed(r["broker_id"] for r in unforeseen)
+    replicas, told = receipt.replicas, []
+    counted = [r for r in replicas if not r.restarted]
+    unforeseen = [r for r in counted if r.predicted_bytes is None and r.freed_bytes]
+    if size := sum(r.freed_bytes for r in unforeseen):
+        brokers = _listed(r.broker_id for r in unforeseen)
         told.append(f"{size:,} bytes left on broker {brokers}, where nothing could be estimated")
-    lost = receipt["predicted_bytes"] - sum(r["predicted_bytes"] or 0 for r in replicas)
+    lost = predicted - sum(r.predicted_bytes or 0 for r in replicas)
     if lost > 0:
         brokers = _listed(_unmeasured(replicas, rows))
         told.append(f"{lost:,} predicted bytes lie on broker {brokers}, whose sizes were not read")
-    if abs(off - size + lost) > sum(r.get("unsure_bytes", 0) for r in replicas) or not told:
-        told.append(_estimate(counted, receipt.get("methods", ())))
+    if abs(off - size + lost) > sum(r.unsure_bytes for r in replicas) or not told:
+        told.append(_estimate(counted, receipt.methods))
     return "; ".join(told)
 
 
-def _unmeasured(
-    replicas: Sequence[Mapping[str, Any]], rows: Sequence[PartitionRow]
-) -> Iterator[int]:
+def _unmeasured(replicas: Sequence[ReplicaReceipt], rows: Sequence[PartitionRow]) -> Iterator[int]:
     """Brokers of partitions that were sent and whose replica there is not in the receipt."""
-    known = {(r["topic"], r["partition"], r["broker_id"]) for r in replicas}
+    known = {r.place for r in replicas}
     for row in (r for r in rows if r.was_sent and r.state != "not_done"):
         leader = () if row.leader_id is None else (row.leader_id,)
         for broker_id in (*leader, *(f.broker_id for f in row.followers)):
@@ -370,14 +318,14 @@ def _listed(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(set(brokers)))) or "unknown"
 
 
-def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -> str:
+def _estimate(replicas: Sequence[ReplicaReceipt], methods: Collection[str]) -> str:
     """Names the topics where the estimate was furthest off, the furthest first."""
     predicted: dict[str, int] = defaultdict(int)
     freed: dict[str, int] = defaultdict(int)
     for replica in replicas:
-        if replica["predicted_bytes"] is not None:
-            predicted[replica["topic"]] += replica["predicted_bytes"]
-            freed[replica["topic"]] += replica["freed_bytes"]
+        if replica.predicted_bytes is not None:
+            predicted[replica.topic] += replica.predicted_bytes
+            freed[replica.topic] += replica.freed_bytes
     off = sorted(predicted, key=lambda t: (-abs(freed[t] - predicted[t]), t))
     named = [
         f"of {topic} {freed[topic]:,} bytes left where {predicted[topic]:,} were predicted"
@@ -386,11 +334,11 @@ def _estimate(replicas: Sequence[Mapping[str, Any]], methods: Collection[str]) -
     ]
     known = (found for name, found in _WHY.items() if name in methods)
     why = next(known, _WHY["sampled"])
-    furthest = [r for r in replicas if off and r["topic"] == off[0]]
-    if any(r["retention_bytes"] for r in furthest):
+    furthest = [r for r in replicas if off and r.topic == off[0]]
+    if any(r.retention_bytes for r in furthest):
         why = _MOVED_ON
-    elif any(r.get("earlier_bytes") for r in furthest):
+    elif any(r.earlier_bytes for r in furthest):
         why = _EARLIER
-    elif any(r.get("moved_before") for r in furthest):
+    elif any(r.moved_before for r in furthest):
         why = _LEFT_BEFORE
     return f"{'; '.join(named)}: {why}" if named else why

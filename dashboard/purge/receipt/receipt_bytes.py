@@ -12,13 +12,18 @@ retention's: a purge moves the log start first, and segments leave later. Of a t
 compacted, too, the log cleaner takes from the same logs: what leaves beyond the most that the purge
 can free is not counted. Nor is what a replica is without that begins anew, as on a disk that was
 replaced: its log end goes back.
+
+Brokers delete segments at their next retention check, minutes later by default: a purge that begins
+before it finds those of earlier purges on the disks still. They are not its own, and count once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from dashboard.purge.plan.plan import PlannedPartition
+from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, ReplicaSample, Sample
 
 # A record that is a batch of its own has a header of 61 bytes (DefaultRecordBatch.RECORD_BATCH_
 # OVERHEAD) that one among many in a batch has not.
@@ -26,230 +31,250 @@ BATCH_HEADER_BYTES = 61
 
 
 def begun(
-    replica: Mapping[str, Any],
-    predicted_bytes: int | None,
-    earlier_bytes: int = 0,
-    cleaned: Mapping[str, int | None] = MappingProxyType({}),
-    planned_start: int | None = None,
-) -> dict[str, Any]:
+    replica: ReplicaSample, planned: PlannedPartition | None, target: int, earlier_bytes: int
+) -> ReplicaReceipt:
     """A replica's part of a receipt, from its entry in the sample before its request.
 
-    `fallen_bytes`: by how much its size fell; `seen_bytes` of `seen_records`: written where it did
-    not; `doubt_records`: written where it did. `below_…`: the same, and its log start, by the last
-    look before the log start was `past` the target. `first_offset`: what it has below that, no
-    lower than the plan's log start, is an earlier purge's; `offsets` (`receipt.start`) up to its
-    target. `own_bytes`: what left by the last look that saw the log start no further than the
-    target; `fell`: some of it after a look that saw it there. The others follow, in `looked`.
-    `earlier_bytes` of what leaves belong to an earlier purge (`receipt_earlier`). `cleaned`:
-    `most_bytes` of a replica of a compacted topic, the most that the purge frees; None: unknown.
+    `earlier_bytes` of what leaves belong to an earlier purge (`leaving`).
     """
-    sums = (
-        "dropped_bytes", "freed_bytes", "retention_bytes", "cleaner_bytes", "produced_bytes",
-        "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes",
-        "below_fallen_bytes", "below_doubt_records", "own_bytes",
-    )  # fmt: skip
-    first = _later(replica["log_start_offset"], planned_start)
-    return {
-        **{name: value for name, value in replica.items() if name != "taken_at"},
-        "before_bytes": replica["size_bytes"],
-        "start_before": replica["log_start_offset"],
-        "end_before": replica["log_end_offset"],
-        "predicted_bytes": predicted_bytes,
-        "earlier_bytes": earlier_bytes,
-        "first_offset": first,
-        "below_start": first,
-        "past": False,
-        "fell": False,
-        **cleaned,
-        **dict.fromkeys(sums, 0),
-    }
+    estimate = planned.estimate if planned else None
+    start, foreseen = replica.log_start_offset, planned.log_start_offset if planned else None
+    first = _later(start, foreseen)
+    now = replica.size_bytes, start, replica.log_end_offset  # as last looked at, and before
+    return ReplicaReceipt(
+        *replica.place,
+        *now,
+        *now,
+        predicted_bytes=estimate.replicas.get(replica.broker_id) if estimate else None,
+        earlier_bytes=earlier_bytes,
+        first_offset=first,
+        below_start=first,
+        offsets=max(0, target - (first or 0)),
+        moved_before=0 if start is None or foreseen is None else max(0, start - foreseen),
+        cleaned=bool(estimate and estimate.cleaned_high),
+        most_bytes=estimate.cleaned_high.get(replica.broker_id) if estimate else None,
+    )
 
 
 def looked(
-    old: Mapping[str, Any],
-    new: Mapping[str, Any] | None,
+    old: ReplicaReceipt,
+    new: ReplicaSample | None,
     target: int,
     *,
     undone: bool = False,
     later: Collection[int] = (),
-) -> dict[str, Any]:
+) -> ReplicaReceipt:
     """The replica's part after one more look; `new` is None where its broker gave no answer.
 
     `freed_bytes` are sure to `unsure_bytes`. A log that has `restarted` is not counted any more,
     nor is one that the purge had not reached when it was `undone`: another purge will have to.
     `later` are the targets of later purges, which leave to this one what it made deletable.
     """
-    if old.get("undone") or (undone and not _reached(old, new, target)):
-        return {**old, "undone": True}
+    if old.undone or (undone and not _reached(old, new, target)):
+        return replace(old, undone=True)
     if new is None or _unplaced(old, new):  # what it holds is not known now
-        return dict(old)
-    told = {name: new[name] for name in ("size_bytes", "log_start_offset", "log_end_offset")}
-    if old.get("restarted") or _went_back(old, new):
-        return {**old, **told, "restarted": True}
-    body = {**old, **counted(old, new), **told}
-    body |= _below(body, target)
-    dropped = max(0, fallen_bytes(body) - body.get("earlier_bytes", 0))
-    below = body["below_fallen_bytes"] + round(body["below_doubt_records"] * record_bytes(body))
-    early = min(dropped, max(0, below - body.get("earlier_bytes", 0)))
-    body |= _attributed(old, body, dropped - early, target, later)
+        return old
+    if old.restarted or _went_back(old, new):
+        return replace(_seen(old, new), restarted=True)
+    body = _below(_seen(counted(old, new), new), target)
+    dropped = max(0, fallen_bytes(body) - body.earlier_bytes)
+    below = body.below_fallen_bytes + round(body.below_doubt_records * record_bytes(body))
+    early = min(dropped, max(0, below - body.earlier_bytes))
+    body = _attributed(old, body, dropped - early, target, later)
     retention = dropped - _own(body, dropped - early, target)
     unsure = _unsure(body)
     cleaner = _beyond(body, dropped - retention - unsure)
-    return {
-        **body,
-        "dropped_bytes": dropped,
-        "retention_bytes": retention,
-        "freed_bytes": dropped - retention - cleaner,
-        "produced_bytes": body["seen_bytes"] + fallen_bytes(body) - body["fallen_bytes"],
-        "unsure_bytes": unsure,
-        "cleaner_bytes": cleaner,
-    }
+    return replace(
+        body,
+        dropped_bytes=dropped,
+        retention_bytes=retention,
+        freed_bytes=dropped - retention - cleaner,
+        produced_bytes=body.seen_bytes + fallen_bytes(body) - body.fallen_bytes,
+        unsure_bytes=unsure,
+        cleaner_bytes=cleaner,
+    )
 
 
-def due_bytes(part: Mapping[str, Any]) -> int:
+def _seen(old: ReplicaReceipt, new: ReplicaSample) -> ReplicaReceipt:
+    start, end = new.log_start_offset, new.log_end_offset
+    return replace(old, size_bytes=new.size_bytes, log_start_offset=start, log_end_offset=end)
+
+
+def due_bytes(part: ReplicaReceipt) -> int:
     """What the purge made deletable: all that was seen leaving, as brokers delete at once. Before
     that by its estimate, less what left since the plan; without one by its offsets.
     """
-    if part.get("fell"):
-        return int(part["own_bytes"])
-    told, size = part["predicted_bytes"], record_bytes(part)
+    if part.fell:
+        return part.own_bytes
+    told, size = part.predicted_bytes, record_bytes(part)
     if told is None:  # older releases kept no offsets
-        return round(int(part.get("offsets", 0)) * size)
-    return max(0, int(told) - round(int(part.get("moved_before", 0)) * size))
+        return round(part.offsets * size)
+    return max(0, told - round(part.moved_before * size))
 
 
 def _attributed(
-    old: Mapping[str, Any],
-    body: Mapping[str, Any],
-    left: int,
-    target: int,
-    later: Collection[int],
-) -> dict[str, Any]:
+    old: ReplicaReceipt, body: ReplicaReceipt, left: int, target: int, later: Collection[int]
+) -> ReplicaReceipt:
     """`own_bytes` and `fell`; as they were once the log start has moved on, by retention."""
-    fell, start = bool(old.get("fell")), body["log_start_offset"]
+    start = body.log_start_offset
     if start is None or start <= target:
         # The cleaner's work tells nothing of whether what is due has left.
-        drop = old.get("past") and body["size_bytes"] < old["size_bytes"]
-        return {"own_bytes": left, "fell": fell or bool(drop and "most_bytes" not in body)}
-    own = int(old.get("own_bytes", old["freed_bytes"]))
+        drop = old.past and body.size_bytes < old.size_bytes and not body.cleaned
+        return replace(body, own_bytes=left, fell=old.fell or drop)
     if start in later:
-        own = max(own, min(left, due_bytes(body)))
-    return {"own_bytes": own, "fell": fell}
+        return replace(body, own_bytes=max(old.own_bytes, min(left, due_bytes(body))))
+    return body
 
 
-def _own(body: Mapping[str, Any], left: int, target: int) -> int:
+def _own(body: ReplicaReceipt, left: int, target: int) -> int:
     """The purge's part of what left at or past the target: its share of the offsets, and no more
     than it made deletable, once retention or a later purge moved the log start on.
     """
-    start = body["log_start_offset"]
+    start = body.log_start_offset
     if start is None or start <= target:
         return left
-    own, due = int(body["own_bytes"]), due_bytes(body)
     share = left - round(left * _retention_share(body, target))
-    return min(left, max(own, min(share, due)))
+    return min(left, max(body.own_bytes, min(share, due_bytes(body))))
 
 
-def _reached(old: Mapping[str, Any], new: Mapping[str, Any] | None, target: int) -> bool:
-    start = None if new is None else new["log_start_offset"]
-    return bool(old.get("past")) or (start is not None and start >= target)
+def _reached(old: ReplicaReceipt, new: ReplicaSample | None, target: int) -> bool:
+    start = None if new is None else new.log_start_offset
+    return old.past or (start is not None and start >= target)
 
 
-def _unplaced(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def _unplaced(old: ReplicaReceipt, new: ReplicaSample) -> bool:
     """Whether a size came without the log end that tells which log it is of."""
-    return new["log_end_offset"] is None and old["log_end_offset"] is not None
+    return new.log_end_offset is None and old.log_end_offset is not None
 
 
-def _went_back(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    before, after = old["log_end_offset"], new["log_end_offset"]
+def _went_back(old: ReplicaReceipt, new: ReplicaSample) -> bool:
+    before, after = old.log_end_offset, new.log_end_offset
     return before is not None and after is not None and after < before
 
 
-def _beyond(body: Mapping[str, Any], surely_freed: int) -> int:
+def _beyond(body: ReplicaReceipt, surely_freed: int) -> int:
     """What left beyond the most that the purge frees, where the cleaner may have taken it."""
-    most = body.get("most_bytes")
-    return 0 if most is None else max(0, surely_freed - int(most))
+    return 0 if body.most_bytes is None else max(0, surely_freed - body.most_bytes)
 
 
-def counted(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, int]:
-    """By how much the size fell, and what was written, with one more look.
-
-    Parts that older releases left open have none of these counts, but the sums they gave.
-    """
-    fallen = old.get("fallen_bytes", old["dropped_bytes"])
-    seen, records = old.get("seen_bytes", old["produced_bytes"]), old.get("seen_records", 0)
-    doubt, written = old.get("doubt_records", 0), _written(old, new)
-    change = new["size_bytes"] - old["size_bytes"]
+def counted(old: ReplicaReceipt, new: ReplicaSample) -> ReplicaReceipt:
+    """By how much the size fell, and what was written, with one more look."""
+    change, written = new.size_bytes - old.size_bytes, _written(old, new)
     if change < 0:
-        fallen, doubt = fallen - change, doubt + written
-    else:
-        seen, records = seen + change, records + written
-    return {"fallen_bytes": fallen, "seen_bytes": seen, "seen_records": records,
-            "doubt_records": doubt}  # fmt: skip
+        doubt = old.doubt_records + written
+        return replace(old, fallen_bytes=old.fallen_bytes - change, doubt_records=doubt)
+    return replace(old, seen_bytes=old.seen_bytes + change, seen_records=old.seen_records + written)
 
 
-def fallen_bytes(body: Mapping[str, Any]) -> int:
+def fallen_bytes(body: ReplicaReceipt) -> int:
     """What left the replica, with what records in doubt hid of it."""
-    return int(body["fallen_bytes"]) + round(int(body["doubt_records"]) * record_bytes(body))
+    return body.fallen_bytes + round(body.doubt_records * record_bytes(body))
 
 
-def _below(body: Mapping[str, Any], target: int) -> dict[str, Any]:
+def _below(body: ReplicaReceipt, target: int) -> ReplicaReceipt:
     """What left by the last look that saw the log start below the target.
 
     Parts that older releases left open do not tell; what is past its target now counts as before.
     """
-    start, past = body["log_start_offset"], bool(body.get("past"))
-    if start is None or start >= target or past:
-        return {
-            "past": past or (start is not None and start >= target),
-            "below_start": body.get("below_start", body["start_before"]),
-            "below_fallen_bytes": body.get("below_fallen_bytes", 0),
-            "below_doubt_records": body.get("below_doubt_records", 0),
-        }
-    return {
-        "past": False,
-        "below_start": _later(start, body.get("below_start")),
-        "below_fallen_bytes": body["fallen_bytes"],
-        "below_doubt_records": body["doubt_records"],
-    }
+    start = body.log_start_offset
+    if start is None or body.past:
+        return body
+    if start >= target:
+        return replace(body, past=True)
+    return replace(
+        body,
+        below_start=_later(start, body.below_start),
+        below_fallen_bytes=body.fallen_bytes,
+        below_doubt_records=body.doubt_records,
+    )
 
 
 def _later(start: int | None, than: int | None) -> int | None:
     return start if start is None or than is None else max(start, than)
 
 
-def _written(old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
-    before, after = old["log_end_offset"], new["log_end_offset"]
-    return 0 if before is None or after is None else max(0, int(after) - int(before))
+def _written(old: ReplicaReceipt, new: ReplicaSample) -> int:
+    before, after = old.log_end_offset, new.log_end_offset
+    return 0 if before is None or after is None else max(0, after - before)
 
 
-def record_bytes(body: Mapping[str, Any]) -> float:
+def record_bytes(body: ReplicaReceipt) -> float:
     """Bytes of a record: of those that were seen coming, else of those the replica held before.
 
     The log start of a later look has moved, but its segments may still be there.
     """
-    if body["seen_records"] and body["seen_bytes"]:
-        return float(body["seen_bytes"] / body["seen_records"])
-    first, then = body.get("first_offset", body["start_before"]), body.get("end_before")
+    if body.seen_records and body.seen_bytes:
+        return body.seen_bytes / body.seen_records
+    first, then = body.first_offset, body.end_before
     if first is None or then is None or then <= first:
         return 0.0
     # Below the first one lie segments that an earlier purge waits for.
-    return float(max(0, body["before_bytes"] - body.get("earlier_bytes", 0)) / (then - first))
+    return max(0, body.before_bytes - body.earlier_bytes) / (then - first)
 
 
-def _unsure(body: Mapping[str, Any]) -> int:
+def _unsure(body: ReplicaReceipt) -> int:
     """By how much the freed bytes may be off: nothing where nobody writes.
 
     A size and a log end are read moments apart: one record more may lie between the two.
     """
-    if not body["fallen_bytes"] or not body["doubt_records"] + body["seen_records"]:
+    if not body.fallen_bytes or not body.doubt_records + body.seen_records:
         return 0
-    records = int(body["doubt_records"]) + 1
-    return round(records * (record_bytes(body) + BATCH_HEADER_BYTES))
+    return round((body.doubt_records + 1) * (record_bytes(body) + BATCH_HEADER_BYTES))
 
 
-def _retention_share(body: Mapping[str, Any], target: int) -> float:
+def _retention_share(body: ReplicaReceipt, target: int) -> float:
     """The share of what left that lay above the target: retention took that."""
-    start, first = body["log_start_offset"], body["below_start"]
+    start, first = body.log_start_offset, body.below_start
     if start is None or first is None or start <= target or start <= first:
         return 0.0
-    return float(start - max(target, first)) / float(start - first)
+    return (start - max(target, first)) / (start - first)
+
+
+# What earlier purges of the same partitions had yet to free when a run began.
+
+
+def leaving(earlier: Iterable[Receipt], baseline: Sample | None) -> dict[Place, int]:
+    """Bytes that earlier receipts, the newest first, expected to leave after `baseline`.
+
+    For each replica the newest receipt that has it counts: what it predicted, and waited for
+    itself, less what had left. As sure as its estimate was; without one the offsets count that it
+    was purged by.
+    """
+    if baseline is None:
+        return {}
+    newest: dict[Place, tuple[ReplicaReceipt, Receipt]] = {}
+    for receipt in earlier:
+        # Of a topic that is gone nothing is left to leave.
+        for part in (r for r in receipt.replicas if r.topic not in receipt.gone_topics):
+            newest.setdefault(part.place, (part, receipt))
+    found = {}
+    for now in baseline.replicas:
+        if (known := newest.get(now.place)) is None:
+            continue
+        old, receipt = known
+        at = receipt.measured_at
+        since = at is None or at <= (now.taken_at or baseline.taken_at)
+        if not (receipt.final and since) and (left := _left(old, now, newer=since)):
+            found[now.place] = left
+    return found
+
+
+def _left(old: ReplicaReceipt, now: ReplicaSample, *, newer: bool) -> int:
+    """What `old` waits for by the look `now`; 0 where it lies within what producers wrote, and is
+    less than half of what was expected: brokers delete all that is due at once. A policy purges as
+    much as is written meanwhile, and none of it need have left. `newer`: than the last look at
+    `old`, so that it is one more.
+    """
+    if old.restarted or old.undone:  # its segments left with the log, or stay
+        return 0
+    size = record_bytes(old)
+    expected = due_bytes(old) + old.earlier_bytes
+    before, after = old.end_before, now.log_end_offset
+    written = 0 if before is None or after is None else max(0, after - before)
+    if newer:
+        fallen = fallen_bytes(counted(old, now))
+    else:
+        fallen = old.before_bytes + round(written * size) - now.size_bytes
+    left = expected - max(0, fallen)
+    doubt = (written + 1) * (size + BATCH_HEADER_BYTES)
+    return min(left, now.size_bytes) if left > min(doubt, expected / 2) else 0

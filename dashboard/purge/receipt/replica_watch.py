@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
@@ -19,7 +18,8 @@ from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunRow
 from dashboard.purge.plan.cluster_seam import Cluster
 from dashboard.purge.plan.moves import MoveRow, skipped_records
 from dashboard.purge.plan.plan import Plan, PlannedPartition
-from dashboard.purge.receipt import receipt, receipt_earlier, receipt_sizes
+from dashboard.purge.receipt import receipt, receipt_bytes, receipt_sizes
+from dashboard.purge.receipt.model import Place, Receipt, ReplicaReceipt, Sample, TopicOutcome
 
 # How fast followers that are behind close in on their leader, from successive reads.
 
@@ -74,7 +74,7 @@ class ReplicaWatch:
     sleep: Callable[[float], None]
     unread: str | None = None
     _closing: Closing = field(default_factory=Closing)
-    _current: dict[str, Any] | None = None
+    _current: Receipt | None = None
     _settle: timedelta | None = None
     _began: datetime | None = None
     _answered_at: datetime | None = None
@@ -99,7 +99,7 @@ class ReplicaWatch:
         if self.run.state == "refused":
             return None
         current = self._begun() if self._current is None else self._current
-        if current["final"]:
+        if current.final:
             return None
         if self.now() >= self._until():
             self._last_look(current)
@@ -110,32 +110,32 @@ class ReplicaWatch:
             self._answered_at = self.now()
         except ClusterError as error:
             self._unanswered(error)
-        return None if current["final"] else self._pace()
+        return None if current.final else self._pace()
 
-    def _begun(self) -> dict[str, Any]:
+    def _begun(self) -> Receipt:
         rows = self.journal.partitions(self.run.run_id)
         baseline = self.journal.baseline(self.run.run_id)
-        self._current = dict(
-            self.run.receipt or receipt.start(baseline, rows, self.plan, self._leaving(baseline))
+        self._current = self.run.receipt or receipt.start(
+            baseline, rows, self.plan, self._leaving(baseline)
         )
         self.journal.write_receipt(self.run.run_id, self._current, self.now())
         self._began = self._answered_at = self.now()
         return self._current
 
-    def _leaving(self, baseline: Mapping[str, Any] | None) -> dict[receipt_earlier.Place, int]:
+    def _leaving(self, baseline: Sample | None) -> dict[Place, int]:
         """By the receipts of earlier runs that may still have waited for segments to leave."""
-        known: list[Mapping[str, Any]] = []  # the newest first, as they are added
+        known: list[Receipt] = []  # the newest first, as they are added
         runs = self.journal.earlier(self.run, self.run.queued_at - _WAITED_FOR)
         for run in reversed([run for run in runs if run.state != "refused"]):
             known.insert(0, run.receipt or self._to_begin(run, known))
-        return receipt_earlier.leaving(known, baseline)
+        return receipt_bytes.leaving(known, baseline)
 
-    def _to_begin(self, run: RunRow, known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _to_begin(self, run: RunRow, known: Sequence[Receipt]) -> Receipt:
         """What the receipt will begin with of a closed run whose watch is yet to begin: its worker
         died as it closed. What it waits for is its own all the same.
         """
         baseline, plan = self.journal.baseline(run.run_id), self.journal.plan(run.run_id)
-        leaving = receipt_earlier.leaving(known, baseline)
+        leaving = receipt_bytes.leaving(known, baseline)
         return receipt.start(baseline, self.journal.partitions(run.run_id), plan, leaving)
 
     def _unanswered(self, error: ClusterError) -> None:
@@ -148,7 +148,7 @@ class ReplicaWatch:
         quick = self._began is not None and self.now() - self._began < _QUICK_FOR
         return _QUICK_SECONDS if quick else _SLOW_SECONDS
 
-    def _last_look(self, current: dict[str, Any]) -> None:
+    def _last_look(self, current: Receipt) -> None:
         if self._settle is not None:
             with suppress(ClusterError):
                 self._look(current, self._settle, last=True)
@@ -160,13 +160,11 @@ class ReplicaWatch:
         topics = {p.topic for p in self.plan.free_partitions}
         return receipt.settle_time(self.live.configs(sorted(topics), self.live.alive_brokers()))
 
-    def _look(
-        self, current: dict[str, Any], settle: timedelta, *, last: bool = False
-    ) -> dict[str, Any]:
+    def _look(self, current: Receipt, settle: timedelta, *, last: bool = False) -> Receipt:
         # Sizes go by name: those of a topic made anew count not. So its id is read after them.
         sample = self._sampled(current)
         rows, all_read = self._read()
-        current = {**current, **receipt.foreseen(rows, self.plan)}
+        current = receipt.foreseen(current, rows, self.plan)
         found = receipt.advance(
             current, sample, rows, settle, self.now(), all_read=all_read, last=last,
             gone=self._gone(rows),
@@ -176,7 +174,7 @@ class ReplicaWatch:
         self.journal.write_receipt(self.run.run_id, found, self.now())
         return found
 
-    def _sampled(self, current: dict[str, Any]) -> dict[str, Any]:
+    def _sampled(self, current: Receipt) -> Sample:
         """Sizes of all replicas that a request was sent for; where one fell, of the topic itself.
 
         The broker that tells metadata may not know yet of a topic that another one has anew.
@@ -297,24 +295,18 @@ def _with_skipped(row: PartitionRow, moves: Iterable[MoveRow]) -> PartitionRow:
 
 # What a final receipt keeps for calibration: per topic and estimator, predicted against freed.
 
-_SUMS = (
-    "partitions", "low_bytes", "predicted_bytes", "high_bytes", "freed_bytes", "unsure_bytes",
-)  # fmt: skip
 
-
-def with_calibration(
-    receipt: Mapping[str, Any], rows: Iterable[PartitionRow], plan: Plan
-) -> dict[str, Any]:
+def with_calibration(receipt: Receipt, rows: Iterable[PartitionRow], plan: Plan) -> Receipt:
     """A final receipt with its `calibration`; any other one as it is."""
-    if not receipt["final"]:
-        return dict(receipt)
-    there = [row for row in rows if row.topic not in receipt.get("gone_topics", ())]
-    return {**receipt, "calibration": _by_topic(receipt["replicas"], there, plan)}
+    if not receipt.final:
+        return receipt
+    there = [row for row in rows if row.topic not in receipt.gone_topics]
+    return replace(receipt, calibration=_by_topic(receipt.replicas, there, plan))
 
 
 def _by_topic(
-    replicas: Iterable[Mapping[str, Any]], rows: Iterable[PartitionRow], plan: Plan
-) -> list[dict[str, Any]]:
+    replicas: Iterable[ReplicaReceipt], rows: Iterable[PartitionRow], plan: Plan
+) -> tuple[TopicOutcome, ...]:
     """Sums over the partitions that tell something of an estimator, sorted by topic and method.
 
     Left out are partitions that were not done on every replica, came back, were there already or
@@ -327,28 +319,19 @@ def _by_topic(
         for row in rows
         if row.was_sent and row.state == "done" and all(f.arrived for f in row.followers)
     }
-    of_partition: dict[TopicPartition, list[Mapping[str, Any]]] = defaultdict(list)
+    of_partition: dict[TopicPartition, list[ReplicaReceipt]] = defaultdict(list)
     for replica in replicas:
-        of_partition[TopicPartition(replica["topic"], replica["partition"])].append(replica)
-    sums: dict[tuple[str, str], list[int]] = {}
+        of_partition[replica.key].append(replica)
+    sums: dict[tuple[str, str], TopicOutcome] = {}
     for planned in plan.partitions:
-        if planned.key not in done:
-            continue
-        found = _outcome(planned, of_partition[planned.key])
-        if found is None:
-            continue
-        method, values = found
-        total = sums.setdefault((planned.topic, method), [0] * len(_SUMS))
-        total[:] = [a + b for a, b in zip(total, values, strict=True)]
-    return [
-        {"topic": topic, "method": method, **dict(zip(_SUMS, sums[topic, method], strict=True))}
-        for topic, method in sorted(sums)
-    ]
+        one = _outcome(planned, of_partition[planned.key]) if planned.key in done else None
+        if one is not None:
+            so_far = sums.get((one.topic, one.method))
+            sums[one.topic, one.method] = one if so_far is None else so_far + one
+    return tuple(sums[key] for key in sorted(sums))
 
 
-def _outcome(
-    planned: PlannedPartition, replicas: Sequence[Mapping[str, Any]]
-) -> tuple[str, tuple[int, ...]] | None:
+def _outcome(planned: PlannedPartition, replicas: Sequence[ReplicaReceipt]) -> TopicOutcome | None:
     estimate = planned.estimate
     if estimate is None or planned.log_start_offset is None:
         return None
@@ -356,14 +339,12 @@ def _outcome(
     low, high = estimate.bytes_at_once_low, estimate.bytes_at_once_high
     if likely is None or low is None or high is None:
         return None
-    if {replica["broker_id"] for replica in replicas} != set(estimate.replicas):
+    if {replica.broker_id for replica in replicas} != set(estimate.replicas):
         return None
-    for replica in replicas:
-        start = replica["start_before"]
-        if start is None or start > planned.log_start_offset or replica["retention_bytes"]:
+    for r in replicas:
+        if r.start_before is None or r.start_before > planned.log_start_offset:
             return None
-        if any(replica.get(name) for name in ("earlier_bytes", "cleaner_bytes", "restarted")):
+        if r.retention_bytes or r.earlier_bytes or r.cleaner_bytes or r.restarted:
             return None
-    freed = sum(replica["freed_bytes"] for replica in replicas)
-    unsure = sum(replica.get("unsure_bytes", 0) for replica in replicas)
-    return estimate.method, (1, low, likely, high, freed, unsure)
+    freed, unsure = sum(r.freed_bytes for r in replicas), sum(r.unsure_bytes for r in replicas)
+    return TopicOutcome(planned.topic, estimate.method, 1, low, likely, high, freed, unsure)

@@ -60,7 +60,7 @@ def _chosen(journal: JournalReads, run_ids: Collection[str] | None) -> list[RunV
     return [journal.run(r.run_id) for r in runs if run_ids is None or r.run_id in run_ids]
 
 
-def _run(journal: JournalReads, view: RunView) -> dict[str, Any]:
+def _run(journal: JournalReads, view: RunView) -> dict[str, object]:
     plan = json.loads(journal.plan(view.run.run_id).to_json_text())
     return {
         **view.to_json(),

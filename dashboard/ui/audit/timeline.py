@@ -10,6 +10,7 @@ from typing import Any
 
 from dashboard.core.clock import parse_time
 from dashboard.purge.journal.journal_rows import Entry, RunRow, Verification
+from dashboard.purge.receipt.model import Receipt
 from dashboard.views import formats
 
 SHOWN = 2000  # the newest entries that a page reads
@@ -118,9 +119,9 @@ def _run(body: Mapping[str, Any]) -> str:
 
 
 def _receipt(body: Mapping[str, Any]) -> str:
-    receipt = body.get("receipt") or {}
-    freed = formats.size(receipt.get("freed_bytes"))
-    return f"predicted {formats.size(receipt.get('predicted_bytes'))}, freed {freed}"
+    receipt = Receipt.from_json(body.get("receipt") or {})
+    freed = formats.size(receipt.freed_bytes)
+    return f"predicted {formats.size(receipt.predicted_bytes)}, freed {freed}"
 
 
 def _baseline(body: Mapping[str, Any]) -> str:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from dashboard.core import words
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.purge.jobs import queue_refusals
 from dashboard.purge.plan import plan_words
-from dashboard.purge.plan.plan import Plan
-from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.plan import Plan, PlannedPartition
+from dashboard.purge.plan.preview import GroupLoss, Preview, preview
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import text
 from dashboard.ui.session import access, context
 from dashboard.views import formats
 
 _REASONS = 8
-Row = Mapping[str, Any]
 
 
 def show(plan: Plan) -> None:
@@ -29,8 +27,8 @@ def show(plan: Plan) -> None:
     view = preview(plan, utc_now())
     st.html(totals_html(view))
     markup.draw(losses_html(view))
-    table(view["partitions"])
-    markup.draw(guards_html(view["partitions"]) + decisions_html(view))
+    table(plan.partitions)
+    markup.draw(guards_html(plan.partitions) + decisions_html(view))
     downloads(plan)
 
 
@@ -73,39 +71,38 @@ def _withheld(plan: Plan) -> str | None:
     return None
 
 
-def totals_html(view: Row) -> str:
+def totals_html(view: Preview) -> str:
     """The totals over the free partitions."""
-    totals = view["totals"]
-    unmeasured = totals["unmeasured_partitions"]
+    totals = view.totals
+    unmeasured = totals.unmeasured_partitions
     missing = f", {unmeasured} not measured" if unmeasured else ""
     # The figure stands above: what is left says how sure it is, and what leaves later.
-    told = words.freed(totals).partition(" at once")[2]
+    told = plan_words.freed(totals).partition(" at once")[2]
     cells = (
-        (markup.size(totals["bytes_at_once"]), f"at once{told}, over all replicas{missing}"),
-        (formats.number(totals["records"]), "records at most, below the targets"),
-        (formats.number(totals["free_partitions"]), f"partitions of {totals['topics']} topics"),
-        (formats.number(totals["guarded_partitions"]), "partitions guarded: nothing sent there"),
+        (markup.size(totals.bytes_at_once), f"at once{told}, over all replicas{missing}"),
+        (formats.number(totals.records), "records at most, below the targets"),
+        (formats.number(totals.free_partitions), f"partitions of {totals.topics} topics"),
+        (formats.number(totals.guarded_partitions), "partitions guarded: nothing sent there"),
     )
     inner = "".join(f"<div><b>{figure}</b><small>{said}</small></div>" for figure, said in cells)
     return f'<div class="lw"><div class="lw-counts">{inner}</div></div>'
 
 
-def table(partitions: Sequence[Row]) -> None:
+def table(partitions: Sequence[PlannedPartition]) -> None:
     """One row per partition, free ones first."""
-    rows = sorted(partitions, key=lambda p: (bool(p["guards"]), p["topic"], p["partition"]))
-    unit, divisor = formats.common_unit(p["bytes_at_once"] for p in rows)
+    rows = sorted(partitions, key=lambda p: (bool(p.guards), p.topic, p.partition))
+    sizes = [p.estimate.bytes_at_once if p.estimate else None for p in rows]
+    unit, divisor = formats.common_unit(sizes)
     shown = pd.DataFrame(
         {
-            "Topic": [p["topic"] for p in rows],
-            "Partition": [p["partition"] for p in rows],
-            "Log start": [formats.number(p["log_start_offset"]) for p in rows],
-            "→ target": [formats.number(p["target_offset"]) for p in rows],
-            "High watermark": [formats.number(p["high_watermark"]) for p in rows],
-            "Records": [formats.number(p["records"]) for p in rows],
-            f"At once ({unit})": [
-                None if p["bytes_at_once"] is None else p["bytes_at_once"] / divisor for p in rows
-            ],
-            "Measured by": [p["method"] or formats.MISSING for p in rows],
+            "Topic": [p.topic for p in rows],
+            "Partition": [p.partition for p in rows],
+            "Log start": [formats.number(p.log_start_offset) for p in rows],
+            "→ target": [formats.number(p.target_offset) for p in rows],
+            "High watermark": [formats.number(p.high_watermark) for p in rows],
+            "Records": [formats.number(p.records) for p in rows],
+            f"At once ({unit})": [None if size is None else size / divisor for size in sizes],
+            "Measured by": [p.estimate.method if p.estimate else formats.MISSING for p in rows],
             "Guards": [_guards(p) for p in rows],
         }
     )
@@ -121,15 +118,15 @@ def table(partitions: Sequence[Row]) -> None:
     )
 
 
-def losses_html(view: Row) -> str:
+def losses_html(view: Preview) -> str:
     """In amber: who would lose records, as a range, since Kafka shows nobody's reset policy."""
-    moving = {w["group_id"] for w in view["waivers"] if w["move"]}
+    moving = {w.group_id for w in view.plan.waivers if w.move}
     lines = "".join(
-        f"<p>⚠ <b>{text(g['group_id'])}</b>{_waived(g)} would lose {_lost(g, moving)}</p>"
-        for g in view["groups"]
-        if g["loss_if_latest"]
+        f"<p>⚠ <b>{text(g.group_id)}</b>{_waived(g)} would lose {_lost(g, moving)}</p>"
+        for g in view.groups
+        if g.loss_if_latest
     )
-    waived = {g["group_id"] for g in view["groups"] if g["waived"] and g["loss_if_latest"]}
+    waived = {g.group_id for g in view.groups if g.waived and g.loss_if_latest}
     if waived - moving:
         lines += (
             "<p><small>A dead group can resume at the target instead: tick “Move the waived "
@@ -138,22 +135,22 @@ def losses_html(view: Row) -> str:
     return f'<div class="lw lw-state warn" role="note">{lines}</div>' if lines else ""
 
 
-def _lost(group: Row, moving: Collection[str]) -> str:
-    least = formats.number(group["loss_if_earliest"])
-    if group["group_id"] in moving:
+def _lost(group: GroupLoss, moving: Collection[str]) -> str:
+    least = formats.number(group.loss_if_earliest)
+    if group.group_id in moving:
         return f"<b>{least}</b> unread records; its offset is moved, and it resumes at the target."
     return (
         f"<b>{least}</b> unread records if it resets to earliest, "
-        f"<b>{formats.number(group['loss_if_latest'])}</b> if it resets to latest."
+        f"<b>{formats.number(group.loss_if_latest)}</b> if it resets to latest."
     )
 
 
-def guards_html(partitions: Sequence[Row]) -> str:
+def guards_html(partitions: Sequence[PlannedPartition]) -> str:
     """Each guard's words once, with how many partitions it blocks."""
     found: dict[tuple[str, str, str], int] = {}
     for partition in partitions:
-        for guard in partition["guards"]:
-            key = (guard["name"], guard["reason"], guard["lift"])
+        for guard in partition.guards:
+            key = (guard.name, guard.reason, guard.lift)
             found[key] = found.get(key, 0) + 1
     listed = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     lines = "".join(
@@ -167,31 +164,32 @@ def guards_html(partitions: Sequence[Row]) -> str:
     return f'<div class="lw">{lines}</div>' if lines else ""
 
 
-def decisions_html(view: Row) -> str:
+def decisions_html(view: Preview) -> str:
     """What was decided by name: waivers, lifted guards, declared readers; what no group's offset
     covers; whether anybody looked for readers that never commit; and targets that were lowered.
     """
+    plan = view.plan
     lines = [
-        f"<p>Waived <b>{text(w['group_id'])}</b>: {text(w['reason'])} "
-        f"({text(w['by'])}){', its offsets move to the target' if w['move'] else ''}"
-        f"{_ALIVE if w['alive'] else ''}</p>"
-        for w in view["waivers"]
+        f"<p>Waived <b>{text(w.group_id)}</b>: {text(w.reason)} "
+        f"({text(w.by)}){', its offsets move to the target' if w.move else ''}"
+        f"{_ALIVE if w.alive else ''}</p>"
+        for w in plan.waivers
     ]
     lines += [
-        f"<p>Lifted <b>{text(o['name'])}</b>"
-        f"{' for ' + text(o['group_id']) if o['group_id'] else ''}: {text(o['reason'])} "
-        f"({text(o['by'])})</p>"
-        for o in view["overrides"]
+        f"<p>Lifted <b>{text(o.name)}</b>"
+        f"{' for ' + text(o.group_id) if o.group_id else ''}: {text(o.reason)} "
+        f"({text(o.by)})</p>"
+        for o in plan.overrides
     ]
-    told = plan_words.rights_missing(view["rights_missing"])
-    told += plan_words.coverage(view["coverage"])
-    told += plan_words.declared(view["declarations"])
-    told += plan_words.unseen_readers(view["unseen_readers"])
+    told = plan_words.rights_missing(plan.rights_missing)
+    told += plan_words.coverage(view.coverage)
+    told += plan_words.declared(plan.declarations)
+    told += plan_words.unseen_readers(plan.readings)
     lines += [f"<p>{text(sentence)}.</p>" for sentence in told]
     capped: dict[str, int] = {}
-    for partition in view["partitions"]:
-        if partition["capped_by"]:
-            capped[partition["capped_by"]] = capped.get(partition["capped_by"], 0) + 1
+    for partition in plan.partitions:
+        if partition.capped_by:
+            capped[partition.capped_by] = capped.get(partition.capped_by, 0) + 1
     lines += [
         f"<p>{formats.plural(count, 'target')} lowered by the {text(name)}.</p>"
         for name, count in sorted(capped.items())
@@ -199,13 +197,13 @@ def decisions_html(view: Row) -> str:
     return f'<div class="lw">{"".join(lines)}</div>' if lines else ""
 
 
-def _guards(partition: Row) -> str:
-    names = [guard["name"] for guard in partition["guards"]]
+def _guards(partition: PlannedPartition) -> str:
+    names = [guard.name for guard in partition.guards]
     return "⊘ " + ", ".join(names) if names else "✔ free"
 
 
 _ALIVE = ". <b>⚠ It is alive: it has members now, and goes on reading.</b>"
 
 
-def _waived(group: Row) -> str:
-    return f" (waived: {text(group['reason'])})" if group["waived"] else ""
+def _waived(group: GroupLoss) -> str:
+    return f" (waived: {text(group.reason or '')})" if group.waived else ""

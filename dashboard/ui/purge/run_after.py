@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import streamlit as st
 
-from dashboard.purge.journal.journal_rows import RunRow, RunView
+from dashboard.core.words import first_letter_up
+from dashboard.purge.journal.journal_rows import PartitionRow, RunRow, RunView
 from dashboard.purge.journal.journal_tables import watching
 from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.receipt.after_text import behind_said, reverted_said, reverted_topics
@@ -20,7 +20,7 @@ from dashboard.views import formats
 _MOST_LINES = 6
 
 
-def alert(partitions: Sequence[Mapping[str, Any]]) -> None:
+def alert(partitions: Sequence[PartitionRow]) -> None:
     """Records came back: which, through whom, and the button that plans them again."""
     said = reverted_said(partitions)
     if not said:
@@ -47,11 +47,11 @@ def alert_html(said: Sequence[str]) -> str:
     )
 
 
-def behind_html(view: RunView, partitions: Sequence[Mapping[str, Any]], now: datetime) -> str:
+def behind_html(view: RunView, now: datetime) -> str:
     """Who is behind and how fast it closes; until when that is watched."""
-    said = behind_said(partitions)
-    messages = {row["message"] for row in partitions if row["state"] == "leader_done"} - {None}
-    said += sorted(f"{message[:1].upper()}{message[1:]}." for message in messages)
+    said = behind_said(view.partitions)
+    messages = {row.message for row in view.partitions if row.state == "leader_done"}
+    said += sorted(f"{first_letter_up(message)}." for message in messages if message)
     if not said:
         return ""
     lines = "".join(f"<p>{text(line)}</p>" for line in said[:_MOST_LINES])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -14,6 +14,7 @@ from dashboard.core.words import first_letter_up
 from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.journal.journal_rows import RunRow, RunView
 from dashboard.purge.receipt.after_text import followers_said
+from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.components import grid, markup
 from dashboard.ui.components.markup import text
 from dashboard.ui.purge import run_after
@@ -26,10 +27,9 @@ _ORDER = ("sent", "unknown", "reverted", "not_done", "leader_done", "pending", "
 def show(view: RunView) -> None:
     """Everything that the journal knows of this run right now."""
     now = utc_now()
-    bodies = [row.to_json() for row in view.partitions]
-    run_after.alert(bodies)
+    run_after.alert(view.partitions)
     st.html(head_html(view.run, now) + counts_html(view))
-    markup.draw(run_after.behind_html(view, bodies, now) + run_after.moves_html(view.moves))
+    markup.draw(run_after.behind_html(view, now) + run_after.moves_html(view.moves))
     if view.run.error:
         st.html(error_html(view.run.error))
     if view.run.receipt:
@@ -74,13 +74,12 @@ def error_html(error: Mapping[str, str]) -> str:
     )
 
 
-def receipt_html(receipt: Mapping[str, Any]) -> str:
+def receipt_html(receipt: Receipt) -> str:
     """Predicted against freed, by broker; the cause of a gap; whether more may still come."""
-    final = bool(receipt.get("final"))
-    said = "Receipt" if final else "Receipt so far; final when the brokers have settled"
+    said = "Receipt" if receipt.final else "Receipt so far; final when the brokers have settled"
     cells = "".join(
-        f"<div><b>{markup.size(receipt.get(key))}</b><small>{name}</small></div>"
-        for key, name in (("predicted_bytes", "predicted"), ("freed_bytes", "freed"))
+        f"<div><b>{markup.size(size)}</b><small>{name}</small></div>"
+        for size, name in ((receipt.predicted_bytes, "predicted"), (receipt.freed_bytes, "freed"))
     )
     cells += "".join(
         f"<div><b>{markup.size(freed)}</b><small>on broker {broker}</small></div>"
@@ -88,41 +87,36 @@ def receipt_html(receipt: Mapping[str, Any]) -> str:
     )
     notes = "".join(f"<p>{line}</p>" for line in _notes(receipt))
     return (
-        f'<div class="lw lw-state" role="status"><h2>{"✔" if final else "…"} {said}</h2>'
+        f'<div class="lw lw-state" role="status"><h2>{"✔" if receipt.final else "…"} {said}</h2>'
         f'<div class="lw-counts">{cells}</div>{notes}</div>'
     )
 
 
-def _freed_by_broker(receipt: Mapping[str, Any]) -> dict[int, int]:
-    freed: dict[int, int] = {}
-    for replica in receipt.get("replicas") or ():
-        broker = replica["broker_id"]
-        freed[broker] = freed.get(broker, 0) + (replica["freed_bytes"] or 0)
+def _freed_by_broker(receipt: Receipt) -> Counter[int]:
+    freed: Counter[int] = Counter()
+    for replica in receipt.replicas:
+        freed[replica.broker_id] += replica.freed_bytes
     return freed
 
 
-def _notes(receipt: Mapping[str, Any]) -> list[str]:
+def _notes(receipt: Receipt) -> list[str]:
     """The gap's cause, waits against their forecast, what retention took, what producers added."""
-    # Only the first letter: capitalize() would change the topics' names.
-    gap = receipt.get("gap")
-    notes = [text(gap[0].upper() + gap[1:]) + "."] if gap else []
-    waits = wait_outcomes.said(receipt.get("waits", ()))
+    notes = [f"{text(first_letter_up(receipt.gap))}."] if receipt.gap else []
+    waits = wait_outcomes.said(receipt.waits)
     if waits:
         notes.append(f"{text(first_letter_up(waits))}.")
-    unmeasured = receipt.get("unmeasured_partitions")
-    if unmeasured:
+    if unmeasured := receipt.unmeasured_partitions:
         notes.append(f"{formats.plural(unmeasured, 'partition')} had no prediction.")
-    if receipt.get("retention_bytes"):
-        notes.append(f"Retention took {markup.size(receipt['retention_bytes'])}, not counted.")
-    if receipt.get("produced_bytes"):
-        notes.append(f"Producers wrote {markup.size(receipt['produced_bytes'])} meanwhile.")
+    if receipt.retention_bytes:
+        notes.append(f"Retention took {markup.size(receipt.retention_bytes)}, not counted.")
+    if receipt.produced_bytes:
+        notes.append(f"Producers wrote {markup.size(receipt.produced_bytes)} meanwhile.")
     return notes
 
 
 def table(view: RunView) -> None:
     """One row per partition: what was asked, what reading it back showed."""
     rows = sorted(view.partitions, key=lambda p: (_ORDER.index(p.state), p.topic, p.partition))
-    bodies = [row.to_json() for row in rows]
     shown = pd.DataFrame(
         {
             "Topic": [row.topic for row in rows],
@@ -131,7 +125,7 @@ def table(view: RunView) -> None:
             "Target": [formats.number(row.target_offset) for row in rows],
             "Low watermark": [_offset(row.low_watermark) for row in rows],
             "Leader's log start": [_offset(row.leader_log_start_offset) for row in rows],
-            "Followers behind": [followers_said(body) for body in bodies],
+            "Followers behind": [followers_said(row) for row in rows],
             "Error": [row.error or "" for row in rows],
         }
     )

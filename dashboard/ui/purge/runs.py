@@ -118,7 +118,7 @@ def links(found: Sequence[RunRow], now: datetime) -> None:
 def said(run: RunRow, topics: Sequence[str], now: datetime) -> str:
     """Of what, when it was queued, by whom, and what it freed as far as that is known."""
     more = f" and {len(topics) - 1} more" if len(topics) > 1 else ""
-    freed = (run.receipt or {}).get("freed_bytes")
+    freed = run.receipt.freed_bytes if run.receipt else None
     yet = "" if run.receipt_final else " so far"
     tail = f", freed {formats.size(freed)}{yet}" if freed is not None else ""
     what = f"{plain(topics[0])}{more}, " if topics else ""

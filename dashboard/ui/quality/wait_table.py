@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
 
 from dashboard.core.words import duration
 from dashboard.purge.forecast import wait_outcomes
+from dashboard.purge.forecast.wait_outcomes import CauseWaits
 from dashboard.ui.components import grid, states
 from dashboard.ui.purge.runs import left_out, past_runs
 from dashboard.ui.session.context import Screen
@@ -50,16 +50,16 @@ def show(screen: Screen) -> None:
         st.caption(cut)
 
 
-def table(lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def table(lines: Sequence[CauseWaits]) -> pd.DataFrame:
     """One row per reason to wait."""
     return pd.DataFrame(
         {
-            "Seen before sending": [CAUSES.get(x["cause"], x["cause"]) for x in lines],
-            "Purges": [x["purges"] for x in lines],
-            "Requests": [x["requests"] for x in lines],
-            "Median error": [duration(x["median_error_seconds"]) for x in lines],
-            "Worst": [_worst(x["worst_error_seconds"]) for x in lines],
-            "Inside the interval": [f"{x['inside']} of {x['requests']}" for x in lines],
+            "Seen before sending": [CAUSES.get(x.cause, x.cause) for x in lines],
+            "Purges": [x.purges for x in lines],
+            "Requests": [x.errors.requests for x in lines],
+            "Median error": [duration(x.errors.median_error_seconds) for x in lines],
+            "Worst": [_worst(x.errors.worst_error_seconds) for x in lines],
+            "Inside the interval": [f"{x.errors.inside} of {x.errors.requests}" for x in lines],
         }
     )
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
 
 import streamlit as st
 
@@ -16,6 +14,7 @@ from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_chain import Chain
 from dashboard.purge.journal.journal_pack import Stored
 from dashboard.purge.journal.journal_rows import RunRow, Verification
+from dashboard.purge.receipt.model import Receipt
 
 # A policy may add 2,880 runs a day; who wants all of them exports the journal.
 MOST_RUNS = 2_000
@@ -65,30 +64,14 @@ class JournalMemory:
             return found
 
 
-class SlimReceipt(Mapping[str, Any]):
-    """A receipt without the sizes of each replica, most of its bytes; read when first asked."""
-
-    def __init__(self, whole: Mapping[str, Any]) -> None:
-        self._kept: Mapping[str, Any] = whole
-
-    @property
-    def _value(self) -> Mapping[str, Any]:
-        if isinstance(self._kept, Stored):  # two threads at once come to the same
-            self._kept = {key: kept for key, kept in self._kept.items() if key != "replicas"}
-        return self._kept
-
-    def __getitem__(self, key: str) -> Any:
-        return self._value[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._value)
-
-    def __len__(self) -> int:
-        return len(self._value)
-
-
 def _slim(run: RunRow) -> RunRow:
-    return run if run.receipt is None else replace(run, receipt=SlimReceipt(run.receipt))
+    """Without the sizes of each replica, most of a receipt's bytes."""
+    kept = run.kept_receipt
+    return replace(run, kept_receipt=kept.then(_slim_receipt)) if isinstance(kept, Stored) else run
+
+
+def _slim_receipt(whole: Receipt) -> Receipt:
+    return replace(whole, replicas=())
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)

@@ -26,11 +26,14 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import RefusedError
 from dashboard.core.visible import in_lines
 from dashboard.purge.evidence.unseen_readers import TopicReading
+from dashboard.purge.journal.journal_rows import PartitionRow, RunView
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver
+from dashboard.purge.plan.moves import MoveRow
 from dashboard.purge.plan.plan import Declared, Plan
 from dashboard.purge.plan.preview import preview
 from dashboard.safety.guard_texts import guard
 from tests.unit.cli.plans import a_plan
+from tests.unit.purge.outcomes import run
 
 FORGED = "FORGED: every group has read all that goes"
 HOSTILE = f"x\n{FORGED}\r\u2028{FORGED}\x85{FORGED}"
@@ -64,26 +67,14 @@ def _preview(name: str) -> str:
 
 
 def _moved(name: str) -> str:
-    move = {
-        "group_id": name, "topic": "t", "partition": 0, "state": "failed", "error": "E",
-        "message": name,
-    }  # fmt: skip
+    move = MoveRow(name, "t", 0, 1, 2, "failed", error="E", message=name)
     return in_lines(moves_text.made([move]))
 
 
 def _run(name: str) -> str:
-    row = {
-        "topic": "orders", "partition": 0, "target_offset": 9, "state": "not_done",
-        "low_watermark": None, "leader_log_start_offset": None, "error": "E",
-        "followers_behind": [], "message": name,
-    }  # fmt: skip
-    return run_text.describe(
-        {
-            "run_id": "r", "mode": "wait-all", "state": "partial", "counts": {"not_done": 1},
-            "partitions": [row], "moves": [], "receipt": None, "watched_until": None,
-            "error": {"message": name, "next": name},
-        }
-    )  # fmt: skip
+    row = PartitionRow("orders", 0, 9, "not_done", error="E", message=name)
+    failed = {"code": "E", "message": name, "next": name}
+    return run_text.describe(RunView(replace(run("r", None), error=failed), (row,)))
 
 
 def _forecast(name: str) -> str:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dashboard.cli.main import main
 from dashboard.cli.purge import moves_text
+from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.moves import MoveRow, refused
+from dashboard.purge.plan.preview import GroupLoss, Preview, preview
+from tests.unit.purge.facts_of import NOW
+from tests.unit.purge.test_plan import free_plan
 
 
-def view(partitions: int = 0, *, move: bool = True, loss: int = 5) -> dict[str, Any]:
-    return {
-        "moves": [MoveRow("old", "orders", n, n, 60).to_json() for n in range(partitions)],
-        "waivers": [{"group_id": "old", "move": move}],
-        "groups": [{"group_id": "old", "loss_if_latest": loss}],
-    }
+def view(partitions: int = 0, *, move: bool = True, loss: int = 5) -> Preview:
+    waiver = Waiver("old", "gone", "ann", NOW, move=move)
+    return replace(
+        preview(replace(free_plan(), waivers=(waiver,)), NOW),
+        moves=tuple(MoveRow("old", "orders", n, n, 60) for n in range(partitions)),
+        groups=(GroupLoss("old", waived=True, reason="gone", loss_if_latest=loss),),
+    )
 
 
 def test_each_step_is_named() -> None:
@@ -54,7 +59,7 @@ def test_what_does_not_move_is_told_or_offered(move: bool, loss: int, said: list
 def test_what_became_of_moves_is_counted_and_each_failure_named() -> None:
     moved = MoveRow("old", "orders", 0, 10, 60, "moved", attempts=1)
     stays = refused(MoveRow("old", "orders", 1, 10, 60), "GROUP_ALIVE", "it has 2 members")
-    assert moves_text.made([m.to_json() for m in (moved, stays)]) == [
+    assert moves_text.made([moved, stays]) == [
         "offsets of group old on orders: 1 moved, 1 refused",
         "group old on orders-1 is refused: GROUP_ALIVE: it has 2 members",
     ]

@@ -16,6 +16,7 @@ from dashboard.exporter import own
 from dashboard.exporter import own as own_findings
 from dashboard.exporter.own_reading import Own, Purges, Reader
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.receipt.model import Receipt
 from dashboard.store.snapshots import ClusterStore
 from dashboard.views.facts import partition_facts, total
 from tests.support import sample_store
@@ -169,12 +170,13 @@ def test_purges_count_runs_by_state_and_bytes_of_final_receipts(
 ) -> None:
     room = Room(tmp_path)
     view = room.watch(room.carry_out())
-    receipt = {"predicted_bytes": 100, "freed_bytes": 90, "final": True}
+    receipt = Receipt(predicted_bytes=100, freed_bytes=90, final=True)
+    unpredicted = replace(receipt, predicted_bytes=None)
     runs = [
-        replace(view.run, receipt=receipt),
-        replace(view.run, receipt={**receipt, "final": False}),
-        replace(view.run, receipt={**receipt, "predicted_bytes": None}, state="partial"),
-        replace(view.run, receipt=None, state="running"),
+        replace(view.run, kept_receipt=receipt),
+        replace(view.run, kept_receipt=replace(receipt, final=False)),
+        replace(view.run, kept_receipt=unpredicted, state="partial"),
+        replace(view.run, kept_receipt=None, state="running"),
     ]
     series = told(replace(read(cluster), purges=Purges(runs, 3)))
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
-from dashboard.core.clock import format_time
 from dashboard.purge.journal.journal_rows import Options, RunRow
+from dashboard.purge.receipt.model import Receipt, TopicOutcome
 from tests.unit.purge.facts_of import NOW, TOPIC
 
 
@@ -18,27 +17,27 @@ def kept(
     *,
     method: str = "history",
     topic: str = TOPIC,
-) -> dict[str, Any]:
+) -> TopicOutcome:
     """What a receipt keeps of one topic; without an interval it is the prediction alone."""
-    return {
-        "topic": topic, "method": method, "partitions": 1, "predicted_bytes": predicted,
-        "low_bytes": predicted if low is None else low,
-        "high_bytes": predicted if high is None else high, "freed_bytes": freed,
-    }  # fmt: skip
+    low, high = predicted if low is None else low, predicted if high is None else high
+    return TopicOutcome(topic, method, 1, low, predicted, high, freed)
 
 
-def receipt(*lines: dict[str, Any], hours: int = 0, final: bool = True) -> dict[str, Any]:
-    return {
-        "final": final,
-        "measured_at": format_time(NOW + timedelta(hours=hours)),
-        "predicted_bytes": 0, "freed_bytes": 0, "calibration": list(lines),
-    }  # fmt: skip
+def receipt(*lines: TopicOutcome, hours: int = 0, final: bool = True) -> Receipt:
+    return Receipt(
+        final=final,
+        measured_at=NOW + timedelta(hours=hours),
+        predicted_bytes=0,
+        freed_bytes=0,
+        calibration=lines,
+    )
 
 
-def run(run_id: str, found: dict[str, Any] | None) -> RunRow:
+def run(run_id: str, found: Receipt | None) -> RunRow:
     return RunRow(
         run_id=run_id, plan_id="p", plan_sha256="p", cluster_id="cluster-1", cluster_name="prod",
         mode="wait-all", state="done", who="ann", from_where="here", typed="",
         options=Options(30_000, 500, 2, 0), connection={}, queued_at=NOW, started_at=NOW,
-        closed_at=NOW, heartbeat_at=NOW, watched_until=NOW, wish=None, error=None, receipt=found,
+        closed_at=NOW, heartbeat_at=NOW, watched_until=NOW, wish=None, error=None,
+        kept_receipt=found,
     )  # fmt: skip

@@ -97,9 +97,9 @@ def test_rows_written_before_these_fields_still_load() -> None:
 
 def test_who_is_behind_is_said_by_broker_with_rate_and_time_to_go() -> None:
     rows = [
-        row(behind(1200, 300), behind(40, None, 3)).to_json(),
-        row(behind(600, 200), number=1).to_json(),
-        row(behind(9, 1), state="done", number=2).to_json(),
+        row(behind(1200, 300), behind(40, None, 3)),
+        row(behind(600, 200), number=1),
+        row(behind(9, 1), state="done", number=2),
     ]
 
     assert behind_said(rows) == [
@@ -117,7 +117,7 @@ def test_a_dead_or_unread_replica_is_told_apart() -> None:
         row(
             Follower(2, None, True, False, "BROKER_UNREACHABLE"),
             Follower(3, None, False, False, "not read"),
-        ).to_json()
+        )
     ]
 
     assert behind_said(rows) == [
@@ -128,8 +128,8 @@ def test_a_dead_or_unread_replica_is_told_apart() -> None:
 
 
 def test_what_came_back_names_topic_partitions_and_the_elected_broker() -> None:
-    rows = [replace(row(state="reverted", number=n), leader_id=3).to_json() for n in range(2)] + [
-        row(state="done", number=2).to_json()
+    rows = [replace(row(state="reverted", number=n), leader_id=3) for n in range(2)] + [
+        row(state="done", number=2)
     ]
 
     assert reverted_said(rows) == [

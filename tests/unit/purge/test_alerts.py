@@ -165,8 +165,8 @@ def test_a_run_that_was_there_already_is_followed_until_its_followers_are(
     after = at_leader.watch(view)
     receipt = after.run.receipt
     assert receipt is not None
-    assert (after.counts, receipt["final"], receipt["freed_bytes"]) == ({"done": 1}, True, 0)
-    assert (receipt["replicas"], receipt["gap"]) == ([], None)
+    assert (after.counts, receipt.final, receipt.freed_bytes) == ({"done": 1}, True, 0)
+    assert (receipt.replicas, receipt.gap) == ((), None)
 
 
 @pytest.mark.parametrize("purged_again", [False, True])

@@ -17,6 +17,7 @@ from dashboard.people.people import Actor
 from dashboard.purge.jobs import approving, queue
 from dashboard.purge.journal.journal import Journal, open_default
 from dashboard.purge.plan.plan import Plan
+from dashboard.purge.receipt.model import Receipt
 from dashboard.settings.people import PeopleSettings
 from dashboard.settings.settings import PurgeSettings, Settings
 from tests.unit.purge.facts_of import NOW
@@ -92,8 +93,9 @@ def test_a_purge_is_asked_for_and_queued_as_the_requesters(
 
 def test_the_receipt_names_the_second_person(settings: Settings, journal: Journal) -> None:
     run_id = approved(settings, journal, asked(settings, journal))
-    journal.write_receipt(run_id, {"final": True}, NOW)
-    assert dict(journal.run(run_id).run.receipt or {})["approved_by"] == "ann"
+    journal.write_receipt(run_id, Receipt(final=True), NOW)
+    assert journal.run(run_id).run.receipt == Receipt(final=True, approved_by="ann")
+    assert journal.run(run_id).to_json()["receipt"]["approved_by"] == "ann"
     assert journal.run(run_id).to_json()["approved_by"] == "ann"
 
 

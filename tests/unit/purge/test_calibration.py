@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -34,8 +35,8 @@ def test_estimators_stand_from_the_surest_to_the_least_sure() -> None:
 
 
 def test_only_final_receipts_count_and_older_ones_are_left_out() -> None:
-    old = {key: value for key, value in receipt().items() if key != "calibration"}
-    nothing_sent = {**receipt(kept(1, 1)), "measured_at": None}
+    old = replace(receipt(), calibration=None)
+    nothing_sent = replace(receipt(kept(1, 1)), measured_at=None)
     runs = [
         run("open", receipt(kept(100, 50), final=False)),
         run("old", old),
@@ -54,7 +55,7 @@ def test_a_prediction_of_nothing_errs_in_bytes_not_in_percent() -> None:
     assert (line.zero_topics, line.zero_worst_bytes) == (2, 70)
     assert (line.median_error, line.worst_error) == (0.1, -0.1)
     assert (line.inside, line.topics) == (1, 3)
-    (alone,) = calibration.by_method(o for o in found if not o.predicted_bytes)
+    (alone,) = calibration.by_method(o for o in found if not o.of.predicted_bytes)
     assert (alone.median_error, alone.worst_error) == (None, None)
 
 
@@ -71,9 +72,9 @@ def test_points_are_purges_in_order_of_time_with_topics_summed() -> None:
 
 def test_freed_bytes_are_inside_as_far_as_they_could_be_measured() -> None:
     def inside(freed: int) -> bool:
-        line = {**kept(100, freed, 100, 100, method="segments"), "unsure_bytes": 9}
+        line = replace(kept(100, freed, 100, 100, method="segments"), unsure_bytes=9)
         (found,) = calibration.outcomes([run("1", receipt(line))])
-        return found.inside
+        return found.of.inside
 
     assert [inside(freed) for freed in (90, 91, 109, 110)] == [False, True, True, False]
 

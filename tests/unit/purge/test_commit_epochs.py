@@ -94,7 +94,7 @@ def test_a_waived_group_that_was_shown_so_may_lose_all_that_was_shown(room: Room
     plan = room.plan(waivers=(Waiver("a", "gone", "ann", NOW),))
     kept = Plan.from_json_text(plan.to_json_text(), "plan.json")
     assert kept == plan
-    lost = {g["group_id"]: g["loss_if_earliest"] for g in preview(kept, NOW)["groups"]}
+    lost = {g.group_id: g.loss_if_earliest for g in preview(kept, NOW).groups}
     assert lost == {"a": 1000, "b": 0}
     assert room.carry_out(kept).run.state == "done"
 

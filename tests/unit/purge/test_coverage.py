@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.purge.plan import plan_words
-from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.preview import GroupPartitions, TopicCoverage, preview
 from dashboard.purge.plan.resolve import ResolvedTarget
 from tests.unit.purge.facts_of import NOW, TOPIC, facts, partition
 from tests.unit.purge.test_plan import plan_of
@@ -16,12 +16,12 @@ from tests.unit.purge.test_plan import plan_of
 
 def coverage_of(
     claims: dict[int, dict[str, int | None]], partitions: int, remembered: frozenset[str]
-) -> Any:
+) -> TopicCoverage:
     found = facts(
         *(partition(number=n) for n in range(partitions)), claims=claims, remembered=remembered
     )
     resolved = {key: ResolvedTarget(10) for key in found.partitions}
-    (row,) = preview(plan_of(found, resolved), NOW)["coverage"]
+    (row,) = preview(plan_of(found, resolved), NOW).coverage
     return row
 
 
@@ -32,18 +32,18 @@ def test_gaps_are_told_by_partition_and_group() -> None:
         2: {"share": None},
     }
     row = coverage_of(claims, 4, frozenset({"gone"}))
-    assert row == {
-        "topic": TOPIC,
-        "partitions": 4,
-        "without_group": [2, 3],
-        "never_committed": [
-            {"group_id": "a", "partitions": [2, 3]},
-            {"group_id": "gone", "partitions": [1, 2, 3]},
-            {"group_id": "share", "partitions": [0, 1, 2, 3]},
+    assert row == TopicCoverage(
+        topic=TOPIC,
+        partitions=4,
+        without_group=[2, 3],
+        never_committed=[
+            GroupPartitions("a", [2, 3]),
+            GroupPartitions("gone", [1, 2, 3]),
+            GroupPartitions("share", [0, 1, 2, 3]),
         ],
-        "past_end": [],
-        "remembered": [{"group_id": "gone", "partitions": [0]}],
-    }
+        past_end=[],
+        remembered=[GroupPartitions("gone", [0])],
+    )
     (said,) = plan_words.coverage([row])
     assert said == (
         f"Groups of {TOPIC}: 2 of 4 partitions without any, so unknown; "
@@ -56,21 +56,21 @@ def test_gaps_are_told_by_partition_and_group() -> None:
 
 def test_an_offset_past_the_end_covers_nothing() -> None:
     row = coverage_of({0: {"far": 1_000_000}}, 1, frozenset())
-    assert (row["without_group"], row["never_committed"]) == ([0], [])
-    assert row["past_end"] == [{"group_id": "far", "partitions": [0]}]
+    assert (row.without_group, row.never_committed) == ([0], [])
+    assert row.past_end == [GroupPartitions("far", [0])]
     (said,) = plan_words.coverage([row])
     assert "far's offset on partition 0 is not of the log as it is now, so unknown" in said
 
 
 def test_full_coverage_needs_no_words() -> None:
     row = coverage_of({0: {"a": 5}, 1: {"a": 0}}, 2, frozenset())
-    assert (row["without_group"], row["never_committed"], row["remembered"]) == ([], [], [])
+    assert (row.without_group, row.never_committed, row.remembered) == ([], [], [])
     assert plan_words.coverage([row]) == []
 
 
 def test_of_many_topics_and_partitions_the_line_stays_short() -> None:
     row = coverage_of({0: {"a": 5}}, 9, frozenset())
-    said = plan_words.coverage([{**row, "topic": f"t{n}"} for n in range(12)])
+    said = plan_words.coverage([replace(row, topic=f"t{n}") for n in range(12)])
     assert len(said) == 9
     assert said[0].endswith("a never committed on 8 partitions, so unknown")
     assert said[-1] == "Groups of 4 more topics have such gaps"
@@ -89,14 +89,12 @@ def test_each_group_and_partition_is_covered_or_named(
     """An offset of 0 is a commit; no offset is none."""
     row = coverage_of(claims, 5, remembered)
     groups = {g for by in claims.values() for g in by}
-    named = {
-        kind: {(g["group_id"], p) for g in row[kind] for p in g["partitions"]}
-        for kind in ("never_committed", "remembered")
-    }
+    never = {(g.group_id, p) for g in row.never_committed for p in g.partitions}
+    known = {(g.group_id, p) for g in row.remembered for p in g.partitions}
     for number in range(5):
         by = claims.get(number, {})
-        assert (number in row["without_group"]) == all(by.get(g) is None for g in groups)
+        assert (number in row.without_group) == all(by.get(g) is None for g in groups)
         for group in groups:
-            assert ((group, number) in named["never_committed"]) == (by.get(group) is None)
+            assert ((group, number) in never) == (by.get(group) is None)
             seen = by.get(group) is not None and group in remembered
-            assert ((group, number) in named["remembered"]) == seen
+            assert ((group, number) in known) == seen

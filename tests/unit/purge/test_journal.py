@@ -20,6 +20,7 @@ from dashboard.purge.journal.journal_rows import Follower, Options
 from dashboard.purge.plan.lifting import Override, Waiver
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.receipt.model import Receipt
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, declared, facts
 from tests.unit.purge.test_plan import free_plan, plan_of
 
@@ -255,9 +256,9 @@ def test_the_newest_entry_tells_that_the_chain_has_grown(journal: Journal) -> No
     queued = journal.newest_entry()
     assert queued == journal.entries()[-1].seq
     journal.beat(run_id, NOW)
-    journal.write_receipt(run_id, {"final": False}, NOW)
+    journal.write_receipt(run_id, Receipt(), NOW)
     assert journal.newest_entry() == queued
-    journal.write_receipt(run_id, {"final": True}, NOW)
+    journal.write_receipt(run_id, Receipt(final=True), NOW)
     assert journal.newest_entry() == queued + 1
 
 
@@ -275,7 +276,7 @@ def test_a_closed_run_is_watched_until_its_receipt_is_final(journal: Journal) ->
     patience, late = timedelta(seconds=15), NOW + timedelta(minutes=5)
     assert len(journal.stale(patience, late)) == 1
     assert journal.stale(patience, NOW + timedelta(hours=2)) == []
-    journal.write_receipt(run_id, {"final": True}, late)
+    journal.write_receipt(run_id, Receipt(final=True), late)
     assert journal.stale(patience, late) == []
 
 

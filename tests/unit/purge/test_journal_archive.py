@@ -19,6 +19,7 @@ from dashboard.purge.jobs.requests import Approval, Asked
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_chain import Chain
 from dashboard.purge.journal.journal_rows import Begins, Options
+from dashboard.purge.receipt.model import Receipt
 from dashboard.purge.upkeep import journal_archive
 from dashboard.purge.upkeep.journal_archive import Archived, archive
 from tests.support.examples import examples
@@ -44,7 +45,7 @@ def end(journal: Journal, run_id: str, day: int) -> str:
     """Close a run, and watch its replicas for an hour."""
     now = NOW + day * DAY
     journal.set_run(run_id, "done", now, watched_until=now + timedelta(hours=1))
-    journal.write_receipt(run_id, {"freed_bytes": day, "final": True}, now)
+    journal.write_receipt(run_id, Receipt(freed_bytes=day, final=True), now)
     return run_id
 
 

@@ -16,6 +16,7 @@ from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_pack import pack_row, unpack
 from dashboard.purge.plan.lifting import Waiver
 from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.receipt.model import Receipt, Sample
 from dashboard.ui.session.journal_memory import WHOLE_LOOK, JournalMemory
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_journal import insert
@@ -36,8 +37,8 @@ def run_id(journal: Journal) -> str:
     journal.record_moves(made, "moves-read", [replace(m, state="moved") for m in
                                               journal.moves(made)], NOW)  # fmt: skip
     journal.set_run(made, "done", NOW)
-    journal.write_baseline(made, {"replicas": []}, NOW)
-    journal.write_receipt(made, {"final": True}, NOW)
+    journal.write_baseline(made, Sample(NOW, ()), NOW)
+    journal.write_receipt(made, Receipt(final=True), NOW)
     journal.beat(made, NOW)
     assert [len(journal.partitions(made)), len(journal.moves(made))] == [2, 1]
     assert journal.verify().problems == ()

@@ -122,7 +122,7 @@ def test_a_group_that_changed_since_the_plan_is_left_alone(
     assert room.live.commits == []
     assert room.live.offsets_of["dead"].get(0) == offset
     there = "1 there already" if state == "moved" else "1 refused"
-    assert there in "".join(moves_text.made(view.to_json()["moves"]))
+    assert there in "".join(moves_text.made(view.moves))
     stood = "0 of 1 offset moved to the target, 1 stood there or further before"
     assert (stood in run_after.moves_html(view.moves)) == (state == "moved")
 

@@ -37,7 +37,7 @@ def moving_plan(**change: Any) -> Plan:
 def test_the_plan_names_group_partition_from_and_to() -> None:
     plan = moving_plan()
     assert planned_moves(plan) == (MOVE,)
-    view = preview(plan, NOW)
+    view: Any = preview(plan, NOW).to_json()
     assert view["moves"] == [
         {"group_id": "dead", "topic": TOPIC, "partition": 0, "from_offset": 10, "to_offset": 60}
     ]

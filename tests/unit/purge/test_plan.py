@@ -185,7 +185,8 @@ def test_a_declaration_travels_with_its_reason_and_older_plans_have_none() -> No
     plan = free_plan(declarations={TOPIC: sure})
     again = Plan.from_json_text(plan.to_json_text(), "plan.json")
     assert again == plan and again.declarations[0].reason == "asked every team"
-    (shown,) = preview(plan, NOW)["declarations"]
+    told: Any = preview(plan, NOW).to_json()
+    (shown,) = told["declarations"]
     assert (shown["declared_by"], shown["reason"]) == ("ann", "asked every team")
     old = json.loads(free_plan().to_json_text())
     assert "reason" not in old["declarations"][0]
@@ -230,13 +231,13 @@ def test_the_preview_shows_a_waivers_loss_as_a_range() -> None:
     found = facts(claims={0: {"dead": 10, "live": 60}})
     waiver = Waiver("dead", "gone", "ann", NOW)
     view = preview(plan_of(found, {KEY: ResolvedTarget(60)}, waivers=[waiver]), NOW)
-    dead, live = view["groups"]
-    assert (dead["waived"], dead["reason"]) == (True, "gone")
-    assert (dead["loss_if_earliest"], dead["loss_if_latest"]) == (50, 90)
-    assert (live["loss_if_earliest"], live["loss_if_latest"]) == (0, 0)
-    assert view["totals"]["records"] == 60
-    assert view["totals"]["bytes_at_once"] is None
-    assert json.dumps(view, allow_nan=False)
+    dead, live = view.groups
+    assert (dead.waived, dead.reason) == (True, "gone")
+    assert (dead.loss_if_earliest, dead.loss_if_latest) == (50, 90)
+    assert (live.loss_if_earliest, live.loss_if_latest) == (0, 0)
+    assert view.totals.records == 60
+    assert view.totals.bytes_at_once is None
+    assert json.dumps(view.to_json(), allow_nan=False)
 
 
 @pytest.mark.parametrize("committed", [None, 1_000_000])
@@ -245,9 +246,9 @@ def test_a_group_whose_place_nobody_can_tell_may_lose_all_that_goes(committed: i
     view = preview(
         plan_of(found, {KEY: ResolvedTarget(60)}, waivers=[Waiver("far", "gone", "ann", NOW)]), NOW
     )
-    far = next(g for g in view["groups"] if g["group_id"] == "far")
-    assert (far["records_unread_below_targets"], far["loss_if_earliest"]) == (40, 40)
-    assert far["loss_if_latest"] == 80
+    far = next(g for g in view.groups if g.group_id == "far")
+    assert (far.records_unread_below_targets, far.loss_if_earliest) == (40, 40)
+    assert far.loss_if_latest == 80
 
 
 def test_a_plan_over_the_limit_is_guarded() -> None:

@@ -6,24 +6,21 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from dashboard.core.clock import format_time
 from dashboard.domain.model import ConfigEntry
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt, receipt_sizes
+from dashboard.purge.receipt.model import Receipt, ReplicaSample, Sample
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.test_plan import plan_of
 
 SETTLE = timedelta(seconds=60)
 
 
-def sample(size: int, start: int, end: int = 100, seconds: int = 0) -> dict[str, Any]:
-    replica = {
-        "topic": TOPIC, "partition": 0, "broker_id": 1, "size_bytes": size,
-        "log_start_offset": start, "log_end_offset": end,
-    }  # fmt: skip
-    return {"taken_at": format_time(NOW + timedelta(seconds=seconds)), "replicas": [replica]}
+def sample(size: int, start: int | None, end: int | None = 100, seconds: int = 0) -> Sample:
+    replica = ReplicaSample(TOPIC, 0, 1, size, start, end)
+    return Sample(NOW + timedelta(seconds=seconds), (replica,))
 
 
 def row(state: str = "done", *, arrived: bool = True, sent: bool = True) -> PartitionRow:
@@ -31,14 +28,14 @@ def row(state: str = "done", *, arrived: bool = True, sent: bool = True) -> Part
     return PartitionRow(TOPIC, 0, 40, state, sent_at=NOW if sent else None, followers=followers)
 
 
-def started(estimate: Estimate | None = None, found: PartitionRow | None = None) -> dict[str, Any]:
+def started(estimate: Estimate | None = None, found: PartitionRow | None = None) -> Receipt:
     world = facts(claims={0: {"a": 40}})
     estimates = {KEY: estimate} if estimate else {}
     plan = plan_of(world, {KEY: ResolvedTarget(40)}, estimates=estimates)
     return receipt.start(sample(10_000, 0), [found or row()], plan)
 
 
-def advance(body: dict[str, Any], *samples: dict[str, Any], state: str = "done") -> dict[str, Any]:
+def advance(body: Receipt, *samples: Sample, state: str = "done") -> Receipt:
     for number, found in enumerate(samples):
         now = NOW + timedelta(seconds=number)
         body = receipt.advance(body, found, [row(state)], SETTLE, now)
@@ -47,37 +44,37 @@ def advance(body: dict[str, Any], *samples: dict[str, Any], state: str = "done")
 
 def test_freed_is_what_left_although_producers_wrote_meanwhile() -> None:
     body = advance(started(), sample(10_500, 0, 105), sample(7_000, 40, 105))
-    assert (body["freed_bytes"], body["produced_bytes"]) == (3_500, 500)
+    assert (body.freed_bytes, body.produced_bytes) == (3_500, 500)
 
 
 def test_bytes_written_in_the_interval_of_the_drop_are_added_by_offsets() -> None:
     body = advance(started(), sample(7_000, 40, 110))  # 10 records of 100 bytes came in
-    assert (body["freed_bytes"], body["produced_bytes"]) == (4_000, 1_000)
+    assert (body.freed_bytes, body.produced_bytes) == (4_000, 1_000)
 
 
 def test_bytes_written_count_as_before_although_the_log_start_moved_first() -> None:
     # The start moves at once, the segments leave a sample later: 10 records of 100 bytes came in.
     body = advance(started(), sample(10_000, 40), sample(5_000, 40, 110))
-    assert (body["freed_bytes"], body["produced_bytes"]) == (6_000, 1_000)
+    assert (body.freed_bytes, body.produced_bytes) == (6_000, 1_000)
 
 
 def test_bytes_written_count_as_those_written_just_before() -> None:
     # 5 records of 200 bytes are seen coming; 10 more come while segments leave.
     body = advance(started(), sample(11_000, 40, 105), sample(9_000, 40, 115))
-    assert (body["freed_bytes"], body["produced_bytes"]) == (4_000, 3_000)
+    assert (body.freed_bytes, body.produced_bytes) == (4_000, 3_000)
 
 
 def test_bytes_written_during_the_drop_count_as_those_seen_coming_after_it() -> None:
     # Records were 100 bytes in large batches; now each comes as a batch of its own, with a header.
     body = advance(started(), sample(7_161, 40, 101))
-    assert (body["freed_bytes"], body["produced_bytes"]) == (2_939, 100)
+    assert (body.freed_bytes, body.produced_bytes) == (2_939, 100)
     body = advance(body, sample(7_322, 40, 102), sample(7_483, 40, 103))
-    assert (body["freed_bytes"], body["produced_bytes"]) == (3_000, 3 * 161)
+    assert (body.freed_bytes, body.produced_bytes) == (3_000, 3 * 161)
 
 
 def test_freed_bytes_are_unsure_by_what_was_written_while_segments_left() -> None:
     unsure = [
-        advance(started(), *looks)["replicas"][0]["unsure_bytes"]
+        advance(started(), *looks).replicas[0].unsure_bytes
         for looks in (
             [sample(7_000, 40)],  # nobody writes: exact
             [sample(10_161, 0, 101)],  # nothing left yet
@@ -94,67 +91,69 @@ def test_a_receipt_that_an_older_release_left_open_goes_on() -> None:
         "fallen_bytes", "seen_bytes", "seen_records", "doubt_records", "unsure_bytes", "past",
         "below_start", "below_fallen_bytes", "below_doubt_records", "own_bytes", "fell",
     )  # fmt: skip
-    old = {k: v for k, v in body["replicas"][0].items() if k not in new}
-    later = advance({**body, "replicas": [old]}, sample(6_000, 40, 105))
-    assert (later["freed_bytes"], later["produced_bytes"]) == (4_500, 500)
+    told: Any = body.to_json()
+    (part,) = told["replicas"]
+    told["replicas"] = [{name: value for name, value in part.items() if name not in new}]
+    later = advance(Receipt.from_json(told), sample(6_000, 40, 105))
+    assert (later.freed_bytes, later.produced_bytes) == (4_500, 500)
 
 
 def test_retentions_share_above_the_target_is_told_apart() -> None:
     body = advance(started(), sample(2_000, 80))  # retention moved on from 40 to 80
-    assert (body["freed_bytes"], body["retention_bytes"]) == (4_000, 4_000)
+    assert (body.freed_bytes, body.retention_bytes) == (4_000, 4_000)
 
 
 def test_prediction_stands_beside_it_and_a_gap_has_a_cause() -> None:
     begun = started(Estimate(5_000, "proportional", {1: 5_000}))
-    assert (begun["predicted_bytes"], begun["replicas"][0]["predicted_bytes"]) == (5_000, 5_000)
+    assert (begun.predicted_bytes, begun.replicas[0].predicted_bytes) == (5_000, 5_000)
     body = advance(begun, sample(6_000, 40))
     late = receipt.advance(body, sample(6_000, 40), [row()], SETTLE, NOW + SETTLE)
-    assert (late["final"], late["freed_bytes"]) == (True, 4_000)
+    assert (late.final, late.freed_bytes) == (True, 4_000)
     told = f"of {KEY.topic} 4,000 bytes left where 5,000 were predicted: the estimate"
-    assert late["gap"].startswith(told)
-    assert "stay whole" in late["gap"]
+    assert late.gap.startswith(told)
+    assert "stay whole" in late.gap
 
 
 def test_a_gap_is_explained_by_what_its_estimator_assumes() -> None:
     begun = started(Estimate(5_000, "sampled", {1: 5_000}))
-    assert begun["methods"] == ["sampled"]
+    assert begun.methods == ("sampled",)
     late = receipt.advance(begun, sample(6_000, 40), [row()], timedelta(0), NOW)
-    assert late["gap"].endswith("rolled before")
+    assert late.gap.endswith("rolled before")
 
 
 def test_the_segment_of_the_target_leaves_with_what_moves_the_log_start_past_its_end() -> None:
     begun = started(Estimate(2_000, "segments", {1: 2_000}))  # 0-20 is one, 20-60 the next
     body = advance(begun, sample(4_000, 60))
-    assert (body["freed_bytes"], body["retention_bytes"], body["gap"]) == (2_000, 4_000, None)
+    assert (body.freed_bytes, body.retention_bytes, body.gap) == (2_000, 4_000, None)
 
 
 def test_what_was_seen_leaving_tells_what_was_due_whatever_was_estimated() -> None:
     begun = started(Estimate(5_000, "proportional", {1: 5_000}))
     body = advance(begun, sample(10_000, 40), sample(8_000, 40), sample(1_000, 80))
-    assert (body["freed_bytes"], body["retention_bytes"]) == (2_000, 7_000)
+    assert (body.freed_bytes, body.retention_bytes) == (2_000, 7_000)
     at_once = advance(begun, sample(8_000, 40), sample(1_000, 80))  # may be of before its arrival
-    assert (at_once["freed_bytes"], at_once["retention_bytes"]) == (4_500, 4_500)
+    assert (at_once.freed_bytes, at_once.retention_bytes) == (4_500, 4_500)
 
 
 def test_a_log_start_that_moved_on_is_the_cause_before_any_estimator_is() -> None:
     begun = started(Estimate(5_000, "segments", {1: 5_000}))
     late = receipt.advance(begun, sample(2_000, 80), [row()], timedelta(0), NOW)
     told = f"of {TOPIC} 4,000 bytes left where 5,000 were predicted: the log"
-    assert late["gap"].startswith(told)
-    assert "retention or a later purge" in late["gap"]
+    assert late.gap.startswith(told)
+    assert "retention or a later purge" in late.gap
     still = receipt.advance(begun, sample(2_000, 40), [row()], timedelta(0), NOW)
-    assert "inventory" in still["gap"]
+    assert "inventory" in still.gap
 
 
 def test_it_is_final_only_after_every_replica_rested_for_the_settle_time() -> None:
     body = receipt.advance(started(), sample(6_000, 40), [row()], SETTLE, NOW)
-    assert not body["final"]
+    assert not body.final
     almost = NOW + SETTLE - timedelta(seconds=1)
-    assert not receipt.advance(body, sample(6_000, 40), [row()], SETTLE, almost)["final"]
+    assert not receipt.advance(body, sample(6_000, 40), [row()], SETTLE, almost).final
     behind = row("leader_done", arrived=False)
     again = receipt.advance(body, sample(6_000, 40), [behind], SETTLE, NOW + SETTLE)
-    assert (again["final"], again["arrived_at"]) == (False, None)
-    assert "broker 2" in again["gap"]
+    assert (again.final, again.arrived_at) == (False, None)
+    assert "broker 2" in again.gap
 
 
 def down(state: str = "done") -> PartitionRow:
@@ -167,44 +166,42 @@ def test_a_dead_replica_is_waited_for_until_the_last_look_and_then_named() -> No
     for found, gap in ((down(), "broker 3 have not arrived and are not counted"),
                        (row("reverted"), "records came back")):  # fmt: skip
         body = receipt.advance(started(), sample(6_000, 40), [found], SETTLE, NOW)
-        assert not receipt.advance(body, sample(6_000, 40), [found], SETTLE, end)["final"]
+        assert not receipt.advance(body, sample(6_000, 40), [found], SETTLE, end).final
         early = receipt.advance(started(), sample(6_000, 40), [found], SETTLE, NOW, last=True)
-        assert not early["final"], "its bytes may still be leaving"
+        assert not early.final, "its bytes may still be leaving"
         last = receipt.advance(body, sample(6_000, 40), [found], SETTLE, end, last=True)
-        assert last["final"] and last["arrived_at"] is None
-        assert gap in last["gap"]
+        assert last.final and last.arrived_at is None
+        assert gap in last.gap
     behind = row("leader_done", arrived=False)
     body = receipt.advance(started(), sample(6_000, 40), [behind], SETTLE, NOW)
-    assert not receipt.advance(body, sample(6_000, 40), [behind], SETTLE, end, last=True)["final"]
+    assert not receipt.advance(body, sample(6_000, 40), [behind], SETTLE, end, last=True).final
 
 
 def test_what_was_there_already_frees_nothing() -> None:
     body = started(found=row(sent=False))
-    assert (body["final"], body["predicted_bytes"], body["freed_bytes"]) == (True, 0, 0)
+    assert (body.final, body.predicted_bytes, body.freed_bytes) == (True, 0, 0)
 
 
 def test_sizes_that_cannot_be_read_are_not_zero() -> None:
     plan = plan_of(facts(claims={0: {"a": 40}}), {KEY: ResolvedTarget(40)})
-    empty = {"taken_at": format_time(NOW), "replicas": []}
+    empty = Sample(NOW, ())
     body = advance(receipt.start(empty, [row()], plan), empty)
-    assert (body["freed_bytes"], body["predicted_bytes"]) == (None, None)
-    assert "not measurable" in body["gap"]
+    assert (body.freed_bytes, body.predicted_bytes) == (None, None)
+    assert "not measurable" in body.gap
 
 
 def test_a_broker_without_an_answer_keeps_its_last_size() -> None:
-    empty = {"taken_at": format_time(NOW), "replicas": []}
+    empty = Sample(NOW, ())
     body = advance(started(), sample(6_000, 40), empty)
-    assert body["freed_bytes"] == 4_000
+    assert body.freed_bytes == 4_000
 
 
 def test_a_replica_that_a_sample_lacks_is_unread_unless_no_size_is_known() -> None:
     one = {KEY: partition(replicas=(1,))}
     assert receipt_sizes.unread(sample(10_000, 0), one) == set()
     assert receipt_sizes.unread(sample(10_000, 0), {KEY: partition(replicas=(1, 2))}) == {KEY}
-    silent = sample(10_000, 0)
-    silent["replicas"][0]["log_start_offset"] = None
-    assert receipt_sizes.unread(silent, one) == {KEY}
-    assert receipt_sizes.unread({"replicas": []}, one) is None
+    assert receipt_sizes.unread(sample(10_000, None), one) == {KEY}
+    assert receipt_sizes.unread(Sample(NOW, ()), one) is None
 
 
 def test_the_settle_time_is_read_from_configs_and_else_kafkas_default() -> None:

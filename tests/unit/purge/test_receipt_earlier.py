@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dashboard.core.clock import format_time
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_reads import EARLIER
@@ -16,7 +16,8 @@ from dashboard.purge.journal.journal_rows import Follower, PartitionRow, RunView
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt
-from dashboard.purge.receipt.receipt_earlier import leaving
+from dashboard.purge.receipt.model import Receipt, ReplicaSample, Sample
+from dashboard.purge.receipt.receipt_bytes import leaving
 from dashboard.purge.receipt.replica_watch import with_calibration
 from tests.unit.purge.facts_of import KEY, NOW, TOPIC, facts, partition
 from tests.unit.purge.room import Room
@@ -25,12 +26,9 @@ from tests.unit.purge.test_plan import plan_of
 HERE = (TOPIC, 0, 1)
 
 
-def sample(size: int, start: int, end: int = 100, seconds: int = 0) -> dict[str, Any]:
-    replica = {
-        "topic": TOPIC, "partition": 0, "broker_id": 1, "size_bytes": size,
-        "log_start_offset": start, "log_end_offset": end,
-    }  # fmt: skip
-    return {"taken_at": format_time(NOW + timedelta(seconds=seconds)), "replicas": [replica]}
+def sample(size: int, start: int | None, end: int | None = 100, seconds: int = 0) -> Sample:
+    replica = ReplicaSample(TOPIC, 0, 1, size, start, end)
+    return Sample(NOW + timedelta(seconds=seconds), (replica,))
 
 
 def row(target: int) -> PartitionRow:
@@ -48,10 +46,10 @@ def plan(start: int, target: int, predicted: int | None) -> Any:
     return plan_of(world, {KEY: ResolvedTarget(target)}, estimates=estimates)
 
 
-def begun(predicted: int | None = 4_000, **change: Any) -> dict[str, Any]:
+def begun(predicted: int | None = 4_000, **change: Any) -> Receipt:
     """The first purge: 10,000 bytes in 100 records, to offset 40; nothing has left yet."""
     found = receipt.start(sample(10_000, 0), [row(40)], plan(0, 40, predicted))
-    return {**found, **change}
+    return replace(found, **change)
 
 
 def test_what_an_earlier_purge_waits_for_is_what_it_predicted_less_what_has_left() -> None:
@@ -71,13 +69,13 @@ def test_what_lies_within_the_bytes_that_producers_wrote_is_nothing() -> None:
 @pytest.mark.parametrize(
     "earlier",
     [
-        [begun(final=True, measured_at=format_time(NOW))],
+        [begun(final=True, measured_at=NOW)],
         [],
         # The newest knows: an older one whose broker was down need not be asked.
-        [begun(final=True, measured_at=format_time(NOW)), begun()],
+        [begun(final=True, measured_at=NOW), begun()],
     ],
 )
-def test_nothing_is_left_of_one_that_is_over(earlier: list[dict[str, Any]]) -> None:
+def test_nothing_is_left_of_one_that_is_over(earlier: list[Receipt]) -> None:
     assert leaving(earlier, sample(10_000, 40, seconds=5)) == {}
 
 
@@ -88,7 +86,7 @@ def test_without_an_estimate_it_waits_for_the_offsets_that_it_was_purged_by() ->
 
 
 def test_one_that_became_final_after_the_look_waited_still() -> None:
-    late = begun(final=True, measured_at=format_time(NOW + timedelta(seconds=60)))
+    late = begun(final=True, measured_at=NOW + timedelta(seconds=60))
     assert leaving([late], sample(10_000, 40, seconds=5)) == {HERE: 4_000}
 
 
@@ -102,9 +100,8 @@ def test_a_third_purge_knows_of_the_first_by_the_second() -> None:
 def test_a_policy_that_purges_as_much_as_is_written_counts_each_byte_once(
     predicted: int | None,
 ) -> None:
-    receipts: list[
-        Any
-    ] = []  # the newest first; ten purges of ten records before the brokers' check
+    # The newest first; ten purges of ten records before the brokers' check.
+    receipts: list[Receipt] = []
     for start in range(0, 100, 10):
         before = sample(100 * (100 + start), start, 100 + start)
         left = leaving(receipts, before)
@@ -112,7 +109,7 @@ def test_a_policy_that_purges_as_much_as_is_written_counts_each_byte_once(
         receipts.insert(0, receipt.start(before, [row(start + 10)], found, left))
     after = sample(100 * 190 - 10_000, 100, 190)
     freed = [
-        receipt.advance(one, after, [row(target)], timedelta(0), NOW)["freed_bytes"]
+        receipt.advance(one, after, [row(target)], timedelta(0), NOW).freed_bytes
         for one, target in zip(receipts, range(100, 0, -10), strict=True)
     ]
     assert freed == [1_000] * 10
@@ -123,37 +120,39 @@ def test_bytes_of_an_earlier_purge_are_not_freed_again_and_tell_nothing_of_an_es
     found = plan(40, 60, 2_000)
     second = receipt.start(sample(10_000, 40), [row(60)], found, left)
     half = receipt.advance(second, sample(7_000, 60), [row(60)], timedelta(days=1), NOW)
-    assert half["freed_bytes"] == 0  # what left first was the earlier one's
+    assert half.freed_bytes == 0  # what left first was the earlier one's
     last = receipt.advance(half, sample(4_000, 60), [row(60)], timedelta(0), NOW)
-    assert (last["freed_bytes"], last["gap"], last["final"]) == (2_000, None, True)
-    assert with_calibration(last, [row(60)], found)["calibration"] == []
+    assert (last.freed_bytes, last.gap, last.final) == (2_000, None, True)
+    assert with_calibration(last, [row(60)], found).calibration == ()
 
 
 def test_a_gap_beside_an_earlier_purge_says_so() -> None:
     second = receipt.start(sample(10_000, 40), [row(60)], plan(40, 60, 1_000), {HERE: 4_000})
     last = receipt.advance(second, sample(4_000, 60), [row(60)], timedelta(0), NOW)
-    assert last["freed_bytes"] == 2_000
-    assert "segments of an earlier purge were leaving still" in last["gap"]
+    assert last.freed_bytes == 2_000
+    assert "segments of an earlier purge were leaving still" in last.gap
 
 
 def test_a_replica_without_an_estimate_is_the_cause_that_is_named() -> None:
     first = receipt.start(sample(10_000, 0), [row(40)], plan(0, 40, 0))
-    first["replicas"].append({**first["replicas"][0], "broker_id": 2, "predicted_bytes": None})
-    both = sample(10_000, 40)
-    both["replicas"].append({**sample(6_000, 40)["replicas"][0], "broker_id": 2})
+    (one,) = first.replicas
+    first = replace(first, replicas=(one, replace(one, broker_id=2, predicted_bytes=None)))
+    here, there = sample(10_000, 40), sample(6_000, 40).replicas[0]
+    both = replace(here, replicas=(*here.replicas, replace(there, broker_id=2)))
     last = receipt.advance(first, both, [row(40)], timedelta(0), NOW)
     told = "4,000 bytes left on broker 2, where nothing could be estimated"
-    assert last["gap"] == told
+    assert last.gap == told
 
 
 def test_a_replica_whose_size_was_not_read_is_the_cause_that_is_named() -> None:
     first = receipt.start(sample(10_000, 0), [row(40)], plan(0, 40, 4_000))
-    first["predicted_bytes"] = 8_000  # broker 2 was estimated, and down when the run began
+    # Broker 2 was estimated, and down when the run began.
+    first = replace(first, predicted_bytes=8_000)
     last = receipt.advance(first, sample(6_000, 40), [row(40)], timedelta(0), NOW)
-    assert last["gap"] == "4,000 predicted bytes lie on broker 2, whose sizes were not read"
+    assert last.gap == "4,000 predicted bytes lie on broker 2, whose sizes were not read"
     worse = receipt.advance(first, sample(7_000, 40), [row(40)], timedelta(0), NOW)
-    assert worse["gap"].startswith("4,000 predicted bytes lie on broker 2")
-    assert "of orders 3,000 bytes left where 4,000 were predicted" in worse["gap"]
+    assert worse.gap.startswith("4,000 predicted bytes lie on broker 2")
+    assert "of orders 3,000 bytes left where 4,000 were predicted" in worse.gap
 
 
 def test_the_journal_finds_the_earlier_runs_of_a_topic(tmp_path: Path) -> None:
@@ -183,6 +182,11 @@ def test_one_that_was_queued_long_ago_and_has_just_sent_is_an_earlier_one(tmp_pa
     second = room.carry_out()
     since = room.clock() - timedelta(hours=1)
     assert [r.run_id for r in room.journal.earlier(second.run, since)] == [waited]
+
+
+def receipts_of(room: Room, views: list[RunView]) -> list[Receipt]:
+    found = [room.journal.run(view.run.run_id).run.receipt for view in views]
+    return [one for one in found if one is not None]
 
 
 def disks(room: Room, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -223,8 +227,8 @@ def test_two_purges_count_each_byte_once_whichever_receipt_begins_first(
     deleted_below[0] = 80
     for watch in watches:
         watch.watch()
-    found = [room.journal.run(view.run.run_id).to_json()["receipt"] for view in views]
-    assert [(r["freed_bytes"], r["final"]) for r in found] == [(180_000, True), (60_000, True)]
+    found = receipts_of(room, views)
+    assert [(r.freed_bytes, r.final) for r in found] == [(180_000, True), (60_000, True)]
     assert room.journal.verify().ok
     room.journal.close()
 
@@ -250,8 +254,8 @@ def test_a_segment_that_two_purges_cut_is_freed_by_the_later_one(
     below[0] = 80
     while {watch.step() for watch in watches} != {None}:
         room.clock.sleep(5)
-    found = [room.journal.run(view.run.run_id).to_json()["receipt"] for view in views]
-    assert [(r["freed_bytes"], r["gap"]) for r in found] == [(3 * size, None) for size in sizes]
+    found = receipts_of(room, views)
+    assert [(r.freed_bytes, r.gap) for r in found] == [(3 * size, None) for size in sizes]
 
 
 @pytest.mark.parametrize("estimated", [True, False])
@@ -270,8 +274,8 @@ def test_of_followers_that_were_behind_each_purge_counts_its_own_part(
     below[0] = 40
     while {watch.step() for watch in watches} != {None}:
         room.clock.sleep(5)
-    found = [room.journal.run(view.run.run_id).to_json()["receipt"] for view in views]
-    freed = [[r["freed_bytes"] for r in one["replicas"]] for one in found]
+    found = receipts_of(room, views)
+    freed = [[r.freed_bytes for r in one.replicas] for one in found]
     if estimated:
         assert freed == [[20_000] * 3, [10_000] * 3, [10_000] * 3]
     # Without, a record's size is that of the disk, which has segments below the log start still.
@@ -293,9 +297,9 @@ def test_what_came_back_is_freed_by_the_purge_after_that(room: Room, *, estimate
     watches.append(room.watching(second))
     while {watch.step() for watch in watches} != {None}:
         room.clock.sleep(5)
-    receipts = [room.journal.run(v.run.run_id).to_json()["receipt"] for v in (first, second)]
-    assert [(r["freed_bytes"], r["final"]) for r in receipts] == [(60_000, True), (120_000, True)]
-    gap = receipts[1]["gap"]
+    receipts = receipts_of(room, [first, second])
+    assert [(r.freed_bytes, r.final) for r in receipts] == [(60_000, True), (120_000, True)]
+    gap = receipts[1].gap
     told = "of orders 120,000 bytes left where 180,000 were predicted: "
-    assert gap.startswith(told) if estimated else gap is None
+    assert (gap or "").startswith(told) if estimated else gap is None
     assert "earlier purge" not in (gap or "")

@@ -12,6 +12,7 @@ from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
 from dashboard.purge.plan.plan import Estimate, Plan
 from dashboard.purge.plan.resolve import ResolvedTarget
+from dashboard.purge.receipt.model import Receipt, ReplicaReceipt, TopicOutcome
 from dashboard.purge.receipt.replica_watch import with_calibration
 from tests.unit.purge.facts_of import NOW, TOPIC, facts, partition
 from tests.unit.purge.room import Room
@@ -31,49 +32,44 @@ def plan(*estimates: Estimate) -> Plan:
     return plan_of(world, {key: ResolvedTarget(40) for key in keys}, estimates=told)
 
 
-def replica(number: int = 0, broker: int = 1, **change: Any) -> dict[str, Any]:
-    return {
-        "topic": TOPIC, "partition": number, "broker_id": broker, "start_before": 5,
-        "freed_bytes": 230, "retention_bytes": 0, **change,
-    }  # fmt: skip
+def replica(number: int = 0, broker: int = 1, **change: Any) -> ReplicaReceipt:
+    before = ReplicaReceipt(TOPIC, number, broker, 770, 40, 100, before_bytes=1000, start_before=5)
+    return replace(before, **{"freed_bytes": 230, **change})
 
 
 def row(number: int = 0, state: str = "done", *, sent: bool = True) -> PartitionRow:
     return PartitionRow(TOPIC, number, 40, state, sent_at=NOW if sent else None)
 
 
-def both(number: int = 0, **change: Any) -> list[dict[str, Any]]:
+def both(number: int = 0, **change: Any) -> list[ReplicaReceipt]:
     return [replica(number), replica(number, 2, **change)]
 
 
-def calibration(replicas: list[dict[str, Any]], found: Plan, *rows: PartitionRow) -> Any:
-    return with_calibration({"final": True, "replicas": replicas}, rows, found)["calibration"]
+def calibration(replicas: list[ReplicaReceipt], found: Plan, *rows: PartitionRow) -> Any:
+    body = Receipt(final=True, replicas=tuple(replicas))
+    return with_calibration(body, rows, found).calibration
 
 
 def test_partitions_are_summed_by_topic_and_estimator() -> None:
     sampled = replace(ESTIMATE, method="sampled")
     found = plan(ESTIMATE, sampled, ESTIMATE)
     lines = calibration(both(0) + both(1, unsure_bytes=7) + both(2), found, row(0), row(1), row(2))
-    assert lines == [
-        {"topic": TOPIC, "method": "history", "partitions": 2, "low_bytes": 800,
-         "predicted_bytes": 1_000, "high_bytes": 1_200, "freed_bytes": 920,
-         "unsure_bytes": 0},
-        {"topic": TOPIC, "method": "sampled", "partitions": 1, "low_bytes": 400,
-         "predicted_bytes": 500, "high_bytes": 600, "freed_bytes": 460,
-         "unsure_bytes": 7},
-    ]  # fmt: skip
+    assert lines == (
+        TopicOutcome(TOPIC, "history", 2, 800, 1_000, 1_200, 920, 0),
+        TopicOutcome(TOPIC, "sampled", 1, 400, 500, 600, 460, 7),
+    )
 
 
 @pytest.mark.parametrize(
     "found", [row(state="reverted"), row(state="not_done"), row(sent=False)], ids=lambda r: r.state
 )
 def test_what_came_back_was_not_done_or_there_already_is_left_out(found: PartitionRow) -> None:
-    assert calibration(both(), plan(ESTIMATE), found) == []
+    assert calibration(both(), plan(ESTIMATE), found) == ()
 
 
 def test_a_partition_with_a_replica_that_has_not_arrived_is_left_out() -> None:
     gone = (Follower(2, None, alive=False, arrived=False),)
-    assert calibration(both(), plan(ESTIMATE), replace(row(), followers=gone)) == []
+    assert calibration(both(), plan(ESTIMATE), replace(row(), followers=gone)) == ()
 
 
 @pytest.mark.parametrize(
@@ -86,17 +82,17 @@ def test_a_partition_with_a_replica_that_has_not_arrived_is_left_out() -> None:
         (both(start_before=None), "what had left before is unknown"),
     ],
 )
-def test_what_cannot_be_told_apart_is_left_out(replicas: list[dict[str, Any]], why: str) -> None:
-    assert calibration(replicas, plan(ESTIMATE), row()) == [], why
+def test_what_cannot_be_told_apart_is_left_out(replicas: list[ReplicaReceipt], why: str) -> None:
+    assert calibration(replicas, plan(ESTIMATE), row()) == (), why
 
 
 def test_an_estimate_without_an_interval_is_left_out() -> None:
     old = Estimate(500, "history", {1: 250, 2: 250})
-    assert calibration(both(), plan(old), row()) == []
+    assert calibration(both(), plan(old), row()) == ()
 
 
 def test_a_receipt_that_is_not_final_keeps_nothing_yet() -> None:
-    body = {"final": False, "replicas": both()}
+    body = Receipt(final=False, replicas=tuple(both()))
     assert with_calibration(body, [row()], plan(ESTIMATE)) == body
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
-from dashboard.purge.receipt.receipt_earlier import leaving
+from dashboard.purge.receipt.model import Receipt, ReplicaSample, Sample
+from dashboard.purge.receipt.receipt_bytes import leaving
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
-from tests.unit.purge.facts_of import TOPIC
+from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.fake_cluster import FakePartition
 from tests.unit.purge.room import Room
 
@@ -25,13 +27,15 @@ def watch(room: Room) -> ReplicaWatch:
         room.live, room.journal, run, room.journal.plan(run.run_id), room.clock, room.clock.sleep
     )
     found.step()
-    assert receipt(room)["freed_bytes"] == FREED
+    assert receipt(room).freed_bytes == FREED
     room.clock.sleep(60)
     return found
 
 
-def receipt(room: Room) -> dict[str, Any]:
-    return dict(room.journal.runs()[0].receipt or {})
+def receipt(room: Room) -> Receipt:
+    found = room.journal.runs()[0].receipt
+    assert found is not None
+    return found
 
 
 def made_anew(room: Room, size: int = 500) -> None:
@@ -41,7 +45,7 @@ def made_anew(room: Room, size: int = 500) -> None:
     room.live.log_dirs = lambda *_: LogDirsAnswer((), sizes, {})  # type: ignore[method-assign]
 
 
-def followed(room: Room, watch: ReplicaWatch) -> dict[str, Any]:
+def followed(room: Room, watch: ReplicaWatch) -> Receipt:
     for _ in range(300):
         if watch.step() is None:
             break
@@ -56,13 +60,13 @@ def test_bytes_of_a_topic_that_was_made_anew_are_not_counted(
     made_anew(room, size)
     room.live.topic_id = "id-2"
     found = followed(room, watch)
-    assert (found["freed_bytes"], found["produced_bytes"], found["final"]) == (FREED, 0, True)
-    assert found["gone_topics"] == [TOPIC]
-    assert found["gap"] == (
+    assert (found.freed_bytes, found.produced_bytes, found.final) == (FREED, 0, True)
+    assert found.gone_topics == (TOPIC,)
+    assert found.gap == (
         "orders was deleted, or made anew, before its receipt was final: what left after the last "
         "look before that is not counted"
     )
-    assert found["calibration"] == []
+    assert found.calibration == ()
 
 
 def test_nor_while_the_broker_that_tells_metadata_does_not_know_it_yet(
@@ -71,7 +75,7 @@ def test_nor_while_the_broker_that_tells_metadata_does_not_know_it_yet(
     made_anew(room)
     room.live.leaders_say = "id-2"  # each broker, asked itself
     watch.step()
-    assert receipt(room)["freed_bytes"] == FREED
+    assert receipt(room).freed_bytes == FREED
 
 
 def test_a_topic_that_is_still_there_goes_on_being_measured(
@@ -80,8 +84,8 @@ def test_a_topic_that_is_still_there_goes_on_being_measured(
     for part in room.live.parts.values():
         part.starts = dict.fromkeys(part.starts, 70)
     found = followed(room, watch)
-    assert (found["freed_bytes"], found["retention_bytes"]) == (FREED, 30_000)
-    assert found["gone_topics"] == []
+    assert (found.freed_bytes, found.retention_bytes) == (FREED, 30_000)
+    assert found.gone_topics == ()
 
 
 def test_a_later_purge_of_the_new_topic_waits_for_nothing_of_the_old(
@@ -90,11 +94,10 @@ def test_a_later_purge_of_the_new_topic_waits_for_nothing_of_the_old(
     made_anew(room, 1_000_000)
     room.live.topic_id = "id-2"
     watch.step()
-    left = {**receipt(room), "final": False}
-    for replica in left["replicas"]:
-        replica["predicted_bytes"] = 900_000
-    now = [{"topic": TOPIC, "partition": 0, "broker_id": 1, "size_bytes": 1_000_000,
-            "log_start_offset": 0, "log_end_offset": 1}]  # fmt: skip
-    baseline = {"taken_at": "2026-03-01T13:00:00.000Z", "replicas": now}
+    left = replace(receipt(room), final=False)
+    parts = tuple(replace(part, predicted_bytes=900_000) for part in left.replicas)
+    left = replace(left, replicas=parts)
+    now = ReplicaSample(TOPIC, 0, 1, 1_000_000, log_start_offset=0, log_end_offset=1)
+    baseline = Sample(NOW + timedelta(hours=1), (now,))
     assert leaving([left], baseline) == {}
-    assert leaving([{**left, "gone_topics": []}], baseline) != {}
+    assert leaving([replace(left, gone_topics=())], baseline) != {}

@@ -14,6 +14,7 @@ from dashboard.domain.model import LogDirsAnswer
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt, receipt_sizes
+from dashboard.purge.receipt.model import Receipt
 from tests.unit.purge.facts_of import KEY, NOW, facts
 from tests.unit.purge.room import Room
 from tests.unit.purge.test_plan import plan_of
@@ -39,9 +40,9 @@ def starts(room: Room, offset: int) -> None:
     room.live.parts[KEY].starts = dict.fromkeys((1, 2, 3), offset)
 
 
-def receipt_of(room: Room, view: Any) -> dict[str, Any]:
-    found = room.watch(view).to_json()["receipt"]
-    assert isinstance(found, dict)
+def receipt_of(room: Room, view: Any) -> Receipt:
+    found = room.watch(view).run.receipt
+    assert found is not None
     return found
 
 
@@ -56,9 +57,8 @@ def test_what_retention_took_of_a_partition_that_was_not_purged_is_not_counted(
     at_sleep(room, 3, lambda: starts(room, 40))
     found = receipt_of(room, view)
     assert room.journal.run(view.run.run_id).counts == {"not_done": 1}
-    assert (found["final"], found["predicted_bytes"], found["freed_bytes"]) == (True, 0, 0)
-    assert (found["replicas"], found["gap"]) == ([], None)
-    assert "aside" not in found
+    assert (found.final, found.predicted_bytes, found.freed_bytes) == (True, 0, 0)
+    assert (found.replicas, found.aside, found.gap) == ((), None, None)
 
 
 def test_what_a_broker_carried_out_after_the_run_closed_is_counted(room: Room) -> None:
@@ -73,8 +73,8 @@ def test_what_a_broker_carried_out_after_the_run_closed_is_counted(room: Room) -
 
     at_sleep(room, 3, carried_out)
     found = receipt_of(room, view)
-    assert (found["final"], found["freed_bytes"], found["retention_bytes"]) == (True, 180_000, 0)
-    assert [r["broker_id"] for r in found["replicas"]] == [1, 2, 3]
+    assert (found.final, found.freed_bytes, found.retention_bytes) == (True, 180_000, 0)
+    assert [r.broker_id for r in found.replicas] == [1, 2, 3]
 
 
 def not_done_then_again(room: Room, answer: int) -> tuple[Any, Any]:
@@ -103,8 +103,8 @@ def test_what_a_later_run_purged_is_counted_there_alone(
     first, second = (room.journal.run(view.run.run_id) for view in runs)
     assert (first.run.state, first.counts) == ("partial", {"not_done": 1})
     assert (second.run.state, second.counts) == ("done", {"done": 1})
-    found = [view.to_json()["receipt"] for view in (first, second)]
-    assert [(r["freed_bytes"], r["final"]) for r in found] == [(0, True), (180_000, True)]
+    found = [view.run.receipt or Receipt() for view in (first, second)]
+    assert [(r.freed_bytes, r.final) for r in found] == [(0, True), (180_000, True)]
     assert asked and all(asked)  # no key asks a broker for all that it has
 
 
@@ -116,7 +116,7 @@ def test_what_retention_took_past_the_target_of_what_was_not_done_is_not_counted
     view = room.carry_out()
     at_sleep(room, 3, lambda: starts(room, 80))
     found = receipt_of(room, view)
-    assert (found["freed_bytes"], found["final"]) == (0, True)
+    assert (found.freed_bytes, found.final) == (0, True)
     assert room.journal.run(view.run.run_id).counts == {"not_done": 1}
 
 
@@ -124,9 +124,9 @@ def test_what_a_broker_carried_out_after_a_later_run_was_refused_is_counted(room
     first, second = not_done_then_again(room, 29)
     assert second.counts == {"not_done": 1}
     at_sleep(room, 3, lambda: starts(room, 60))
-    assert receipt_of(room, first)["freed_bytes"] == 180_000
+    assert receipt_of(room, first).freed_bytes == 180_000
     assert room.journal.run(first.run.run_id).counts == {"done": 1}
-    assert room.watch(second).to_json()["receipt"]["freed_bytes"] == 0
+    assert receipt_of(room, second).freed_bytes == 0
 
 
 def test_what_retention_took_before_it_was_carried_out_is_retentions(room: Room) -> None:
@@ -136,7 +136,7 @@ def test_what_retention_took_before_it_was_carried_out_is_retentions(room: Room)
     at_sleep(room, 3, lambda: starts(room, 20))
     at_sleep(room, 6, lambda: starts(room, 60))
     found = receipt_of(room, view)
-    assert (found["freed_bytes"], found["retention_bytes"]) == (120_000, 60_000)
+    assert (found.freed_bytes, found.retention_bytes) == (120_000, 60_000)
 
 
 @pytest.mark.parametrize("silent", [False, True])
@@ -165,10 +165,10 @@ def test_what_retention_took_while_the_run_was_paused_is_nobodys(
         room.execution(run_id).execute()
     room.clock.sleep = sleep  # type: ignore[method-assign]
     found = receipt_of(room, room.journal.run(run_id))
-    freed = {(r["partition"], r["broker_id"]): r["freed_bytes"] for r in found["replicas"]}
+    freed = {(r.partition, r.broker_id): r.freed_bytes for r in found.replicas}
     brokers = (1, 2) if silent else (1, 2, 3)
     assert freed == {(0, b): 60_000 for b in (1, 2, 3)} | {(1, b): 10_000 for b in brokers}
-    assert found["final"]
+    assert found.final
     room.journal.close()
 
 
@@ -183,7 +183,7 @@ def test_a_partition_that_goes_again_is_measured_anew_where_nothing_took_effect(
     at_sleep(room, 1, lambda: starts(room, 50))  # before the second request
     found = receipt_of(room, room.carry_out())
     assert len(room.live.sent) == 2
-    assert (found["freed_bytes"], found["retention_bytes"]) == (30_000, 0)
+    assert (found.freed_bytes, found.retention_bytes) == (30_000, 0)
 
 
 def test_a_round_reads_sizes_once_whatever_its_partitions(tmp_path: Path) -> None:
@@ -202,28 +202,28 @@ def test_a_gap_names_what_left_before_the_request() -> None:
     plan = plan_of(world, {KEY: ResolvedTarget(40)}, estimates={KEY: ESTIMATE})
     begun = receipt.start(sample(9_000, 10), [row()], plan)
     late = receipt.advance(begun, sample(6_000, 40), [row()], timedelta(0), NOW)
-    assert (late["freed_bytes"], late["predicted_bytes"]) == (3_000, 4_000)
-    assert late["gap"].endswith("moved on since the plan, before the request left")
+    assert (late.freed_bytes, late.predicted_bytes) == (3_000, 4_000)
+    assert late.gap.endswith("moved on since the plan, before the request left")
 
 
 def test_what_leaves_while_the_log_start_is_below_the_target_is_retentions() -> None:
     below = advance(started(), sample(8_000, 20))
-    assert (below["freed_bytes"], below["retention_bytes"]) == (0, 2_000)
+    assert (below.freed_bytes, below.retention_bytes) == (0, 2_000)
     after = advance(below, sample(6_000, 40))
-    assert (after["freed_bytes"], after["retention_bytes"]) == (2_000, 2_000)
+    assert (after.freed_bytes, after.retention_bytes) == (2_000, 2_000)
     above = advance(after, sample(5_000, 50))  # of 20 to 50 a third lies above the target
-    assert above["freed_bytes"] + above["retention_bytes"] == 5_000
-    assert above["retention_bytes"] == 2_000 + 1_000
+    assert above.freed_bytes + above.retention_bytes == 5_000
+    assert above.retention_bytes == 2_000 + 1_000
 
 
 def test_segments_that_leave_after_records_came_back_stay_the_purges() -> None:
     past = advance(started(), sample(9_000, 40))
     back = advance(past, sample(6_000, 40), sample(6_000, 20), state="reverted")
-    assert (back["freed_bytes"], back["retention_bytes"]) == (4_000, 0)
+    assert (back.freed_bytes, back.retention_bytes) == (4_000, 0)
 
 
 def test_bytes_written_below_the_target_hide_no_more_than_was_written() -> None:
     below = advance(started(), sample(8_500, 20, 105))  # 5 records of 100 bytes came in
-    assert (below["freed_bytes"], below["retention_bytes"]) == (0, 2_000)
-    assert below["produced_bytes"] == 500
-    assert advance(below, sample(6_500, 40, 105))["freed_bytes"] == 2_000
+    assert (below.freed_bytes, below.retention_bytes) == (0, 2_000)
+    assert below.produced_bytes == 500
+    assert advance(below, sample(6_500, 40, 105)).freed_bytes == 2_000

@@ -28,7 +28,7 @@ from dashboard.purge.journal.journal_rows import PartitionRow
 from dashboard.purge.plan.facts import read_facts
 from dashboard.purge.plan.lifting import Lifted, Override, Waiver
 from dashboard.purge.plan.plan import Plan, build
-from dashboard.purge.plan.preview import preview
+from dashboard.purge.plan.preview import GroupPartitions, preview
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.settings.settings import LIFTABLE_GUARDS
 from tests.unit.purge.facts_of import NOW, declared
@@ -232,10 +232,10 @@ def test_the_preview_says_what_a_waived_group_without_a_commit_may_lose() -> Non
     live.others = (Group("w", "classic", "Stable", 1, (A,)),)
     live.commits_of = {"w": {}}
     shown = preview(waiving(live, "w"), NOW)
-    (lost,) = [row for row in shown["groups"] if row["group_id"] == "w"]
-    assert (lost["waived"], lost["remembered"], lost["partitions"]) == (True, False, 1)
-    assert (lost["loss_if_earliest"], lost["loss_if_latest"]) == (80, 100)
-    assert shown["coverage"][0]["never_committed"] == [{"group_id": "w", "partitions": [0]}]
+    (lost,) = [row for row in shown.groups if row.group_id == "w"]
+    assert (lost.waived, lost.remembered, lost.partitions) == (True, False, 1)
+    assert (lost.loss_if_earliest, lost.loss_if_latest) == (80, 100)
+    assert shown.coverage[0].never_committed == [GroupPartitions("w", [0])]
 
 
 def test_the_preview_says_what_a_group_may_lose_whose_guard_was_lifted() -> None:
@@ -243,9 +243,9 @@ def test_the_preview_says_what_a_group_may_lose_whose_guard_was_lifted() -> None
     live.others = (Group("g", "consumer", "Stable", 1, (A,)),)
     live.commits_of = {"g": {}}
     shown = preview(planned(live, "members-without-commits:g"), NOW)
-    (lost,) = [row for row in shown["groups"] if row["group_id"] == "g"]
-    assert (lost["waived"], lost["loss_if_earliest"], lost["loss_if_latest"]) == (False, 80, 100)
-    assert shown["coverage"][0]["never_committed"] == [{"group_id": "g", "partitions": [0]}]
+    (lost,) = [row for row in shown.groups if row.group_id == "g"]
+    assert (lost.waived, lost.loss_if_earliest, lost.loss_if_latest) == (False, 80, 100)
+    assert shown.coverage[0].never_committed == [GroupPartitions("g", [0])]
 
 
 def test_an_override_of_one_fact_lifts_no_other() -> None:

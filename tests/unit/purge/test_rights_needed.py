@@ -82,7 +82,9 @@ def test_a_plan_tells_none_missing_from_nobody_told(
     plan = replace(free_plan(), rights_missing=missing_rights)
     kept = Plan.from_json_text(plan.to_json_text(), "plan.json")
     assert kept.rights_missing == missing_rights
-    assert preview(kept, NOW)["rights_missing"] == (None if missing_rights is None else [])
+    assert preview(kept, NOW).to_json()["rights_missing"] == (
+        None if missing_rights is None else []
+    )
 
 
 @pytest.mark.parametrize(("code", "named"), [(29, True), (44, False)])

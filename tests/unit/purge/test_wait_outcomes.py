@@ -15,10 +15,12 @@ from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.forecast import wait_outcomes
 from dashboard.purge.forecast.run_waits import expected
+from dashboard.purge.forecast.wait_outcomes import WaitErrors
 from dashboard.purge.journal.journal_pack import unpack
 from dashboard.purge.journal.journal_rows import PartitionRow, WaitForecast
 from dashboard.purge.plan.lifting import Override
 from dashboard.purge.receipt import receipt_sizes
+from dashboard.purge.receipt.model import Receipt, RequestWait
 from tests.unit.purge.facts_of import NOW, TOPIC
 from tests.unit.purge.outcomes import receipt, run
 from tests.unit.purge.room import Room
@@ -43,6 +45,10 @@ def row(number: int, waited: float | None, **change: Any) -> PartitionRow:
     return replace(sent, **change)
 
 
+def with_waits(waits: list[RequestWait]) -> Receipt:
+    return replace(receipt(), waits=tuple(waits))
+
+
 def answering_after(room: Room, seconds: float) -> None:
     """Each answer takes so long, on the room's clock."""
     send = room.live.delete_records
@@ -64,17 +70,19 @@ def test_partitions_of_one_request_are_one_answer_and_the_slowest_tells_when() -
         row(3, 0.9, sent_leader_id=2),
     ]
     found = wait_outcomes.requests(rows)
-    assert [(x["leader_id"], x["partitions"], x["cause"], x["inside"]) for x in found] == [
+    assert [(x.leader_id, x.partitions, x.cause, x.inside) for x in found] == [
         (1, 2, "keeps-up", True),
         (2, 1, "keeps-up", False),
         (1, 1, "silent", True),
     ]
-    assert [x["timed_out"] for x in found] == [False, False, True]
-    told = wait_outcomes.summary(found)
-    assert told == {
-        "requests": 3, "inside": 2, "coverage": 2 / 3, "median_error_seconds": 0.133,
-        "worst_error_seconds": 0.567,
-    }  # fmt: skip
+    assert [x.timed_out for x in found] == [False, False, True]
+    assert wait_outcomes.errors_of(found) == WaitErrors(
+        requests=3,
+        inside=2,
+        coverage=2 / 3,
+        median_error_seconds=0.133,
+        worst_error_seconds=0.567,
+    )
     assert wait_outcomes.said(found) == (
         "the slowest of 3 requests took 10 s; predicted 10 s to 10 s, about 10 s: 2 of 3 inside; "
         "1 request timed out"
@@ -84,8 +92,8 @@ def test_partitions_of_one_request_are_one_answer_and_the_slowest_tells_when() -
 def test_an_answer_before_the_interval_is_outside_too() -> None:
     (early,) = wait_outcomes.requests([row(0, 4.0, wait_forecast=HANGS)])
     (last,) = wait_outcomes.requests([row(0, 10.25, wait_forecast=HANGS)])
-    assert (early["inside"], last["inside"]) == (False, True)
-    assert (wait_outcomes.summary([early]) or {})["worst_error_seconds"] == -6.0
+    assert (early.inside, last.inside) == (False, True)
+    assert wait_outcomes.errors_of([early]).worst_error_seconds == -6.0
 
 
 def test_what_was_sent_twice_lost_or_never_predicted_is_left_out() -> None:
@@ -98,24 +106,24 @@ def test_what_was_sent_twice_lost_or_never_predicted_is_left_out() -> None:
 def test_calibration_sums_the_requests_of_all_purges_by_what_was_seen_before() -> None:
     one = wait_outcomes.requests([row(0, 0.2), row(1, 0.5, sent_leader_id=2)])
     two = wait_outcomes.requests([row(0, 2.0), row(1, 10.0, wait_forecast=HANGS, sent_leader_id=3)])
-    runs = [run("1", {**receipt(), "waits": one}), run("2", {**receipt(), "waits": two})]
+    runs = [run("1", with_waits(one)), run("2", with_waits(two))]
     quick, hangs = wait_outcomes.calibration(runs)
-    assert (quick["cause"], quick["purges"], quick["requests"], quick["inside"]) == (
-        "keeps-up", 2, 3, 2,
-    )  # fmt: skip
-    assert quick["worst_error_seconds"] == 1.667
-    assert (hangs["cause"], hangs["requests"], hangs["worst_error_seconds"]) == ("silent", 1, 0.0)
+    assert (quick.cause, quick.purges) == ("keeps-up", 2)
+    assert (quick.errors.requests, quick.errors.inside) == (3, 2)
+    assert quick.errors.worst_error_seconds == 1.667
+    assert hangs.to_json() == {
+        "cause": "silent", "purges": 1, "requests": 1, "inside": 1, "coverage": 1.0,
+        "median_error_seconds": 0.0, "worst_error_seconds": 0.0,
+    }  # fmt: skip
 
 
 def test_a_run_keeps_its_forecast_and_what_came_of_it(room: Room) -> None:
     answering_after(room, 0.4)
     view = room.watch(room.carry_out())
-    (first, second) = (view.run.receipt or {})["waits"]  # two requests: two and one partitions
-    assert (first["cause"], first["likely_seconds"], first["high_seconds"]) == (
-        "keeps-up", 0.333, 0.75,
-    )  # fmt: skip
-    assert (first["partitions"], second["partitions"]) == (2, 1)
-    assert (first["waited_seconds"], first["inside"]) == (0.4, True)
+    (first, second) = (view.run.receipt or Receipt()).waits  # two requests: two and one partitions
+    assert (first.cause, first.likely_seconds, first.high_seconds) == ("keeps-up", 0.333, 0.75)
+    assert (first.partitions, second.partitions) == (2, 1)
+    assert (first.waited_seconds, first.inside) == (0.4, True)
     body = view.to_json()["partitions"][0]
     assert body["wait_forecast"]["cause"] == "keeps-up"
     assert body["waited_seconds"] == 0.4
@@ -124,9 +132,8 @@ def test_a_run_keeps_its_forecast_and_what_came_of_it(room: Room) -> None:
 def test_an_answer_after_the_interval_is_an_error_that_is_kept(room: Room) -> None:
     answering_after(room, 3.0)
     view = room.watch(room.carry_out())
-    told = wait_outcomes.summary((view.run.receipt or {})["waits"])
-    assert told is not None
-    assert (told["inside"], told["median_error_seconds"]) == (0, 2.667)
+    told = wait_outcomes.errors_of((view.run.receipt or Receipt()).waits)
+    assert (told.inside, told.median_error_seconds) == (0, 2.667)
 
 
 def test_a_replica_that_gave_no_answer_is_expected_to_run_into_the_timeout(room: Room) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import replace
 
 import pytest
 from pypdf import PdfReader
@@ -25,7 +26,8 @@ def text_of(body: bytes) -> list[str]:
 
 def test_every_chapter_is_on_paper(tmp_path_factory: pytest.TempPathFactory) -> None:
     cluster = sample_store.write(tmp_path_factory.mktemp("data"), now=NOW)
-    freed = {**receipt(kept(9, 9)), "predicted_bytes": 7 * 2**30, "freed_bytes": 6 * 2**30}
+    measured = receipt(kept(9, 9))
+    freed = replace(measured, predicted_bytes=7 * 2**30, freed_bytes=6 * 2**30)
     report = storage_report(of_store(cluster, [run("r1", freed)]))
 
     pages = text_of(pdfs.pdf(report))

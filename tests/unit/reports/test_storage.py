@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -105,8 +106,9 @@ def test_a_broker_that_is_missing_is_a_warning_and_its_parts_are_listed(
 
 
 def test_purges_are_told_with_predicted_and_freed(cluster: ClusterStore) -> None:
+    freed_all = replace(receipt(kept(GIB, GIB)), predicted_bytes=GIB, freed_bytes=GIB)
     runs = [
-        run("20260301-b", {**receipt(kept(GIB, GIB)), "predicted_bytes": GIB, "freed_bytes": GIB}),
+        run("20260301-b", freed_all),
         run("20260228-a", None),
     ]
 
@@ -128,7 +130,7 @@ def test_purges_are_told_with_predicted_and_freed(cluster: ClusterStore) -> None
 def test_where_older_purges_are_archived_it_says_since_when_they_count(
     cluster: ClusterStore, count: int
 ) -> None:
-    runs = [run("20260301-b", {**receipt(kept(GIB, GIB)), "freed_bytes": GIB})][:count]
+    runs = [run("20260301-b", replace(receipt(kept(GIB, GIB)), freed_bytes=GIB))][:count]
     report = storage_report(of_store(cluster, runs, begins=Begins(120, NOW - timedelta(days=9))))
 
     since = "counted since 2026-02-20 04:00 UTC: entries before 120 are archived"

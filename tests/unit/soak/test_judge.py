@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
 from tests.soak import judge
 
 MIB = 1 << 20
@@ -130,17 +132,18 @@ def test_the_faults_that_stand_before_a_pause_are_named() -> None:
     assert judge.during(faults, 10.0, 80.0) == ["broker-kill at 8 s"]
 
 
-def receipt(predicted: int | None, freed: int | None, **change: Any) -> dict[str, Any]:
-    replicas = [{"broker_id": b, "unsure_bytes": 100} for b in (1, 2, 3)]
-    body = {"final": True, "predicted_bytes": predicted, "freed_bytes": freed, "gap": None}
-    return {**body, "replicas": replicas, **change}
+def receipt(predicted: int | None, freed: int | None, **change: Any) -> Receipt:
+    part = ReplicaReceipt("t", 0, 1, 0, 9, 9, before_bytes=9, start_before=0, unsure_bytes=100)
+    parts = tuple(replace(part, broker_id=broker_id) for broker_id in (1, 2, 3))
+    found = Receipt(final=True, predicted_bytes=predicted, freed_bytes=freed, replicas=parts)
+    return replace(found, **change)
 
 
 @pytest.mark.parametrize(
     ("body", "verdict"),
     [
         (None, "nothing"),
-        (receipt(0, 0, replicas=[]), "nothing"),
+        (receipt(0, 0, replicas=()), "nothing"),
         (receipt(3 * MIB, 3 * MIB + 300), "exact"),
         (receipt(3 * MIB, 4 * MIB), "inside"),
         (receipt(3 * MIB, 6 * MIB, gap="segments were rolled"), "named"),
@@ -150,7 +153,7 @@ def receipt(predicted: int | None, freed: int | None, **change: Any) -> dict[str
         (receipt(0, 0, final=False, gap="records came back on 1 partitions"), "named"),
     ],
 )
-def test_a_receipt_is_explained(body: dict[str, Any] | None, verdict: str) -> None:
+def test_a_receipt_is_explained(body: Receipt | None, verdict: str) -> None:
     found = judge.outcome(body, (2 * MIB, 4 * MIB), MIB, written=False)
     assert (found.verdict, found.explained) == (verdict, True)
 
@@ -164,7 +167,7 @@ def test_a_receipt_is_explained(body: dict[str, Any] | None, verdict: str) -> No
         (receipt(3 * MIB, 7 * MIB, gap="segments were rolled"), "too far"),
     ],
 )
-def test_a_receipt_is_not_explained(body: dict[str, Any], verdict: str) -> None:
+def test_a_receipt_is_not_explained(body: Receipt, verdict: str) -> None:
     found = judge.outcome(body, (2 * MIB, 4 * MIB), MIB, written=False)
     assert (found.verdict, found.explained) == (verdict, False)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.receipt.model import Receipt, ReplicaReceipt
 from dashboard.purge.upkeep.journal_archive import archive
 from dashboard.ui.session import journal_memory
 from dashboard.ui.session.journal_memory import WHOLE_LOOK, JournalMemory
@@ -71,11 +73,15 @@ def test_of_a_long_journal_the_newest_runs_are_kept(
 
 def test_receipts_are_kept_without_the_sizes_of_replicas(journal: Journal) -> None:
     run_id = begin(journal, 0)
-    journal.write_receipt(run_id, {"final": True, "freed_bytes": 1, "replicas": [{}]}, NOW)
-    (run,) = JournalMemory(journal).runs()
-    assert run.receipt_final
-    assert dict(run.receipt or {}) == {"final": True, "freed_bytes": 1}
-    assert "replicas" in (journal.head(run_id).receipt or {})
+    part = ReplicaReceipt("orders", 0, 1, 9, 0, 9, before_bytes=9, start_before=0)
+    receipt = Receipt(final=True, freed_bytes=1, replicas=(part,))
+    journal.write_receipt(run_id, receipt, NOW)
+    memory = JournalMemory(journal)
+    for _ in range(2):  # when it is decoded, and after that
+        (run,) = memory.runs()
+        assert run.receipt_final
+        assert run.receipt == replace(receipt, replicas=())
+    assert journal.head(run_id).receipt == receipt
 
 
 def test_the_chain_is_folded_on_and_looked_at_whole_in_time(journal: Journal) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dashboard.purge.journal.journal import Journal
+from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.purge.runs import said
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.test_journal_archive import begin
@@ -26,9 +27,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def test_what_was_freed_is_so_far_until_the_receipt_is_final(journal: Journal) -> None:
     run_id = begin(journal, 0)
     assert said(journal.head(run_id), (), NOW + MINUTE) == "1 min ago by ann"
-    journal.write_receipt(run_id, {"freed_bytes": 0, "final": False}, NOW)
+    journal.write_receipt(run_id, Receipt(freed_bytes=0), NOW)
     assert said(journal.head(run_id), (), NOW + MINUTE) == "1 min ago by ann, freed 0 B so far"
-    journal.write_receipt(run_id, {"freed_bytes": 2**20, "final": True}, NOW)
+    journal.write_receipt(run_id, Receipt(freed_bytes=2**20, final=True), NOW)
     assert said(journal.head(run_id), (), NOW + MINUTE) == "1 min ago by ann, freed 1.0 MiB"
 
 
