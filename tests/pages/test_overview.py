@@ -15,8 +15,9 @@ from dashboard.domain.model import Broker
 from dashboard.history.pruning import prune
 from dashboard.purge.journal.journal import Journal
 from dashboard.store import attempts
-from dashboard.ui.session import routes
-from dashboard.views import headline
+from dashboard.ui.session import loading, routes
+from dashboard.views import formats, headline
+from dashboard.views.facts import known_total
 from tests.pages.conftest import Open, said
 from tests.support import sample_store
 
@@ -26,7 +27,7 @@ def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: 
 
     assert "30.2 GiB</abbr></strong> are consumed by every known group" in text
     assert "17.8 GiB</abbr></strong> of it in topics whose readers are declared" in text
-    assert "6.8 GiB</abbr></strong> more if <b>billing-replay</b> were waived" in text
+    assert "6.8 GiB</abbr></strong> more would leave at once if <b>billing-replay</b> were" in text
 
 
 def test_without_sizes_nothing_is_told_as_zero(open_page: Open) -> None:
@@ -107,6 +108,30 @@ def test_orphans_stand_in_the_sentence_and_newest_first_in_their_list(open_page:
 )
 def test_each_state_is_designed(open_page: Open, variant: str | None, expected: str) -> None:
     assert expected in said(open_page(variant=variant))
+
+
+def test_while_a_broker_is_away_guards_and_their_bytes_are_named_and_its_disk_stays(
+    open_page: Open,
+) -> None:
+    text = said(open_page(variant="broker-away"))
+
+    assert "Nothing can be given back while guards hold it" in text
+    assert re.search(r"GiB below the targets are held by guards: under-replicated \(", text)
+    assert "What broker 3 has is unknown: it did not answer." in text
+    assert "read up to nothing" not in text
+    assert text.count('<div class="lw-disk">') == 3
+    assert "no answer within 10 s" in text[text.index("Disks, fullest first") :]
+    legend = text[text.index("Disks, fullest first") : text.index("What fills them")]
+    assert "unknown while guarded" in legend
+    assert "held back 0 B" not in legend
+    assert "reclaimable 0 B" not in legend
+
+
+def test_the_button_promises_what_the_plan_shows_first(open_page: Open) -> None:
+    app = open_page()
+    facts = loading.facts_of(app.session_state["lw-kept"])
+    size = formats.size(known_total(facts, "bytes_at_once", "free"))
+    assert app.button(key="plan-safest").label == f"Plan the safest: {size} at once"
 
 
 def test_a_missing_broker_is_amber_and_named_in_the_header(open_page: Open) -> None:

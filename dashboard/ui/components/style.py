@@ -14,6 +14,7 @@ _MEANINGS = (
     colours.LIVE,
     colours.ORPHAN,
     colours.UNKNOWN,
+    colours.GUARDED,
     colours.DANGER,
 )
 _HATCH = "repeating-linear-gradient(135deg,#94a3b8 0 4px,#cbd5e1 4px 8px)"
@@ -133,7 +134,7 @@ def apply() -> None:
 
 
 def _rule(meaning: Meaning, is_dark: bool) -> str:
-    fill = _HATCH if meaning is colours.UNKNOWN else meaning.fill
+    fill = _HATCH if meaning in (colours.UNKNOWN, colours.GUARDED) else meaning.fill
     ink = meaning.on_dark if is_dark else meaning.on_light
     name = name_of(meaning)
     return f".lw-fill-{name}{{background:{fill}}}.lw-{name}{{color:{ink}}}"
