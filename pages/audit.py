@@ -128,7 +128,7 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> Non
     columns = st.columns(5)
     who = _one(columns[0], "Person", {line.who for line in found}, "who")
     topic = _one(columns[1], "Topic", {t for line in found for t in line.topics}, "topic")
-    state = _one(columns[2], "State of the run", {run.state for run in runs}, "state")
+    state = _one(columns[2], "State of the run", {run.outcome for run in runs}, "state")
     run_id = _one(columns[3], "Run", {run.run_id for run in runs}, "run")
     kind = _one(columns[4], "Entry", {line.kind for line in found}, "kind")
     topics = audit_runs.topics_by_run(found)
@@ -149,7 +149,7 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> Non
         audit_runs.table(kept, topics, utc_now())
         if cut := left_out():
             st.caption(cut)
-    in_state = {run.run_id for run in runs if run.state == state}
+    in_state = {run.run_id for run in runs if run.outcome == state}
     show_timeline(
         [
             line

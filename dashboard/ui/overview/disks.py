@@ -28,6 +28,7 @@ _PARTS: tuple[tuple[str, Meaning, str], ...] = (
     ("unexplained_bytes", colours.UNKNOWN, "all else on that disk"),
 )
 _MIXED = "needed, held back, or below the targets: not told apart while guards hold all of it"
+_UNNAMED = "log dirs"  # of a broker that told none
 _NOBODY: Mapping[int, str] = {}
 _WITHOUT_INVENTORY = "indexes, other files, or orphans: an inventory of this disk tells them apart"
 
@@ -79,7 +80,7 @@ def bars(
     found = [
         DiskBar(
             row["broker_id"],
-            row["log_dir"] or "unknown log dir",
+            row["log_dir"] or _UNNAMED,
             tuple(_parts(row, guarded)),
             row["total_bytes"],
             row["usable_bytes"],
@@ -90,7 +91,7 @@ def bars(
     ]
     told = {bar.broker_id for bar in found}
     found += [
-        DiskBar(broker, "unknown log dir", (), None, None, why)
+        DiskBar(broker, _UNNAMED, (), None, None, why)
         for broker, why in away.items()
         if broker not in told
     ]
