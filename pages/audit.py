@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pandas as pd
 import streamlit as st
@@ -28,10 +29,11 @@ from dashboard.views import formats
 def show() -> None:
     """The chain's verdict, exports, the switch that stops every purge; the runs and entries."""
     try:
-        header(context.load())
+        header(context.load(), follows=True)
     except LowwaterError as error:  # neither the journal nor its switch needs a snapshot
         states.show_error(error)
     journal = open_journal()
+    follow(journal.newest_entry())
     verdict = verify(journal)
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
     left.html(chain_html(verdict))
@@ -50,6 +52,14 @@ def show() -> None:
         )
         return
     show_entries(newest, runs, entries_left_out(verdict))
+
+
+@st.fragment(run_every=timedelta(seconds=5))
+@states.guarded
+def follow(shown: int) -> None:
+    """Draw the page anew when the journal has grown, as long as its reader wants that."""
+    if st.session_state.get("live", True) and open_journal().newest_entry() != shown:
+        st.rerun(scope="app")
 
 
 def chain_html(verdict: Verification) -> str:

@@ -22,7 +22,7 @@ from dashboard.views.headline import Headline, headline
 def show() -> None:
     """Load, then the sentence, a disk that runs full, the disks and topics, the short lists."""
     screen = context.load()
-    header(screen)
+    header(screen, follows=True)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)

@@ -26,7 +26,11 @@ _LAYOUT = """
  overflow-y:auto}
 [data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p{color:var(--lw-ink)}
 .stMainBlockContainer [data-testid=stPageLink-NavLink]:not(:hover){background:transparent}
-.stMainBlockContainer [data-testid=stPageLink-NavLink] p{font-weight:400}
+.stMainBlockContainer [data-testid=stPageLink-NavLink] p{font-weight:400;white-space:normal;
+ text-decoration:underline;text-decoration-thickness:1px;text-underline-offset:3px}
+.stMainBlockContainer [data-testid=stPageLink-NavLink]:hover p{text-decoration-thickness:2px}
+.stApp a:focus-visible,.stApp summary:focus-visible,[data-testid=stTopNavLink]:focus-visible,
+ .stApp button:focus-visible{outline:3px solid #2f6fd6;outline-offset:2px}
 .lw{font-size:15px;line-height:1.45;font-variant-numeric:tabular-nums}
 .lw abbr{text-decoration:none;border-bottom:1px dotted currentColor;cursor:help;white-space:nowrap}
 .lw a{color:inherit}
