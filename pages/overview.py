@@ -119,7 +119,7 @@ def show_nothing(screen: Screen, numbers: Headline) -> None:
 
 
 def show_treemap(screen: Screen) -> None:
-    """Topics by bytes on disk; a click leads to Reclaimable, filtered."""
+    """Topics by bytes on disk; a click leads to the topic's page."""
     st.html(
         '<div class="lw"><h2>Topics by bytes on disk <small>darker: more of it reclaimable; '
         "click one to see what holds the rest</small></h2></div>"
@@ -141,7 +141,9 @@ def show_treemap(screen: Screen) -> None:
     if chosen:
         st.session_state["lw-treemap-visit"] = visit + 1
         shown = treemap.shown_topics(rows)
-        routes.go("reclaimable", topic=shown[chosen[0]].topic if chosen[0] < len(shown) else "")
+        if chosen[0] < len(shown):
+            routes.go("topic", name=shown[chosen[0]].topic)
+        routes.go("reclaimable")
 
 
 show()

@@ -136,27 +136,9 @@ def show_partitions(
         )
     else:
         st.html(f'<div class="lw"><h2>Partitions of {markup.text(topic)}</h2></div>')
-    found = strips.strips(facts, findings_of(screen).table("holds"), topic)
-    st.html(strips.strips_html(found, waived))
-    reasons = guard_reasons(facts, topic)
-    if reasons:
-        lines = "".join(
-            f"<p><b>⊘ {markup.text(name)}</b> ({formats.plural(count, 'partition')}): "
-            f"{markup.text(reason)} <span class=quiet>{markup.text(lift)}</span></p>"
-            for (name, reason, lift), count in reasons.items()
-        )
-        st.html(f'<div class="lw">{lines}</div>')
-
-
-def guard_reasons(facts: pa.Table, topic: str) -> dict[tuple[str, str, str], int]:
-    """Each guard of the topic with its reason and lift, and on how many partitions it stands."""
-    found: dict[tuple[str, str, str], int] = {}
-    mask = pa.compute.equal(facts["topic"], topic)
-    for guards in facts.filter(mask)["guards"].to_pylist():
-        for guard in guards or ():
-            key = (guard["name"], guard["reason"], guard["lift"])
-            found[key] = found.get(key, 0) + 1
-    return found
+    with st.container(horizontal=True):
+        routes.link("topic", f"Everything about {markup.plain(topic)}", name=topic)
+    st.html(strips.topic_html(facts, findings_of(screen).table("holds"), topic, waived))
 
 
 show()

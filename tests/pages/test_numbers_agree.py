@@ -139,6 +139,31 @@ def test_what_a_group_holds_back_and_what_its_waiver_adds(
         assert the_one(overview, SIZE + "</strong> more would leave at once if") == once
 
 
+@pytest.mark.parametrize("group", ["slow", "gone"])
+def test_the_pages_of_a_group_and_of_its_topic_say_the_same(
+    open_page: Open, lab: Lab, group: str
+) -> None:
+    held = formats.size(exported(lab, "lowwater_held_bytes")[group])
+    own = said(open_page("group", variant=None, name=group))
+    assert the_one(own, f"</strong> holds back <strong[^>]*><abbr[^>]*{SIZE}</strong>") == held
+    once = the_one(own, SIZE + " would leave at once if it")
+    assert the_one(own, f"Plan a purge without it: {PLAIN} more at once") == once
+
+    topic = "orders" if group == "slow" else "payments"
+    page = open_page("topic", variant=None, name=topic)
+    assert the_one(read(said(page)), rf"\*\*{group}\*\* holds back {PLAIN}") == held
+    assert the_one(page.button(key=f"waive {group}").label, f"{PLAIN} at once") == once
+    table = open_page("reclaimable", variant=None)
+    text = said(page)
+    assert the_one(text, SIZE + " on disk in") == formats.size(column(table, "On disk")[topic])
+    consumed = formats.size(column(table, "Reclaimable")[topic])
+    assert the_one(text, SIZE + "</strong> consumed by every known") == consumed
+    assert the_one(text, f"Plan a purge: {PLAIN} below its targets") == consumed
+    assert formats.size(column(table, "At once")[topic]) == the_one(
+        text, r">([0-9.]+ [KMG]?i?B)</abbr> of it would leave at once"
+    )
+
+
 def test_when_a_disk_is_full(open_page: Open, lab: Lab) -> None:
     overview, growth = said(open_page(variant=None)), said(open_page("growth", variant=None))
     for row in report_rows(lab, "disks"):

@@ -14,7 +14,7 @@ from dashboard.purge.receipt.alerts import reverted
 from dashboard.ui.components import markup
 from dashboard.ui.components.states import guarded
 from dashboard.ui.purge.runs import open_journal
-from dashboard.ui.session import access, collector, context, signing_in
+from dashboard.ui.session import access, collector, context, search, signing_in
 from dashboard.ui.session.collector import Standing
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
@@ -37,9 +37,13 @@ def header(screen: Screen, *, follows: bool = False) -> None:
         _header(screen, live)
         return
     # The place of what comes and goes is kept free: it would move the page under the mouse.
-    left, middle, *right = st.columns([9, 2, *([1] * (1 + leaves))], vertical_alignment="top")
+    left, find, middle, *right = st.columns(
+        [7, 2, 2, *([1] * (1 + leaves))], vertical_alignment="top"
+    )
     with left:
         _header(screen, live)
+    with find:
+        search.box(screen)
     with middle:
         live_toggle() if follows else _newer(screen)
     with right[0]:
