@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pandas as pd
 import streamlit as st
@@ -28,10 +29,11 @@ from dashboard.views import formats
 def show() -> None:
     """The chain's verdict, exports, the switch that stops every purge; the runs and entries."""
     try:
-        header(context.load())
+        header(context.load(), follows=True)
     except LowwaterError as error:  # neither the journal nor its switch needs a snapshot
         states.show_error(error)
     journal = open_journal()
+    follow(journal.newest_entry())
     verdict = verify(journal)
     left, middle, right = st.columns([5, 3, 2], vertical_alignment="center")
     left.html(chain_html(verdict))
@@ -50,6 +52,14 @@ def show() -> None:
         )
         return
     show_entries(newest, runs, entries_left_out(verdict))
+
+
+@st.fragment(run_every=timedelta(seconds=5))
+@states.guarded
+def follow(shown: int) -> None:
+    """Draw the page anew when the journal has grown, as long as its reader wants that."""
+    if st.session_state.get("live", True) and open_journal().newest_entry() != shown:
+        st.rerun(scope="app")
 
 
 def chain_html(verdict: Verification) -> str:
@@ -128,7 +138,7 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> Non
     columns = st.columns(5)
     who = _one(columns[0], "Person", {line.who for line in found}, "who")
     topic = _one(columns[1], "Topic", {t for line in found for t in line.topics}, "topic")
-    state = _one(columns[2], "State of the run", {run.state for run in runs}, "state")
+    state = _one(columns[2], "State of the run", {run.outcome for run in runs}, "state")
     run_id = _one(columns[3], "Run", {run.run_id for run in runs}, "run")
     kind = _one(columns[4], "Entry", {line.kind for line in found}, "kind")
     topics = audit_runs.topics_by_run(found)
@@ -149,7 +159,7 @@ def show_entries(found: Sequence[Line], runs: Sequence[RunRow], cut: str) -> Non
         audit_runs.table(kept, topics, utc_now())
         if cut := left_out():
             st.caption(cut)
-    in_state = {run.run_id for run in runs if run.state == state}
+    in_state = {run.run_id for run in runs if run.outcome == state}
     show_timeline(
         [
             line

@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard.core.words import duration, first_letter_up
 from dashboard.ui.components import states, style
 from dashboard.ui.components.markup import text
-from dashboard.ui.followers import lag_heat, live, low_watermark, slow_table
+from dashboard.ui.followers import lag_heat, low_watermark, slow_table
 from dashboard.ui.reclaimable.filtering import one
 from dashboard.ui.session import context
 from dashboard.ui.session.context import Screen
@@ -29,23 +29,18 @@ _BESIDE = 5  # columns of the heat map that leave room for something beside it
 def show() -> None:
     """The sentences, the heat map, the slow replicas, and who holds the low watermark."""
     screen = context.load()
-    header(screen)
+    header(screen, follows=True)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)
         return
     if states.written_before(screen, screen.findings, "slow_followers"):
-        live.toggle(screen)
         return
     screen.findings.read("slow_followers", "trends")
     followers = screen.findings.table("slow_followers")
     slow: pa.Table = screen.findings.derived("slow", lambda: follower_rows.slow(followers))
     units = screen.findings.derived("slow units", lambda: slow_units(followers))
-    left, right = st.columns([9, 1], vertical_alignment="top")
-    with left:
-        show_sentences(followers, slow, units)
-    with right:
-        live.toggle(screen)
+    show_sentences(followers, slow, units)
     if not followers.num_rows:
         return
     wanted = choose(followers, slow)

@@ -16,7 +16,7 @@ from dashboard.ui.session.header import header
 def show() -> None:
     """Load, choose what might be changed, show every log dir today and then."""
     screen = context.load()
-    header(screen)
+    header(screen, follows=True)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)

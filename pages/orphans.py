@@ -28,7 +28,7 @@ _UNCHOSEN = 4  # cards that show before a row is selected
 def show() -> None:
     """The sentence, the disks, what nobody listed; then each folder with its evidence."""
     screen = context.load()
-    header(screen)
+    header(screen, follows=True)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)

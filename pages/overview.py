@@ -22,7 +22,7 @@ from dashboard.views.headline import Headline, headline
 def show() -> None:
     """Load, then the sentence, a disk that runs full, the disks and topics, the short lists."""
     screen = context.load()
-    header(screen)
+    header(screen, follows=True)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)
@@ -34,7 +34,9 @@ def show() -> None:
     making_room.offer(screen, disk, screen.findings.table("blockers"))
     left, right = st.columns([5, 6], gap="medium")
     with left:
-        st.html(disks.disks_html(disk, screen.findings.table("growth")))
+        away = {b["broker_id"]: b.get("error") or "no answer" for b in screen.missing_brokers}
+        growth = screen.findings.table("growth")
+        st.html(disks.disks_html(disk, growth, away, guarded=bool(numbers.guarded)))
         routes.link("growth", "What fills them, and what would change when they are full")
         lists.blockers(screen)
     with right:
@@ -50,7 +52,7 @@ def show() -> None:
 def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
     """The one sentence with the numbers, and the button that acts on it."""
     if numbers.nothing:
-        show_nothing(numbers)
+        show_nothing(screen, numbers)
         return
     left, right = st.columns([7, 3], vertical_alignment="center")
     with left:
@@ -59,8 +61,9 @@ def show_sentence(screen: Screen, facts: pa.Table, numbers: Headline) -> None:
             routes.link("orphans", f"See the {formats.size(numbers.orphan_bytes)} in orphans")
     with right:
         if numbers.safe_topics:
-            label = f"Plan the safest {formats.size(numbers.declared_bytes)}"
-            if numbers.declared_bytes is None:
+            # The figure that the plan shows first, or the button would promise another one.
+            label = f"Plan the safest: {formats.size(numbers.safe_at_once_bytes)} at once"
+            if numbers.safe_at_once_bytes is None:
                 label = "Plan the safest topics"
             if st.button(label, type="primary", width="stretch", key="plan-safest"):
                 routes.plan_purge(numbers.safe_topics)
@@ -88,7 +91,8 @@ def sentence(numbers: Headline) -> str:
     )
     if numbers.waive_group:
         more = markup.strong(markup.size(numbers.waive_bytes), HELD)
-        said += f" {more} more if <b>{markup.text(numbers.waive_group)}</b> were waived."
+        named = f"<b>{markup.text(numbers.waive_group)}</b>"
+        said += f" {more} more would leave at once if {named} were waived."
     if numbers.orphan_bytes:
         said += f" {markup.strong(markup.size(numbers.orphan_bytes), ORPHAN)} in orphans."
     once = markup.size(numbers.at_once_bytes)
@@ -96,26 +100,26 @@ def sentence(numbers: Headline) -> str:
     if numbers.unmeasured:
         count = formats.plural(numbers.unmeasured, "partition")
         more = f" {count} more could not be measured and are not in it."
+    if numbers.guarded:
+        more += f"<br>{markup.text(numbers.guards_said)}."
     return (
         f"{said}<br><small>{once} leave at once, in whole segments; the rest as active segments "
         f"roll. All replicas together.{more}</small>"
     )
 
 
-def show_nothing(numbers: Headline) -> None:
-    """Nothing can be given back: why, and where to look."""
-    count = len(numbers.uncommitted_topics)
-    why = f"{formats.plural(count, 'topic')} have no committed group; " if count else ""
+def show_nothing(screen: Screen, numbers: Headline) -> None:
+    """Nothing can be given back: which guards hold how much, and where to look."""
     states.show(
-        "Nothing can be given back",
-        f"{why}the others are read up to nothing, or guarded. An uncommitted topic is unknown, "
-        "never safe.",
-        "Open Reclaimable: each topic names what guards it.",
+        "Nothing can be given back" + (" while guards hold it" if numbers.guarded else ""),
+        numbers.why_nothing([broker["broker_id"] for broker in screen.missing_brokers]),
+        "Open Reclaimable: each topic names what guards it, and what ends that.",
+        warn=bool(numbers.guarded),
     )
 
 
 def show_treemap(screen: Screen) -> None:
-    """Topics by bytes on disk; a click leads to Reclaimable, filtered."""
+    """Topics by bytes on disk; a click leads to the topic's page."""
     st.html(
         '<div class="lw"><h2>Topics by bytes on disk <small>darker: more of it reclaimable; '
         "click one to see what holds the rest</small></h2></div>"
@@ -137,7 +141,9 @@ def show_treemap(screen: Screen) -> None:
     if chosen:
         st.session_state["lw-treemap-visit"] = visit + 1
         shown = treemap.shown_topics(rows)
-        routes.go("reclaimable", topic=shown[chosen[0]].topic if chosen[0] < len(shown) else "")
+        if chosen[0] < len(shown):
+            routes.go("topic", name=shown[chosen[0]].topic)
+        routes.go("reclaimable")
 
 
 show()

@@ -10,6 +10,7 @@ from dashboard.core.clock import utc_now
 from dashboard.core.errors import LowwaterError
 from dashboard.purge.jobs import queue
 from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.plan.plan import Plan
 from dashboard.ui.components import markup, states
 from dashboard.ui.purge import approvals, confirming, drafting, plan_view, refining, run_view, runs
 from dashboard.ui.purge.choosing_target import choose_target
@@ -61,12 +62,8 @@ def show() -> None:
         step(2, "Preview", f"plan {draft.plan.plan_id}, read from the cluster, valid for {left}")
         plan_view.show(draft.plan)
         refining.offer(screen, request, draft)
-    if not draft.plan.free_partitions:
-        states.show(
-            "Nothing of it can be purged",
-            "Every partition of this plan is guarded; the reasons stand above.",
-            "Lift what may be lifted in step 1, or choose other topics.",
-        )
+    if why := nothing_to_purge(draft.plan):
+        states.show("Nothing of it can be purged", *why)
         return
     with st.container(border=True):
         step(3, "Mode", "whom to wait for")
@@ -74,6 +71,22 @@ def show() -> None:
     with st.container(border=True):
         step(4, "Confirm", "records that are deleted cannot be brought back")
         confirming.confirm(draft, mode)
+
+
+def nothing_to_purge(plan: Plan) -> tuple[str, str] | None:
+    """Why a confirmation would delete nothing, and the next step; None: it would."""
+    if not plan.free_partitions:
+        return (
+            "Every partition of this plan is guarded; the reasons stand above.",
+            "Lift what may be lifted in step 1, or choose other topics.",
+        )
+    if any(p.records != 0 for p in plan.free_partitions) or any(w.move for w in plan.waivers):
+        return None
+    return (
+        "No record lies below the targets of the partitions that are free of guards: all of that "
+        "is gone already.",
+        "Choose another target in step 1, or other topics.",
+    )
 
 
 def step(number: int, title: str, what: str) -> None:

@@ -17,7 +17,7 @@ from dashboard.views import formats
 def show() -> None:
     """Completeness of the newest analysis, then what purges were predicted to free and take."""
     screen = context.load()
-    header(screen)
+    header(screen, follows=True)
     states.notes(screen)
     if screen.findings is None:
         states.no_analysis(screen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import streamlit as st
 
 from dashboard.ui.components import markup, states
@@ -19,6 +20,7 @@ from dashboard.ui.session.header import header
 from dashboard.ui.session.loading import findings_of, rows_of
 from dashboard.views import formats
 from dashboard.views.colours import HELD, RECLAIMABLE
+from dashboard.views.facts import by_guard, guarded_said, known_total
 from dashboard.views.topic_rows import TopicRow, topic_rows, total
 
 
@@ -41,11 +43,11 @@ def show() -> None:
     drawn = {row.topic: row for row in topic_rows(facts)} if waived else {}
     rows = [drawn.get(row.topic, row) for row in kept]
     with main:
-        show_totals(rows, kept, waived)
+        show_totals(of_topics(facts, rows), rows, kept, waived)
         if rows:
             growth = topic_table.growth_of(screen.findings.table("growth"))
             chosen = topic_table.show(rows, growth, key="topics-table")
-            show_actions(screen, facts, rows, chosen, waived)
+            show_actions(screen, of_topics(facts, rows), rows, chosen, waived)
         else:
             states.show("No topic passes the filters", "Widen them, or clear the topic's name.")
             chosen = []
@@ -54,7 +56,14 @@ def show() -> None:
     idle_table.show(screen)
 
 
+def of_topics(facts: pa.Table, rows: Sequence[TopicRow]) -> pa.Table:
+    """The partitions of the rows that pass the filters: what is said beside them is of these."""
+    names = pa.array([row.topic for row in rows], pa.string())
+    return facts.filter(pc.is_in(facts["topic"], value_set=names))
+
+
 def show_totals(
+    facts: pa.Table,
     rows: Sequence[TopicRow],
     before: Sequence[TopicRow],
     waived: Sequence[str],
@@ -76,7 +85,14 @@ def show_totals(
     )
     if waived:
         names = markup.text(", ".join(waived))
-        said += f" <b>+{markup.size(now - was)}</b> if {names} were waived."
+        once = total(rows, "at_once_bytes") - total(before, "at_once_bytes")
+        said += (
+            f" <b>+{markup.size(now - was)}</b> if {names} were waived, {markup.size(once)} of it "
+            "at once."
+        )
+    if held := by_guard(facts):
+        bytes_held = known_total(facts, "bytes_likely", "guarded")
+        said += f"<br>{markup.text(guarded_said(bytes_held, held))}."
     st.html(f'<div class="lw">{said}</div>')
 
 
@@ -120,27 +136,9 @@ def show_partitions(
         )
     else:
         st.html(f'<div class="lw"><h2>Partitions of {markup.text(topic)}</h2></div>')
-    found = strips.strips(facts, findings_of(screen).table("holds"), topic)
-    st.html(strips.strips_html(found, waived))
-    reasons = guard_reasons(facts, topic)
-    if reasons:
-        lines = "".join(
-            f"<p><b>⊘ {markup.text(name)}</b> ({formats.plural(count, 'partition')}): "
-            f"{markup.text(reason)} <span class=quiet>{markup.text(lift)}</span></p>"
-            for (name, reason, lift), count in reasons.items()
-        )
-        st.html(f'<div class="lw">{lines}</div>')
-
-
-def guard_reasons(facts: pa.Table, topic: str) -> dict[tuple[str, str, str], int]:
-    """Each guard of the topic with its reason and lift, and on how many partitions it stands."""
-    found: dict[tuple[str, str, str], int] = {}
-    mask = pa.compute.equal(facts["topic"], topic)
-    for guards in facts.filter(mask)["guards"].to_pylist():
-        for guard in guards or ():
-            key = (guard["name"], guard["reason"], guard["lift"])
-            found[key] = found.get(key, 0) + 1
-    return found
+    with st.container(horizontal=True):
+        routes.link("topic", f"Everything about {markup.plain(topic)}", name=topic)
+    st.html(strips.topic_html(facts, findings_of(screen).table("holds"), topic, waived))
 
 
 show()

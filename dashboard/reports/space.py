@@ -73,7 +73,7 @@ class Space:
                 f"Every known group has passed {formats.number(self.records)} records at most.",
             )
         if self.numbers.nothing:
-            return text(_nothing(len(self.numbers.uncommitted_topics)))
+            return text(f"Nothing can be given back: {self.numbers.why_nothing(())}")
         said = [
             size(self.consumed, RECLAIMABLE),
             Words(" are consumed by every known group, "),
@@ -82,7 +82,8 @@ class Space:
         ]
         if self.numbers.waive_group:
             said += [
-                Words(" "), size(self.numbers.waive_bytes, HELD), Words(" more if "),
+                Words(" "), size(self.numbers.waive_bytes, HELD),
+                Words(" more would leave at once if "),
                 named(self.numbers.waive_group, HELD), Words(" were waived."),
             ]  # fmt: skip
         if self.orphans:
@@ -101,6 +102,8 @@ class Space:
         if self.unmeasured:
             count = formats.plural(self.unmeasured, "partition")
             said += f" {count} more could not be measured and are not in it."
+        if self.numbers.guarded:
+            said += f" {self.numbers.guards_said}."
         return said
 
     def figures(self) -> tuple[Figure, ...]:
@@ -114,14 +117,6 @@ class Space:
             Figure("Readers declared", size(self.declared, RECLAIMABLE), "of it, safe to plan"),
             Figure("Held back", size(self.held, HELD), held_note),
         )
-
-
-def _nothing(uncommitted: int) -> str:
-    why = f"{formats.plural(uncommitted, 'topic')} have no committed group; " if uncommitted else ""
-    return (
-        f"Nothing can be given back: {why}the others are read up to nothing, or guarded. "
-        "A topic without committed group is unknown, never safe."
-    )
 
 
 def _orphan_bytes(disks: pa.Table) -> int | None:

@@ -21,6 +21,7 @@ HELD = Meaning("held back", "#b45309", "#92400e", "#fcd34d", "◼")
 LIVE = Meaning("live and needed", "#64748b", "#475569", "#cbd5e1", "●")
 ORPHAN = Meaning("orphan", "#7c2d6b", "#7c2d6b", "#f0abfc", "✚")
 UNKNOWN = Meaning("not explained", "#94a3b8", "#475569", "#cbd5e1", "▨")
+GUARDED = Meaning("unknown while guarded", "#94a3b8", "#475569", "#cbd5e1", "▨")
 DANGER = Meaning("danger", "#b91c1c", "#b91c1c", "#fca5a5", "▲")
 
 # From light to dark in one hue: the share of a topic that is reclaimable, 0 % to 100 %.

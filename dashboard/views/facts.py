@@ -4,21 +4,35 @@ Columns are those of `reclaimable` for one target, plus
 - `guard_names` list<string>
 - `consumed`   every known group has committed past the target; at most its readers are undeclared
 - `free`       consumed, and no guard at all: readers are declared
+- `guarded`    below the target lie records, and a guard beyond undeclared readers holds them
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from dashboard.views import formats
 
 # Without this one alone a topic is consumed by every *known* group, which is the first headline.
 UNDECLARED = "readers-undeclared"
 TARGET = "committed"
 
 
+class Guarded(NamedTuple):
+    """What lies below the targets of the topics on which a guard stands; None: not measured."""
+
+    guard: str
+    size_bytes: int | None
+    topics: int
+
+
 def partition_facts(reclaimable: pa.Table, target: str = TARGET) -> pa.Table:
-    """The rows of one target with the three columns above, sorted by topic and partition."""
+    """The rows of one target with the columns above, sorted by topic and partition."""
     rows = reclaimable.filter(pc.equal(reclaimable["target"], target)).combine_chunks()
     guards = rows["guards"].combine_chunks()
     if isinstance(guards, pa.ChunkedArray):
@@ -31,10 +45,12 @@ def partition_facts(reclaimable: pa.Table, target: str = TARGET) -> pa.Table:
     blocked[parents[~undeclared]] = True
     guarded = np.zeros(rows.num_rows, dtype=bool)
     guarded[parents] = True
+    more = pc.fill_null(pc.greater(rows["records"], 0), False).to_numpy().astype(bool)
     return (
         rows.append_column("guard_names", _names_per_row(parents, names, rows.num_rows))
         .append_column("consumed", pa.array(measured & ~blocked))
         .append_column("free", pa.array(measured & ~guarded))
+        .append_column("guarded", pa.array(measured & blocked & more))
     )
 
 
@@ -62,3 +78,33 @@ def topics_where(facts: pa.Table, flag: str) -> list[str]:
     rows = facts.filter(facts[flag])
     rows = rows.filter(pc.greater(rows["records"], 0))
     return sorted(pc.unique(rows["topic"]).to_pylist())
+
+
+def by_guard(facts: pa.Table) -> list[Guarded]:
+    """What each guard holds of the `guarded` partitions, most topics first: where several stand on
+    a partition, each of them holds it.
+    """
+    rows = facts.filter(facts["guarded"])
+    names = rows["guard_names"].combine_chunks()
+    at = pc.list_parent_indices(names)
+    held = pa.table(
+        {"guard": pc.list_flatten(names), "topic": rows["topic"].take(at),
+         "bytes": rows["bytes_likely"].take(at)}
+    )  # fmt: skip
+    sums = held.group_by("guard").aggregate([("bytes", "sum"), ("topic", "count_distinct")])
+    found = [
+        Guarded(row["guard"], row["bytes_sum"], row["topic_count_distinct"])
+        for row in sums.to_pylist()
+        if row["guard"] != UNDECLARED
+    ]
+    return sorted(found, key=lambda g: (-g.topics, -(g.size_bytes or 0), g.guard))
+
+
+def guarded_said(size_bytes: int | None, found: Sequence[Guarded]) -> str:
+    """`96.0 MiB below the targets are held by guards: under-replicated (96.0 MiB of 12 topics)`."""
+    each = ", ".join(
+        f"{g.guard} ({formats.size(g.size_bytes)} of {formats.plural(g.topics, 'topic')})"
+        for g in found
+    )
+    size = "unknown bytes" if size_bytes is None else formats.size(size_bytes)
+    return f"{size} below the targets are held by guards: {each}" if found else ""

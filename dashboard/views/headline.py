@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dashboard.views.facts import known_total, topics_where, total
+from dashboard.core.words import plural
+from dashboard.views.facts import (
+    Guarded,
+    by_guard,
+    guarded_said,
+    known_total,
+    topics_where,
+    total,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +24,14 @@ class Headline:
     """Bytes are summed over replicas, as far as they are known; None: nothing of them is.
 
     `safe_topics` have a partition without any guard; `unmeasured` are consumed partitions of
-    unknown bytes, `records` those consumed at most.
+    unknown bytes, `records` those consumed at most. `safe_at_once_bytes` are whole segments of what
+    is free: what a plan of `safe_topics` shows first. `guarded` is what guards hold, each of them.
     """
 
     consumed_bytes: int | None
     declared_bytes: int | None
     at_once_bytes: int | None
+    safe_at_once_bytes: int | None
     records: int
     unmeasured: int
     safe_topics: tuple[str, ...]
@@ -29,11 +40,34 @@ class Headline:
     waive_group: str | None
     waive_bytes: int
     orphan_bytes: int | None
+    guarded_bytes: int | None = 0
+    guarded: Sequence[Guarded] = ()
 
     @property
     def nothing(self) -> bool:
         """Whether nothing can be given back: what could not be measured may be anything."""
         return self.consumed_bytes == 0 and not self.unmeasured
+
+    @property
+    def guards_said(self) -> str:
+        """What guards hold, and which; empty where they hold nothing."""
+        return guarded_said(self.guarded_bytes, self.guarded)
+
+    def why_nothing(self, missing: Sequence[int]) -> str:
+        """Why nothing can be given back: guards, topics without offsets, brokers that are away."""
+        found = [f"{self.guards_said}."] if self.guarded else []
+        if count := len(self.uncommitted_topics):
+            have = "has" if count == 1 else "have"
+            found.append(
+                f"{plural(count, 'topic')} {have} no committed offset that tells: what could go "
+                "is unknown there, never safe."
+            )
+        if not self.guarded:
+            found.append("Elsewhere nothing lies below the lowest committed offset.")
+        if missing:
+            who = ", ".join(map(str, missing))
+            found.append(f"What broker {who} has is unknown: it did not answer.")
+        return " ".join(found)
 
 
 def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
@@ -47,6 +81,7 @@ def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
         consumed_bytes=known_total(facts, "bytes_likely", "consumed"),
         declared_bytes=known_total(facts, "bytes_likely", "free"),
         at_once_bytes=known_total(facts, "bytes_at_once", "consumed"),
+        safe_at_once_bytes=known_total(facts, "bytes_at_once", "free"),
         records=total(facts, "records", "consumed"),
         unmeasured=facts.filter(facts["consumed"])["bytes_likely"].null_count,
         safe_topics=tuple(topics_where(facts, "free")),
@@ -55,6 +90,8 @@ def headline(facts: pa.Table, blockers: pa.Table, disks: pa.Table) -> Headline:
         waive_group=group,
         waive_bytes=freed,
         orphan_bytes=_orphans(disks),
+        guarded_bytes=known_total(facts, "bytes_likely", "guarded"),
+        guarded=tuple(by_guard(facts)),
     )
 
 

@@ -15,6 +15,7 @@ class TopicRow:
 
     `consumed_bytes` are those of partitions that every known group has passed; `free_bytes` of
     those without any guard; `at_once_bytes` are whole segments among the consumed ones.
+    `guarded_bytes` lie below the targets of partitions that guards hold; 0 where none does.
     """
 
     topic: str
@@ -30,6 +31,7 @@ class TopicRow:
     owner: str | None
     readers_declared: bool
     guards: tuple[str, ...]
+    guarded_bytes: int | None = 0
 
     @property
     def reclaimable_bytes(self) -> int | None:
@@ -75,12 +77,15 @@ def topic_rows(facts: pa.Table) -> list[TopicRow]:
         .append_column("free_b", _where(facts, "bytes_likely", "free"))
         .append_column("once_b", _where(facts, "bytes_at_once", "consumed"))
         .append_column("once_known", _known_at_once(facts))
+        .append_column("guarded_b", pc.if_else(facts["guarded"], facts["bytes_likely"], None))
+        .append_column("guarded_any", facts["guarded"])
         .append_column("free_n", pc.cast(facts["free"], pa.int64()))
     )
     sums = flagged.group_by("topic").aggregate(
         [("partition", "count"), ("free_n", "sum"), ("size_bytes", "sum"), ("consumed_b", "sum"),
          ("free_b", "sum"), ("once_b", "sum"), ("once_known", "min"), ("held_bytes", "sum"),
-         ("method", "distinct"), ("owner", "max"), ("readers_declared", "min")]
+         ("guarded_b", "sum"), ("guarded_any", "max"), ("method", "distinct"),
+         ("owner", "max"), ("readers_declared", "min")]
     )  # fmt: skip
     holders = _holders(facts)
     guards = _guards(facts)
@@ -99,6 +104,7 @@ def topic_rows(facts: pa.Table) -> list[TopicRow]:
             owner=row["owner_max"],
             readers_declared=bool(row["readers_declared_min"]),
             guards=guards.get(row["topic"], ()),
+            guarded_bytes=row["guarded_b_sum"] if row["guarded_any_max"] else 0,
         )
         for row in sums.to_pylist()
     ]

@@ -47,7 +47,13 @@ def test_every_page_and_what_opens_on_it(pages: str, theme: Theme) -> None:
         expect(page.get_by_role("dialog")).to_be_visible()
         expect(page.get_by_role("button", name="Paper (PDF)")).to_be_visible()
         broken["report"] = axe.violations(page)
-        for address in ("purge?topics=orders", "purge?run=nothing", "reclaimable?topic=orders"):
+        for address in (
+            "purge?topics=orders",
+            "purge?run=nothing",
+            "reclaimable?topic=orders",
+            "topic?name=orders",
+            "group?name=billing-replay",
+        ):
             page.goto(f"{pages}/{address}")
             rests(page)
             broken[address] = axe.violations(page)

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from dashboard.store.snapshots import Store
 from dashboard.views.followers import slow_units
 from tests.pages.conftest import Open, said
-from tests.support import sample_rich, sample_store
+from tests.support import sample_rich
 
 
 def replicas(app: AppTest) -> list[tuple[str, int]]:
@@ -92,18 +92,6 @@ def test_of_a_broker_that_is_down_no_log_start_is_known(open_page: Open) -> None
 
     assert "Nobody: every known log start is at its leader's. Not known of broker 3:" in text
     assert "broker 3 does not answer: 41 replicas." in text
-
-
-def test_a_new_analysis_is_shown_by_itself_unless_live_is_off(
-    open_page: Open, tmp_path: Path
-) -> None:
-    app = open_page("followers", "rich")
-    sample_store.write(tmp_path / "data", "calm")
-    assert "None of 120 followers is slow" in said(app.run())
-
-    app.toggle(key="live").set_value(False).run()
-    sample_store.write(tmp_path / "data", "rich")
-    assert "None of 120 followers is slow" in said(app.run())
 
 
 def test_odd_names_are_text(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:

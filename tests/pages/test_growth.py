@@ -26,8 +26,11 @@ def test_the_first_disk_to_be_full_is_named_with_its_interval(open_page: Open) -
     assert "not filling up" in table(app) and "not before 7 d" in table(app)
     assert "Full then" not in table(app), "nothing is asked yet"
     topics = app.dataframe[0].value
-    assert list(topics["Topic"])[:2] == ["orders", "clickstream"] and len(topics) == 12
-    assert list(topics["Growth/h"]) == sorted(topics["Growth/h"], reverse=True)
+    assert list(topics["Topic"])[:3] == ["the whole disk", "not Kafka's logs", "orders"]
+    assert len(topics) == 14
+    whole, *growth = topics["Growth/h"]
+    assert growth[1:] == sorted(growth[1:], reverse=True)
+    assert sum(growth) == pytest.approx(whole)
 
 
 def test_a_shorter_retention_redraws_every_log_dir(open_page: Open) -> None:

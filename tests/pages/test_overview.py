@@ -15,9 +15,11 @@ from dashboard.domain.model import Broker
 from dashboard.history.pruning import prune
 from dashboard.purge.journal.journal import Journal
 from dashboard.store import attempts
-from dashboard.ui.session import routes
-from dashboard.views import headline
+from dashboard.ui.session import loading, routes
+from dashboard.views import formats, headline
+from dashboard.views.facts import known_total
 from tests.pages.conftest import Open, said
+from tests.pages.purges import Requests, queued
 from tests.support import sample_store
 
 
@@ -26,7 +28,7 @@ def test_the_sentence_tells_consumed_declared_and_what_a_waiver_adds(open_page: 
 
     assert "30.2 GiB</abbr></strong> are consumed by every known group" in text
     assert "17.8 GiB</abbr></strong> of it in topics whose readers are declared" in text
-    assert "6.8 GiB</abbr></strong> more if <b>billing-replay</b> were waived" in text
+    assert "6.8 GiB</abbr></strong> more would leave at once if <b>billing-replay</b> were" in text
 
 
 def test_without_sizes_nothing_is_told_as_zero(open_page: Open) -> None:
@@ -109,6 +111,30 @@ def test_each_state_is_designed(open_page: Open, variant: str | None, expected: 
     assert expected in said(open_page(variant=variant))
 
 
+def test_while_a_broker_is_away_guards_and_their_bytes_are_named_and_its_disk_stays(
+    open_page: Open,
+) -> None:
+    text = said(open_page(variant="broker-away"))
+
+    assert "Nothing can be given back while guards hold it" in text
+    assert re.search(r"GiB below the targets are held by guards: under-replicated \(", text)
+    assert "What broker 3 has is unknown: it did not answer." in text
+    assert "read up to nothing" not in text
+    assert text.count('<div class="lw-disk">') == 3
+    assert "no answer within 10 s" in text[text.index("Disks, fullest first") :]
+    legend = text[text.index("Disks, fullest first") : text.index("What fills them")]
+    assert "unknown while guarded" in legend
+    assert "held back 0 B" not in legend
+    assert "reclaimable 0 B" not in legend
+
+
+def test_the_button_promises_what_the_plan_shows_first(open_page: Open) -> None:
+    app = open_page()
+    facts = loading.facts_of(app.session_state["lw-kept"])
+    size = formats.size(known_total(facts, "bytes_at_once", "free"))
+    assert app.button(key="plan-safest").label == f"Plan the safest: {size} at once"
+
+
 def test_a_missing_broker_is_amber_and_named_in_the_header(open_page: Open) -> None:
     text = said(open_page(variant="broker-missing"))
 
@@ -131,7 +157,7 @@ def test_an_unknown_setting_becomes_a_message(
 def test_what_was_pruned_under_a_page_is_told_and_the_next_look_is_the_newest(
     open_page: Open, tmp_path: Path
 ) -> None:
-    app = open_page()
+    app = open_page("reclaimable")
     cluster = sample_store.write(tmp_path / "data", "nothing")
     gone = cluster.ids("findings")[0]
     prune(cluster, "findings", lambda ids: ids[1:], utc_now())
@@ -139,20 +165,55 @@ def test_what_was_pruned_under_a_page_is_told_and_the_next_look_is_the_newest(
     text = said(app.run())
     assert "That is no longer kept (SNAPSHOT_NOT_FOUND)" in text
     assert gone in text
-    assert "Nothing can be given back" in said(app.run())
+    assert ">0 B</abbr></strong> consumed by every known group" in said(app.run())
 
 
-def test_a_page_keeps_its_numbers_until_newer_ones_are_asked_for(
+def test_a_page_where_one_chooses_keeps_its_numbers_until_newer_ones_are_asked_for(
     open_page: Open, tmp_path: Path
 ) -> None:
-    app = open_page()
+    app = open_page("reclaimable")
+    assert app.button(key="lw-newer").disabled, "its place is kept: it does not move the page"
+    before = app.dataframe[0].value["Reclaimable"]
     sample_store.write(tmp_path / "data", "nothing")
     app.run()
-    assert "30.2 GiB" in said(app)
-    assert "Nothing can be given back" not in said(app)
+    assert app.dataframe[0].value["Reclaimable"].equals(before)
 
     app.button(key="lw-newer").click().run()
-    assert "Nothing can be given back" in said(app)
+    assert app.button(key="lw-newer").disabled
+    assert not app.dataframe[0].value["Reclaimable"].dropna().any()
+
+
+@pytest.mark.parametrize("page", ["overview", "growth", "orphans", "followers", "quality", "audit"])
+def test_a_page_that_is_only_read_shows_each_new_analysis_by_itself_unless_live_is_off(
+    open_page: Open, page: str, tmp_path: Path
+) -> None:
+    app = open_page(page)
+    first = app.session_state["lw-kept"].findings.id
+    sample_store.write(tmp_path / "data", "calm")
+    said(app.run())
+    second = app.session_state["lw-kept"].findings.id
+    assert second > first
+
+    app.toggle(key="live").set_value(False).run()
+    sample_store.write(tmp_path / "data", "nothing")
+    said(app.run())
+    assert app.session_state["lw-kept"].findings.id == second
+
+
+@pytest.mark.parametrize("page", sorted(routes.TITLES))
+def test_records_that_came_back_stand_in_the_header_of_every_page(
+    open_page: Open, page: str, tmp_path: Path, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    (row,) = journal.partitions(run_id)
+    now = utc_now()
+    back = replace(row, state="reverted", leader_log_start_offset=0, sent_at=now)
+    journal.record(run_id, "read", [back], now)
+    journal.set_run(run_id, "done", now)
+    text = said(open_page(page))
+
+    assert f'<a href="purge?run={run_id}" target="_self">records came back in orders</a>' in text
+    assert "lw-head warn" in text
 
 
 @pytest.mark.parametrize("page", sorted(routes.TITLES))

@@ -16,11 +16,12 @@ from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan import drafts
 from dashboard.purge.plan.asked import Waive
+from dashboard.purge.plan.drafts import PlanRequest
 from dashboard.purge.plan.plan import Plan
 from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.purge import plan_view
 from tests.pages.conftest import Open, said
-from tests.pages.purges import SENTENCE, Requests, confirmation
+from tests.pages.purges import SENTENCE, Requests, a_plan, confirmation, queued
 
 
 def test_topics_in_the_address_are_previewed_at_once(open_page: Open, requests: Requests) -> None:
@@ -192,6 +193,62 @@ def test_the_run_shows_states_receipt_and_controls(
     assert "3.0 MiB</abbr></b><small>predicted" in text
     assert "2.0 MiB</abbr></b><small>freed" in text
     assert "The active segment stays whole." in text
+
+
+def test_a_run_of_which_nothing_was_done_has_failed_and_says_what_next(
+    open_page: Open, requests: Requests, journal: Journal
+) -> None:
+    run_id = queued(open_page, journal)
+    (row,) = journal.partitions(run_id)
+    now = utc_now()
+    refused = replace(row, state="not_done", error="UNSUPPORTED_VERSION", message="it <speaks> v2")
+    journal.record(run_id, "read", [replace(refused, sent_at=now)], now)
+    receipt = {"predicted_bytes": 0, "freed_bytes": 0, "final": True, "replicas": [], "gap": None}
+    journal.write_receipt(run_id, receipt, now)
+    journal.set_run(run_id, "partial", now)
+    app = open_page("purge", run=run_id)
+    text = said(app)
+
+    assert "✖ failed" in text and "partly done" not in text
+    assert "Nothing was purged" in text and "Receipt" not in text
+    assert "<b>UNSUPPORTED_VERSION</b>, 1 partition: it &lt;speaks&gt; v2" in text
+    assert "choose “Leader only, verified”" in text
+    assert journal.run(run_id).to_json()["state"] == "partial", "the contract's word"
+    listed = said(open_page("overview"))
+    assert "✖ failed" in listed and "nothing was purged" in listed and "freed 0 B" not in listed
+    app.button(key="plan-again").click().run()
+    assert app.query_params["topics"] == "orders"
+
+
+def test_without_a_record_below_the_targets_there_is_no_red_button(
+    open_page: Open, requests: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing_left(_settings: object, _root: str, _cluster: str, request: PlanRequest) -> Plan:
+        plan = a_plan(request)
+        free = [replace(p, log_start_offset=p.target_offset) for p in plan.partitions]
+        return replace(plan, partitions=tuple(free))
+
+    monkeypatch.setattr(drafts, "draft", nothing_left)
+    app = open_page("purge", topics="orders")
+    assert "No record lies below the targets" in said(app)
+    assert not [button for button in app.button if button.key == "queue-run"]
+
+
+def test_a_plan_of_several_topics_is_rolled_up_above_its_partitions() -> None:
+    def row(topic: str, size: int | None, *guards: str) -> dict[str, Any]:
+        return {"topic": topic, "records": 10, "bytes_at_once": size,
+                "guards": [{"name": name} for name in guards]}  # fmt: skip
+
+    found, unit = plan_view.topics_frame(
+        [row("a", 2**20), row("a", 2**20), row("b", 5 * 2**20), row("b", 9 * 2**20, "held"),
+         row("c", None), row("d", 3 * 2**20, "held")]
+    )  # fmt: skip
+    assert unit == "MiB"
+    assert list(found["Topic"]) == ["b", "a", "c", "d"]
+    assert list(found["Free"]) == ["1 of 2", "2 of 2", "1 of 1", "0 of 1"]
+    assert list(found["Records"]) == ["10", "20", "10", "0"]
+    assert list(found["At once (MiB)"].fillna(-1)) == [5, 2, -1, 0]
+    assert list(found["Guards"]) == ["held", "", "", "held"]
 
 
 def test_from_a_run_another_purge_can_be_planned(

@@ -37,20 +37,35 @@ def seen(requests: Requests, monkeypatch: pytest.MonkeyPatch) -> list[Reading | 
     return shown
 
 
-def captions(app: object) -> list[str]:
-    return list(map(read, app.radio(key="plan-mode").proto.captions))  # type: ignore[attr-defined]
+def captions(app: object, key: str = "plan-mode") -> list[str]:
+    return list(map(read, app.radio(key=key).proto.captions))  # type: ignore[attr-defined]
 
 
 def test_each_mode_has_its_time_and_its_risk(open_page: Open, seen: list[object]) -> None:
     app = open_page("purge", topics="orders")
 
-    wait_all, native, verified = captions(app)
+    wait_all, verified = captions(app)
+    (native,) = captions(app, "plan-mode-refused")
     assert wait_all.startswith("1 partition in at most about 0.5 s. The safest")
     assert native.startswith("Broker 1 speaks v2: its partitions would be refused with UNSUPPORTED")
     assert "each leader is read back" in verified
     assert "can bring records back" in native
     assert "The same risk as leader only." in verified
     assert "Every live replica keeps up" in said(app)
+
+
+def test_a_mode_that_every_leader_refuses_cannot_be_chosen(
+    open_page: Open, seen: list[object]
+) -> None:
+    seen[:] = [reading(EVEN, versions={1: 3, 2: 3, 3: 3}), reading(EVEN)]
+    app = open_page("purge", topics="orders")
+    assert len(captions(app)) == 3
+    app.radio(key="plan-mode").set_value("leader-only").run()
+
+    app.button(key="forecast-refresh").click().run()
+    assert app.radio(key="plan-mode-refused").disabled
+    assert app.radio(key="plan-mode").options == ["Wait for all replicas", "Leader only, verified"]
+    assert app.radio(key="plan-mode").value == "wait-all"
 
 
 def test_a_follower_behind_is_named_and_wait_all_stays_chosen(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -12,7 +13,10 @@ from dashboard.core.clock import utc_now
 from dashboard.purge.journal.journal import Journal
 from dashboard.store.snapshots import Store
 from dashboard.ui.growth import idle_table
-from tests.pages.conftest import Open, said
+from dashboard.ui.session import loading
+from dashboard.views import formats
+from dashboard.views.facts import known_total
+from tests.pages.conftest import Open, read, said
 
 
 def topics(app: AppTest) -> list[str]:
@@ -62,6 +66,35 @@ def test_totals_follow_the_filters(open_page: Open) -> None:
     app.text_input(key="topic").set_value("").run()
     app.selectbox(key="group").select("ad-hoc").run()
     assert topics(app) == ["clickstream"]
+
+
+def test_how_do_you_know_speaks_of_the_topics_that_pass_the_filters(open_page: Open) -> None:
+    app = open_page("reclaimable")
+    app.text_input(key="topic").set_value("payments").run()
+    facts = loading.facts_of(app.session_state["lw-kept"])
+    rows = facts.filter(pc.and_(pc.equal(facts["topic"], "payments"), facts["consumed"]))
+    low, high = (known_total(rows, name) for name in ("bytes_low", "bytes_high"))
+    text = said(app)
+    assert f"{formats.size(low)} to {formats.size(high)}, all replicas together" in text
+    assert f"<b>Partitions</b>: {rows.num_rows} of {rows.num_rows}<" in text
+
+
+def test_what_a_tick_adds_is_what_stands_beside_the_group(open_page: Open) -> None:
+    app = open_page("reclaimable")
+    box = app.checkbox(key="waive billing-replay")
+    promised = box.label.split(" · ")[1].split(" :small")[0]
+    text = said(box.set_value(True).run())
+    added = text[text.index("<b>+") : text.index("of it at once.")]
+    assert f">{read(promised)}</abbr>" in added
+
+
+def test_what_guards_hold_is_named_beside_the_totals(open_page: Open) -> None:
+    app = open_page("reclaimable", "broker-away")
+    text = said(app.text_input(key="topic").set_value("orders").run())
+    rows = loading.facts_of(app.session_state["lw-kept"])
+    of = rows.filter(pc.match_substring(rows["topic"], "orders"))
+    size = formats.size(known_total(of, "bytes_likely", "guarded"))
+    assert f"{size} below the targets are held by guards: under-replicated ({size}" in text
 
 
 def test_filters_come_from_the_address(open_page: Open) -> None:

@@ -41,7 +41,8 @@ def write(
     variant: str = "plain",
 ) -> None:
     """Write them. `rich`: a bad night; `calm`: no orphan, nobody slow; `older`: by a release that
-    looked for neither; `unmeasured`: without DescribeLogDirs.
+    looked for neither; `unmeasured`: without DescribeLogDirs; `broker-away`: the controller knows
+    broker 3 no more, so its log dirs are listed nowhere.
     """
     writer = cluster.begin("findings", taken_at + timedelta(seconds=2))
     answered = [broker for broker in BROKERS if broker != missing]
@@ -131,7 +132,13 @@ def _unmeasured(tables: dict[str, Rows], taken_at: datetime) -> None:
     tables["curves"] = tables["orphans"] = tables["sightings"] = []
 
 
-_VARIANTS = {"rich": _rich, "calm": _calm, "older": _older, "unmeasured": _unmeasured}
+def _away(tables: dict[str, Rows], taken_at: datetime) -> None:
+    tables["disks"] = [row for row in tables["disks"] if row["broker_id"] != 3]
+
+
+_VARIANTS = {
+    "rich": _rich, "calm": _calm, "older": _older, "unmeasured": _unmeasured, "broker-away": _away,
+}  # fmt: skip
 
 
 def _target(part: SamplePartition, target: str) -> int | None:
@@ -142,7 +149,7 @@ def _target(part: SamplePartition, target: str) -> int | None:
 
 def _guards(part: SamplePartition, target: str) -> list[Guard]:
     topic = part.topic.topic
-    facts = {"topic": topic, "policy": part.topic.cleanup, "who": "No group",
+    facts = {"topic": topic, "policy": part.topic.cleanup, "who": "No group", "brokers": "3",
              "group_id": "metrics-tail"}  # fmt: skip
     found = [guard_texts.guard(name, **facts) for name in part.topic.guards]
     for group, offset in part.committed.items() if target == "high-watermark" else ():

@@ -58,7 +58,7 @@ def _row(
 def _guards(own: list[SamplePartition]) -> Rows:
     """As `analytics.readers.wanted` finds them."""
     topic = own[0].topic
-    facts = {"topic": topic.topic, "who": "No group", "group_id": "metrics-tail"}
+    facts = {"topic": topic.topic, "who": "No group", "group_id": "metrics-tail", "brokers": "3"}
     names = [*topic.guards, *([] if topic.owner else ["readers-undeclared"])]
     found: Rows = [
         {"name": name, "partitions": len(own), "reason": guard(name, **facts).reason}

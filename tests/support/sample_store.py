@@ -33,7 +33,7 @@ CLUSTER_ID = "sAmpLeCLusTer0000000x1"
 NAME = "prod-eu"
 VARIANTS = (
     "plain", "broker-missing", "stale", "no-analysis", "nothing", "large", "incomplete", "rich",
-    "calm", "older", "unmeasured",
+    "calm", "older", "unmeasured", "broker-away",
 )  # fmt: skip
 
 
@@ -47,10 +47,12 @@ def write(root: Path | str, variant: str = "plain", *, now: datetime | None = No
         topics = tuple(
             replace(t, groups={}, guards=t.guards or ("no-committed-offset",)) for t in topics
         )
+    if variant == "broker-away":
+        topics = tuple(replace(t, guards=("under-replicated", *t.guards)) for t in topics)
     parts = list(partitions(topics))
     cluster = ClusterStore(Store(str(root)), CLUSTER_ID)
     cluster.write_connection("127.0.0.1:9", None, NAME)
-    missing = 3 if variant == "broker-missing" else None
+    missing = 3 if variant in ("broker-missing", "broker-away") else None
     incomplete = ["no DESCRIBE on the cluster"] if variant == "incomplete" else []
     snapshot_id = _write_snapshot(cluster, parts, taken_at, missing, incomplete)
     if variant != "no-analysis":

@@ -21,11 +21,12 @@ _CAN_COME_BACK = (
 
 @dataclass(frozen=True, slots=True)
 class ModeForecast:
-    """One mode: what it would take just now, and its risk."""
+    """One mode: what it would take just now, and its risk. `refused`: by every leader, for sure."""
 
     mode: str
     predicted: str
     risk: str
+    refused: bool = False
 
 
 def headline(forecast: Forecast) -> str:
@@ -57,6 +58,7 @@ def modes(forecast: Forecast) -> list[ModeForecast]:
             "leader-only",
             f"{requests}. {native}" if native_for_all(forecast) else native,
             _CAN_COME_BACK,
+            refused=_native_for_none(forecast),
         ),
         ModeForecast(
             "leader-only-verified",
@@ -71,6 +73,12 @@ def native_for_all(forecast: Forecast) -> bool:
     return bool(forecast.leaders) and all(
         forecast.versions.get(b, 0) >= LEADER_ONLY_SINCE for b in forecast.leaders
     )
+
+
+def _native_for_none(forecast: Forecast) -> bool:
+    """Whether every leader told that it does not; one that told nothing may."""
+    told = [forecast.versions.get(broker_id) for broker_id in forecast.leaders]
+    return bool(told) and all(v is not None and v < LEADER_ONLY_SINCE for v in told)
 
 
 def native_said(forecast: Forecast) -> str:

@@ -68,10 +68,16 @@ class RunRow:
     kept_receipt: Receipt | Stored[Receipt] | None
     policy: str | None = None  # the one that queued it; None: a person did
     approved_by: str | None = None  # the second person, where one was asked for
+    none_done: bool = False  # closed, and each partition is not_done
 
     @property
     def open(self) -> bool:
         return self.state in OPEN_RUN_STATES
+
+    @property
+    def outcome(self) -> str:
+        """The state as people read it: a partial run of which nothing was done has failed."""
+        return "failed" if self.state == "partial" and self.none_done else self.state
 
     @property
     def receipt_final(self) -> bool:

@@ -100,6 +100,7 @@ def run_row(row: sqlite3.Row) -> RunRow:
     values.update({name: _time(row[name]) for name in times})
     for name in ("connection", "error"):
         values[name] = json.loads(row[name]) if row[name] else None
+    values["none_done"] = bool(row["none_done"])
     receipt = row["receipt"]
     values["kept_receipt"] = Stored(receipt, Receipt.from_json) if receipt else None
     return RunRow(**values, options=Options(**json.loads(row["options"])))

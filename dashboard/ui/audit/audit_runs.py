@@ -37,7 +37,7 @@ def keep(
     return (
         (who is None or run.who == who)
         and (topic is None or topic in topics)
-        and (state is None or run.state == state)
+        and (state is None or run.outcome == state)
         and (run_id is None or run.run_id == run_id)
     )
 
@@ -47,7 +47,7 @@ def table(runs: Sequence[RunRow], topics: Mapping[str, frozenset[str]], now: dat
     shown = pd.DataFrame(
         {
             "Run": [f"purge?run={run.run_id}" for run in runs],
-            "State": [RUN_WORDS[run.state] for run in runs],
+            "State": [RUN_WORDS[run.outcome] for run in runs],
             "Queued (UTC)": [f"{run.queued_at:%Y-%m-%d %H:%M:%S}" for run in runs],
             "Ago": [formats.age(run.queued_at, now) for run in runs],
             "Who": [run.who for run in runs],

@@ -14,6 +14,7 @@ _MEANINGS = (
     colours.LIVE,
     colours.ORPHAN,
     colours.UNKNOWN,
+    colours.GUARDED,
     colours.DANGER,
 )
 _HATCH = "repeating-linear-gradient(135deg,#94a3b8 0 4px,#cbd5e1 4px 8px)"
@@ -25,7 +26,11 @@ _LAYOUT = """
  overflow-y:auto}
 [data-testid=stWidgetLabel] p,button[kind=tertiary]:enabled p{color:var(--lw-ink)}
 .stMainBlockContainer [data-testid=stPageLink-NavLink]:not(:hover){background:transparent}
-.stMainBlockContainer [data-testid=stPageLink-NavLink] p{font-weight:400}
+.stMainBlockContainer [data-testid=stPageLink-NavLink] p{font-weight:400;white-space:normal;
+ text-decoration:underline;text-decoration-thickness:1px;text-underline-offset:3px}
+.stMainBlockContainer [data-testid=stPageLink-NavLink]:hover p{text-decoration-thickness:2px}
+.stApp a:focus-visible,.stApp summary:focus-visible,[data-testid=stTopNavLink]:focus-visible,
+ .stApp button:focus-visible{outline:3px solid #2f6fd6;outline-offset:2px}
 .lw{font-size:15px;line-height:1.45;font-variant-numeric:tabular-nums}
 .lw abbr{text-decoration:none;border-bottom:1px dotted currentColor;cursor:help;white-space:nowrap}
 .lw a{color:inherit}
@@ -133,7 +138,7 @@ def apply() -> None:
 
 
 def _rule(meaning: Meaning, is_dark: bool) -> str:
-    fill = _HATCH if meaning is colours.UNKNOWN else meaning.fill
+    fill = _HATCH if meaning in (colours.UNKNOWN, colours.GUARDED) else meaning.fill
     ink = meaning.on_dark if is_dark else meaning.on_light
     name = name_of(meaning)
     return f".lw-fill-{name}{{background:{fill}}}.lw-{name}{{color:{ink}}}"

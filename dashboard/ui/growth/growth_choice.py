@@ -14,7 +14,7 @@ from dashboard.ui.session.context import Screen
 from dashboard.ui.session.loading import findings_of, rows_of
 from dashboard.views.headline import blockers_by_group
 
-_KEEPS = {
+KEEPS = {
     "6 hours": timedelta(hours=6),
     "12 hours": timedelta(hours=12),
     "1 day": timedelta(days=1),
@@ -38,7 +38,7 @@ def choose(screen: Screen) -> Scenario:
     deletes = deletable(screen, [row.topic for row in by_size])
     kept = _many("Shorter retention in", deletes, "topic", "kept")
     keep = st.selectbox(
-        "Keep records for", list(_KEEPS), index=list(_KEEPS).index("3 days"), key="growth-keep",
+        "Keep records for", list(KEEPS), index=list(KEEPS).index("3 days"), key="growth-keep",
         disabled=not kept,
     )  # fmt: skip
     blockers = findings_of(screen).table("blockers")
@@ -49,7 +49,7 @@ def choose(screen: Screen) -> Scenario:
     if st.toggle("on all that can be purged", key="growth-purge-all"):
         purged = can
     return Scenario(
-        keep=_KEEPS[keep] if kept else None,
+        keep=KEEPS[keep] if kept else None,
         kept=frozenset(kept),
         waived=tuple(sorted(waived)),
         purged=frozenset(purged),

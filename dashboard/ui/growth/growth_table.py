@@ -79,8 +79,8 @@ def table_html(found: Sequence[Outcome], asked: Scenario) -> str:
     rest = len(listed) - SHOWN
     more = f"<small>and {formats.plural(rest, 'log dir')} more</small>" if rest > 0 else ""
     return (
-        f'<div class="lw"><h2>Log dirs, the first to be full first <small>in brackets: 9 times of '
-        f'10 it lies between these</small></h2><table class="lw-table"><thead><tr>{cells}</tr>'
+        f'<div class="lw"><h2>Log dirs, the first to be full first <small>small below: 9 times '
+        f'of 10 it lies between these</small></h2><table class="lw-table"><thead><tr>{cells}</tr>'
         f"</thead><tbody>{rows}</tbody></table>{more}</div>"
     )
 

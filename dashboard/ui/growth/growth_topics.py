@@ -22,6 +22,14 @@ _COLUMNS = (
 )
 
 
+NOT_KAFKAS = "not Kafka's logs"
+WHOLE = "the whole disk"
+_REST_WHY = (
+    f"{NOT_KAFKAS}: what the disk's used bytes grow by beside these topics, as files of other "
+    "programs, indexes and other log dirs on it."
+)
+
+
 def show(screen: Screen, found: Sequence[Outcome]) -> None:
     """Choose one of the log dirs, the first to be full first; its topics, fastest first."""
     st.html('<div class="lw"><h2>What fills it</h2></div>')
@@ -31,7 +39,7 @@ def show(screen: Screen, found: Sequence[Outcome]) -> None:
     if not rows.num_rows:
         st.caption("How fast its topics grow is not known yet: it takes 3 snapshots over 10 min.")
         return
-    shown, unit = frame(rows)
+    shown, unit = frame(rows, chosen.likely)
     number = st.column_config.NumberColumn
     grid.show(
         shown,
@@ -43,8 +51,9 @@ def show(screen: Screen, found: Sequence[Outcome]) -> None:
             },
         },
         alt="Topics of the chosen log dir with bytes per hour written, deleted, and growth",
-        placeholder=formats.UNKNOWN,
+        placeholder=formats.MISSING,
     )
+    st.caption(_REST_WHY if chosen.likely is not None else "How fast the disk grows is unknown.")
 
 
 def of_dir(growth: pa.Table, broker_id: int, log_dir: str) -> pa.Table:
@@ -55,12 +64,21 @@ def of_dir(growth: pa.Table, broker_id: int, log_dir: str) -> pa.Table:
     return rows.sort_by([("growth_per_hour", "descending"), ("topic", "ascending")])
 
 
-def frame(rows: pa.Table) -> tuple[pd.DataFrame, str]:
-    """The rows as a frame, and the one unit of its bytes."""
+def frame(rows: pa.Table, whole: int | float | None) -> tuple[pd.DataFrame, str]:
+    """The rows as a frame, and the one unit of its bytes; above them what `whole`, the growth of
+    the disk's used bytes, has besides, so that all that is shown adds up to it.
+    """
     values = {title: rows[name].to_pylist() for title, name, _ in _COLUMNS}
+    names = rows["topic"].to_pylist()
     unit, divisor = formats.common_unit(abs(v or 0) for column in values.values() for v in column)
+    if whole is not None:
+        growth, *others = values.values()
+        growth[:0] = [whole, whole - sum(growth)]
+        for column in others:
+            column[:0] = [None, None]
+        names[:0] = [WHOLE, NOT_KAFKAS]
     scaled = {
-        title: pd.Series([v / divisor for v in column], dtype="float64")
+        title: pd.Series([None if v is None else v / divisor for v in column], dtype="float64")
         for title, column in values.items()
     }
-    return pd.DataFrame({"Topic": rows["topic"].to_pylist(), **scaled}), unit
+    return pd.DataFrame({"Topic": names, **scaled}), unit

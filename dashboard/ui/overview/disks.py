@@ -27,6 +27,9 @@ _PARTS: tuple[tuple[str, Meaning, str], ...] = (
     ("orphan_bytes", colours.ORPHAN, "other folders that the cluster no longer knows"),
     ("unexplained_bytes", colours.UNKNOWN, "all else on that disk"),
 )
+_MIXED = "needed, held back, or below the targets: not told apart while guards hold all of it"
+_UNNAMED = "log dirs"  # of a broker that told none
+_NOBODY: Mapping[int, str] = {}
 _WITHOUT_INVENTORY = "indexes, other files, or orphans: an inventory of this disk tells them apart"
 
 
@@ -63,14 +66,22 @@ class DiskBar:
         return 1 - self.usable_bytes / self.total_bytes
 
 
-def bars(disks: pa.Table, growth: pa.Table) -> list[DiskBar]:
-    """All log dirs, fullest first; those of unknown fullness last."""
+def bars(
+    disks: pa.Table,
+    growth: pa.Table,
+    away: Mapping[int, str] = _NOBODY,
+    *,
+    guarded: bool = False,
+) -> list[DiskBar]:
+    """All log dirs, fullest first; before them those of brokers that are `away`, with the reason,
+    after them others of unknown fullness. `guarded`: guards hold what would be reclaimable.
+    """
     rates = days_to_full.of_disks(growth.filter(growth["topic"].is_null()).to_pylist())
     found = [
         DiskBar(
             row["broker_id"],
-            row["log_dir"] or "unknown log dir",
-            tuple(_parts(row)),
+            row["log_dir"] or _UNNAMED,
+            tuple(_parts(row, guarded)),
             row["total_bytes"],
             row["usable_bytes"],
             row["error"],
@@ -78,19 +89,39 @@ def bars(disks: pa.Table, growth: pa.Table) -> list[DiskBar]:
         )
         for row in disks.to_pylist()
     ]
-    return sorted(found, key=lambda bar: (-(bar.used_share or -1), bar.broker_id, bar.log_dir))
+    told = {bar.broker_id for bar in found}
+    found += [
+        DiskBar(broker, _UNNAMED, (), None, None, why)
+        for broker, why in away.items()
+        if broker not in told
+    ]
+
+    def order(bar: DiskBar) -> tuple[bool, float, int, str]:
+        return (bar.broker_id not in away, -(bar.used_share or -1), bar.broker_id, bar.log_dir)
+
+    return sorted(found, key=order)
 
 
-def _parts(row: Mapping[str, Any]) -> Iterator[tuple[Meaning, str, int]]:
+def _parts(row: Mapping[str, Any], guarded: bool) -> Iterator[tuple[Meaning, str, int]]:
+    # What guards hold counts as neither reclaimable nor held back: nobody has told it apart.
+    mixed = guarded and not row["held_bytes"] and not row["reclaimable_bytes"]
     for name, meaning, why in _PARTS:
-        if row[name]:
+        if row[name] and mixed and name == "live_bytes":
+            yield colours.GUARDED, _MIXED, row[name]
+        elif row[name]:
             bare = meaning is colours.UNKNOWN and row["inventory_at"] is None
             yield meaning, _WITHOUT_INVENTORY if bare else why, row[name]
 
 
-def disks_html(disks: pa.Table, growth: pa.Table) -> str:
+def disks_html(
+    disks: pa.Table,
+    growth: pa.Table,
+    away: Mapping[int, str] = _NOBODY,
+    *,
+    guarded: bool = False,
+) -> str:
     """The bars with a legend; every segment says its meaning and bytes on hover."""
-    found = bars(disks, growth)
+    found = bars(disks, growth, away, guarded=guarded)
     shown = "".join(_bar(bar) for bar in found[:SHOWN])
     rest = len(found) - SHOWN
     more = f"<small>and {formats.plural(rest, 'log dir')} less full</small>" if rest > 0 else ""
@@ -110,7 +141,10 @@ def _note(found: list[DiskBar]) -> str:
 
 def _legend(found: list[DiskBar], alone: bool) -> str:
     meanings = [colours.LIVE, colours.HELD, colours.RECLAIMABLE]
-    if any(meaning is colours.ORPHAN for bar in found for meaning, _, _ in bar.parts):
+    there = {meaning for bar in found for meaning, _, _ in bar.parts}
+    if colours.GUARDED in there:
+        meanings = [m for m in meanings if m in there] + [colours.GUARDED]
+    if colours.ORPHAN in there:
         meanings.append(colours.ORPHAN)
     named = "".join(markup.key(meaning, _total(found, meaning)) for meaning in meanings)
     if alone:

@@ -31,7 +31,7 @@ def blockers(screen: Screen) -> None:
     for group, held in rows:
         silent = silence(table, group, screen.now)
         label = f"**{plain(group)}** holds back {formats.size(held)}{silent and f', {silent}'}"
-        routes.link("reclaimable", label, group=group)
+        routes.link("group", label, name=group)
     if not rows and unknown_blockers(table):
         st.caption("What groups hold back is unknown: no replica's size could be read.")
     elif not rows:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dashboard.views import formats
 from dashboard.views.colours import SHARE_SCALE
+from dashboard.views.facts import UNDECLARED
 from dashboard.views.topic_rows import TopicRow
 
 SHOWN = 300
@@ -24,10 +25,12 @@ def option(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
     """The ECharts option. Tiles carry their texts: an option cannot hold functions."""
     shown = shown_topics(rows)
     whole = sum(row.size_bytes or 0 for row in rows)
-    tiles = [_tile(row.topic, row.size_bytes or 0, row.reclaimable_bytes, whole) for row in shown]
+    tiles = [_of_topic(row, whole) for row in shown]
     rest = whole - sum(row.size_bytes or 0 for row in shown)
     if rest > 0:
-        given = sum(r.consumed_bytes for r in rows) - sum(r.consumed_bytes for r in shown)
+        smaller = set(rows).difference(shown)
+        known = [r.reclaimable_bytes for r in smaller if r.reclaimable_bytes is not None]
+        given = sum(known) if known else None
         tiles.append(_tile(f"{len(rows) - len(shown)} smaller topics", rest, given, whole))
     return {
         "animation": False,
@@ -52,14 +55,32 @@ def option(rows: Sequence[TopicRow], *, dark: bool) -> dict[str, Any]:
     }
 
 
-def _tile(name: str, size_bytes: int, given_bytes: int | None, whole: int) -> dict[str, Any]:
-    """`given_bytes` are reclaimable; None: that is not known, as without any committed group."""
+def _of_topic(row: TopicRow, whole: int) -> dict[str, Any]:
+    """What guards hold all of is grey, as what is not known: none of it may go, whose is it?"""
+    if row.guarded_bytes == 0 or row.consumed_bytes:
+        return _tile(row.topic, row.size_bytes or 0, row.reclaimable_bytes, whole)
+    names = ", ".join(name for name in row.guards if name != UNDECLARED)
+    why = f"{formats.size(row.guarded_bytes)} below its targets, guarded: {names}"
+    return _tile(row.topic, row.size_bytes or 0, None, whole, said="guarded", why=why)
+
+
+def _tile(
+    name: str,
+    size_bytes: int,
+    given_bytes: int | None,
+    whole: int,
+    *,
+    said: str = formats.UNKNOWN,
+    why: str = "what is reclaimable is unknown",
+) -> dict[str, Any]:
+    """`given_bytes` are reclaimable; None: that is not known, as without any committed group, and
+    `said` and `why` stand there instead.
+    """
     share = min(1.0, (given_bytes or 0) / size_bytes) if size_bytes else 0.0
     step = min(len(SHARE_SCALE) - 1, int(share * len(SHARE_SCALE)))
-    given = f"{formats.size(given_bytes)} reclaimable" if given_bytes else "none reclaimable"
-    said = f"{share:.0%}"
-    if given_bytes is None:
-        said, given = formats.UNKNOWN, "what is reclaimable is unknown"
+    if given_bytes is not None:
+        said = f"{share:.0%}"
+        why = f"{formats.size(given_bytes)} reclaimable" if given_bytes else "none reclaimable"
     return {
         "name": name,
         "value": size_bytes,
@@ -72,5 +93,5 @@ def _tile(name: str, size_bytes: int, given_bytes: int | None, whole: int) -> di
             "lineHeight": 16,
             "overflow": "truncate",
         },
-        "tooltip": {"formatter": f"{name}: {formats.size(size_bytes)} on disk, {given}"},
+        "tooltip": {"formatter": f"{name}: {formats.size(size_bytes)} on disk, {why}"},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import streamlit as st
@@ -23,6 +24,7 @@ NAMES = {
     "leader-only-verified": "Leader only, verified",
 }
 _KEY = "lw-forecast"
+_CHOSEN = "plan-mode"
 _MOST_LINES = 6
 _WITHOUT = {
     "wait-all": "Answers when every live replica has deleted: the safest, and the default.",
@@ -36,7 +38,9 @@ Outcome = Forecast | LowwaterError
 
 
 def choose_mode(screen: Screen, draft: Draft) -> str:
-    """Draw the forecast and the modes; the mode chosen. Nothing but a click ever changes it."""
+    """Draw the forecast and the modes; the mode chosen. Nothing but a click ever changes it, unless
+    every leader has come to refuse it.
+    """
     left, right = st.columns([6, 1], vertical_alignment="center")
     with right:
         again = st.button(
@@ -44,18 +48,36 @@ def choose_mode(screen: Screen, draft: Draft) -> str:
         )
     seen = _forecast(screen, draft, again=again)
     left.html(forecast_html(seen, utc_now()))
-    captions = dict(_WITHOUT)
+    captions, refused = dict(_WITHOUT), []
     if isinstance(seen, Forecast):
-        captions = {
-            m.mode: markup.plain(f"{m.predicted} {m.risk}") for m in forecast_text.modes(seen)
-        }
+        told = forecast_text.modes(seen)
+        captions = {m.mode: markup.plain(f"{m.predicted} {m.risk}") for m in told}
+        refused = [m.mode for m in told if m.refused]
+    if st.session_state.get(_CHOSEN) in refused:
+        del st.session_state[_CHOSEN]
+    chosen = _radio("Mode", [mode for mode in MODES if mode not in refused], captions, _CHOSEN)
+    if refused:
+        _radio("Refused just now", refused, captions, "plan-mode-refused", disabled=True)
+    return chosen
+
+
+def _radio(
+    label: str,
+    modes: Sequence[str],
+    captions: Mapping[str, str],
+    key: str,
+    *,
+    disabled: bool = False,
+) -> str:
     chosen = st.radio(
-        "Mode",
-        MODES,
+        label,
+        modes,
+        index=None if disabled else 0,
         format_func=NAMES.__getitem__,
-        captions=[captions[mode] for mode in MODES],
-        key="plan-mode",
-        label_visibility="collapsed",
+        captions=[captions[mode] for mode in modes],
+        key=key,
+        disabled=disabled,
+        label_visibility="visible" if disabled else "collapsed",
     )
     return str(chosen)
 

@@ -27,6 +27,8 @@ def show(plan: Plan) -> None:
     view = preview(plan, utc_now())
     st.html(totals_html(view))
     markup.draw(losses_html(view))
+    if len({p.topic for p in plan.partitions}) > 1:
+        by_topic(plan.partitions)
     table(plan.partitions)
     markup.draw(guards_html(plan.partitions) + decisions_html(view))
     downloads(plan)
@@ -74,18 +76,70 @@ def _withheld(plan: Plan) -> str | None:
 def totals_html(view: Preview) -> str:
     """The totals over the free partitions."""
     totals = view.totals
+    free = totals.free_partitions
     unmeasured = totals.unmeasured_partitions
     missing = f", {unmeasured} not measured" if unmeasured else ""
     # The figure stands above: what is left says how sure it is, and what leaves later.
-    told = plan_words.freed(totals).partition(" at once")[2]
+    told = plan_words.freed(totals).partition(" at once")[2] if free else ""
+    topics = formats.plural(totals.topics, "topic")
     cells = (
-        (markup.size(totals.bytes_at_once), f"at once{told}, over all replicas{missing}"),
+        (
+            markup.size(totals.bytes_at_once if free else 0),
+            f"at once{told}, over all replicas{missing}",
+        ),
         (formats.number(totals.records), "records at most, below the targets"),
-        (formats.number(totals.free_partitions), f"partitions of {totals.topics} topics"),
+        (formats.number(free), f"partitions of {topics}"),
         (formats.number(totals.guarded_partitions), "partitions guarded: nothing sent there"),
     )
     inner = "".join(f"<div><b>{figure}</b><small>{said}</small></div>" for figure, said in cells)
     return f'<div class="lw"><div class="lw-counts">{inner}</div></div>'
+
+
+def by_topic(partitions: Sequence[PlannedPartition]) -> None:
+    """One row per topic, most bytes first: what is free of it, and what guards the rest."""
+    shown, unit = topics_frame(partitions)
+    grid.show(
+        shown,
+        {
+            "Free": st.column_config.TextColumn(help="Partitions without a guard, of all"),
+            "Records": st.column_config.TextColumn(alignment="right"),
+            f"At once ({unit})": st.column_config.NumberColumn(format="%.2f"),
+        },
+        most=8,
+        alt="Topics of the plan with free partitions, records, bytes at once and guards",
+        key="plan-topics-table",
+    )
+
+
+def topics_frame(partitions: Sequence[PlannedPartition]) -> tuple[pd.DataFrame, str]:
+    """The partitions rolled up by topic, and the unit of bytes; they count where they are free."""
+    topics: dict[str, list[PlannedPartition]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    free = {topic: [p for p in rows if not p.guards] for topic, rows in topics.items()}
+    once = {topic: _known_at_once(rows) for topic, rows in free.items()}
+    listed = sorted(topics, key=lambda topic: (-(once[topic] or 0), topic))
+    unit, divisor = formats.common_unit(once.values())
+    return pd.DataFrame(
+        {
+            "Topic": listed,
+            "Free": [f"{len(free[t])} of {len(topics[t])}" for t in listed],
+            "Records": [formats.number(sum(p.records or 0 for p in free[t])) for t in listed],
+            f"At once ({unit})": [
+                None if (size := once[t]) is None else size / divisor for t in listed
+            ],
+            "Guards": [
+                ", ".join(sorted({g.name for p in topics[t] for g in p.guards})) for t in listed
+            ],
+        }
+    ), unit
+
+
+def _known_at_once(free: Sequence[PlannedPartition]) -> int | None:
+    """None where there are free partitions and none of them is measured."""
+    sizes = [p.estimate.bytes_at_once for p in free if p.estimate is not None]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known or not free else None
 
 
 def table(partitions: Sequence[PlannedPartition]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -18,6 +19,7 @@ from dashboard.ui.session import routes
 from dashboard.views import formats
 
 _MOST_LINES = 6
+_TOO_OLD = "UNSUPPORTED_VERSION"
 
 
 def alert(partitions: Sequence[PartitionRow]) -> None:
@@ -44,6 +46,35 @@ def alert_html(said: Sequence[str]) -> str:
     return (
         '<div class="lw lw-state alert" role="alert"><h2>↺ Records came back</h2>'
         f"{lines}<p><b>Next:</b> plan these topics again; this plan cannot run twice.</p></div>"
+    )
+
+
+def failed(view: RunView) -> None:
+    """Nothing was purged: why, and the way to a plan that may be."""
+    st.html(failed_html(view))
+    topics = sorted({row.topic for row in view.partitions})
+    st.button(
+        "Plan again", key="plan-again", type="primary", on_click=routes.replan, args=(topics,)
+    )
+
+
+def failed_html(view: RunView) -> str:
+    """Each error with its partitions and reason, and what to do next."""
+    found = Counter((row.error or "unknown", row.message or "") for row in view.partitions)
+    lines = "".join(
+        f"<p><b>{text(error)}</b>, {formats.plural(count, 'partition')}"
+        f"{f': {text(why)}' if why else ''}</p>"
+        for (error, why), count in found.most_common(_MOST_LINES)
+    )
+    step = "Mend what the error names, then plan again: this plan cannot run twice."
+    if any(row.error == _TOO_OLD for row in view.partitions):
+        step = (
+            "Plan again, and choose “Leader only, verified”, which brokers of any version take, or "
+            "wait for all replicas: this plan cannot run twice."
+        )
+    return (
+        '<div class="lw lw-state warn" role="alert"><h2>✖ Nothing was purged</h2>'
+        f"{lines}<p><b>Next:</b> {step}</p></div>"
     )
 
 

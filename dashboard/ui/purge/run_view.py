@@ -32,7 +32,9 @@ def show(view: RunView) -> None:
     markup.draw(run_after.behind_html(view, now) + run_after.moves_html(view.moves))
     if view.run.error:
         st.html(error_html(view.run.error))
-    if view.run.receipt:
+    if view.run.outcome == "failed":
+        run_after.failed(view)
+    elif view.run.receipt:
         st.html(receipt_html(view.run.receipt))
     elif not view.run.open and view.run.state in ("done", "partial"):
         st.caption(run_after.no_receipt(view.run, now))
@@ -46,7 +48,7 @@ def head_html(run: RunRow, now: datetime) -> str:
     by += f", approved by {text(run.approved_by)}" if run.approved_by else ""
     took = run.closed_at - run.queued_at if run.closed_at else now - run.queued_at
     return (
-        f'<div class="lw"><h2>{RUN_WORDS[run.state]}{text(wish)} · run {text(run.run_id)}</h2>'
+        f'<div class="lw"><h2>{RUN_WORDS[run.outcome]}{text(wish)} · run {text(run.run_id)}</h2>'
         f"<small>{text(run.mode)} · plan {text(run.plan_id)} · queued "
         f"{markup.ago(run.queued_at, now)} by {by} · "
         f"{'took' if run.closed_at else 'for'} {formats.duration(took)}</small></div>"

@@ -27,6 +27,7 @@ RUN_WORDS = {
     "paused": "⏸ paused",
     "done": "✔ done",
     "partial": "◐ partly done",
+    "failed": "✖ failed",
     "refused": "⊘ refused",
     "cancelled": "■ cancelled",
 }
@@ -112,7 +113,7 @@ def links(found: Sequence[RunRow], now: datetime) -> None:
     topics = open_journal().topics_of([run.run_id for run in found])
     for run in found:
         words = said(run, topics[run.run_id], now)
-        routes.link("purge", f"**{RUN_WORDS[run.state]}** {words}", run=run.run_id)
+        routes.link("purge", f"**{RUN_WORDS[run.outcome]}** {words}", run=run.run_id)
 
 
 def said(run: RunRow, topics: Sequence[str], now: datetime) -> str:
@@ -121,5 +122,6 @@ def said(run: RunRow, topics: Sequence[str], now: datetime) -> str:
     freed = run.receipt.freed_bytes if run.receipt else None
     yet = "" if run.receipt_final else " so far"
     tail = f", freed {formats.size(freed)}{yet}" if freed is not None else ""
+    tail = ", nothing was purged" if run.outcome == "failed" else tail
     what = f"{plain(topics[0])}{more}, " if topics else ""
     return f"{what}{formats.ago(run.queued_at, now)} by {plain(run.who)}{tail}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,6 +62,24 @@ def _strip(row: Mapping[str, Any], committed: Mapping[str, int | None]) -> Strip
         row["topic"], row["partition"], row["log_start_offset"], row["high_watermark"],
         row["target_offset"], row["bytes_likely"], tuple(row["guard_names"]), committed,
     )  # fmt: skip
+
+
+def topic_html(facts: pa.Table, holds: pa.Table, topic: str, waived: Collection[str] = ()) -> str:
+    """The topic's strips, and below them the reason of each guard with what ends it."""
+    lines = "".join(
+        f"<p><b>⊘ {text(name)}</b> ({formats.plural(count, 'partition')}): {text(reason)} "
+        f"<span class=quiet>{text(lift)}</span></p>"
+        for (name, reason, lift), count in guard_reasons(facts, topic).items()
+    )
+    return strips_html(strips(facts, holds, topic), waived) + (
+        f'<div class="lw">{lines}</div>' if lines else ""
+    )
+
+
+def guard_reasons(facts: pa.Table, topic: str) -> dict[tuple[str, str, str], int]:
+    """Each guard of the topic with its reason and lift, and on how many partitions it stands."""
+    rows = facts.filter(pc.equal(facts["topic"], topic))["guards"].to_pylist()
+    return dict(Counter((g["name"], g["reason"], g["lift"]) for row in rows for g in row or ()))
 
 
 def strips_html(found: Sequence[Strip], waived: Collection[str] = ()) -> str:

@@ -29,7 +29,7 @@ def choose(screen: Screen, topics: Collection[str]) -> tuple[str, ...]:
     listed = [g for g in blockers_by_group(here, TICKS) if g[1] > 0]
     st.html(
         '<div class="lw"><h2>What if … were waived?</h2><small>Nothing changes on the cluster; '
-        "the numbers here redraw.</small></div>"
+        "the numbers here redraw. Beside each group: what would leave at once.</small></div>"
     )
     chosen = [
         g

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 import streamlit as st
@@ -10,29 +10,42 @@ import streamlit as st
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import JournalError
 from dashboard.purge.jobs import queue_refusals
+from dashboard.purge.receipt.alerts import reverted
 from dashboard.ui.components import markup
 from dashboard.ui.components.states import guarded
 from dashboard.ui.purge.runs import open_journal
-from dashboard.ui.session import access, collector, context, signing_in
+from dashboard.ui.session import access, collector, context, search, signing_in
 from dashboard.ui.session.collector import Standing
 from dashboard.ui.session.context import Screen
 from dashboard.views import formats
 
 _EVERY = timedelta(seconds=5)
+_MOST_ALERTS = 2
+_DIALOG = "lw-report-open"
 
 
-def header(screen: Screen) -> None:
+def header(screen: Screen, *, follows: bool = False) -> None:
     """The header for what this page shows; it redraws itself, and offers what is newer.
 
+    A page that `follows` shows each new analysis by itself, as long as its reader wants that.
     Beside it, once there are findings, the button that hands them out as files; and the way out.
     """
     leaves = access.signs_in()
+    st.session_state.pop(_DIALOG, None)  # whatever draws a page anew closes it
+    live = follows and bool(st.session_state.get("live", True))
     if screen.findings is None and not leaves:
-        _header(screen)
+        _header(screen, live)
         return
-    left, *right = st.columns([11, *([1] * (1 + leaves))], vertical_alignment="top")
+    # The place of what comes and goes is kept free: it would move the page under the mouse.
+    left, find, middle, *right = st.columns(
+        [7, 2, 2, *([1] * (1 + leaves))], vertical_alignment="top"
+    )
     with left:
-        _header(screen)
+        _header(screen, live)
+    with find:
+        search.box(screen)
+    with middle:
+        live_toggle() if follows else _newer(screen)
     with right[0]:
         report_button(screen)
     if leaves:
@@ -42,17 +55,39 @@ def header(screen: Screen) -> None:
 
 @st.fragment(run_every=_EVERY)
 @guarded
-def _header(shown: Screen) -> None:
+def _header(shown: Screen, live: bool) -> None:
     newest, now = context.newest(), utc_now()
     found = collector.standing(newest, now)
-    st.html(header_html(shown, found, stopped(), now))
+    st.html(header_html(shown, found, stopped(), now, alerts_of(shown)))
     if found.failure is not None:
         st.html(collector.failure_html(found, shown.manifest.taken_at, now))
-    if _id(newest) != _id(shown) and st.button(
-        "Show newer data", key="lw-newer", help="A page keeps its numbers until you ask."
+    if live and _id(newest) != _id(shown) and _DIALOG not in st.session_state:
+        context.show_newest()
+        st.rerun(scope="app")
+
+
+@st.fragment(run_every=_EVERY)
+@guarded
+def _newer(shown: Screen) -> None:
+    if st.button(
+        "Show newer data",
+        key="lw-newer",
+        width="stretch",
+        disabled=_id(context.newest()) == _id(shown),
+        help="A page where you choose keeps its numbers until you ask.",
     ):
         context.show_newest()
         st.rerun(scope="app")
+
+
+def live_toggle() -> None:
+    """The switch, on at first."""
+    st.toggle(
+        "Live",
+        value=True,
+        key="live",
+        help="Show each new analysis as soon as it is there. Off: the numbers stay.",
+    )
 
 
 def _id(screen: Screen) -> str:
@@ -68,7 +103,33 @@ def stopped() -> str | None:
         return f"the purge journal cannot be used: {error.message}"
 
 
-def header_html(screen: Screen, found: Standing, stop: str | None, now: datetime) -> str:
+def alerts_of(screen: Screen) -> list[str]:
+    """What somebody must act on, wherever they are: purges that were undone, alerts nobody got."""
+    try:
+        undone = reverted(open_journal(), screen.cluster.cluster_id)
+        unsent = [a for a in open_journal().untold_alerts(screen.cluster.cluster_id) if a.error]
+    except JournalError:  # `stopped` says so
+        return []
+    found = [
+        f'<a href="purge?run={markup.text(run.run_id)}" target="_self">records came back in '
+        f"{markup.text(', '.join(sorted(run.topics)))}</a>"
+        for run in undone[:_MOST_ALERTS]
+    ]
+    if len(undone) > _MOST_ALERTS:
+        found.append(f"and in {formats.plural(len(undone) - _MOST_ALERTS, 'more run')}")
+    if unsent:
+        count = formats.plural(len(unsent), "alert")
+        found.append(f'<a href="policies" target="_self">{count} not told to the webhook</a>')
+    return found
+
+
+def header_html(
+    screen: Screen,
+    found: Standing,
+    stop: str | None,
+    now: datetime,
+    alerts: Sequence[str] = (),
+) -> str:
     """`prod-eu · snapshot 38 s ago · 3 of 3 brokers`, amber when something is wrong.
 
     The age is that of what is shown; brokers are those of the newest attempt to collect.
@@ -88,7 +149,8 @@ def header_html(screen: Screen, found: Standing, stop: str | None, now: datetime
         parts.append(markup.hover(f"{who.name} ({who.role})", "what you do is kept in this name"))
     if stop is not None:
         parts.append(f"<b>⏸ every purge is stopped</b>: {markup.text(stop)}")
-    kind = " warn" if found.warnings or stop is not None else ""
+    parts += [f"<b>↺ {alert}</b>" if "came back" in alert else f"✖ {alert}" for alert in alerts]
+    kind = " warn" if found.warnings or alerts or stop is not None else ""
     return f'<div class="lw lw-head{kind}" role="status">{" · ".join(parts)}</div>'
 
 
@@ -108,10 +170,15 @@ def report_button(screen: Screen) -> None:
     if screen.findings is not None and st.button(
         "Report", key="report", width="stretch", help="These findings as files to forward."
     ):
+        st.session_state[_DIALOG] = True
         _choose(screen)
 
 
-@st.dialog("Storage report")
+def _closed() -> None:
+    st.session_state.pop(_DIALOG, None)
+
+
+@st.dialog("Storage report", on_dismiss=_closed)
 @guarded
 def _choose(screen: Screen) -> None:
     """One download a format. Files are made when they are asked for."""

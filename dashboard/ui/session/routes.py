@@ -28,23 +28,30 @@ TITLES = {
     "policies": "Policies",
     "audit": "Audit",
     "quality": "Quality",
+    "topic": "Topic",
+    "group": "Group",
 }
+_REACHED_BY_LINKS = ("topic", "group")  # and by search: the navigation does not list them
 
 
 def page(name: str) -> Page:
     """The page called `name`; equal for streamlit wherever it is made."""
     first = name == "overview"
     return st.Page(
-        FOLDER / f"{name}.py", title=TITLES[name], url_path="" if first else name, default=first
+        FOLDER / f"{name}.py",
+        title=TITLES[name],
+        url_path="" if first else name,
+        default=first,
+        visibility="hidden" if name in _REACHED_BY_LINKS else "visible",
     )
 
 
-def go(name: str, **params: str | list[str]) -> None:
+def go(name: str, /, **params: str | list[str]) -> None:
     """Leave for another page; `params` become its query (empty ones are dropped)."""
     st.switch_page(page(name), query_params=_kept(params))
 
 
-def link(name: str, label: str, **params: str) -> None:
+def link(name: str, label: str, /, **params: str) -> None:
     """A link to another page."""
     st.page_link(page(name), label=label, query_params=_kept(params))
 
@@ -53,6 +60,14 @@ def param(name: str) -> str | None:
     """One value of the address's query."""
     value = st.query_params.get(name)
     return str(value) if value else None
+
+
+def named() -> str:
+    """What the page of a topic, or of a group, is about; kept in the browser's address line."""
+    name = param("name") or ""
+    if name:
+        st.query_params["name"] = name  # a link from the page to itself leaves the line as it was
+    return name
 
 
 def plan_purge(topics: Sequence[str], waived: Sequence[str] = ()) -> None:

@@ -56,7 +56,8 @@ def test_the_headline_has_the_numbers_of_the_overview(cluster: ClusterStore) -> 
     assert told(report.headline) == (
         f"{size(overview.consumed_bytes)} are consumed by every known group, "
         f"{size(overview.declared_bytes)} of it in topics whose readers are declared. "
-        f"{size(overview.waive_bytes)} more if {overview.waive_group} were waived. "
+        f"{size(overview.waive_bytes)} more would leave at once if {overview.waive_group} were "
+        "waived. "
         f"{size(overview.orphan_bytes)} in orphans."
     )
     assert f"{size(overview.at_once_bytes)} leave at once" in report.headline_note

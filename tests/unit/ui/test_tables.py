@@ -143,6 +143,25 @@ def test_a_tile_without_committed_group_is_unknown_not_none(cluster: ClusterStor
     assert tiles["payments"]["label"]["formatter"].endswith("%")
 
 
+def test_a_tile_that_guards_hold_is_grey_and_names_them(tmp_path: Path) -> None:
+    away = sample_store.write(tmp_path, "broker-away")
+    option = treemap.option(list(rows(away).values()), dark=False)
+    tiles = {tile["name"]: tile for tile in option["series"][0]["data"]}
+    orders = tiles["orders"]
+    assert orders["label"]["formatter"].endswith("· guarded")
+    assert "below its targets, guarded: under-replicated" in orders["tooltip"]["formatter"]
+    assert orders["itemStyle"] == tiles["audit-log"]["itemStyle"], "grey, as the unknown"
+
+
+def test_what_is_not_known_of_the_smallest_topics_is_no_zero(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(treemap, "SHOWN", 4)
+    nothing = rows(sample_store.write(tmp_path, "nothing")).values()
+    rest = treemap.option(list(nothing), dark=False)["series"][0]["data"][-1]
+    assert rest["label"]["formatter"].endswith("· unknown")
+
+
 def test_the_smallest_topics_share_one_tile(
     monkeypatch: pytest.MonkeyPatch, cluster: ClusterStore
 ) -> None:

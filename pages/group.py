@@ -1,0 +1,113 @@
+"""Group: what one group holds back, where, since when, and what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+import streamlit as st
+
+from dashboard.ui.components import markup, states
+from dashboard.ui.components.markup import plain, text
+from dashboard.ui.session import context, routes
+from dashboard.ui.session.context import Screen
+from dashboard.ui.session.header import header
+from dashboard.ui.session.loading import facts_of, findings_of
+from dashboard.views import formats
+from dashboard.views.colours import HELD
+from dashboard.views.facts import known_total
+
+Row = Mapping[str, Any]
+
+
+def show() -> None:
+    """The group that the address names, by the findings alone."""
+    screen = context.load()
+    header(screen)
+    states.notes(screen)
+    if screen.findings is None:
+        states.no_analysis(screen)
+        return
+    name = routes.named()
+    table = screen.findings.table("blockers")
+    mine = table.filter(pc.equal(table["group_id"], name))
+    if not mine.num_rows:
+        states.show(
+            f"No group {name}" if name else "Which group?",
+            "The newest analysis knows no offset of it.",
+            "Find one by the box in the header.",
+        )
+        return
+    rows = sorted(mine.to_pylist(), key=lambda r: (-(r["bytes_held_alone"] or 0), r["topic"]))
+    held, freed = (known_total(mine, f"bytes_{of}") for of in ("held_alone", "freed_if_waived"))
+    st.html(
+        f'<div class="lw lw-sentence"><strong>{text(name)}</strong> holds back '
+        f"{markup.strong(markup.size(held), HELD)}; {markup.size(freed)} would leave at once if it "
+        f"were waived.<br><small>{text(standing(screen, rows))}</small></div>"
+    )
+    show_answers(name, rows, freed)
+    st.html(topics_html(rows, unread(screen, name)))
+    for row in rows:
+        routes.link("topic", f"Everything about {plain(row['topic'])}", name=row["topic"])
+
+
+def standing(screen: Screen, rows: Sequence[Row]) -> str:
+    """Its state, members and last commit; a group that is gone counts at its last offsets."""
+    state, members = rows[0]["group_state"], rows[0]["members"]
+    last = max((r["last_commit_at"] for r in rows if r["last_commit_at"]), default=None)
+    seen = f"last commit {formats.ago(last, screen.now)}" if last else "no commit was seen yet"
+    said = f"{state}, {formats.plural(members, 'member')}; {seen}."
+    if state == "Gone":
+        said += " It counts at its last known offsets until it is waived."
+    return said
+
+
+def unread(screen: Screen, group: str) -> dict[str, int]:
+    """Records between its offsets and the high watermark, by topic, where both are known."""
+    facts, holds = facts_of(screen), findings_of(screen).table("holds")
+    mine = holds.filter(pc.equal(holds["group_id"], group))
+    of = facts.select(["topic", "partition", "high_watermark", "log_start_offset"])
+    both = mine.select(["topic", "partition", "committed_offset"]).join(of, ["topic", "partition"])
+    found: dict[str, int] = {}
+    for row in both.to_pylist():
+        if None not in (row["committed_offset"], row["high_watermark"]):
+            begin = max(row["committed_offset"], row["log_start_offset"] or 0)
+            found[row["topic"]] = found.get(row["topic"], 0) + max(0, row["high_watermark"] - begin)
+    return found
+
+
+def show_answers(group: str, rows: Sequence[Row], freed: int | None) -> None:
+    """Wait for it, or waive it where that frees something."""
+    topics = [row["topic"] for row in rows if row["bytes_freed_if_waived"]]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        label = f"Plan a purge without it: {formats.size(freed)} more at once"
+        if st.button(label, key="group-waive", disabled=not topics):
+            routes.plan_purge(topics, [group])
+        routes.link("reclaimable", "Its topics on Reclaimable", group=group)
+    st.caption(
+        "Wait: what it holds back goes with the next purge once it has read on. Waive: it loses "
+        "what it has not read; a reason is asked for and kept."
+    )
+
+
+def topics_html(rows: Sequence[Row], left: Mapping[str, int]) -> str:
+    """A line per topic that it has an offset on."""
+    lines = "".join(
+        f"<tr><td>{text(row['topic'])}</td>"
+        f'<td class="n">{formats.number(left.get(row["topic"]))}</td>'
+        f'<td class="n">{markup.size(row["bytes_held_alone"])}</td>'
+        f'<td class="n">{markup.size(row["bytes_freed_if_waived"])}</td></tr>'
+        for row in rows
+    )
+    heads = "".join(
+        f'<th class="n">{head}</th>'
+        for head in ("Unread records", "Holds back", "At once if waived")
+    )
+    return (
+        f'<div class="lw"><table class="lw-table"><thead><tr><th>Topic</th>{heads}</tr></thead>'
+        f"<tbody>{lines}</tbody></table></div>"
+    )
+
+
+show()

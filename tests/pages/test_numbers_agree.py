@@ -1,0 +1,189 @@
+"""What two places show of one thing is one number, on findings that the product made itself."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from analytics import tasks
+from dashboard.exporter import own_findings
+from dashboard.reports.storage import storage_report
+from dashboard.views import formats
+from tests.pages.conftest import Open, read, said
+from tests.support import in_process
+from tests.support import lab as labs
+from tests.support.lab import Lab, Snapshot
+from tests.unit.reports.sources import NOW, of_store
+
+SIZE = r">([0-9.]+ [KMG]iB)</abbr>"
+PLAIN = r"([0-9.]+ [KMG]iB)"
+
+
+def snapshot(minute: int) -> Snapshot:
+    """Topics that grow, one that shrinks, a guarded one, an unread one; disks that fill."""
+    grown, found = minute * 400, Snapshot()
+    for name, groups in {
+        "orders": {"billing": 9_000 + grown, "slow": 4_000},
+        "payments": {"ledger": 8_500 + grown, "gone": 1_500},
+        "undeclared-clicks": {"web": 9_000},
+        "unread": {},
+    }.items():
+        end = 10_000 + grown
+        found.topic(name, end=end, size=end * 1_000, groups=groups)
+    found.topic("guarded", end=5_000, size=5_000_000, groups={"web": 4_000}, isr=(1,))
+    begin = 500 * minute
+    found.topic(
+        "purged", start=begin, end=10_000, size=(10_000 - begin) * 1_000, groups={"web": 10_000}
+    )
+    for group in ("billing", "slow", "ledger", "web"):
+        found.group(group)
+    used = 5 * 10**8 + minute * 7 * 10**6 + minute % 3 * 10**6
+    found.tables["log_dirs"] = [
+        {"broker_id": b, "log_dir": "/d1", "total_bytes": 10**9,
+         "usable_bytes": 10**9 - used * b // 2}
+        for b in (1, 2)
+    ]  # fmt: skip
+    return found
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A quarter of an hour of snapshots, and what the product's analysis makes of them."""
+    monkeypatch.setattr(tasks, "run", in_process.run)
+    made = labs.empty(tmp_path / "data")
+    made.cluster.write_connection("127.0.0.1:9", None, "agreeing")
+    for minute in range(15):
+        made.write(snapshot(minute))
+    made.analyze()
+    return made
+
+
+def the_one(text: str, pattern: str) -> str:
+    """What a pattern finds, once: what is shown must be told apart by its words."""
+    found = re.findall(pattern, text)
+    assert len(found) == 1, (pattern, found)
+    return str(found[0])
+
+
+def column(app: AppTest, title: str) -> dict[str, int]:
+    """Bytes of a column of Reclaimable's table, which shows them in MiB, by topic."""
+    table = app.dataframe[0].value.dropna(subset=[title])
+    return {t: round(v * 2**20) for t, v in zip(table["Topic"], table[title], strict=True)}
+
+
+def report_rows(lab: Lab, section: str) -> list[list[str]]:
+    found = next(s for s in storage_report(of_store(lab.cluster)).sections if s.name == section)
+    return [[cell.text for cell in row] for row in found.tables[0].rows]
+
+
+def exported(lab: Lab, family: str) -> dict[str, float]:
+    """Samples of our own metrics, by their first label."""
+    names = ("reclaimable", "blockers", "disks", "growth")
+    read_now = lab.cluster.latest_analysis()
+    tables = {name: lab.cluster.read("findings", read_now, name) for name in names}
+    found = next(f for f in own_findings.families(tables, (), 100) if f.name == family)
+    return {next(iter(s.labels.values())): s.value for s in found.samples}
+
+
+def test_what_can_be_given_back(open_page: Open, lab: Lab) -> None:
+    overview, page = said(open_page(variant=None)), open_page("reclaimable", variant=None)
+    totals, report = said(page), storage_report(of_store(lab.cluster, now=NOW))
+    headline = "".join(words.text for words in report.headline)
+
+    consumed = the_one(overview, SIZE + "</strong> are consumed by every known group")
+    assert the_one(totals, SIZE + "</strong> consumed by every known group") == consumed
+    assert headline.startswith(f"{consumed} are consumed by every known group")
+    assert formats.size(sum(column(page, "Reclaimable").values())) == consumed
+    assert formats.size(sum(exported(lab, "lowwater_reclaimable_bytes").values())) == consumed
+
+    declared = the_one(overview, SIZE + "</strong> of it in topics whose readers are declared")
+    assert the_one(totals, SIZE + " of it free of guards") == declared
+    assert f"{declared} of it in topics whose readers are declared" in headline
+
+    once = the_one(overview, SIZE + " leave at once, in whole segments")
+    assert formats.size(sum(column(page, "At once").values())) == once
+    assert f"{once} leave at once" in report.headline_note
+
+    without = {t: size for t, size in column(page, "At once").items() if t != "undeclared-clicks"}
+    safest = formats.size(sum(without.values()))
+    assert the_one(overview, f"Plan the safest: {PLAIN} at once") == safest
+
+
+def test_what_guards_hold(open_page: Open, lab: Lab) -> None:
+    pattern = PLAIN + r" below the targets are held by guards: under-replicated \((.*?) of 1 topic"
+    (told,) = set(re.findall(pattern, said(open_page(variant=None))))
+    assert re.findall(pattern, said(open_page("reclaimable", variant=None))) == [told]
+    assert re.findall(pattern, storage_report(of_store(lab.cluster)).headline_note) == [told]
+
+
+@pytest.mark.parametrize("group", ["slow", "gone"])
+def test_what_a_group_holds_back_and_what_its_waiver_adds(
+    open_page: Open, lab: Lab, group: str
+) -> None:
+    overview = read(said(open_page(variant=None)))
+    held = the_one(overview, rf"\*\*{group}\*\* holds back {PLAIN}")
+    assert formats.size(exported(lab, "lowwater_held_bytes")[group]) == held
+
+    page = open_page("reclaimable", variant=None)
+    box = page.checkbox(key=f"waive {group}")
+    once = the_one(read(box.label), PLAIN)
+    ticked = said(box.set_value(True).run())
+    assert the_one(ticked, rf"\+<abbr title=\"[^\"]*\"{SIZE}</b> if {group} were waived") == held
+    assert the_one(ticked, SIZE + " of it at once") == once
+    (row,) = [row for row in report_rows(lab, "blockers") if row[0] == group]
+    assert row[1] == once
+    if f"if <b>{group}</b> were waived" in overview:
+        assert the_one(overview, SIZE + "</strong> more would leave at once if") == once
+
+
+@pytest.mark.parametrize("group", ["slow", "gone"])
+def test_the_pages_of_a_group_and_of_its_topic_say_the_same(
+    open_page: Open, lab: Lab, group: str
+) -> None:
+    held = formats.size(exported(lab, "lowwater_held_bytes")[group])
+    own = said(open_page("group", variant=None, name=group))
+    assert the_one(own, f"</strong> holds back <strong[^>]*><abbr[^>]*{SIZE}</strong>") == held
+    once = the_one(own, SIZE + " would leave at once if it")
+    assert the_one(own, f"Plan a purge without it: {PLAIN} more at once") == once
+
+    topic = "orders" if group == "slow" else "payments"
+    page = open_page("topic", variant=None, name=topic)
+    assert the_one(read(said(page)), rf"\*\*{group}\*\* holds back {PLAIN}") == held
+    assert the_one(page.button(key=f"waive {group}").label, f"{PLAIN} at once") == once
+    table = open_page("reclaimable", variant=None)
+    text = said(page)
+    assert the_one(text, SIZE + " on disk in") == formats.size(column(table, "On disk")[topic])
+    consumed = formats.size(column(table, "Reclaimable")[topic])
+    assert the_one(text, SIZE + "</strong> consumed by every known") == consumed
+    assert the_one(text, f"Plan a purge: {PLAIN} below its targets") == consumed
+    assert formats.size(column(table, "At once")[topic]) == the_one(
+        text, r">([0-9.]+ [KMG]?i?B)</abbr> of it would leave at once"
+    )
+
+
+def test_when_a_disk_is_full(open_page: Open, lab: Lab) -> None:
+    overview, growth = said(open_page(variant=None)), said(open_page("growth", variant=None))
+    for row in report_rows(lab, "disks"):
+        name, full_in = f"{row[0]} · /d1", row[8]
+        likely, _, between = full_in.partition(" (")
+        assert likely not in (formats.UNKNOWN, "")
+        of_disk = overview[overview.index(f">{name}</abbr>") :].split('<div class="lw-disk">')[0]
+        assert f">full in {likely}</abbr>" in of_disk and between.rstrip(")") in of_disk
+        of_dir = growth[growth.index(f">broker {name}</abbr>") :].split("</tr>")[0]
+        assert f"<b>{likely}</b>" in of_dir and between.rstrip(")") in of_dir
+
+
+def test_growth_of_topics_and_what_is_not_kafkas_add_up_to_the_disks(
+    open_page: Open, lab: Lab
+) -> None:
+    page = open_page("growth", variant=None)
+    table = page.dataframe[0].value
+    grown = dict(zip(table["Topic"], table["Growth/h"], strict=True))
+    whole = grown.pop("the whole disk")
+    assert sum(grown.values()) == pytest.approx(whole)
+    assert grown.keys() > {"orders", "purged", "not Kafka's logs"} and grown["purged"] < 0
+    in_table = the_one(said(page), r"<b>\+([0-9.]+) MiB</b>.*?</tr>.*?</tr>")
+    assert float(in_table) == pytest.approx(whole, abs=0.05)

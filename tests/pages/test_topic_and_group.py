@@ -1,0 +1,118 @@
+"""The pages of a topic and of a group: addresses of their own, answers with bytes, the search."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard.core.clock import utc_now
+from dashboard.purge.journal.journal import Journal
+from tests.pages.conftest import Open, read, said
+from tests.pages.purges import Requests, queued
+
+
+def links(app: AppTest) -> dict[str, str]:
+    return {read(link.label): link.proto.query_string for link in app.page_link}
+
+
+def test_a_topic_says_what_it_holds_who_holds_it_where_it_lies_and_how_it_is_set(
+    open_page: Open,
+) -> None:
+    app = open_page("topic", name="orders")
+    text = said(app)
+
+    assert "<strong>orders</strong> has " in text and re.search(
+        r"on disk in [0-9]+ partitions", text
+    )
+    assert "readers declared by" in text
+    assert "**billing-replay** holds back" in read(text)
+    assert "Where it lies" in text and "full in 40 h (32 h to 53 h)" in text
+    assert "<td>cleanup.policy</td><td>delete</td>" in text
+    assert "Who holds the low watermark of orders" in text
+    assert "name=billing-replay" in links(app)["**billing-replay** holds back 6.8 GiB"]
+
+
+def test_a_topic_has_three_answers_with_bytes(open_page: Open) -> None:
+    app = open_page("topic", name="orders")
+    assert "Wait: " in said(app) and "until billing-replay has read on" in said(app)
+    assert "6.8 GiB at once" in app.button(key="waive billing-replay").label
+    app.selectbox(key="topic-keep-orders").select("6 hours").run()
+    assert "Shorten retention to 6 hours: " in said(app)
+    assert "unknown leave" not in said(app)
+
+    app.button(key="waive billing-replay").click().run()
+    assert app.multiselect(key="plan-topics").value == ["orders"]
+    assert app.multiselect(key="plan-waive").value == ["billing-replay"]
+
+
+def test_what_no_retention_deletes_has_no_retention_to_shorten(open_page: Open) -> None:
+    assert "it is compacted, so retention deletes nothing" in said(
+        open_page("topic", name="inventory")
+    )
+
+
+def test_a_guarded_topic_names_its_guards_and_their_bytes(open_page: Open) -> None:
+    text = said(open_page("topic", "broker-away", name="orders"))
+    assert "are held by guards: under-replicated." in read(text)
+    assert "⊘ under-replicated" in text
+    assert "Plan a purge" not in text
+
+
+def test_a_topic_shows_its_purges(open_page: Open, requests: Requests, journal: Journal) -> None:
+    run_id = queued(open_page, journal)
+    (row,) = journal.partitions(run_id)
+    journal.record(run_id, "read", [replace(row, state="done")], utc_now())
+    journal.set_run(run_id, "done", utc_now())
+    assert any(run_id in query for query in links(open_page("topic", name="orders")).values())
+    assert not any(run_id in query for query in links(open_page("topic", name="payments")).values())
+
+
+def test_a_group_says_what_it_holds_back_and_where(open_page: Open) -> None:
+    app = open_page("group", name="billing-replay")
+    text = said(app)
+
+    assert "<strong>billing-replay</strong> holds back" in text
+    assert re.search(r"Stable, 1 member; last commit [0-9]+ (s|min) ago\.", text)
+    assert "<td>orders</td>" in text
+    assert "name=orders" in links(app)["Everything about orders"]
+
+    app.button(key="group-waive").click().run()
+    assert app.multiselect(key="plan-waive").value == ["billing-replay"]
+    assert "orders" in app.multiselect(key="plan-topics").value
+
+
+@pytest.mark.parametrize(("page", "said_there"), [("topic", "No topic"), ("group", "No group")])
+def test_a_name_that_is_not_there_is_a_message_and_is_text(
+    open_page: Open, page: str, said_there: str
+) -> None:
+    text = said(open_page(page, name="<b>nobody"))
+    assert f"{said_there} &lt;b&gt;nobody" in text
+
+
+def test_the_search_leads_to_what_is_meant_and_lists_what_may_be(open_page: Open) -> None:
+    app = open_page("quality")
+    app.text_input(key="lw-find").set_value("orders").run()
+    assert "<strong>orders</strong> has " in said(app)
+    assert app.query_params["name"] == "orders"
+
+    app = open_page("purge")
+    app.text_input(key="lw-find").set_value("billing-re").run()
+    assert "<strong>billing-replay</strong> holds back" in said(app)
+
+    app = open_page("overview")
+    app.text_input(key="lw-find").set_value("BILL").run()
+    found = links(app)
+    assert {"group billing", "group billing-replay"} <= found.keys()
+    app.text_input(key="lw-find").set_value("nothing-like-it").run()
+    assert "No topic or group of that name." in said(app)
+
+
+def test_overview_and_reclaimable_lead_to_both(open_page: Open) -> None:
+    overview = links(open_page())
+    (query,) = [q for label, q in overview.items() if label.startswith("**billing-replay**")]
+    assert query == "name=billing-replay"
+    reclaimable = open_page("reclaimable", topic="payments")
+    assert links(reclaimable)["Everything about payments"] == "name=payments"
