@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from analytics import tasks
-from dashboard.exporter import own_findings
+from dashboard.exporter import own
 from dashboard.reports.storage import storage_report
 from dashboard.views import formats
 from tests.pages.conftest import Open, read, said
@@ -84,7 +84,7 @@ def exported(lab: Lab, family: str) -> dict[str, float]:
     names = ("reclaimable", "blockers", "disks", "growth")
     read_now = lab.cluster.latest_analysis()
     tables = {name: lab.cluster.read("findings", read_now, name) for name in names}
-    found = next(f for f in own_findings.families(tables, (), 100) if f.name == family)
+    found = next(f for f in own.finding_families(tables, (), 100) if f.name == family)
     return {next(iter(s.labels.values())): s.value for s in found.samples}
 
 

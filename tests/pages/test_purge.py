@@ -13,11 +13,13 @@ import streamlit as st
 
 from dashboard.core.clock import utc_now
 from dashboard.core.errors import ClusterError, RefusedError
+from dashboard.domain.model import Guard
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.plan import drafts
 from dashboard.purge.plan.asked import Waive
 from dashboard.purge.plan.drafts import PlanRequest
-from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.plan import Estimate, Plan, PlannedPartition
+from dashboard.purge.plan.targets import parse_target
 from dashboard.purge.receipt.model import Receipt
 from dashboard.ui.purge import plan_view
 from tests.pages.conftest import Open, said
@@ -203,8 +205,8 @@ def test_a_run_of_which_nothing_was_done_has_failed_and_says_what_next(
     now = utc_now()
     refused = replace(row, state="not_done", error="UNSUPPORTED_VERSION", message="it <speaks> v2")
     journal.record(run_id, "read", [replace(refused, sent_at=now)], now)
-    receipt = {"predicted_bytes": 0, "freed_bytes": 0, "final": True, "replicas": [], "gap": None}
-    journal.write_receipt(run_id, receipt, now)
+    nothing = Receipt(predicted_bytes=0, freed_bytes=0, final=True, gap=None)
+    journal.write_receipt(run_id, nothing, now)
     journal.set_run(run_id, "partial", now)
     app = open_page("purge", run=run_id)
     text = said(app)
@@ -235,9 +237,14 @@ def test_without_a_record_below_the_targets_there_is_no_red_button(
 
 
 def test_a_plan_of_several_topics_is_rolled_up_above_its_partitions() -> None:
-    def row(topic: str, size: int | None, *guards: str) -> dict[str, Any]:
-        return {"topic": topic, "records": 10, "bytes_at_once": size,
-                "guards": [{"name": name} for name in guards]}  # fmt: skip
+    free = a_plan(PlanRequest(("orders",), parse_target("committed"), by="ada")).partitions[0]
+
+    def row(topic: str, size: int | None, *guards: str) -> PlannedPartition:
+        return replace(
+            free, topic=topic, log_start_offset=0, target_offset=10,
+            guards=tuple(Guard(name, "why", "what") for name in guards),
+            estimate=None if size is None else Estimate(size, "proportional"),
+        )  # fmt: skip
 
     found, unit = plan_view.topics_frame(
         [row("a", 2**20), row("a", 2**20), row("b", 5 * 2**20), row("b", 9 * 2**20, "held"),

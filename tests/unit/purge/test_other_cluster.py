@@ -18,6 +18,7 @@ from dashboard.purge.execute import stop_rules
 from dashboard.purge.execute.recheck import Rechecked
 from dashboard.purge.jobs import worker
 from dashboard.purge.journal.journal_rows import RunView
+from dashboard.purge.receipt.model import Sample
 from dashboard.settings.settings import Settings
 from dashboard.store.connections import NOTHING_STORED
 from tests.unit.cluster.answers import offsets_answer
@@ -49,8 +50,7 @@ def carried_out(
     """A run whose last look was right, on the plan's cluster, which then is away for a while."""
     prod, mirror = two
     run_id = room.queue(room.plan(), timeout_ms=1000, mode=mode)
-    sizes = {"taken_at": "2026-03-01T12:00:00.000Z", "replicas": []}
-    room.journal.write_baseline(run_id, sizes, NOW)
+    room.journal.write_baseline(run_id, Sample(NOW, ()), NOW)
 
     def last_look(*_: Any) -> Rechecked:
         prod.close()
