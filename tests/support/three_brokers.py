@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dashboard.demo.kafka import preview
+from dashboard.demo.kafka import exporter
 from dashboard.demo.kafka.brokers import LocalCluster
 from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.demo.kafka.server_properties import free_ports
@@ -26,7 +26,7 @@ SESSION = {"broker.session.timeout.ms": "18000"}
 
 def exporter_addresses() -> dict[int, str]:
     """Where each of three brokers is to show its metrics."""
-    return {i: preview.address(port) for i, port in enumerate(free_ports(3), 1)}
+    return {i: exporter.address(port) for i, port in enumerate(free_ports(3), 1)}
 
 
 @contextmanager
@@ -35,11 +35,12 @@ def three_brokers(jars: KafkaJars, exporters: Mapping[int, str]) -> Iterator[Loc
 
     Not in pytest's own temporary folder: that one keeps three runs' worth of Kafka logs.
     """
-    agent = preview.exporter_agent(jars.java, settings.load().cache_dir)
+    agent = exporter.resolve(jars.java, settings.load().cache_dir)
     with tempfile.TemporaryDirectory(prefix="lowwater-test-") as text:
         folder = Path(text)
         flags = {
-            i: preview.flags(agent, urlsplit(url).port or 0, folder) for i, url in exporters.items()
+            i: exporter.flags(agent, urlsplit(url).port or 0, folder)
+            for i, url in exporters.items()
         }
         with LocalCluster(folder, jars, properties=SESSION, jvm_flags=flags) as running:
             yield running
