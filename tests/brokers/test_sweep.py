@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,11 @@ def scene(cluster: LocalCluster, kafka_jars: KafkaJars) -> Iterator[Scene]:
     workload.close()
 
 
+def untouched() -> datetime:
+    """A time by which what the broker made a stray just now was surely touched by nobody since."""
+    return utc_now() + 2 * CLOCKS_AGREE + timedelta(seconds=1)
+
+
 @pytest.fixture
 def judged(scene: Scene, cluster: LocalCluster, tmp_path: Path) -> Verdicts:
     """The verdict that lets the stray go, by an inventory of the broker's disk."""
@@ -85,7 +90,14 @@ def judged(scene: Scene, cluster: LocalCluster, tmp_path: Path) -> Verdicts:
     made = verdicts.parse(
         verdicts.write(
             Verdicts(
-                cluster.cluster_id, "test", "a", "s", now, now, now + timedelta(hours=24), (row,)
+                cluster.cluster_id,
+                "test",
+                "a",
+                "s",
+                untouched(),
+                now,
+                now + timedelta(hours=24),
+                (row,),
             )
         ),
         "made here",
@@ -247,7 +259,7 @@ def test_a_partition_that_comes_back_keeps_its_folder_in_quarantine(
     )  # fmt: skip
     assert [r["log_end_offset"] for r in rows] == [3]
     aside = ("--apply", "--quarantine-dir", str(scene.log_dir.parent / "moved-away"))
-    mine = replace(judged, rows=(row,))
+    mine = replace(judged, taken_at=untouched(), rows=(row,))
     kept = one(call(*aside, found=mine), 3)
     assert (kept["code"], "retention keeps" in kept["reason"]) == ("last-copy", True)
     # Of the living partition retention itself may take nothing yet: its segment has a young record.
@@ -315,7 +327,7 @@ def test_a_stray_goes_comes_back_goes_again_and_the_broker_starts(
     assert one(call("--apply", found=judged), 3)["code"] == "restored"
     soon = replace(judged, taken_at=utc_now())  # by clocks that may lie apart
     assert one(call("--apply", found=soon), 3)["code"] == "restored"
-    newer = replace(judged, taken_at=utc_now() + 2 * CLOCKS_AGREE + timedelta(seconds=1))
+    newer = replace(judged, taken_at=untouched())
     assert one(call("--apply", found=newer))["state"] == "moved"
 
     cluster.stop_broker(BROKER)

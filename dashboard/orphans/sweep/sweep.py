@@ -127,7 +127,7 @@ class _Sweep:
                 raise Refusal("expired", "the verdicts have expired meanwhile")
             proved = self._site.live.tells_the_time(self._site.now())
             self._refuse_put_back(row, log_dir, cluster_tells=proved)
-            with checked(row, log_dir, self._site.live, self._site.now()) as found:
+            with checked(row, self._verdicts, log_dir, self._site.live, self._site.now()) as found:
                 reason = HELD if found.held_by_broker else None
                 allocated = found.found.allocated_bytes
                 if not self._options.apply:

@@ -11,6 +11,7 @@ from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import RefusedError
 from dashboard.orphans.sweep.sweep_folder import (
     Measured,
+    changed_at,
     measure,
     opened,
     records_of,
@@ -55,6 +56,22 @@ def certainly_before(at: datetime, verdicts: Verdicts) -> bool:
     return at < verdicts.taken_at - 2 * CLOCKS_AGREE
 
 
+def refuse_touched(folder: int, verdicts: Verdicts) -> None:
+    """Raises Refusal `touched` where an open folder may have been put back after it was seen.
+
+    Whatever became of the logs that tell of it: a sweep that was killed wrote nothing, another
+    quarantine is not looked into, a copy has an inode of its own.
+    """
+    at = changed_at(folder)
+    if not certainly_before(at, verdicts):
+        raise Refusal(
+            "touched",
+            f"it was put back, renamed or changed at {format_time(at)}, and these verdicts are of "
+            f"what was seen at {format_time(verdicts.taken_at)}: if it may go after all, collect, "
+            "analyze and write new ones",
+        )
+
+
 def refuse_wrong_clock(verdicts: Verdicts, now: datetime) -> None:
     """Raises RefusedError when they are, or what they are of was seen, at a time still to come."""
     for at, what in (
@@ -79,7 +96,9 @@ def refuse_by_verdict(row: Verdict) -> None:
 
 
 @contextmanager
-def checked(row: Verdict, log_dir: LogDir, live: LiveCheck, now: datetime) -> Iterator[Checked]:
+def checked(
+    row: Verdict, verdicts: Verdicts, log_dir: LogDir, live: LiveCheck, now: datetime
+) -> Iterator[Checked]:
     """Opens the folder and asks everything. Raises Refusal with the first thing against it."""
     refuse_by_verdict(row)
     folder = told_by_name(row)
@@ -89,6 +108,7 @@ def checked(row: Verdict, log_dir: LogDir, live: LiveCheck, now: datetime) -> It
         if its_id != row.topic_id:
             raise Refusal("topic-id", f"its topic id is {its_id}, judged was {row.topic_id}")
         same_as_judged(row, measured)
+        refuse_touched(found, verdicts)
         is_stray = folder.kind == "stray"
         held = refuse_if_open(measured, broker=log_dir.broker, is_stray=is_stray)
         records = records_of(found, measured)

@@ -139,6 +139,14 @@ def _refuse_unusual(name: str, found: os.stat_result, device: int) -> None:
         raise Refusal("link", f"{name!r} in it has a second name (a hard link)")
 
 
+def changed_at(folder: int) -> datetime:
+    """When an open folder was renamed, copied here, or its rights or list of files changed, last.
+
+    By its ctime, which nobody can set back: neither mv, cp -a nor touch keep or choose it.
+    """
+    return later(_EPOCH, timedelta(milliseconds=os.fstat(folder).st_ctime_ns // 1_000_000))
+
+
 def topic_id(folder: int) -> str | None:
     """The topic id of an open folder's `partition.metadata`; None without one. Raises Refusal."""
     try:

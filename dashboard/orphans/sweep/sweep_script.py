@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from importlib import resources
 from typing import Any
 
-from dashboard.core.clock import format_time
+from dashboard.core.clock import CLOCKS_AGREE, format_time
 from dashboard.core.errors import ClusterError, RefusedError
 from dashboard.orphans.missing import over_share
 from dashboard.orphans.sweep.sweep_check import refuse_by_verdict, refuse_wrong_clock
@@ -148,6 +148,7 @@ def _text(verdicts: Verdicts, now: datetime, until: datetime, lines: Sequence[st
     )
     values = {
         "CLUSTER_ID": verdicts.cluster_id,
+        "SEEN_BEFORE": str(int((verdicts.taken_at - 2 * CLOCKS_AGREE).timestamp())),
         "MADE_AT": str(int(now.timestamp())),
         "VALID_UNTIL": str(int(until.timestamp())),
         "VALID_UNTIL_TEXT": format_time(until),

@@ -5,7 +5,7 @@
 # Checked here: the time; meta.properties (cluster, node) and the lock of each log dir; that the
 # quarantine is this user's own, outside every log dir and on the same mount; and of each folder,
 # right before it is moved and once more after it: its name, links, topic id, bytes, newest write,
-# mount, open files. What fails after the move goes back.
+# mount, open files; before it, that it was not touched since it was seen. What fails after the move goes back.
 # NOT checked here, but when this was made: that the broker is not assigned the partition, that it
 # does not host it, that no partition of that name lacks a replica, that a living partition is past
 # the folder by its own retention, the share of 5 %, to which it adds what lies in the quarantines.
@@ -286,6 +286,16 @@ check_folder() {
 	[ -z "$found" ] || { why='it was written to after it was judged'; return 1; }
 }
 
+# Whether open folder 6 was put back, or changed otherwise, since it was seen: its ctime tells,
+# whatever became of the logs; less what two clocks that agree may differ by. A move sets it anew.
+check_touched() {
+	touched=$(stat -L -c %Z "$fd/6") && [ "$touched" -lt "$SEEN_BEFORE" ] || {
+		why="it was put back, renamed or changed after what its verdict is of was seen: if it may go \
+after all, collect, analyze and make a new script"
+		return 1
+	}
+}
+
 # BROKER LOG_DIR: counts what lies in its quarantine, once, before anything is moved. What this
 # script moved there earlier is one of its rows, and counted as such.
 count_lying() {
@@ -349,7 +359,8 @@ row() {
 		return
 		;;
 	esac
-	if ! check_place || ! check_share || ! check_put_back || ! check_folder "$fd/8/$directory" || ! check_open; then
+	if ! check_place || ! check_share || ! check_put_back || ! check_folder "$fd/8/$directory" || ! check_touched ||
+		! check_open; then
 		refuse "$why"
 		return
 	fi

@@ -135,7 +135,7 @@ def test_verdicts_that_are_old_changed_or_of_another_cluster(
 ) -> None:
     text = Path("v.json").read_text()
     found = host.verdicts()
-    day = timedelta(hours=24)
+    day = timedelta(hours=24, minutes=5)
     old = replace(found, created_at=found.created_at - day, expires_at=found.expires_at - day)
     files = {
         "VERDICTS_CHANGED": text.replace("gone-0", "gone-1"),

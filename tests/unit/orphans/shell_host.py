@@ -51,4 +51,5 @@ def run(host: Host, text: str, *words: str, **environ: str) -> subprocess.Comple
     return subprocess.run(
         [SHELL, "-s", "--", *words], input=text, capture_output=True, text=True, check=False,
         timeout=240, env={"PATH": str(tools(host)), **environ}, cwd=host.folder,
+        start_new_session=True,
     )  # fmt: skip

@@ -15,14 +15,14 @@ from tests.unit.orphans.sweep_host import STRAY, Host
 
 
 @contextmanager
-def site(host: Host, **changed: object) -> Iterator[Site]:
-    options = Options((str(host.log_dir),), apply=True)
+def site(host: Host, quarantine_dirs: tuple[str, ...] = (), **changed: object) -> Iterator[Site]:
+    options = Options((str(host.log_dir),), quarantine_dirs, apply=True)
     with open_site(options, host.live, now=lambda: host.now, expected=None, **changed) as opened:  # type: ignore[arg-type]
         yield opened
 
 
-def put_back(host: Host, name: str = STRAY) -> Outcome:
-    with site(host, for_restore=True) as opened:
+def put_back(host: Host, name: str = STRAY, quarantine_dirs: tuple[str, ...] = ()) -> Outcome:
+    with site(host, quarantine_dirs, for_restore=True) as opened:
         return restore(opened, *find(opened, name), lambda: host.stopped)
 
 

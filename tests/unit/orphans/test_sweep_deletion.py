@@ -14,7 +14,7 @@ import pytest
 from dashboard.core.clock import format_time
 from dashboard.core.errors import ClusterError, LowwaterError
 from dashboard.domain.model import Reassignment, ReplicaSize, TopicState
-from dashboard.orphans.sweep import sweep_aside, sweep_log
+from dashboard.orphans.sweep import sweep_aside, sweep_check, sweep_log
 from dashboard.orphans.sweep.sweep_aside import delete, find
 from dashboard.orphans.sweep.sweep_report import Outcome, Refusal
 from dashboard.safety import orphan_words as words
@@ -108,11 +108,12 @@ def test_a_clock_that_runs_ahead_of_the_cluster_ends_nobodys_time(host: Host, ap
     assert not aside.exists()
 
 
-def test_a_quarantine_begins_with_the_first_look_by_a_clock_that_was_proved(host: Host) -> None:
+def test_a_quarantine_begins_with_the_first_look_by_a_clock_that_was_proved(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A log of an earlier release: its host was two days behind, and NTP has set it right since."""
     real = host.now
-    host.now -= 2 * DAY
-    aside = Path(host.one().quarantined_as or "")  # by a cluster that told no time then
+    aside = moved_two_days_behind(host, monkeypatch)  # by a cluster that told no time then
     host.now = host.live.controller_at = real + timedelta(minutes=1)
     assert due(host, apply=False).state == "quarantined"
     assert kinds(host) == ["moving", "moved"]
@@ -133,6 +134,14 @@ def test_what_moved_by_a_proved_clock_counts_from_its_move(host: Host) -> None:
     host.now = host.live.controller_at = host.now + DAY
     assert due(host).state == "deleted"
     assert kinds(host) == ["moving", "moved", "deleting", "deleted"]
+
+
+def moved_two_days_behind(host: Host, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a folder lies that was moved, and had got its ctime, by a clock two days behind."""
+    host.now -= 2 * DAY
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_check, "changed_at", lambda _: host.now - timedelta(hours=3))
+        return Path(host.one().quarantined_as or "")
 
 
 @pytest.mark.parametrize(("change", "code"), WANTED)
@@ -286,8 +295,7 @@ def test_an_answer_that_is_lost_ends_nobodys_time(
 ) -> None:
     """It moved by a clock two days behind, which nobody proved; the next question is answered."""
     real = host.now
-    host.now -= 2 * DAY
-    aside = Path(host.one().quarantined_as or "")
+    aside = moved_two_days_behind(host, monkeypatch)
     host.now = real
     lost = [ClusterError("nobody answers", "Start it.", code="CLOCK_UNREAD")]
 
