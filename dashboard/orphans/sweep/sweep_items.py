@@ -154,7 +154,7 @@ def _outcome(item: Item, folder: int, where: Path) -> str | None:
         if aside:
             return "not-deleted"
         begun = _lies_aside(f"{item.directory}{DELETING}", item, folder, where)
-        return None if begun else "deleted"
+        return None if begun else "lost"  # ended by us, or its rest was taken out: it does not say
     if aside:
         return "moved" if item.state == "moving" else "not-restored"
     # In the log dir the broker may have made another folder of this name meanwhile.

@@ -51,7 +51,7 @@ class Quarantine:
             raise sweep_log.broken(str(path), (str(error),)) from error
         for item, kind, body in list(unsettled(self.items, folder, path)):
             self._record(item, kind, body)
-            if kind == "not-moved":
+            if kind in ("not-moved", "lost"):
                 self._drop_empty(item)
 
     def move(
