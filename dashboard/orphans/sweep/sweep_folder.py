@@ -30,6 +30,7 @@ from dashboard.safety.last_copy import Records, later
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UNFINISHED = (".swap", ".cleaned")  # UnifiedLog: segments that a cleaner or a split replaces
 _LONGEST_NAME = 255  # LocalLog.logDirNameWithSuffixCappedLength cuts the topic to fit
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -135,6 +136,12 @@ def _refuse_unusual(name: str, found: os.stat_result, device: int) -> None:
         raise Refusal("link", f"{name!r} in it is a link")
     if not stat.S_ISREG(found.st_mode) or found.st_dev != device:
         raise Refusal("unusual", f"{name!r} in it is no file")
+    if name.endswith(_UNFINISHED):
+        raise Refusal(
+            "unusual",
+            f"{name!r} in it is a cleaner's, that was killed: its records are in no .log file. A "
+            "broker that starts on the folder finishes or removes it",
+        )
     if found.st_nlink > 1:
         raise Refusal("link", f"{name!r} in it has a second name (a hard link)")
 

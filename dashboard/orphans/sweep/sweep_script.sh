@@ -272,8 +272,8 @@ check_folder() {
 	open_folder 6 "$1" || { why='it is a link, or cannot be opened'; return 1; }
 	inode=$(identity "$fd/6")
 	[ "$(mount_of 6)" = "$(mount_of 8)" ] || { why='it is a mount'; return 1; }
-	odd=$(cd "$fd/6" && find . ! -name . \( ! -type f -o -links +1 \)) || odd=unreadable
-	[ -z "$odd" ] || { why='there is a link, a folder or worse in it'; return 1; }
+	odd=$(cd "$fd/6" && find . ! -name . \( ! -type f -o -links +1 -o -name '*.swap' -o -name '*.cleaned' \)) || odd=unreadable
+	[ -z "$odd" ] || { why='there is a link, a folder or worse in it, or what a cleaner left'; return 1; }
 	found=$(sed -n 's/^topic_id:[[:space:]]*//p' "$fd/6/partition.metadata" 2>/dev/null | tr -d '\r ')
 	[ "$found" = "$topic_id" ] || {
 		why="its topic id is '$(shown "$found")', judged was $topic_id"

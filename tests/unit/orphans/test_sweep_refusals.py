@@ -155,6 +155,18 @@ def test_links_of_every_kind(host: Host) -> None:
     assert host.stray.is_symlink()
 
 
+@pytest.mark.parametrize("name", [".log.swap", ".log.cleaned", ".index.swap"])
+def test_a_cleaner_that_was_killed_left_records_in_no_log_file(host: Host, name: str) -> None:
+    """Its active segment is empty: to a living compacted partition nothing seemed to be lost."""
+    log = host.stray / f"{0:020}.log"
+    log.rename(log.with_name(f"{0:020}{name}"))
+    (host.stray / f"{500:020}.log").touch()
+    host.live.states["gone"] = topic("gone", TOPIC_ID, replicas=(2,), isr=(2,))
+    host.live.settings = {"cleanup.policy": "compact", "retention.ms": "-1"}
+    outcome = host.one(host.row(size_bytes=0))
+    assert (outcome.code, name in str(outcome.reason)) == ("unusual", True)
+
+
 def test_an_open_file_of_another_process(host: Host) -> None:
     code = "import sys; f=open(sys.argv[1]); print(1, flush=True); sys.stdin.read()"
     words_ = [sys.executable, "-S", "-c", code, str(host.stray / f"{0:020}.log")]

@@ -166,6 +166,7 @@ def foreign(host: Host) -> None:
         (lambda h: (h.stray / "a").symlink_to("/etc/passwd"), "a link"),
         (lambda h: os.link(more(h), h.folder / "second"), "a link"),
         (lambda h: (h.stray / "nested").mkdir(), "a link, a folder"),
+        (lambda h: more(h).with_suffix(".log.swap").touch(), "what a cleaner left"),
         (as_link, "it is a link"),
         (lambda h: shutil.rmtree(h.stray), "not there"),
         (lambda h: (h.stray / "partition.metadata").unlink(), "topic id is ''"),
