@@ -296,11 +296,39 @@ after all, collect, analyze and make a new script"
 	}
 }
 
-# BROKER LOG_DIR: counts what lies in its quarantine, once, before anything is moved. What this
+# Runs $1 for the quarantine beside the log dir, where QUARANTINE names another one.
+at_default() {
+	chosen=${QUARANTINE-}
+	[ -n "$chosen" ] || return 0
+	QUARANTINE=
+	"$1"
+	status=$?
+	QUARANTINE=$chosen
+	return "$status"
+}
+
+# Not in two places: who names another one by each run exceeds the share, and forgets what lies here.
+check_default_is_empty() {
+	check_place && [ "$there" = 9 ] && [ "$(identity "$fd/9")" != "$(identity "$chosen")" ] || return 0
+	for aside in "$fd/9"/*/*/; do
+		[ ! -d "$aside" ] || {
+			why="folders lie in $place: run it without QUARANTINE, or delete them or put them back first"
+			return 1
+		}
+	done
+}
+
+# BROKER LOG_DIR: counts what lies in its quarantines, once, before anything is moved. What this
 # script moved there earlier is one of its rows, and counted as such.
 count_lying() {
 	broker_id=$1 log_dir=$2
-	check_log_dir && check_place && [ "$there" = 9 ] || return 0
+	check_log_dir || return 0
+	count_in_place
+	at_default count_in_place
+}
+
+count_in_place() {
+	check_place && [ "$there" = 9 ] || return 0
 	case $counted in *"|$place|"*) return 0 ;; esac
 	counted="$counted$place|"
 	for aside in "$fd/9"/*/*/; do
@@ -359,7 +387,7 @@ row() {
 		return
 		;;
 	esac
-	if ! check_place || ! check_share || ! check_put_back || ! check_folder "$fd/8/$directory" || ! check_touched ||
+	if ! at_default check_default_is_empty || ! check_place || ! check_share || ! check_put_back || ! check_folder "$fd/8/$directory" || ! check_touched ||
 		! check_open; then
 		refuse "$why"
 		return

@@ -61,6 +61,7 @@ class Site:
     live: LiveCheck
     now: Clock
     places: Mapping[str, Place | Refusal]  # log dir -> its quarantine, or why it has none
+    beside: Mapping[str, Place]  # log dir -> the default one, where that is not the one above
     stack: ExitStack
     apply: bool
     opened: dict[Path, Quarantine] = field(default_factory=dict)
@@ -73,10 +74,19 @@ class Site:
         raise Refusal("log-dir", f"its log dir {path} is not among --log-dirs")
 
     def place(self, log_dir: LogDir) -> Path:
-        """The path of the quarantine of a log dir. Raises Refusal `quarantine`."""
-        found = self.places[log_dir.path]
+        """Where to set a folder of a log dir aside. Not in two places: who names another one by
+        each call exceeds the share, and forgets what lies here. Raises Refusal `quarantine`.
+        """
+        found, beside = self.places[log_dir.path], self.beside.get(log_dir.path)
         if isinstance(found, Refusal):
             raise found
+        lying = len(self._lying(beside)) if beside is not None else 0
+        if beside is not None and lying:
+            raise Refusal(
+                "quarantine",
+                f"{lying} folders lie in {beside.path}: sweep without --quarantine-dir, or delete "
+                "them or put them back first",
+            )
         return found.path
 
     def refused_places(self) -> list[str]:
@@ -117,22 +127,27 @@ class Site:
         return place.path / SCRIPT_LOG if moved else None
 
     def lying_bytes(self) -> list[int]:
-        """Bytes of records in each folder that lies in a quarantine of these log dirs, as the disks
-        have them: what the script moved there too, and nothing that is gone. Not what their logs
-        tell to be of another broker. Raises JournalError.
+        """Bytes of records in each folder that lies in a quarantine of these log dirs, the default
+        ones included, as the disks have them: what the script moved there too, and nothing that is
+        gone. Not what their logs tell to be of another broker. Raises JournalError.
         """
-        others = {item.item for _, item in self._items() if item.broker_id != self.broker_id}
-        there = [place for place in self._places() if os.path.lexists(place.path)]
-        return [size for p in there for item, size in folders_in(p) if item not in others]
+        every = {place.path: place for place in (*self._places(), *self.beside.values())}
+        return [size for place in every.values() for size in self._lying(place)]
+
+    def _lying(self, place: Place) -> list[int]:
+        if not os.path.lexists(place.path):
+            return []
+        known = self._known(place) if place in self.places.values() else peek(place, self.now)
+        others = {item.item for item in known.values() if item.broker_id != self.broker_id}
+        return [size for item, size in folders_in(place) if item not in others]
+
+    def _known(self, place: Place) -> Mapping[str, Item]:
+        return self.quarantine(place.path).items if self.apply else peek(place, self.now)
 
     def _items(self) -> list[tuple[Place, Item]]:
         """Every folder that the quarantines' logs tell of, in the order it came."""
-        found: list[tuple[Place, Item]] = []
-        for place in self._places():
-            if os.path.lexists(place.path):
-                known = self.quarantine(place.path).items if self.apply else peek(place, self.now)
-                found += [(place, item) for item in known.values()]
-        return found
+        there = [place for place in self._places() if os.path.lexists(place.path)]
+        return [(place, item) for place in there for item in self._known(place).values()]
 
     def _places(self) -> list[Place]:
         found = {p.path: p for p in self.places.values() if isinstance(p, Place)}
@@ -183,22 +198,38 @@ def open_site(
         if options.apply:
             for found in log_dirs:
                 lock(found.folder, found.path)
+        places = _places(log_dirs, options.quarantine_dirs, answer)
         yield Site(
             log_dirs, cluster_id, broker_id, runs, answer,
             LiveCheck(live, broker_id, cluster_id), now,
-            _places(log_dirs, options, answer), stack, options.apply,
+            places, _beside(log_dirs, places, answer), stack, options.apply,
         )  # fmt: skip
 
 
+def _beside(
+    log_dirs: tuple[LogDir, ...],
+    places: Mapping[str, Place | Refusal],
+    answer: LogDirsAnswer | None,
+) -> dict[str, Place]:
+    """The default quarantines that are none of `places`, of log dirs that may have one."""
+    named = {place.path for place in places.values() if isinstance(place, Place)}
+    default = _places(log_dirs, (), answer)
+    return {
+        path: place
+        for path, place in default.items()
+        if isinstance(place, Place) and place.path not in named
+    }
+
+
 def _places(
-    log_dirs: tuple[LogDir, ...], options: Options, answer: LogDirsAnswer | None
+    log_dirs: tuple[LogDir, ...], quarantine_dirs: tuple[str, ...], answer: LogDirsAnswer | None
 ) -> dict[str, Place | Refusal]:
     of_broker = [found.log_dir for found in answer.log_dirs] if answer else []
     found: dict[str, Place | Refusal] = {}
     for log_dir in log_dirs:
         try:
             found[log_dir.path] = quarantine_of(
-                log_dir, options.quarantine_dirs, [*of_broker, *(str(d.real) for d in log_dirs)]
+                log_dir, quarantine_dirs, [*of_broker, *(str(d.real) for d in log_dirs)]
             )
         except Refusal as refusal:
             found[log_dir.path] = refusal

@@ -133,10 +133,11 @@ class Host:
         self.said: list[str] = []
         self._broker: subprocess.Popen[str] | None = None
 
-    def start_broker(self) -> int:
-        """A process that holds the lock, as a broker does; its pid."""
+    def start_broker(self, *more: Path) -> int:
+        """A process that holds the lock, as a broker does, and that of `more` log dirs; its pid."""
+        locks = [str(path / ".lock") for path in (self.log_dir, *more)]
         self._broker = subprocess.Popen(
-            [sys.executable, "-S", "-c", _LOCKER, str(self.log_dir / ".lock")],
+            [sys.executable, "-S", "-c", _LOCKER, *locks],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self._answer("locked")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,8 @@ from dashboard.core.errors import LowwaterError
 from dashboard.orphans.sweep.sweep_script import write_script
 from dashboard.orphans.sweep.sweep_site import Options
 from tests.unit.inventory.disks import Disk
-from tests.unit.orphans.sweep_host import Host
+from tests.unit.orphans.sweep_acts import put_back
+from tests.unit.orphans.sweep_host import STRAY, Host
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,63 @@ def test_a_quarantine_inside_a_log_dir_or_around_one(host: Host) -> None:
     (full / "something").mkdir(parents=True)
     assert host.one(quarantine_dirs=(str(full),)).code == "quarantine"
     assert host.one(quarantine_dirs=(str(host.folder / "fine"),)).state == "moved"
+
+
+def test_nothing_is_set_aside_elsewhere_while_folders_lie_in_the_default_quarantine(
+    host: Host,
+) -> None:
+    aside = Path(host.one().quarantined_as or "")
+    name = STRAY.replace("gone-0", "gone-1")
+    host.disk.segment(host.disk.folder(name), 0)
+    row = host.row(directory=name, partition=1, newest_at=host.now)
+    elsewhere = (str(host.folder / "elsewhere"),)
+    for apply in (False, True):
+        outcome = host.one(row, quarantine_dirs=elsewhere, apply=apply)
+        assert (outcome.state, outcome.code) == ("refused", "quarantine")
+        assert str(host.quarantine) in (outcome.reason or "")
+    assert put_back(host).state == "restored"
+    assert not aside.exists()
+    assert host.one(row, quarantine_dirs=elsewhere).state == "moved"
+    assert put_back(host, name, elsewhere).state == "restored"
+
+
+def test_what_lies_elsewhere_is_restored_and_deleted_though_more_lies_in_the_default_one(
+    host: Host,
+) -> None:
+    elsewhere = (str(host.folder / "elsewhere"),)
+    host.one(quarantine_dirs=elsewhere)
+    lying = host.quarantine / "by-hand" / "gone-7"
+    lying.mkdir(parents=True)
+    host.quarantine.chmod(0o700)
+    (host.quarantine / "sweep-script.log").touch()
+    host.now += timedelta(hours=25)
+    none = host.verdicts(host.row(broker_id=2, newest_at=host.now))
+    assert [r.state for r in host.sweep(none, quarantine_dirs=elsewhere, apply=False).rows] == [
+        "would_delete"
+    ]
+    assert put_back(host, quarantine_dirs=elsewhere).state == "restored"
+
+
+def test_default_quarantines_of_all_log_dirs_count_for_the_share(host: Host) -> None:
+    """Of two log dirs on one disk: what lies beside the other one is as much gone."""
+    second = Disk(host.folder / "two" / "data")
+    (second.path / ".lock").touch()
+    (second.path / "meta.properties").write_text("cluster.id=C\nnode.id=1\ndirectory.id=E\n")
+    host.live.paths.append(str(second.path))
+    lying = second.path.parent / ".lowwater-quarantine"
+    for number in range(3):
+        (lying / str(number) / f"gone-{number + 5}").mkdir(parents=True)
+    lying.chmod(0o700)
+    (lying / "sweep-script.log").touch()
+    both = (str(host.log_dir), str(second.path))
+    host.stop_broker()
+    host.start_broker(second.path)
+    elsewhere = (str(host.folder / "elsewhere"),)
+    outcome = host.one(log_dirs=both, quarantine_dirs=elsewhere)
+    assert outcome.code == "share", outcome
+    for number in range(3):
+        shutil.rmtree(lying / str(number))
+    assert host.one(log_dirs=both, quarantine_dirs=elsewhere).state == "moved"
 
 
 def test_a_quarantine_on_another_mount(host: Host, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import RefusedError
-from tests.unit.inventory.disks import TOPIC_ID
+from dashboard.orphans.sweep.sweep_script import write_script
+from dashboard.orphans.sweep.sweep_site import Options
+from tests.unit.inventory.disks import TOPIC_ID, Disk
 from tests.unit.orphans.shell_host import run, script
 from tests.unit.orphans.sweep_acts import put_back
 from tests.unit.orphans.sweep_host import STRAY, Host, topic
@@ -253,6 +255,45 @@ def test_a_quarantine_may_be_named_and_is_on_the_same_mount(host: Host) -> None:
     done = run(host, text, "--apply", QUARANTINE=str(host.folder / "fine"))
     assert done.returncode == 0, done.stdout
     assert list((host.folder / "fine").glob(f"*/{STRAY}"))
+
+
+def test_nothing_is_set_aside_elsewhere_while_folders_lie_in_the_default_quarantine(
+    host: Host,
+) -> None:
+    text, fine = script(host).script, str(host.folder / "fine")
+    lying = host.quarantine / "1-1" / "gone-7"
+    lying.mkdir(parents=True)
+    host.quarantine.chmod(0o700)
+    (host.quarantine / "sweep-script.log").touch()
+    told = run(host, text, "--apply", QUARANTINE=fine)
+    assert (told.returncode, f"folders lie in {host.quarantine}: " in told.stdout) == (3, True)
+    assert host.stray.is_dir()
+    assert run(host, text, QUARANTINE=str(host.quarantine)).returncode == 0, "it is that one"
+    lying.rmdir()
+    assert run(host, text, "--apply", QUARANTINE=fine).returncode == 0
+
+
+def test_default_quarantines_of_all_log_dirs_count_for_the_share(host: Host) -> None:
+    """Of two log dirs on one disk: what lies beside the other one is as much gone."""
+    second = Disk(host.folder / "two" / "data")
+    (second.path / ".lock").touch()
+    (second.path / "meta.properties").write_text("cluster.id=C\nnode.id=1\ndirectory.id=E\n")
+    host.live.paths.append(str(second.path))
+    host.stop_broker()
+    host.start_broker(second.path)
+    other = STRAY.replace("gone-0", "gone-1")
+    row = host.row(log_dir=str(second.path), directory=other, partition=1)
+    options = Options((str(host.log_dir), str(second.path)), most_share=0.06)
+    made = write_script(host.verdicts(host.row(), row), options, host.live, host.now)
+    assert made.folders == 2
+    lying = second.path.parent / ".lowwater-quarantine"
+    (lying / "1-1" / "gone-7").mkdir(parents=True)
+    lying.chmod(0o700)
+    (lying / "sweep-script.log").touch()
+    told = run(host, made.script, QUARANTINE=str(host.folder / "fine"))
+    assert "with 1 folders of 0 bytes" in told.stdout, told.stdout
+    shutil.rmtree(lying)
+    assert run(host, made.script, QUARANTINE=str(host.folder / "fine")).returncode == 0
 
 
 def test_what_the_live_cluster_wants_is_not_in_it(host: Host) -> None:
