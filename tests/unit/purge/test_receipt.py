@@ -245,3 +245,20 @@ def test_nothing_is_counted_where_local_retention_works_below_a_log_start_that_s
         "bytes of orders are not measurable: with remote storage local retention deletes segments, "
         "too, and the log start does not tell it"
     )
+
+
+def test_what_offsets_alone_tell_apart_is_off_by_a_record_at_least() -> None:
+    """Segments of 10 records, no estimate: the purge frees those up to 50, and 28 offsets of them.
+
+    Nobody writes. Then a later purge moves the log start on before its segments were seen leaving.
+    """
+    world = facts(partition(start=25, high=68), claims={0: {"a": 53}})
+    plan = plan_of(world, {KEY: ResolvedTarget(53)})
+    sent = [replace(row(), target_offset=53)]
+    body = receipt.start(sample(4_800, 25, 68), sent, plan)
+    for size, start in ((4_800, 53), (4_800, 67), (800, 67)):
+        later = {KEY: {67}} if start == 67 else {}
+        body = receipt.advance(body, sample(size, start, 68), sent, SETTLE, NOW, later=later)
+    (part,) = body.replicas
+    assert (part.predicted_bytes, part.fell, part.freed_bytes) == (None, False, 3_126)
+    assert 126 <= part.unsure_bytes <= 200, "3,000 bytes have left"
