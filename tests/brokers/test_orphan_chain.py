@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.session.session import open_session
+from dashboard.cli.findings import orphans_sweep
 from dashboard.cluster.live import connect
 from dashboard.core.clock import CLOCKS_AGREE
 from dashboard.demo.kafka.brokers import LocalCluster
@@ -81,6 +83,7 @@ def operator(
     made = Operator(scene.cluster, spark, tmp_path, lambda: capsys.readouterr().out)
     monkeypatch.setenv("LOWWATER_SETTINGS", str(tmp_path / "lowwater.toml"))
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(orphans_sweep, "LEAST_QUARANTINE", timedelta(0))
     made.allow(MOST)
     made.wait_until_well()
     return made

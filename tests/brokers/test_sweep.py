@@ -19,6 +19,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import TopicPartition as KafkaPart
 from kafka.admin import KafkaAdminClient
 
+from dashboard.cli.findings import orphans_sweep
 from dashboard.cli.main import main
 from dashboard.cluster.live import LiveCluster, connect
 from dashboard.core.clock import CLOCKS_AGREE, utc_now
@@ -117,6 +118,7 @@ def call(
 ) -> Call:
     """`lowwater orphans sweep` on the broker's host: exit code and object."""
     monkeypatch.setenv("LOWWATER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(orphans_sweep, "LEAST_QUARANTINE", timedelta(0))
 
     def called(*flags: str, found: Verdicts | None = None) -> tuple[int, dict[str, Any]]:
         line = ["orphans", "sweep", "--log-dirs", str(scene.log_dir), "--json"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ _FLAGS = (
     "log_dirs", "bootstrap_server", "client_config", "name", "verdicts", "quarantine",
     "quarantine_dir", "confirm", *_ACTS,
 )  # fmt: skip
+# What is deleted sooner is one folder, by a sentence that names it.
+LEAST_QUARANTINE = timedelta(hours=1)
 _COLUMNS = ("log dir", "directory", "action", "state", "on disk", "reason")
 EXAMPLES = (
     "lowwater orphans sweep --log-dirs /data/a,/data/b --bootstrap-server k:9092 --verdicts v.json",
@@ -47,7 +50,9 @@ def add_flags(parser: Parser) -> None:
     group.add_argument("--verdicts", metavar="FILE", help="written by `lowwater orphans --out`")
     group.add_argument("--apply", action="store_true", help="do it; without it only tell")
     group.add_argument(
-        "--quarantine", metavar="24h", help="how long a folder is kept before a sweep deletes it"
+        "--quarantine",
+        metavar="24h",
+        help="how long a folder is kept before a sweep deletes it, 1h at least",
     )
     group.add_argument(
         "--quarantine-dir",
@@ -115,6 +120,11 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(
             "lowwater orphans sweep needs --verdicts",
             "Write the file with: lowwater orphans --out FILE.",
+        )
+    if args.quarantine and parse_duration(args.quarantine) < LEAST_QUARANTINE:
+        raise UsageError(
+            f"--quarantine {args.quarantine} is shorter than an hour",
+            "Delete one before its time with --delete-now FOLDER, which asks for a sentence.",
         )
     if args.confirm and not args.delete_now:
         raise UsageError("--confirm belongs to --delete-now", "See: lowwater orphans --help")

@@ -19,7 +19,8 @@ from dashboard.core.errors import RefusedError, UsageError
 from dashboard.purge.jobs.requests import Approval, Asked, PurgeRequest, refuse_closed
 from dashboard.purge.journal import journal_gate as gate
 from dashboard.purge.journal.journal_alerts import JournalAlerts
-from dashboard.purge.journal.journal_file import append, encode
+from dashboard.purge.journal.journal_chain import encode
+from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_head import journal_in
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
 from dashboard.purge.journal.journal_policies import JournalPolicies, PolicyClaim

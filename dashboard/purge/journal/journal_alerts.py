@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dashboard.core.clock import format_time, parse_time
-from dashboard.purge.journal.journal_file import encode
+from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_pack import readable
 from dashboard.purge.journal.journal_reads import JournalReads
 

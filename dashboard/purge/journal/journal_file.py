@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import threading
@@ -15,11 +14,11 @@ from typing import Any
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError
 from dashboard.core.network_folders import network_type
+from dashboard.purge.journal.journal_chain import FIRST_HASH, AsTold, encode, hash_of
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
 from dashboard.purge.journal.journal_pack import pack, readable, unpack
 from dashboard.purge.journal.journal_rows import Entry
 
-FIRST_HASH = "0" * 64
 # A mark in the file that a head is kept beside it: written where one is, so that a crash between
 # the two leaves none. An archive is handed out alone, and has none.
 _MARK = """INSERT OR IGNORE INTO switches SELECT 'head_kept', 1, '', ''
@@ -38,6 +37,7 @@ class JournalFile:
         self.on_network = on_network
         self._head_file = HeadFile(path)
         self._lock = threading.RLock()
+        self._as_told = AsTold(self.rows)
         with self._wrapped():
             if not on_network and (kind := network_type(path.parent)) is not None:
                 raise _on_network(path, kind)
@@ -63,12 +63,17 @@ class JournalFile:
     def write(self) -> Iterator[sqlite3.Connection]:
         """A transaction that holds the write lock from its start; JournalError when it fails.
 
-        JOURNAL_ROLLED_BACK before anything is written where links are gone that were there.
+        Before anything is written JOURNAL_ROLLED_BACK where links are gone that were there, and
+        JOURNAL_BROKEN where the tables are not as the links tell.
         """
+        with self.reading():
+            self._as_told.catch_up()  # not while others wait for the write lock
         with self._transaction() as db:
             kept = self._head_file.read()
             if (error := self._lost_since(kept)) is not None:
                 raise error
+            if (wrong := self._as_told.wrong()) is not None:
+                raise _mixed(self.path, wrong)
             yield db
             if kept != NOTHING:
                 db.execute(_MARK)
@@ -191,7 +196,10 @@ class JournalFile:
         except (sqlite3.Error, OSError) as error:
             raise JournalError(
                 f"the purge journal {self.path} cannot be written or read: {error}",
-                "Free disk space or correct its rights; nothing is sent without a journal.",
+                # SQLite's word for a damaged file is this class itself, for all else one below it.
+                f"{_restore(self.path)} or start a new state_dir."
+                if type(error) is sqlite3.DatabaseError
+                else "Free disk space or correct its rights; nothing is sent without a journal.",
             ) from error
 
 
@@ -205,11 +213,28 @@ def _on_network(path: Path, kind: str) -> JournalError:
     )
 
 
+def _mixed(path: Path, what: str) -> JournalError:
+    return JournalError(
+        f"the purge journal {path} is not as its chain tells: {what}; an older {path.name} was put "
+        f"beside a newer {path.name}-wal, or something else changed it",
+        f"{_restore(path)} and see: lowwater runs --verify.",
+        code="JOURNAL_BROKEN",
+    )
+
+
+def _restore(path: Path) -> str:
+    return (
+        f"Stop every process of lowwater, put a backup of {path.name} back with {path.name}-wal "
+        f"and {path.name}-shm removed,"
+    )
+
+
 def _rolled_back(path: Path, newest: Head, what: str) -> JournalError:
     return JournalError(
         f"the purge journal {path} {what}: it was rolled back, as by a backup that was restored, "
         "and what was asked and sent since is missing",
-        f"Put the newer one back, with journal.head if the folder was moved. If there is none: "
+        "Stop every process of lowwater and put the newer one back, with journal.head if the "
+        f"folder was moved, and {path.name}-wal and {path.name}-shm removed. If there is none: "
         f"lowwater runs --accept-restored {newest.seq} "
         "cancels what is open in this one, and stops every purge until an approver allows them.",
         code="JOURNAL_ROLLED_BACK",
@@ -223,7 +248,7 @@ def append(
     last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
     seq, previous = (last["seq"] + 1, last["hash"]) if last else (1, FIRST_HASH)
     text, at = encode(body), format_time(now)
-    link = _hash(previous, seq, run_id, at, kind, text)
+    link = hash_of(previous, seq, run_id, at, kind, text)
     db.execute(
         "INSERT INTO entries VALUES (?,?,?,?,?,?,?)",
         (seq, run_id, at, kind, pack(text), previous, link),
@@ -242,26 +267,6 @@ def entry(row: sqlite3.Row) -> Entry:
         previous_hash=row["previous_hash"],
         hash=row["hash"],
     )
-
-
-def link(row: sqlite3.Row) -> str | None:
-    """The hash that an entry should have; None: its text cannot even be read."""
-    try:
-        text = unpack(row["body"])
-    except JournalError:
-        return None
-    return _hash(row["previous_hash"], row["seq"], row["run_id"], row["at"], row["kind"], text)
-
-
-def encode(value: Any) -> str:
-    """Canonical JSON text, as it is hashed."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-
-
-def _hash(*parts: Any) -> str:
-    return hashlib.sha256(encode(list(parts)).encode()).hexdigest()
 
 
 # The journal's tables, made in a new file and added to one of an earlier version.

@@ -16,7 +16,8 @@ from typing import Any
 from dashboard.core.clock import format_time, parse_time
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.journal import journal_silence
-from dashboard.purge.journal.journal_file import append, encode
+from dashboard.purge.journal.journal_chain import encode
+from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_pack import readable
 from dashboard.purge.journal.journal_reads import JournalReads
 

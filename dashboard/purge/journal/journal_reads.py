@@ -11,7 +11,7 @@ from typing import Any
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import PlanError, RefusedError, UsageError
 from dashboard.purge.journal import journal_file
-from dashboard.purge.journal.journal_chain import Chain
+from dashboard.purge.journal.journal_chain import READ_ONLY, Chain
 from dashboard.purge.journal.journal_file import JournalFile
 from dashboard.purge.journal.journal_pack import Stored, changed, unpack
 from dashboard.purge.journal.journal_queued import not_as_queued
@@ -44,7 +44,6 @@ _RUN_STATES = """SELECT run_id, state, plan_sha256,
   FROM runs"""
 _REQUEST_STATES = """SELECT request_id, plan_sha256, requester, mode, state, decided_by, run_id
   FROM purge_requests"""
-_READ_ONLY = "SELECT value, who FROM switches WHERE name='read_only'"
 # One that was refused proves nothing of the folder that it came from. What the worker saw of its
 # own store stands in the intent; a plan's text is asked of versions whose intents do not tell.
 # A plus keeps SQLite from an index, and so from reading more runs than the newest ones.
@@ -263,7 +262,7 @@ class JournalReads:
             if not as_archive:
                 wrong += folded.unexplained_start()
                 wrong += folded.wrong_switches(self.file.rows("SELECT * FROM policy_switches"))
-                wrong += folded.wrong_read_only(self.file.rows(_READ_ONLY))
+                wrong += folded.wrong_read_only(self.file.rows(READ_ONLY))
         problems = (*folded.problems, *wrong, *cut, *([lost.message] if lost else []))
         found = Verification(folded.entries, problems, folded.first)
         return (chain if cut else folded), found
@@ -313,7 +312,7 @@ class JournalReads:
 
     def read_only(self) -> bool:
         """Whether the journal's switch stops every purge."""
-        rows = self.file.rows(_READ_ONLY)
+        rows = self.file.rows(READ_ONLY)
         return bool(rows and rows[0]["value"])
 
     def stale(self, older_than: timedelta, now: datetime) -> list[RunRow]:

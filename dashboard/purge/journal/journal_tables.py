@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
-from dashboard.purge.journal.journal_file import encode
+from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_pack import Stored, pack_row, readable, unpack
 from dashboard.purge.journal.journal_rows import (
     Follower,

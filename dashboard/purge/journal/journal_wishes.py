@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from dashboard.core.clock import format_time, parse_time
 from dashboard.core.errors import RefusedError
 from dashboard.purge.journal import journal_silence
-from dashboard.purge.journal.journal_file import append, encode
+from dashboard.purge.journal.journal_chain import encode
+from dashboard.purge.journal.journal_file import append
 from dashboard.purge.journal.journal_reads import JournalReads
 from dashboard.purge.journal.journal_rows import OPEN_RUN_STATES, Options, RunRow
 

@@ -225,7 +225,8 @@ class Receipt:
     are the estimators'; `aside` are replicas of partitions of which nothing was deleted as far as
     is known: followed, not counted, and None once it is `final`. `arrived_at`, `rested_at`: since
     when all replicas are at the target, and all that are alive. Topics that were deleted or made
-    anew meanwhile are `gone_topics`. `calibration` is of a final one.
+    anew meanwhile are `gone_topics`; of `remote_topics` no byte is counted. `calibration` is of a
+    final one.
     """
 
     final: bool = False
@@ -240,6 +241,7 @@ class Receipt:
     rested_at: datetime | None = None
     measured_at: datetime | None = None
     gone_topics: tuple[str, ...] = ()
+    remote_topics: tuple[str, ...] | None = None
     gap: str | None = None
     waits: tuple[RequestWait, ...] = ()
     replicas: tuple[ReplicaReceipt, ...] = ()
@@ -253,15 +255,16 @@ class Receipt:
         return (*self.replicas, *(self.aside or ()))
 
     def to_json(self) -> dict[str, object]:
-        """`aside`, `calibration` and `approved_by` only where there is one."""
+        """`aside`, `calibration`, `approved_by` and `remote_topics` only where there is one."""
         body = _sorted(self)
         for name in ("arrived_at", "measured_at", "rested_at"):
             body[name] = format_time(moment) if (moment := getattr(self, name)) else None
         for name in ("aside", "calibration", "replicas", "waits"):
             if (parts := getattr(self, name)) is not None:
                 body[name] = [part.to_json() for part in parts]
-        for name in ("gone_topics", "methods"):
-            body[name] = list(getattr(self, name))
+        for name in ("gone_topics", "methods", "remote_topics"):
+            if (listed := getattr(self, name)) is not None:
+                body[name] = list(listed)
         return {k: v for k, v in body.items() if v is not None or k not in _ONLY_IF_THERE}
 
     @classmethod
@@ -269,12 +272,13 @@ class Receipt:
         replicas = _each(ReplicaReceipt.from_json)
         return _read(
             cls, body, arrived_at=parse_time, rested_at=parse_time, measured_at=parse_time,
-            methods=tuple, gone_topics=tuple, waits=_each(RequestWait.from_json),
-            replicas=replicas, aside=replicas, calibration=_each(TopicOutcome.from_json),
+            methods=tuple, gone_topics=tuple, remote_topics=tuple,
+            waits=_each(RequestWait.from_json), replicas=replicas, aside=replicas,
+            calibration=_each(TopicOutcome.from_json),
         )  # fmt: skip
 
 
-_ONLY_IF_THERE = ("aside", "calibration", "approved_by")
+_ONLY_IF_THERE = ("aside", "calibration", "approved_by", "remote_topics")
 
 
 @cache

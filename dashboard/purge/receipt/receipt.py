@@ -63,25 +63,31 @@ def start(
     """The receipt before any sample; partitions that were there already free nothing.
 
     Replicas of partitions that were sent and are `not_done` are kept `aside`, and not counted.
+    Those of topics with remote storage are not followed: local retention deletes segments there
+    while the log start stays, so that a size tells nothing of the purge.
 
     `leaving` are bytes that earlier purges had yet to free at the baseline (`receipt_bytes`).
     """
     targets = {row.key: row.target_offset for row in rows if row.was_sent}
     planned = {p.key: p for p in plan.partitions}
+    remote = _remote(rows, plan)
     parts = [
         receipt_bytes.begun(r, planned.get(r.key), targets[r.key], leaving.get(r.place, 0))
         for r in (baseline.replicas if baseline else ())
-        if r.key in targets
+        if r.key in targets and r.topic not in remote
     ]
     unsettled = any(doubtful(r) or (followed(r) and r.state != "not_done") for r in rows)
-    body = Receipt(final=not unsettled, waits=tuple(wait_outcomes.requests(rows)))
+    waits, topics = tuple(wait_outcomes.requests(rows)), tuple(sorted(remote))
+    body = Receipt(final=not unsettled, waits=waits, remote_topics=topics or None)
     return _apart(foreseen(body, rows, plan), parts, _counted(rows))
 
 
 def foreseen(receipt: Receipt, rows: Iterable[PartitionRow], plan: Plan) -> Receipt:
     """With the plan's prediction for partitions that count: sent, and not known to be not done."""
-    counted = _counted(rows)
-    estimates = [p.estimate for p in plan.partitions if p.key in counted]
+    counted, remote = _counted(rows), _remote(rows, plan)
+    estimates = [
+        None if p.topic in remote else p.estimate for p in plan.partitions if p.key in counted
+    ]
     known = [e.bytes_at_once for e in estimates if e and e.bytes_at_once is not None]
     return replace(
         receipt,
@@ -102,6 +108,17 @@ def moved_on(receipt: Receipt, sample: Sample, rows: Iterable[PartitionRow]) -> 
 
 def _counted(rows: Iterable[PartitionRow]) -> set[TopicPartition]:
     return {row.key for row in rows if row.was_sent and row.state != "not_done"}
+
+
+def _remote(rows: Iterable[PartitionRow], plan: Plan) -> set[str]:
+    """The topics that were sent and have remote storage: a guard says so, lifted or not."""
+    sent = {row.key for row in rows if row.was_sent}
+    names = (
+        (p.topic, {*(g.name for g in p.guards), *(lifted.name for lifted in p.lifted)})
+        for p in plan.partitions
+        if p.key in sent
+    )
+    return {topic for topic, found in names if "remote-storage" in found}
 
 
 def _apart(
@@ -205,7 +222,7 @@ def cause(receipt: Receipt, rows: Sequence[PartitionRow]) -> str | None:
     """The cause of a gap between prediction and outcome, and what was not counted; None where there
     is neither (yet).
     """
-    told = (_gap(receipt, rows), _restarted(receipt), _cleaner(receipt))
+    told = (_gap(receipt, rows), _restarted(receipt), _cleaner(receipt), _tiered(receipt))
     return "; ".join(filter(None, told)) or None
 
 
@@ -213,6 +230,8 @@ def _gap(receipt: Receipt, rows: Sequence[PartitionRow]) -> str | None:
     if missing := _missing(receipt, rows):
         return missing
     predicted, freed = receipt.predicted_bytes, receipt.freed_bytes
+    if freed is None and receipt.remote_topics:
+        return None  # named by themselves
     if freed is None:
         return "sizes cannot be read (DescribeLogDirs), so bytes are not measurable"
     if not receipt.final:
@@ -252,6 +271,16 @@ def _cleaner(receipt: Receipt) -> str | None:
             "work apart: it is counted"
         )
     return None
+
+
+def _tiered(receipt: Receipt) -> str | None:
+    """Topics of which nothing is counted."""
+    if not (topics := receipt.remote_topics):
+        return None
+    return (
+        f"bytes of {_first(topics)} are not measurable: with remote storage local retention "
+        "deletes segments, too, and the log start does not tell it"
+    )
 
 
 def _first(names: Iterable[str]) -> str:

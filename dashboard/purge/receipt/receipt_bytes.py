@@ -82,7 +82,7 @@ def looked(
     early = min(dropped, max(0, below - body.earlier_bytes))
     body = _attributed(old, body, dropped - early, target, later)
     retention = dropped - _own(body, dropped - early, target)
-    unsure = _unsure(body)
+    unsure = _unsure(body, target)
     cleaner = _beyond(body, dropped - retention - unsure)
     return replace(
         body,
@@ -212,12 +212,15 @@ def record_bytes(body: ReplicaReceipt) -> float:
     return max(0, body.before_bytes - body.earlier_bytes) / (then - first)
 
 
-def _unsure(body: ReplicaReceipt) -> int:
+def _unsure(body: ReplicaReceipt, target: int) -> int:
     """By how much the freed bytes may be off: nothing where nobody writes.
 
-    A size and a log end are read moments apart: one record more may lie between the two.
+    A size and a log end are read moments apart: one record more may lie between the two. So may one
+    where offsets alone tell what was due: the log start moved on before that was seen leaving.
     """
-    if not body.fallen_bytes or not body.doubt_records + body.seen_records:
+    guessed = body.predicted_bytes is None and not body.fell
+    guessed = guessed and (body.log_start_offset or 0) > target
+    if not body.fallen_bytes or not (body.doubt_records + body.seen_records or guessed):
         return 0
     return round((body.doubt_records + 1) * (record_bytes(body) + BATCH_HEADER_BYTES))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from dashboard.cli.findings import orphans_sweep
 from dashboard.cli.main import main
 from dashboard.core.clock import utc_now
 from dashboard.orphans import verdicts
@@ -85,9 +86,26 @@ def test_a_deletion_before_its_time_needs_its_sentence(
     assert [p.name for p in host.quarantine.iterdir()] == ["sweep.log"]
 
 
-def test_the_quarantine_is_emptied_without_verdicts(
-    host: Host, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("keep", ["0s", "59m", "3599999ms"])
+def test_a_quarantine_of_no_time_deletes_nothing_without_the_sentence(
+    host: Host, capsys: pytest.CaptureFixture[str], keep: str
 ) -> None:
+    _, answer, _ = call(host, capsys, "--verdicts", "v.json", "--apply")
+    lies = Path(answer["rows"][0]["quarantined_as"])
+    for flags in (("--apply",), ("--verdicts", "v.json", "--apply"), ("--verdicts", "v.json")):
+        code, answer, _ = call(host, capsys, *flags, "--quarantine", keep)
+        assert (code, answer["error"]["code"]) == (1, "USAGE")
+        assert f"--quarantine {keep} is shorter than an hour" in answer["error"]["message"]
+        assert "--delete-now FOLDER" in answer["error"]["next"]
+    assert lies.exists()
+    code, answer, _ = call(host, capsys, "--apply", "--quarantine", "1h")
+    assert (code, answer["rows"][0]["state"]) == (0, "quarantined")
+
+
+def test_the_quarantine_is_emptied_without_verdicts(
+    host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphans_sweep, "LEAST_QUARANTINE", timedelta(0))
     call(host, capsys, "--verdicts", "v.json", "--apply")
     code, answer, _ = call(host, capsys, "--apply")
     assert (code, answer["rows"][0]["state"]) == (0, "quarantined")

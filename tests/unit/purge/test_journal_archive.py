@@ -199,7 +199,10 @@ def test_the_read_only_switch_is_carried_on(journal: Journal, tmp_path: Path) ->
     assert not [e for e in journal.entries() if e.kind == "read-only"]
     journal.file.rows("UPDATE switches SET value=1, who='eve'")
     assert journal.verify().problems == ("the read-only switch is not as the chain tells",)
-    journal.set_read_only(True, "ann", NOW + 10 * DAY)  # a link that tells it anew
+    with pytest.raises(JournalError, match="the read-only switch is not as the chain tells"):
+        journal.set_read_only(True, "ann", NOW + 10 * DAY)
+    journal.file.rows("UPDATE switches SET value=0, who='ann'")
+    journal.set_read_only(True, "ann", NOW + 10 * DAY)
     assert journal.verify().ok
 
 

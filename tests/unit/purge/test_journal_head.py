@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from dashboard.core.errors import JournalError, UsageError
+from dashboard.purge.jobs.requests import Asked
 from dashboard.purge.journal.journal import Journal
 from dashboard.purge.journal.journal_head import NOTHING, Head, HeadFile
 from dashboard.purge.upkeep.journal_archive import archive
 from dashboard.purge.upkeep.journal_restored import accept
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room
-from tests.unit.purge.test_journal import free_plan, insert
+from tests.unit.purge.test_journal import OPTIONS, free_plan, insert
 
 CODE = "JOURNAL_ROLLED_BACK"
 
@@ -343,6 +344,193 @@ def test_a_head_that_something_else_changed_is_named(journal: Journal, path: Pat
     accept(journal, 2, who="ann", from_where="here", now=NOW)
     tell(journal)
     assert journal.verify().ok
+
+
+# -- one file is put back, and SQLite's own files beside it are left there
+
+CLUSTER, SHA = "cluster-1", "d" * 64
+
+
+def beats(journal: Journal, times: int = 1) -> None:
+    """Writes that are no links: each goes into the `-wal` all the same."""
+    for n in range(times):
+        journal.take_lease(
+            CLUSTER, "service", host="h", pid=1, ttl=timedelta(seconds=30),
+            most_silence=timedelta(days=1), now=NOW + timedelta(seconds=n),
+        )  # fmt: skip
+
+
+def says(journal: Journal, times: int) -> None:
+    """Links that change no row, as declarations do."""
+    for n in range(times):
+        reader = {"glob": f"t{n}", "declared_by": "ann", "reason": "r"}
+        journal.declare([reader], cluster_id=CLUSTER, from_where="h", now=NOW)
+
+
+def checkpoint(path: Path) -> None:
+    """As SQLite does every 1,000 pages: what is written next begins the `-wal` anew."""
+    db = sqlite3.connect(path)
+    (busy, pages, moved) = db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+    db.close()
+    assert (busy, pages) == (0, moved)
+
+
+def switch(journal: Journal, *, enabled: bool) -> None:
+    journal.switch_policy(
+        CLUSTER, "trim", SHA, enabled=enabled, who="ann", typed="", from_where="h", now=NOW
+    )
+
+
+def stopped_after_a_backup(room: Room, to: Path, links: int, how: str) -> str:
+    """A run is queued and a policy on; backed up; then one of them is stopped."""
+    journal, path = room.journal, room.journal.file.path
+    run_id = room.queue(room.plan())
+    switch(journal, enabled=True)
+    backup(path, to)
+    says(journal, links)
+    if how == "cancel":
+        journal.set_wish(run_id, "cancel", "ann", NOW)
+    elif how == "policy-off":
+        switch(journal, enabled=False)
+    elif how == "read-only":
+        journal.set_read_only(True, "ann", NOW)
+    else:
+        journal.set_run(run_id, "running", NOW)
+        journal.set_run(run_id, "cancelled", NOW)
+    checkpoint(path)
+    beats(journal)
+    says(journal, 1)
+    return run_id
+
+
+# With so many links since the backup, the newest one is on a page that the older file leads to.
+MIXED = [(0, "JOURNAL_BROKEN"), (1, "JOURNAL_BROKEN"), (5, "JOURNAL_BROKEN"), (10, CODE)]
+
+
+@pytest.mark.parametrize(("links", "code"), MIXED)
+@pytest.mark.parametrize("how", ["cancel", "policy-off", "read-only", "over"])
+def test_killed_and_put_back_beside_its_wal_it_is_named_and_nothing_is_sent(
+    tmp_path: Path, how: str, links: int, code: str
+) -> None:
+    """A cancel, `policies off` or a stop is missing, and the newest link is there."""
+    room = Room(tmp_path / "state")
+    run_id = stopped_after_a_backup(room, tmp_path / "backup.sqlite", links, how)
+    crashed = tmp_path / "crashed"
+    shutil.copytree(tmp_path / "state", crashed)  # what a power failure leaves
+    room.journal.close()
+    path = crashed / "journal.sqlite"
+    shutil.copy(tmp_path / "backup.sqlite", path)  # -wal and -shm are left there
+    room.journal = Journal(path)
+    for write in (
+        lambda: room.journal.beat(run_id, NOW),
+        lambda: room.execution(run_id).execute(),
+    ):
+        with pytest.raises(JournalError) as error:
+            write()
+        assert error.value.code == code
+        assert "journal.sqlite-wal and journal.sqlite-shm removed" in error.value.next_step
+    assert room.live.sent == []
+    room.journal.close()  # SQLite mixes both files for good
+    assert not path.with_name("journal.sqlite-wal").exists()
+    room.journal = Journal(path)
+    with pytest.raises(JournalError) as error:
+        switch(room.journal, enabled=True)
+    assert error.value.code == code
+    room.journal.close()
+    restore(tmp_path / "backup.sqlite", path)  # as it says
+    room.journal = Journal(path)
+    refused(room.journal)
+    accept(room.journal, 2, who="ann", from_where="here", now=NOW)
+    assert room.journal.verify().ok
+    assert room.execution(run_id).execute() == "cancelled"
+    room.journal.close()
+
+
+@pytest.mark.parametrize(("links", "code"), MIXED)
+@pytest.mark.parametrize("how", ["cancel", "policy-off", "read-only", "over"])
+def test_put_back_under_a_page_server_that_has_it_open_it_is_named(
+    tmp_path: Path, how: str, links: int, code: str
+) -> None:
+    page = Journal(tmp_path / "state" / "journal.sqlite")
+    room = Room(tmp_path / "state")
+    run_id = stopped_after_a_backup(room, tmp_path / "backup.sqlite", links, how)
+    room.journal.close()  # the page server keeps -wal and -shm there
+    path = page.file.path
+    shutil.copy(tmp_path / "backup.sqlite", path)
+    later = Journal(path)
+    for journal in (later, page):
+        with pytest.raises(JournalError) as error:
+            journal.beat(run_id, NOW)
+        assert error.value.code == code
+    later.close()
+    page.close()
+
+
+def test_put_back_under_a_service_that_goes_on_writing_it_is_named(
+    path: Path, journal: Journal, tmp_path: Path
+) -> None:
+    """It read every link itself, and reads only what is new of it."""
+    switch(journal, enabled=True)
+    old = backup(path, tmp_path / "backup.sqlite")
+    switch(journal, enabled=False)
+    checkpoint(path)
+    says(journal, 1)
+    shutil.copy(old, path)
+    other = Journal(path)  # the one that wrote has the newest rows in SQLite's cache
+    with pytest.raises(JournalError, match="policy trim of cluster cluster-1 is not switched"):
+        beats(other)
+    other.close()
+
+
+@pytest.mark.parametrize("what", ["request", "hold", "taken-out"])
+def test_a_decision_or_a_hold_that_a_row_has_forgotten_is_named(
+    journal: Journal, what: str
+) -> None:
+    switch(journal, enabled=True)
+    beats(journal)
+    if what == "request":
+        asked = Asked(
+            "click", "wait-all", "bob", "local", (), "h", "t", OPTIONS, {}, NOW + timedelta(days=1)
+        )
+        request = journal.ask(free_plan(), asked, NOW)
+        journal.reject(request.request_id, "ann", "h", NOW)
+        forget = "UPDATE purge_requests SET state='asked', decided_by=NULL"
+    elif what == "hold":
+        journal.take_lease(
+            CLUSTER, "another", host="h", pid=2, ttl=timedelta(seconds=30),
+            most_silence=timedelta(days=1), now=NOW + timedelta(days=3),
+        )  # fmt: skip
+        forget = "DELETE FROM policy_holds"
+    else:
+        assert journal.hold_taken_out(CLUSTER, (), NOW) == ["trim"]
+        forget = "DELETE FROM policy_taken_out"
+    says(journal, 1)
+    journal.file.rows(forget)
+    with pytest.raises(JournalError, match="not as its chain tells"):
+        says(journal, 1)
+
+
+def test_links_in_the_middle_that_are_gone_are_named(journal: Journal) -> None:
+    says(journal, 5)
+    journal.file.rows("DELETE FROM entries WHERE seq=3")
+    other = Journal(journal.file.path)
+    with pytest.raises(JournalError, match="entries are missing before entry 5"):
+        says(other, 1)
+    other.close()
+
+
+def test_a_damaged_file_is_to_be_restored_without_what_lies_beside_it(path: Path) -> None:
+    first = Journal(path)
+    says(first, 40)
+    first.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+    with pytest.raises(JournalError, match="malformed") as error:
+        Journal(path)
+    assert error.value.code == "JOURNAL_FAILED"
+    assert "journal.sqlite-wal and journal.sqlite-shm removed" in error.value.next_step
+    assert "Free disk space" not in error.value.next_step
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dashboard.core.clock import format_time
 from dashboard.core.errors import JournalError, LowwaterError
-from dashboard.purge.journal.journal_file import encode
+from dashboard.purge.journal.journal_chain import encode
 from dashboard.purge.journal.journal_pack import pack, pack_row, unpack
 from tests.unit.purge.facts_of import NOW
 from tests.unit.purge.room import Room

@@ -175,7 +175,7 @@ def test_the_switch_that_stops_every_purge_is_compared_at_each_look(journal: Jou
                 "DELETE FROM switches"):  # fmt: skip
         journal.file.rows(sql)
         assert memory.verify(NOW).problems == told
-    journal.set_read_only(False, "ann", NOW)
+    journal.file.rows("INSERT INTO switches VALUES ('read_only',1,'ann','now')")
     assert memory.verify(NOW).ok
 
 

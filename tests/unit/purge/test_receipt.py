@@ -6,8 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from dashboard.domain.model import ConfigEntry
 from dashboard.purge.journal.journal_rows import Follower, PartitionRow
+from dashboard.purge.plan.lifting import Override
 from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import ResolvedTarget
 from dashboard.purge.receipt import receipt, receipt_sizes
@@ -212,3 +215,50 @@ def test_the_settle_time_is_read_from_configs_and_else_kafkas_default() -> None:
     ]
     assert receipt.settle_time(entries) == timedelta(seconds=7 + 1 + 60)
     assert receipt.settle_time([]) == timedelta(seconds=300 + 60 + 60)
+
+
+@pytest.mark.parametrize("before", [0, 4_000])
+def test_nothing_is_counted_where_local_retention_works_below_a_log_start_that_stays(
+    before: int,
+) -> None:
+    """With remote storage older records lie elsewhere: segments leave the disk, the log start not.
+
+    `before`: what left by local retention alone, before the target was reached.
+    """
+    world = facts(claims={0: {"a": 40}}, configs={"remote.storage.enable": "true"})
+    override = Override("remote-storage", None, "r", "ann", NOW)
+    plan = plan_of(
+        world, {KEY: ResolvedTarget(40)}, overrides=(override,),
+        estimates={KEY: Estimate(1_000, "proportional", {1: 1_000}, 0, 2_000)},
+    )  # fmt: skip
+    assert [found.name for found in plan.partitions[0].lifted] == ["remote-storage"]
+    body = receipt.start(sample(10_000, 0), [row()], plan)
+    for size, start in ((10_000 - before, 0), (10_000 - before, 40), (3_000, 40)):
+        body = receipt.advance(body, sample(size, start), [row()], SETTLE, NOW)
+    body = receipt.advance(body, sample(3_000, 40), [row()], SETTLE, NOW + SETTLE)
+    assert (body.predicted_bytes, body.freed_bytes, body.retention_bytes) == (None, None, None)
+    assert (body.replicas, body.final, body.unmeasured_partitions) == ((), True, 1)
+    assert body.to_json()["remote_topics"] == [TOPIC]
+    assert Receipt.from_json(body.to_json()) == body
+    assert "remote_topics" not in started().to_json()
+    assert body.gap == (
+        "bytes of orders are not measurable: with remote storage local retention deletes segments, "
+        "too, and the log start does not tell it"
+    )
+
+
+def test_what_offsets_alone_tell_apart_is_off_by_a_record_at_least() -> None:
+    """Segments of 10 records, no estimate: the purge frees those up to 50, and 28 offsets of them.
+
+    Nobody writes. Then a later purge moves the log start on before its segments were seen leaving.
+    """
+    world = facts(partition(start=25, high=68), claims={0: {"a": 53}})
+    plan = plan_of(world, {KEY: ResolvedTarget(53)})
+    sent = [replace(row(), target_offset=53)]
+    body = receipt.start(sample(4_800, 25, 68), sent, plan)
+    for size, start in ((4_800, 53), (4_800, 67), (800, 67)):
+        later = {KEY: {67}} if start == 67 else {}
+        body = receipt.advance(body, sample(size, start, 68), sent, SETTLE, NOW, later=later)
+    (part,) = body.replicas
+    assert (part.predicted_bytes, part.fell, part.freed_bytes) == (None, False, 3_126)
+    assert 126 <= part.unsure_bytes <= 200, "3,000 bytes have left"
