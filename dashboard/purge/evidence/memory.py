@@ -317,8 +317,8 @@ def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str,
     if row["committed_offset"] is not None and row["committed_offset"] >= 0:
         key = (row["group_id"], row["topic"], row["partition"])
         topic_id = row["topic_id"]
-        if topic_id == UNKNOWN_ID and key in found:
-            topic_id = found[key].topic_id
+        if topic_id in (None, UNKNOWN_ID) and key in found:
+            topic_id = found[key].topic_id or topic_id
         found[key] = RememberedOffset(
             *key, row["committed_offset"], topic_id, row["leader_epoch"], row["last_seen_at"]
         )
