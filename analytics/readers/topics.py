@@ -116,8 +116,7 @@ def with_new(
     In the first minutes of a store nobody knows how old a topic is: that is left to planning.
     """
     ids = dict(zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True))
-    before = snapshot.taken_at - refresh
-    found = new_topics(cluster, before, ids, unknown=False) if refresh else frozenset()
+    found = new_topics(cluster, snapshot.taken_at, refresh, ids, unknown=False)
     new = [name in found for name in topics["topic"].to_pylist()]
     return topics.append_column("is_new", pa.array(new, pa.bool_()))
 

@@ -87,8 +87,9 @@ def tells(
 
     Nobody has read past the end of a log: an offset above the high watermark was committed on
     records that are gone (a lost disk, an unclean election, a topic made anew), or set by hand.
-    Brokers accept such offsets and list them for ever. `same_topic`: by the rule below. The high watermark must have been read after
-    the offset. null: the end of the log is not known, and then nothing is purged.
+    Brokers accept such offsets and list them for ever. `same_topic`: by the rule below. The high
+    watermark must have been read after the offset. null: the end of the log is not known, and then
+    nothing is purged.
 
     A log that has grown past such an offset again holds other records there. `epoch_end`: where
     the leader epoch of the offset ends by now, as a consumer finds out (KIP-320). null: nothing

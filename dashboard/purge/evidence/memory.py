@@ -260,13 +260,11 @@ def _ends_of(
 def with_new_topics(
     store: ClusterStore, facts: PlanFacts, now: datetime, refresh: timedelta
 ) -> PlanFacts:
-    """`facts` with the topics that are younger than `refresh`, by kept snapshots; 0: none is."""
-    if not refresh:
-        return facts
+    """`facts` with the topics that are new to who subscribes by a pattern, by kept snapshots."""
     from dashboard.history.log_ends import new_topics
 
     ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
-    return replace(facts, new_topics=new_topics(store, now - refresh, ids, unknown=True))
+    return replace(facts, new_topics=new_topics(store, now, refresh, ids, unknown=True))
 
 
 def history(store: ClusterStore, facts: PlanFacts) -> History:

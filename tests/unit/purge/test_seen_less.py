@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -37,7 +37,7 @@ class Moment:
 
 
 def write(store: ClusterStore, minutes: int, seen: Moment) -> None:
-    """A snapshot as collecting writes it: what the metadata did not name has neither id nor flag."""
+    """As collecting writes it: a topic that no metadata named has neither id nor `is_internal`."""
     at = NOW - timedelta(minutes=minutes)
     writer = store.begin("snapshots", at)
     names = list(dict.fromkeys([*seen.ids, *(topic for _, topic, _ in seen.offsets)]))
@@ -68,8 +68,8 @@ class Live(FakeCluster):
         self.now, self.topic_id = now, now.ids[TOPIC]
         self.offsets_of = {"h": {0: 95, 1: 95}}
 
-    def groups(self, topics: object, *, with_offsets: bool = True) -> GroupListing:
-        found = super().groups(topics)  # type: ignore[arg-type]
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
+        found = super().groups(topics, with_offsets=with_offsets)
         own = [GroupOffset(*key, offset) for key, offset in self.now.offsets.items()]
         return replace(
             found,
