@@ -114,6 +114,20 @@ def test_what_brokers_without_ids_showed_is_not_of_a_topic_that_has_one(tmp_path
     assert freed(store, now) == [0, 0]
 
 
+def test_a_group_of_which_some_members_told_their_topics_may_read_any(tmp_path: Path) -> None:
+    """One member's assignment is in words of its own, another one's is told; then it crashes."""
+    store = ClusterStore(Store(str(tmp_path)), "cluster-1")
+    ids = {TOPIC: "id-1", "payments": "id-p"}
+    audit = Group("audit", "classic", "Stable", None, subscribed=("payments",))
+    write(store, 60, Moment(ids, {"audit": audit}))
+    write(store, 10, Moment(ids))
+    found = planned(store, Moment(ids))
+    assert [[guard.name for guard in p.guards] for p in found] == [["no-committed-offset"]] * 2
+    write(store, 9, Moment(ids, {"audit": replace(audit, members=2)}))  # by now all of it is told
+    write(store, 8, Moment(ids))
+    assert freed(store, Moment(ids)) == [95, 95]
+
+
 def _group(dice: random.Random, name: str) -> tuple[Group, dict[tuple[str, str, int], int]]:
     state = dice.choice(["Empty", "Stable", "PreparingRebalance"])
     topics = (TOPIC, "payments")
