@@ -25,6 +25,7 @@ from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarget
 from dashboard.safety.guard_texts import elsewhere
 from dashboard.settings.settings import Settings, TopicDeclaration, on_page
+from dashboard.settings.topics import declared
 from dashboard.store.snapshot_clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
@@ -278,19 +279,13 @@ def history(store: ClusterStore, facts: PlanFacts) -> History:
 def declarations(
     settings: Settings, store: ClusterStore, topics: Iterable[str]
 ) -> dict[str, TopicDeclaration]:
-    """The declaration of each topic that has one: the settings' first, then the page's, whichever
-    topic of the name it was made of (`of_topic`).
+    """What is `declared` of each topic that has one, whichever topic of the name the page's was made
+    of (`of_topic`).
     """
     where = f"declarations of {store.name}"
     from_page = [on_page(entry, where) for entry in store.declarations()]
-    found = {}
-    for topic in sorted(set(topics)):
-        match = settings.declaration(topic) or next(
-            (d for d in from_page if d.matches(topic)), None
-        )
-        if match is not None:
-            found[topic] = match
-    return found
+    found = {topic: declared(topic, settings.topics, from_page) for topic in sorted(set(topics))}
+    return {topic: match for topic, match in found.items() if match is not None}
 
 
 def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> list[dict[str, Any]]:

@@ -11,8 +11,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from analytics.readers.topics import all_declarations, describe
 from dashboard.core.errors import LowwaterError, RefusedError, SettingsError, StoreError
 from dashboard.people.people import Actor, Who
 from dashboard.purge.evidence import declaring, memory
@@ -20,6 +22,7 @@ from dashboard.purge.evidence.declaring import Said, declare, standing
 from dashboard.purge.journal.journal import Journal
 from dashboard.settings.people import PeopleSettings
 from dashboard.settings.settings import Settings, load
+from dashboard.settings.topics import declaration
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of
@@ -251,6 +254,26 @@ def test_more_is_let_go_only_of_a_topic_whose_id_is_known(
     assert store.declarations() == before
     say(settings, store, journal, "orders", replace(keeps, replay_window="8d"))
     assert windows(store) == {"orders": "8d"}
+
+
+@pytest.mark.parametrize(
+    ("glob", "page", "counts"), [("0s", "7d", 7), ("9d", "7d", 9), ("0s", None, 0)]
+)
+def test_the_longer_replay_window_of_settings_and_page_counts(
+    settings: Settings, store: ClusterStore, journal: Journal, glob: str, page: str | None,
+    counts: int,
+) -> None:  # fmt: skip
+    """A glob that was added to the settings let go what a team had declared that it rewinds to."""
+    if page:
+        say(settings, store, journal, "orders", replace(WEEK, replay_window=page, owner="page"))
+    entry = {"owner": "file", "readers": "groups", "replay_window": glob}
+    there = replace(settings, topics=(declaration("*", entry, "lowwater.toml"),))
+    found = standing(there, store, ["orders"]).by_topic["orders"]
+    assert (found.replay_window, found.owner) == (timedelta(days=counts), "file")
+    rows = [{"topic_no": 0, "topic": "orders", "topic_id": "id-1", "is_internal": False}]
+    declared = all_declarations(there, store.declarations())
+    (row,) = describe(pa.Table.from_pylist(rows), declared).to_pylist()
+    assert row["replay_window_ms"] == counts * 86_400_000
 
 
 def test_an_earlier_release_reads_what_is_declared_of_an_id(store: ClusterStore) -> None:
