@@ -22,6 +22,7 @@ from dashboard.estimate.curves import Ints
 from dashboard.history.seen_topics import UNKNOWN_ID, seen_topics
 from dashboard.safety import epochs
 from dashboard.safety.epochs import EPOCH_ENDS
+from dashboard.safety.standing import same_topic
 from dashboard.store.snapshot_files import Manifest, time_of
 from dashboard.store.snapshots import ClusterStore
 
@@ -79,7 +80,7 @@ def with_ends(
 def split(found: pa.Table, present: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The `holds`, and the `former_readers`: offsets of an earlier topic of a name."""
     now = looked_up(column(found, "topic"), column(present, "topic"), column(present, "topic_id"))
-    same = pc.fill_null(pc.equal(found["topic_id"], now), True)
+    same = same_topic(column(found, "topic_id"), now)
     return found.filter(same), found.filter(pc.invert(same))
 
 
@@ -112,7 +113,7 @@ class _Names:
         same = pc.fill_null(pc.equal(ids, now), True)
         unseen = absent.hidden(topics, present, base, ended)
         rows = rows.append_column("is_present", pc.or_(pc.and_(there, same), unseen))
-        told = pc.fill_null(pc.not_equal(ids, UNKNOWN_ID), True)
+        told = pc.fill_null(pc.not_equal(ids, UNKNOWN_ID), False)
         rows = rows.append_column("is_told", told)
         times = looked_up(column(rows, "snapshot_id"), pa.array(new), commit_order(new))
         rows = rows.append_column("ordered_at", times)

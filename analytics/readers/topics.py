@@ -16,6 +16,7 @@ from dashboard.domain.system_topics import is_system_topic
 from dashboard.history.log_ends import new_topics
 from dashboard.history.streams_groups import known, told
 from dashboard.settings.settings import Settings, TopicDeclaration, of_topic, on_page
+from dashboard.settings.topics import declared
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
 
@@ -35,23 +36,23 @@ _SCHEMA = pa.schema(
 )
 
 
-def all_declarations(
-    settings: Settings, stored: Sequence[Mapping[str, str]]
-) -> tuple[TopicDeclaration, ...]:
-    """The settings' declarations first, then those made on the page. Raises SettingsError."""
-    made_on_page = (
+Declarations = tuple[Sequence[TopicDeclaration], Sequence[TopicDeclaration]]
+
+
+def all_declarations(settings: Settings, stored: Sequence[Mapping[str, str]]) -> Declarations:
+    """The settings' declarations, and those made on the page. Raises SettingsError."""
+    return settings.topics, [
         on_page(entry, f"declarations.json, {entry.get('glob', '')}") for entry in stored
-    )
-    return (*settings.topics, *made_on_page)
+    ]
 
 
-def describe(topics: pa.Table, declarations: Sequence[TopicDeclaration]) -> pa.Table:
+def describe(topics: pa.Table, declarations: Declarations) -> pa.Table:
     """One row per topic of the snapshot's `topics` table: topic_no, topic, topic_id, is_system,
     readers_declared, restore_declared (no table is built from it), owner (null: undeclared),
     replay_window_ms (0: none).
     """
     rows = [
-        _row(topic, next((d for d in declarations if d.matches(topic["topic"])), None))
+        _row(topic, declared(topic["topic"], *declarations))
         for topic in topics.select(["topic_no", "topic", "topic_id", "is_internal"]).to_pylist()
     ]
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
@@ -61,14 +62,14 @@ def _row(topic: Mapping[str, object], found: TopicDeclaration | None) -> dict[st
     name, topic_id = str(topic["topic"]), topic["topic_id"]
     if found is not None:
         found = of_topic(found, None if topic_id is None else str(topic_id))
-    declared = found is not None and found.readers == "groups"
+    vouched = found is not None and found.readers == "groups"
     window = found.replay_window if found is not None else timedelta(0)
     return {
         "topic_no": topic["topic_no"],
         "topic": name,
         "topic_id": topic_id,
         "is_system": bool(topic["is_internal"]) or is_system_topic(name),
-        "readers_declared": declared,
+        "readers_declared": vouched,
         "restore_declared": found is not None and found.state_restore == "none",
         "owner": found.owner or None if found is not None else None,
         "replay_window_ms": window // timedelta(milliseconds=1),
@@ -116,8 +117,7 @@ def with_new(
     In the first minutes of a store nobody knows how old a topic is: that is left to planning.
     """
     ids = dict(zip(topics["topic"].to_pylist(), topics["topic_id"].to_pylist(), strict=True))
-    before = snapshot.taken_at - refresh
-    found = new_topics(cluster, before, ids, unknown=False) if refresh else frozenset()
+    found = new_topics(cluster, snapshot.taken_at, refresh, ids, unknown=False)
     new = [name in found for name in topics["topic"].to_pylist()]
     return topics.append_column("is_new", pa.array(new, pa.bool_()))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
@@ -45,17 +45,23 @@ def log_ends(cluster: ClusterStore, before: datetime, topics: pa.Table) -> pa.Ta
 
 def new_topics(
     cluster: ClusterStore,
-    before: datetime,
+    now: datetime,
+    refresh: timedelta,
     topic_ids: Mapping[str, str | None],
     *,
     unknown: bool,
 ) -> frozenset[str]:
-    """Those of these topics (name to id) that no snapshot shows which was taken by then.
+    """Those of these topics (name to id) that consumers who resolve their patterns themselves may
+    not read yet: no snapshot shows them that is older than twice `refresh`, after which consumers
+    refresh their metadata. Then they rejoin, and a rebalance takes as long as its slowest member's
+    `max.poll.interval.ms`, 5 minutes unless set, as the refresh. 0: nobody does; none is new.
 
     The id counts: a topic made anew is new. Without a readable snapshot that old, all are if
     `unknown` counts as new.
     """
-    for snapshot_id in taken_before(cluster, before):
+    if not refresh:
+        return frozenset()
+    for snapshot_id in taken_before(cluster, now - 2 * refresh):
         with suppress(StoreError):  # damaged, or pruned meanwhile
             known = ids_of(cluster, snapshot_id, topic_ids).items()
             return frozenset(name for name, _ in topic_ids.items() - known)

@@ -72,7 +72,9 @@ def known(
 
 
 def _of_topics(found: Met, wanted: set[str] | None) -> Met:
-    """Those on these topics; what a group reads that told it since is no longer any topic."""
+    """Those on these topics; what a group reads that told it since is no longer any topic. In one
+    and the same snapshot some members told, and others did not.
+    """
     told_at: dict[str, int] = {}
     for (group, topic), at in found.items():
         if topic not in ("", ANY_TOPIC):
@@ -81,7 +83,7 @@ def _of_topics(found: Met, wanted: set[str] | None) -> Met:
         (group, topic): at
         for (group, topic), at in found.items()
         if (wanted is None or topic in wanted)
-        and not (topic == ANY_TOPIC and told_at.get(group, at - 1) >= at)
+        and not (topic == ANY_TOPIC and told_at.get(group, at) > at)
     }
 
 

@@ -20,14 +20,17 @@ UNKNOWN_ID = "?"  # of a topic that the metadata did not have; no topic's own
 def seen_topics(cluster: ClusterStore, snapshot_id: str, columns: list[str]) -> pa.Table:
     """These columns of a snapshot's topics, `topic_id` among them.
 
-    UNKNOWN_ID stands for an id that nobody told, where others were; where no topic has one
-    (brokers before 2.8), they stay null, and the name has to do. Raises StoreError.
+    UNKNOWN_ID stands for an id that nobody told. It stays null where brokers have none (before
+    2.8): where the metadata named some topic, which only that one's `is_internal` shows, without
+    its id. A broker whose copy of the ACLs is lost names no topic at all, and tells nothing of
+    those that coordinators know. Raises StoreError.
     """
     import pyarrow.compute as pc
 
-    found = cluster.read("snapshots", snapshot_id, "topics", columns)
-    ids = found["topic_id"]
-    if ids.null_count in (0, len(ids)):
+    found = cluster.read("snapshots", snapshot_id, "topics", [*columns, "is_internal"])
+    ids, named = found["topic_id"], found["is_internal"].is_valid()
+    found = found.select(columns)
+    if not ids.null_count or pc.any(pc.and_(named, ids.is_null())).as_py():
         return found
     at = found.column_names.index("topic_id")
     return found.set_column(at, found.field(at), pc.fill_null(ids, UNKNOWN_ID))

@@ -49,7 +49,7 @@ class Readers:
     of groups whose members kept snapshots met there;
     `streams`: topic_no and group_id of Kafka Streams applications, `applications` all of these,
     whose global tables are read by no group, and of both also those that are gone; `newcomers`:
-    topic_no and group_id of groups with members that may be about to read a topic that is new;
+    topic_no and group_id of groups that may be about to read a topic that is new;
     `met`: topic_no (null: any), group_id and seen_at (microseconds) of groups that were there.
     """
 
@@ -146,11 +146,6 @@ def _once(pairs: pa.Table) -> pa.Table:
 def is_share(groups: pa.Table) -> pa.Array:
     """Which groups are share groups."""
     return pc.fill_null(pc.equal(groups["type"], "share"), False)
-
-
-def alive(groups: pa.Table) -> pa.Table:
-    """Groups with members, and those of which nobody can tell."""
-    return groups.filter(pc.fill_null(pc.not_equal(groups["members"], 0), True))
 
 
 def reading(groups: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -291,14 +286,16 @@ def _applications(groups: pa.Table, once: Collection[str]) -> pa.Array:
 
 
 def _newcomers(groups: pa.Table, topics: pa.Table, members: pa.Table) -> pa.Table:
-    """Groups with members, on topics younger than consumers' metadata may be.
+    """Groups, with members or without, on topics younger than consumers' metadata may be.
 
     A classic client, and Java's under KIP-848 too, resolves its pattern itself and tells its
     coordinator names alone, so nothing shows that a new topic is among them until it has
-    refreshed its metadata (metadata.max.age.ms, 5 minutes unless set).
+    refreshed its metadata (metadata.max.age.ms, 5 minutes unless set) and rejoined. A group that
+    is restarted meanwhile has no members at all. Workers read by no subscription.
     """
     new = topics.filter(pc.fill_null(topics["is_new"], False))["topic_no"].to_pylist()
-    names = sorted(alive(groups)["group_id"].to_pylist())
+    works = pc.is_in(groups["type"], value_set=pa.array(sorted(WORKERS)))
+    names = sorted(groups.filter(pc.invert(works))["group_id"].to_pylist())
     rows = [{"topic_no": number, "group_id": group_id} for number in new for group_id in names]
     return without_rows(pa.Table.from_pylist(rows, schema=_PAIRS), members, _PAIRS.names)
 

@@ -87,9 +87,9 @@ def tells(
 
     Nobody has read past the end of a log: an offset above the high watermark was committed on
     records that are gone (a lost disk, an unclean election, a topic made anew), or set by hand.
-    Brokers accept such offsets and list them for ever. `same_topic`: the offset's topic id is
-    today's (KIP-516), or one of them is not known. The high watermark must have been read after
-    the offset. null: the end of the log is not known, and then nothing is purged.
+    Brokers accept such offsets and list them for ever. `same_topic`: by the rule below. The high
+    watermark must have been read after the offset. null: the end of the log is not known, and then
+    nothing is purged.
 
     A log that has grown past such an offset again holds other records there. `epoch_end`: where
     the leader epoch of the offset ends by now, as a consumer finds out (KIP-320). null: nothing
@@ -97,7 +97,15 @@ def tells(
     """
     end = pc.min_element_wise(high_watermark, epoch_end)
     below = pc.fill_null(pc.less_equal(committed, end), True)
-    return pc.and_(pc.and_(committed.is_valid(), pc.fill_null(same_topic, True)), below)
+    return pc.and_(pc.and_(committed.is_valid(), same_topic), below)
+
+
+def same_topic(then: pa.Array, now: pa.Array) -> pa.Array:
+    """Whether offsets are of the topic as it is now (KIP-516), by the ids that it had `then` and
+    has `now`. Where brokers tell none (before 2.8), the name has to do. An offset that was seen
+    without an id is not of a topic that has one: it may have been made anew since.
+    """
+    return pc.or_kleene(now.is_null(), pc.fill_null(pc.equal(then, now), False))
 
 
 def standing(
@@ -162,7 +170,7 @@ def _telling(commits: pa.Table, ends: pa.Array, topics: pa.Table) -> pa.Array:
     )
     return tells(
         column(commits, "committed_offset"),
-        pc.equal(column(commits, "topic_id"), now),
+        same_topic(column(commits, "topic_id"), now),
         ends,
         column(commits, "epoch_end"),
     )

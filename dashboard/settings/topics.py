@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -44,6 +44,22 @@ def of_topic(found: TopicDeclaration, topic_id: str | None) -> TopicDeclaration:
     if found.topic_id in ("", topic_id):
         return found
     return replace(found, readers="unknown", state_restore="unknown")
+
+
+def declared(
+    topic: str, in_settings: Sequence[TopicDeclaration], on_page: Sequence[TopicDeclaration]
+) -> TopicDeclaration | None:
+    """What is declared of a topic: by the first match in the settings, else by the page's.
+
+    The longer replay window of both counts: whoever writes a glob does not know who rewinds a
+    topic that it takes in.
+    """
+    first, other = (
+        next((d for d in found if d.matches(topic)), None) for found in (in_settings, on_page)
+    )
+    if first is None or other is None:
+        return first or other
+    return replace(first, replay_window=max(first.replay_window, other.replay_window))
 
 
 def topic_settings(table: Any, where: str) -> tuple[TopicDeclaration, ...]:

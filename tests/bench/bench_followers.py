@@ -57,7 +57,7 @@ def fresh(cluster: ClusterStore, snapshot_id: str, base: Manifest | None) -> tup
     """
     snapshot = cluster.manifest("snapshots", snapshot_id)
     read = {name: cluster.read("snapshots", snapshot_id, name) for name in _READ}
-    named = topics.with_settings(topics.describe(read["topics"], {}), read["configs"])
+    named = topics.with_settings(topics.describe(read["topics"], ((), ())), read["configs"])
     told = points.told(cluster, snapshot_id)
     moved = trend_tables.Carried(cluster, base)
     added = 0.0

@@ -78,17 +78,14 @@ def memory(store: ClusterStore, rows: Rows, now: datetime) -> Memory:
 def _numbered(held: pa.Table, rows: Rows) -> pa.Table:
     """The offsets on topics of `rows`, with name_no and topic_no in its `names`.
 
-    topic_no is null where the offset is of an earlier topic of the name. One that was seen without
-    an id (brokers before 2.8) counts as the newest topic's, as in `safety.standing.tells`.
+    topic_no is null where the offset is of an earlier topic of the name, or was seen without its id
+    (brokers before 2.8), as in `safety.standing.same_topic`.
     """
     names = pa.array([name for name, _ in rows.names], pa.string())
     name_no = pc.index_in(held["topic"], value_set=names)
     held = held.filter(name_no.is_valid())
     name_no = name_no.drop_null()
-    exact = pc.index_in(_both(held), value_set=pa.array([_key(*n) for n in rows.names]))
-    last = {name: at for at, (name, _) in enumerate(rows.names)}
-    newest = pa.array([last[name] for name, _ in rows.names], pa.int32()).take(name_no)
-    topic_no = pc.coalesce(exact, pc.if_else(held["topic_id"].is_null(), newest, None))
+    topic_no = pc.index_in(_both(held), value_set=pa.array([_key(*n) for n in rows.names]))
     return held.append_column("topic_no", topic_no).append_column("name_no", name_no)
 
 

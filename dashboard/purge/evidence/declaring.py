@@ -69,7 +69,7 @@ class Standing:
         also = f" and {more} more" if more else ""
         return RefusedError(
             f'{first}{also}: declared by [topics."{found.glob}"] of {self.source}, which counts '
-            "before anything that is declared here",
+            "before anything that is declared here, but for a longer replay window",
             "Edit it there, or leave these topics out.",
             code="DECLARED_IN_SETTINGS",
         )
@@ -106,7 +106,8 @@ def declare(
 
     Raises SettingsError for a text that is none; RefusedError ROLE_TOO_LOW, DECLARED_IN_SETTINGS
     where a glob of the settings would keep it from counting, DECLARED_MEANWHILE where somebody else
-    declared one of them since it was shown; StoreError DECLARATIONS_BUSY, JournalError.
+    declared one of them since it was shown, TOPIC_ID_UNKNOWN where more is to go of a topic that the
+    newest snapshot does not know; StoreError DECLARATIONS_BUSY, JournalError.
     """
     name = people.require(settings, who, "operator", "declare readers")
     entry = said.entry(name, now)
@@ -117,7 +118,9 @@ def declare(
         if (refusal := found.refusal()) is not None:
             raise refusal
         _as_shown(shown, found, topics)
-        if any(_loosens(found.by_topic.get(to.glob), to) for to in new):
+        loosened = [to.glob for to in new if _loosens(found.by_topic.get(to.glob), to)]
+        _of_a_known_topic(found, loosened)
+        if loosened:
             # No second person is asked about the policies that go by it.
             what = "declare that more may be purged, which policies go by at once"
             people.require(settings, who, people.deciding_role(settings), what)
@@ -152,6 +155,21 @@ def _loosens(known: TopicDeclaration | None, new: TopicDeclaration) -> bool:
         or new.replay_window < then.replay_window
         or (new.state_restore == "none" != then.state_restore)
     )
+
+
+def _of_a_known_topic(found: Standing, loosened: Sequence[str]) -> None:
+    """What lets records go is said of one topic: kept without its id, it would count for another
+    one that is made under the name.
+    """
+    unknown = sorted(topic for topic in loosened if topic not in found.ids)
+    if unknown:
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        raise RefusedError(
+            f"the newest snapshot does not tell the topic id of {unknown[0]}{more}: deleted, or "
+            "hidden, so nothing that lets records go can be declared of it",
+            "Collect a snapshot that shows it, look at it, then declare it again.",
+            code="TOPIC_ID_UNKNOWN",
+        )
 
 
 def _as_shown(shown: Standing, found: Standing, topics: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from dashboard.purge.plan.plan import Estimate
 from dashboard.purge.plan.resolve import History, Keeping, LogEnd, ResolvedTarget
 from dashboard.safety.guard_texts import elsewhere
 from dashboard.settings.settings import Settings, TopicDeclaration, on_page
+from dashboard.settings.topics import declared
 from dashboard.store.snapshot_clocks import seen_at
 from dashboard.store.snapshot_files import Manifest
 from dashboard.store.snapshots import ClusterStore
@@ -260,13 +261,11 @@ def _ends_of(
 def with_new_topics(
     store: ClusterStore, facts: PlanFacts, now: datetime, refresh: timedelta
 ) -> PlanFacts:
-    """`facts` with the topics that are younger than `refresh`, by kept snapshots; 0: none is."""
-    if not refresh:
-        return facts
+    """`facts` with the topics that are new to who subscribes by a pattern, by kept snapshots."""
     from dashboard.history.log_ends import new_topics
 
     ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
-    return replace(facts, new_topics=new_topics(store, now - refresh, ids, unknown=True))
+    return replace(facts, new_topics=new_topics(store, now, refresh, ids, unknown=True))
 
 
 def history(store: ClusterStore, facts: PlanFacts) -> History:
@@ -280,19 +279,13 @@ def history(store: ClusterStore, facts: PlanFacts) -> History:
 def declarations(
     settings: Settings, store: ClusterStore, topics: Iterable[str]
 ) -> dict[str, TopicDeclaration]:
-    """The declaration of each topic that has one: the settings' first, then the page's, whichever
-    topic of the name it was made of (`of_topic`).
+    """What is `declared` of each topic that has one, whichever topic of the name the page's was made
+    of (`of_topic`).
     """
     where = f"declarations of {store.name}"
     from_page = [on_page(entry, where) for entry in store.declarations()]
-    found = {}
-    for topic in sorted(set(topics)):
-        match = settings.declaration(topic) or next(
-            (d for d in from_page if d.matches(topic)), None
-        )
-        if match is not None:
-            found[topic] = match
-    return found
+    found = {topic: declared(topic, settings.topics, from_page) for topic in sorted(set(topics))}
+    return {topic: match for topic, match in found.items() if match is not None}
 
 
 def _group_offsets(store: ClusterStore, snapshot: str, topics: list[str]) -> list[dict[str, Any]]:
@@ -317,8 +310,8 @@ def _keep(found: dict[tuple[str, str, int], RememberedOffset], row: Mapping[str,
     if row["committed_offset"] is not None and row["committed_offset"] >= 0:
         key = (row["group_id"], row["topic"], row["partition"])
         topic_id = row["topic_id"]
-        if topic_id == UNKNOWN_ID and key in found:
-            topic_id = found[key].topic_id
+        if topic_id in (None, UNKNOWN_ID) and key in found:
+            topic_id = found[key].topic_id or topic_id
         found[key] = RememberedOffset(
             *key, row["committed_offset"], topic_id, row["leader_epoch"], row["last_seen_at"]
         )

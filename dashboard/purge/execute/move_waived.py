@@ -123,6 +123,12 @@ class Mover:
         if leader.leader_log_start_offset < move.to_offset:
             said = f"its leader starts at {leader.leader_log_start_offset}, below the target"
             return refused(found, "RECORDS_CAME_BACK", said), False
+        if leader.leader_log_start_offset > move.to_offset:
+            said = (
+                f"its leader starts at {leader.leader_log_start_offset} by now, past the target: "
+                f"moved there the group would not resume, but reset by its own policy"
+            )
+            return refused(found, "TARGET_BELOW_LOG_START", said), False
         return found, True
 
     def _send(self, ready: Sequence[MoveRow]) -> bool:

@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition
+from dashboard.domain.model import PartitionState, ReplicaOffsets, TopicPartition, TopicState
 from dashboard.purge.execute.topic_identity import UNCERTAIN, doubts_of, epochs_told, read_views
 from dashboard.purge.journal.journal_rows import Follower
 from dashboard.purge.plan.cluster_seam import Cluster
 
 GONE = "UNKNOWN_TOPIC_ID"  # Kafka's word for a topic that is no more the one that was named
+NO_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def read_back(
     """
     keys = sorted(targets)
     names = sorted({key.topic for key in keys})
-    before = _partitions(live, names, topic_ids)
+    before = _partitions(live.topics(names), topic_ids)
     epochs = {k: p.leader_epoch for k in keys if (p := before.get(k)) and _has_leader(p)}
     with ThreadPoolExecutor(4, thread_name_prefix="read-back") as pool:
         known = {k: e for k, e in epochs.items() if e is not None}
@@ -91,14 +92,16 @@ def read_back(
     # Those that hold the replicas may be cut off together: whoever lives may know a newer leader.
     everybody = {*live.alive_brokers(), *named.result()}
     told = _read_told(live, claimed, everybody, proofs, topic_ids)
-    after = _partitions(live, names, topic_ids)
+    states = live.topics(names)
+    after = _partitions(states, topic_ids)
     # The metadata just read may be of a broker that is cut off, and knows nobody who came since.
     alive = {*live.alive_brokers(), *named.result()}
     found: dict[TopicPartition, Seen] = {}
     for key in keys:
         was, now = before.get(key), after.get(key)
         if was is None or now is None:
-            found[key] = Seen(None, None, None, (), error=GONE)
+            error = _absence(states.get(key.topic), topic_ids) if now is None else "LEADER_CHANGED"
+            found[key] = Seen(None, None, None, (), error=error)
             continue
         answer = leaders.get(key)
         start, error = (answer.log_start_offset, answer.error) if answer else (None, was.error)
@@ -119,14 +122,24 @@ def read_back(
 
 
 def _partitions(
-    live: Cluster, names: list[str], topic_ids: Mapping[str, str | None]
+    states: Mapping[str, TopicState], topic_ids: Mapping[str, str | None]
 ) -> dict[TopicPartition, PartitionState]:
     return {
         TopicPartition(state.topic, p.partition): p
-        for state in live.topics(names).values()
+        for state in states.values()
         if state.topic_id == topic_ids.get(state.topic)
         for p in state.partitions
     }
+
+
+def _absence(state: TopicState | None, topic_ids: Mapping[str, str | None]) -> str:
+    """Why a partition is in no metadata. GONE only by an answer that says so: that the topic is
+    hidden from us, or left out (by a proxy, say), tells nothing of its records.
+    """
+    if state is None:
+        return "UNKNOWN_SERVER_ERROR"
+    anew = state.error is None and state.topic_id != topic_ids.get(state.topic)
+    return GONE if anew or state.error in NO_TOPIC else state.error or NO_TOPIC[0]
 
 
 def _has_leader(state: PartitionState) -> bool:

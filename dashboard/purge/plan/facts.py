@@ -312,7 +312,7 @@ def _key(offset: GroupOffset | RememberedOffset) -> TopicPartition:
 
 
 def _may_be_of(kept: RememberedOffset, seen: PartitionFacts) -> bool:
-    return not kept.topic_id or not seen.topic_id or kept.topic_id == seen.topic_id
+    return not seen.topic_id or kept.topic_id == seen.topic_id
 
 
 def seen_of(
@@ -360,16 +360,15 @@ def _of_this_log(
     """Whether each offset can have been committed on its partition as it is now."""
     # Half of what a purge's two processes would cost at their start: nobody else needs it there.
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    from dashboard.safety.standing import tells
+    from dashboard.safety.standing import same_topic, tells
 
     seen = [partitions.get(TopicPartition(kept.topic, kept.partition)) for kept in remembered]
     then, now = [k.topic_id or None for k in remembered], [s.topic_id if s else None for s in seen]
     found = tells(
         pa.array([k.committed_offset if s else None for k, s in zip(remembered, seen, strict=True)],
                  pa.int64()),
-        pc.equal(pa.array(then, pa.string()), pa.array(now, pa.string())),
+        same_topic(pa.array(then, pa.string()), pa.array(now, pa.string())),
         pa.array([s.high_watermark if s else None for s in seen], pa.int64()),
         pa.array([s.epoch_ends.get(k.leader_epoch) if s and k.leader_epoch is not None else None
                   for k, s in zip(remembered, seen, strict=True)], pa.int64()),

@@ -20,6 +20,8 @@ from dashboard.purge.plan.targets import write_offsets_json
 from dashboard.settings.settings import TopicDeclaration
 
 _MOST_NAMED = 3  # topics that stand by name in the confirmation
+# Guards which say of a group that nobody knows what it has read of the partition.
+_PLACE_UNKNOWN = ("no-committed-offset", "members-without-commits", "share-group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,12 @@ class PlannedPartition:
         surely has; None: nobody knows. One that was waived, or lifted by name, may read it without
         any commit.
         """
-        known = [(c.group_id, c.remembered, self.told(c)) for c in self.groups]
+        # What is remembered of a group that begins anew is lifted as unknown, not as read.
+        untold = {found.group_id for found in self.lifted if found.name in _PLACE_UNKNOWN}
+        known = [
+            (c.group_id, c.remembered, None if c.group_id in untold else self.told(c))
+            for c in self.groups
+        ]
         committed = {c.group_id for c in self.groups}
         others = [(g, False, None) for g in self.accepted if g not in committed]
         return [(g, was, self.waived.get(g, at)) for g, was, at in (*known, *others)]

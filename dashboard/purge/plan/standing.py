@@ -228,11 +228,12 @@ def _offsets(facts: PlanFacts, number: Mapping[str, int]) -> pa.Table:
 def _commits(facts: PlanFacts, number: Mapping[str, int]) -> pa.Table:
     # Offsets of an earlier topic of the name were made None when the claims were put together.
     rows = [(key, claim) for key, claims in facts.claims.items() for claim in claims]
+    ids = {key.topic: seen.topic_id for key, seen in facts.partitions.items()}
     found = {
         "topic_no": [number.get(key.topic) for key, _ in rows],
         "partition": [key.partition for key, _ in rows],
         "group_id": [claim.group_id for _, claim in rows],
-        "topic_id": [None] * len(rows),
+        "topic_id": [ids.get(key.topic) for key, _ in rows],
         "committed_offset": [claim.committed_offset for _, claim in rows],
         "remembered": [claim.remembered for _, claim in rows],
         "leader_epoch": [claim.leader_epoch for _, claim in rows],

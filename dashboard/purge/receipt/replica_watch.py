@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from dashboard.core.errors import ClusterError
 from dashboard.domain.model import TopicPartition
-from dashboard.purge.execute.readback import GONE, Seen, read_back
+from dashboard.purge.execute.readback import GONE, NO_TOPIC, Seen, read_back
 from dashboard.purge.execute.states import doubtful, followed, looked_after, run_state, settled
 from dashboard.purge.execute.topic_identity import doubts
 from dashboard.purge.journal.journal import Journal
@@ -48,7 +48,6 @@ class Closing:
         return replace(follower, closing_per_second=(last[1] - lag) / seconds if seconds else None)
 
 
-_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PARTITION", GONE)
 _WATCHED = ("done", "leader_done", "unknown")
 # By then an earlier run's segments have left, whatever the brokers' intervals.
 _WAITED_FOR = timedelta(hours=1)
@@ -191,7 +190,7 @@ class ReplicaWatch:
         return {
             name
             for name, state in known.items()
-            if state.topic_id != ids.get(name) and state.error in (None, *_NO_TOPIC)
+            if state.topic_id != ids.get(name) and state.error in (None, *NO_TOPIC)
         }
 
     def _read(self) -> tuple[tuple[PartitionRow, ...], bool]:

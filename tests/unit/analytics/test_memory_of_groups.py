@@ -26,7 +26,7 @@ def _remembered(lab: Lab) -> dict[str, tuple[int | None, str | None]]:
 def _lingering(offset: int) -> Snapshot:
     """Topic `t` is deleted, while a coordinator still lists a commit of group g on it."""
     found = Snapshot().topic("other").topic("t", groups={"g": offset})
-    found.tables["topics"][1]["topic_id"] = None
+    found.tables["topics"][1] |= {"topic_id": None, "is_internal": None}  # no metadata names it
     for table in ("partitions", "replicas"):
         found.tables[table] = [row for row in found.tables[table] if row["topic_no"] == 0]
     return found

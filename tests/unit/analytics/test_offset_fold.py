@@ -72,7 +72,7 @@ def looped(cluster: ClusterStore, ids: Sequence[str], held: Held) -> Held:
             old = held.get(key)
             moved = old is not None and old["committed_offset"] != row["committed_offset"]
             moved = moved or (old is not None and _recreated(old["topic_id"], topic["topic_id"]))
-            told = old is None or topic["topic_id"] != UNKNOWN_ID
+            told = old is None or topic["topic_id"] not in (None, UNKNOWN_ID)
             held[key] = {
                 "committed_offset": row["committed_offset"],
                 "leader_epoch": row["leader_epoch"],

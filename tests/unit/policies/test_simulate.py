@@ -474,9 +474,9 @@ def test_snapshots_that_no_analysis_has_seen_are_remembered_too(
     assert found.bytes == 10 * 20
 
 
-@pytest.mark.parametrize("topic_id", ["gone", UNKNOWN_ID])
+@pytest.mark.parametrize("topic_id", ["gone", UNKNOWN_ID, None])  # None: of brokers before 2.8
 def test_a_former_reader_of_a_topic_made_anew_forbids_as_in_plans(
-    tmp_path: Path, topic_id: str
+    tmp_path: Path, topic_id: str | None
 ) -> None:
     """It may read the new topic, and nobody knows what it has read of it."""
     cluster = store(tmp_path)
@@ -485,14 +485,6 @@ def test_a_former_reader_of_a_topic_made_anew_forbids_as_in_plans(
     found = week(cluster, policy(), NOON)
     assert found.purges == 0
     assert "for the sake of groups" in told(found)
-
-
-def test_an_offset_that_was_seen_without_the_topics_id_is_one_on_the_topic(tmp_path: Path) -> None:
-    """Brokers before 2.8 told none."""
-    cluster = store(tmp_path)
-    hourly(cluster, [[Log(100, {"g": 100})]])
-    remembers(cluster, NOON, [("old", 90, NOON - 9 * DAY)], topic_id=None)
-    assert week(cluster, policy(), NOON).bytes == 90 * 20
 
 
 def test_a_reader_of_an_earlier_topic_of_the_name_forbids_until_it_commits(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from dashboard.history.pruning import prune_snapshots
 from dashboard.purge.evidence.standards import standards
 from dashboard.purge.execute.recheck import recheck
 from dashboard.purge.journal.journal_rows import PartitionRow
+from dashboard.purge.plan.asked import Lift
 from dashboard.purge.plan.drafts import PlanRequest, read_live
 from dashboard.purge.plan.plan import Plan
+from dashboard.purge.plan.preview import preview
 from dashboard.purge.plan.targets import parse_target
 from dashboard.settings.snapshots import SnapshotSettings
 from dashboard.store.snapshots import ClusterStore, Store
@@ -173,3 +176,35 @@ def test_an_offset_that_was_deleted_by_hand_after_the_plan_stands_for_nothing(ro
     view = room.carry_out(plan)
     assert (view.run.state, view.partitions[0].error) == ("refused", "no-committed-offset")
     assert room.live.sent == []
+
+
+class _Reading(FakeCluster):
+    """A member of `etl` is assigned both partitions."""
+
+    def groups(self, topics: Iterable[str], *, with_offsets: bool = True) -> GroupListing:
+        found = super().groups(topics, with_offsets=with_offsets)
+        both = (TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1))
+        etl = Group("etl", "classic", "Stable", 1, both)
+        return replace(found, groups=(*(g for g in found.groups if g.group_id != "etl"), etl))
+
+
+@pytest.mark.parametrize(
+    ("live", "guard"),
+    [(FakeCluster, "no-committed-offset"), (_Reading, "members-without-commits")],
+)
+def test_what_it_would_lose_counts_from_the_log_start_where_its_place_is_unknown(
+    store: ClusterStore, live: type[FakeCluster], guard: str
+) -> None:
+    """`etl` committed 5 on one partition and nothing on the other one yet: it read 90 of it once."""
+    snapshot(store, 60, READ)
+    now = live(2)
+    now.offsets_of = {"etl": {0: 5}, "h": {0: 95, 1: 95}}
+    request = PlanRequest((TOPIC,), parse_target("committed"), by="ann")
+    plan = read_live(now, SETTINGS, store, request, now=NOW).plan([Lift(guard, "why", "etl")])
+    assert [p.free for p in plan.partitions] == [True, True]
+    etl, _ = preview(plan, NOW).groups
+    target = plan.partitions[1].target_offset
+    assert target is not None
+    assert target > 5
+    assert (etl.group_id, etl.loss_if_earliest) == ("etl", target)
+    assert etl.loss_if_latest == 100

@@ -94,6 +94,28 @@ def test_a_topic_of_two_minutes_is_not_old_by_a_clock_that_runs_ahead(
         assert not planned(live, store, off).free_partitions
 
 
+@pytest.mark.parametrize("members", [2, 0])  # 0: it is being restarted
+@pytest.mark.parametrize("minutes", [4, 8])  # 8: refreshed since, and rebalancing
+def test_a_topic_is_new_to_every_group_until_a_refresh_and_a_rebalance_are_over(
+    live: FakeCluster, store: ClusterStore, minutes: int, members: int
+) -> None:
+    shown(store, 60 * MINUTE, "other", clock_ahead_seconds=0.0)
+    shown(store, minutes * MINUTE, "other", TOPIC, clock_ahead_seconds=0.0)
+    live.offsets_of["by-pattern"] = {}
+    live.members = {"by-pattern": members}
+    found = planned(live, store, timedelta(0))
+    assert [guard.name for p in found.partitions for guard in p.guards] == [
+        "no-committed-offset"
+    ] * len(found.partitions)
+
+
+def test_a_topic_is_new_for_twice_the_refresh(live: FakeCluster, store: ClusterStore) -> None:
+    shown(store, 11 * MINUTE, "other", TOPIC, clock_ahead_seconds=0.0)
+    live.offsets_of["by-pattern"] = {}
+    live.members = {"by-pattern": 0}
+    assert planned(live, store, timedelta(0)).free_partitions
+
+
 @pytest.mark.parametrize("off", WRONG)
 def test_what_a_right_clock_planned_a_wrong_one_does_not_send(
     live: FakeCluster, store: ClusterStore, off: timedelta

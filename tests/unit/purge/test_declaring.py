@@ -11,8 +11,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from analytics.readers.topics import all_declarations, describe
 from dashboard.core.errors import LowwaterError, RefusedError, SettingsError, StoreError
 from dashboard.people.people import Actor, Who
 from dashboard.purge.evidence import declaring, memory
@@ -20,6 +22,7 @@ from dashboard.purge.evidence.declaring import Said, declare, standing
 from dashboard.purge.journal.journal import Journal
 from dashboard.settings.people import PeopleSettings
 from dashboard.settings.settings import Settings, load
+from dashboard.settings.topics import declaration
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import SNAPSHOT_TABLES
 from tests.support.sample_partitions import table_of
@@ -57,7 +60,11 @@ for number in range(20):
 
 @pytest.fixture
 def store(tmp_path: Path) -> ClusterStore:
-    return ClusterStore(Store(str(tmp_path / "data")), "c1")
+    """With a snapshot of every topic that is declared here."""
+    made = ClusterStore(Store(str(tmp_path / "data")), "c1")
+    both = [f"{who}-{number}" for who in ("ann", "bob") for number in range(20)]
+    showing(made, -1, dict.fromkeys(["orders", "clicks", "t", *both], "id-1"))
+    return made
 
 
 @pytest.fixture
@@ -70,6 +77,18 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     opened = Journal(tmp_path / "journal.sqlite")
     yield opened
     opened.close()
+
+
+def showing(store: ClusterStore, minutes: int, ids: dict[str, str | None]) -> None:
+    """A snapshot of these topics."""
+    at = NOW + timedelta(minutes=minutes)
+    writer = store.begin("snapshots", at)
+    rows = [
+        {"topic_no": number, "topic": name, "topic_id": topic_id}
+        for number, (name, topic_id) in enumerate(ids.items())
+    ]
+    writer.write("topics", table_of(SNAPSHOT_TABLES["topics"], rows, writer.id, at))
+    writer.commit(0.1, {})
 
 
 def say(
@@ -189,11 +208,7 @@ def test_state_restore_stands_and_is_left_out_where_unknown(
 
 def of_id(store: ClusterStore, topic_id: str, minutes: int) -> None:
     """A snapshot in which topic `orders` has this id."""
-    at = NOW + timedelta(minutes=minutes)
-    writer = store.begin("snapshots", at)
-    row = {"topic_no": 0, "topic": "orders", "topic_id": topic_id}
-    writer.write("topics", table_of(SNAPSHOT_TABLES["topics"], [row], writer.id, at))
-    writer.commit(0.1, {})
+    showing(store, minutes, {"orders": topic_id})
 
 
 def test_what_was_said_of_a_topic_lets_nothing_go_of_one_made_anew_under_its_name(
@@ -212,6 +227,53 @@ def test_what_was_said_of_a_topic_lets_nothing_go_of_one_made_anew_under_its_nam
     assert refused.value.code == "DECLARED_MEANWHILE"
     say(settings, store, journal, "orders")
     assert standing(settings, store, ["orders"]).by_topic["orders"].readers == "groups"
+
+
+@pytest.mark.parametrize("newest", [{"clicks": "id-2"}, {"orders": None}])
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said("team", "groups", "7d", "unknown", "asked"),
+        Said("team", "unknown", "7d", "none", "asked"),
+        Said("team", "unknown", "1d", "unknown", "asked"),
+    ],
+)
+def test_more_is_let_go_only_of_a_topic_whose_id_is_known(
+    settings: Settings, store: ClusterStore, journal: Journal, newest: dict[str, str | None],
+    said: Said,
+) -> None:  # fmt: skip
+    """It would count for the next topic that is made under the name, too."""
+    keeps = replace(WEEK, readers="unknown")
+    say(settings, store, journal, "orders", keeps)
+    before = store.declarations()
+    showing(store, 1, newest)
+    with pytest.raises(RefusedError, match="topic id of orders") as refused:
+        say(settings, store, journal, "orders", said)
+    assert refused.value.code == "TOPIC_ID_UNKNOWN"
+    assert "Collect" in refused.value.next_step
+    assert store.declarations() == before
+    say(settings, store, journal, "orders", replace(keeps, replay_window="8d"))
+    assert windows(store) == {"orders": "8d"}
+
+
+@pytest.mark.parametrize(
+    ("glob", "page", "counts"), [("0s", "7d", 7), ("9d", "7d", 9), ("0s", None, 0)]
+)
+def test_the_longer_replay_window_of_settings_and_page_counts(
+    settings: Settings, store: ClusterStore, journal: Journal, glob: str, page: str | None,
+    counts: int,
+) -> None:  # fmt: skip
+    """A glob that was added to the settings let go what a team had declared that it rewinds to."""
+    if page:
+        say(settings, store, journal, "orders", replace(WEEK, replay_window=page, owner="page"))
+    entry = {"owner": "file", "readers": "groups", "replay_window": glob}
+    there = replace(settings, topics=(declaration("*", entry, "lowwater.toml"),))
+    found = standing(there, store, ["orders"]).by_topic["orders"]
+    assert (found.replay_window, found.owner) == (timedelta(days=counts), "file")
+    rows = [{"topic_no": 0, "topic": "orders", "topic_id": "id-1", "is_internal": False}]
+    declared = all_declarations(there, store.declarations())
+    (row,) = describe(pa.Table.from_pylist(rows), declared).to_pylist()
+    assert row["replay_window_ms"] == counts * 86_400_000
 
 
 def test_an_earlier_release_reads_what_is_declared_of_an_id(store: ClusterStore) -> None:

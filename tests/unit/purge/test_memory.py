@@ -104,7 +104,7 @@ def test_what_is_remembered_names_the_topic_that_it_was_committed_on(tmp_path: P
     assert memory.remembered(store, [TOPIC]) == [
         RememberedOffset("a", TOPIC, 0, 1, "id-1", None, at[1]),
         RememberedOffset("gone", TOPIC, 0, 5, "id-0"),
-        RememberedOffset("new", TOPIC, 0, 3, None, None, at[2]),
+        RememberedOffset("new", TOPIC, 0, 3, "id-1", None, at[2]),
     ]
 
 

@@ -102,6 +102,15 @@ def test_records_that_are_back_before_the_move_keep_the_group_where_it_is(room: 
     assert room.live.commits == []
 
 
+def test_no_group_moves_to_where_nothing_lies_any_more(room: Room) -> None:
+    """Retention went past the target since the plan: there it would not resume, but reset."""
+    plan = plan_of(room)
+    room.live.parts[KEY].starts = {1: 80, 2: 80, 3: 80}
+    view = room.carry_out(plan)
+    assert (view.partitions[0].state, move(view)) == ("done", ("refused", "TARGET_BELOW_LOG_START"))
+    assert room.live.commits == []
+
+
 @pytest.mark.parametrize(
     ("offset", "members", "state", "error"),
     [

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dashboard.domain.model import LogDirsAnswer, ReplicaSize, TopicPartition
+from dashboard.purge.execute.readback import GONE, read_back
 from dashboard.purge.receipt.model import Receipt, ReplicaSample, Sample
 from dashboard.purge.receipt.receipt_bytes import leaving
 from dashboard.purge.receipt.replica_watch import ReplicaWatch
@@ -101,3 +102,34 @@ def test_a_later_purge_of_the_new_topic_waits_for_nothing_of_the_old(
     baseline = Sample(NOW + timedelta(hours=1), (now,))
     assert leaving([left], baseline) == {}
     assert leaving([replace(left, gone_topics=())], baseline) != {}
+
+
+@pytest.mark.parametrize("error", ["TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_SERVER_ERROR"])
+def test_a_topic_that_is_hidden_is_not_gone(room: Room, watch: ReplicaWatch, error: str) -> None:
+    """No receipt is final, and no truncation stands, by leaders that nobody could read."""
+    room.live.topic_error = error
+    room.live.parts[KEY].starts = {1: 0, 2: 0, 3: 0}
+    room.live.elect(2)
+    assert not followed(room, watch).final
+    room.live.topic_error = None
+    watch.step()
+    assert room.journal.runs()[0].state == "partial"
+    (row,) = room.journal.partitions(room.journal.runs()[0].run_id)
+    assert row.state == "reverted"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("TOPIC_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED"),
+        ("UNKNOWN_SERVER_ERROR", "UNKNOWN_SERVER_ERROR"),
+        ("UNKNOWN_TOPIC_OR_PARTITION", GONE),
+        (None, GONE),
+    ],
+)
+def test_a_topic_is_gone_by_an_answer_that_says_so(
+    room: Room, error: str | None, told: str
+) -> None:
+    room.live.topic_error = error
+    seen = read_back(room.live, {KEY: 60}, {TOPIC: "another"})
+    assert (seen[KEY].error, seen[KEY].leader_log_start_offset) == (told, None)

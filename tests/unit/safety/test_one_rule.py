@@ -89,7 +89,9 @@ class Analysis:
                          "reassignments")
         }  # fmt: skip
         declared = [case.declaration] if case.declaration else []
-        named = topics.with_settings(topics.describe(read["topics"], declared), read["configs"])
+        named = topics.with_settings(
+            topics.describe(read["topics"], (declared, ())), read["configs"]
+        )
         named = topics.with_new(named, store, snapshot, REFRESH)
         offsets = holds.fold(store, snapshot, named, None, kept_for=timedelta(days=90))
         self.held, _ = holds.split(offsets, named)

@@ -38,7 +38,7 @@ NO_OFFSETS = pa.table({"topic_no": pa.array([], pa.int32()), "group_id": pa.arra
 
 
 def commit(
-    group: str, offset: int, partition: int = 0, *, topic_id: str | None = None, old: bool = False
+    group: str, offset: int, partition: int = 0, *, topic_id: str | None = "T", old: bool = False
 ) -> dict[str, object]:
     return {"topic_no": 0, "partition": partition, "group_id": group, "topic_id": topic_id,
             "committed_offset": offset, "remembered": old}  # fmt: skip
