@@ -106,8 +106,8 @@ def declare(
 
     Raises SettingsError for a text that is none; RefusedError ROLE_TOO_LOW, DECLARED_IN_SETTINGS
     where a glob of the settings would keep it from counting, DECLARED_MEANWHILE where somebody else
-    declared one of them since it was shown, TOPIC_ID_UNKNOWN where more is to go of a topic that the
-    newest snapshot does not know; StoreError DECLARATIONS_BUSY, JournalError.
+    declared one of them since it was shown, TOPIC_ID_UNKNOWN where more is to go of a topic that
+    the newest snapshot does not know; StoreError DECLARATIONS_BUSY, JournalError.
     """
     name = people.require(settings, who, "operator", "declare readers")
     entry = said.entry(name, now)

@@ -279,8 +279,8 @@ def history(store: ClusterStore, facts: PlanFacts) -> History:
 def declarations(
     settings: Settings, store: ClusterStore, topics: Iterable[str]
 ) -> dict[str, TopicDeclaration]:
-    """What is `declared` of each topic that has one, whichever topic of the name the page's was made
-    of (`of_topic`).
+    """What is `declared` of each topic, whichever topic of the name the page's was made of
+    (`of_topic`).
     """
     where = f"declarations of {store.name}"
     from_page = [on_page(entry, where) for entry in store.declarations()]

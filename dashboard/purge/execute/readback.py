@@ -100,8 +100,8 @@ def read_back(
     for key in keys:
         was, now = before.get(key), after.get(key)
         if was is None or now is None:
-            error = _absence(states.get(key.topic), topic_ids) if now is None else "LEADER_CHANGED"
-            found[key] = Seen(None, None, None, (), error=error)
+            gone = _absence(states.get(key.topic), topic_ids) if now is None else "LEADER_CHANGED"
+            found[key] = Seen(None, None, None, (), error=gone)
             continue
         answer = leaders.get(key)
         start, error = (answer.log_start_offset, answer.error) if answer else (None, was.error)

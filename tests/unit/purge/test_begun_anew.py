@@ -195,7 +195,7 @@ class _Reading(FakeCluster):
 def test_what_it_would_lose_counts_from_the_log_start_where_its_place_is_unknown(
     store: ClusterStore, live: type[FakeCluster], guard: str
 ) -> None:
-    """`etl` committed 5 on one partition and nothing on the other one yet: it read 90 of it once."""
+    """`etl` committed 5 on one partition and nothing on the other one, of which it once read 90."""
     snapshot(store, 60, READ)
     now = live(2)
     now.offsets_of = {"etl": {0: 5}, "h": {0: 95, 1: 95}}

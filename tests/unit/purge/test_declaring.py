@@ -260,7 +260,7 @@ def test_more_is_let_go_only_of_a_topic_whose_id_is_known(
     ("glob", "page", "counts"), [("0s", "7d", 7), ("9d", "7d", 9), ("0s", None, 0)]
 )
 def test_the_longer_replay_window_of_settings_and_page_counts(
-    settings: Settings, store: ClusterStore, journal: Journal, glob: str, page: str | None,
+    settings: Settings, store: ClusterStore, journal: Journal, *, glob: str, page: str | None,
     counts: int,
 ) -> None:  # fmt: skip
     """A glob that was added to the settings let go what a team had declared that it rewinds to."""
