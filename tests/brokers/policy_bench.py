@@ -36,6 +36,7 @@ state_dir = "{state}"
 broker_timeout = "20s"
 [purge]
 watch_for = "60s"
+pattern_refresh = "0s"
 [policies.streams]
 preset = "repartition"
 topics = ["{app}-*"]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from dashboard.demo.kafka.brokers import LocalCluster
-from dashboard.settings.settings import PurgeSettings
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import PURGE, Bench
 from tests.brokers.purge_faults import carry_out, resumed, until
 
 
 def in_small_requests(bench: Bench, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    purge = PurgeSettings(watch_for=timedelta(0), partitions_per_request=size, requests_in_flight=1)
+    purge = replace(PURGE, partitions_per_request=size, requests_in_flight=1)
     monkeypatch.setattr(bench, "settings", replace(bench.settings, purge=purge))
 
 

@@ -40,7 +40,7 @@ class Past:
     def kept(self) -> tuple[RememberedOffset, ...]:
         """What the snapshots of that time show. In some topics nobody has read yet since."""
         for topic in sorted(self.earlier_ids):
-            if self.told or self.rng.random() < 0.5:
+            if self.rng.random() < (0.2 if self.told else 0.5):
                 for by in self.world.groups.values():
                     for key in [k for k in by if k.topic == topic]:
                         del by[key]
@@ -77,7 +77,7 @@ class Past:
             return
         earlier = self.earlier_ids[key.topic]
         for group in ("a", "b", "late"):
-            if self.rng.random() < 0.6:
+            if self.rng.random() < (0.9 if self.told and group == "late" else 0.6):
                 far = earlier is None or (not self.told and self.rng.random() < 0.5)
                 offset = end + self.rng.randint(*_FAR) if far else self.rng.randint(0, end)
                 yield RememberedOffset(group, *key, offset, earlier)
