@@ -23,7 +23,7 @@ from dashboard.demo.kafka.jars import KafkaJars
 from dashboard.domain.model import TopicPartition
 from dashboard.purge.plan.plan import Plan
 from dashboard.settings.settings import TopicDeclaration
-from tests.brokers.purge_bench import Bench
+from tests.brokers.purge_bench import PURGE, SETTINGS, Bench
 from tests.brokers.purge_proof import segments
 from tests.brokers.workload import until
 
@@ -92,12 +92,16 @@ def test_a_waived_group_that_starts_over_further_back_keeps_its_records(bench: B
 def test_a_classic_groups_pattern_holds_a_topic_that_is_new_to_it(bench: Bench) -> None:
     """Its client resolves the pattern, and its coordinator knows the old topic's name alone."""
     prefix, group = f"twin-{uuid.uuid4().hex[:8]}", f"pattern-{uuid.uuid4().hex[:8]}"
+    purge = replace(PURGE, pattern_refresh=timedelta(minutes=5))
+    bench.settings = replace(bench.settings, purge=purge)
+    (bench.settings.source or Path()).write_text(SETTINGS.replace('"0s"', '"5m"'))
     old = bench.topic(30, name=f"{prefix}-a")
     with reading(bench, group, f"^{prefix}-.*", **{"topic.metadata.refresh.interval.ms": "300000"}):
         new = bench.topic(300, name=f"{prefix}-b")
         bench.commit("wanted-live", new, {0: 300})
         plan = bench.plan(new)
-        assert group in guards(plan)["no-committed-offset"]
+        held = [g for g in plan.partitions[0].guards if group in g.reason]
+        assert {g.name for g in held} == {"no-committed-offset"}
         edited = replace(plan, partitions=(replace(plan.partitions[0], guards=()),))
         assert bench.apply(edited).run.state == "refused"
     assert (records(bench, old), records(bench, new)) == (30, 300)
