@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _COLUMNS: Mapping[str, list[str] | None] = {
-    "reclaimable": ["topic", "target", "target_offset", "bytes_likely", "readers_declared",
-                    "guards"],
+    "reclaimable": ["topic", "target", "target_offset", "records", "bytes_likely",
+                    "readers_declared", "guards"],
     "blockers": ["group_id", "bytes_held_alone"],
     "disks": None,
     "growth": ["topic", "broker_id", "log_dir", "used_bytes_per_hour", "used_bytes_per_hour_low",

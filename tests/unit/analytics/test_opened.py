@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import analytics as lw
-from analytics import opened as past
+from analytics import past
 from dashboard.core.errors import LowwaterError, StoreError, UsageError
 from dashboard.store.snapshots import ClusterStore, Store
 from tests.support import sample_store

@@ -180,6 +180,7 @@ class ServiceRoom:
                 most_silence=timedelta(days=3650),
                 most_service_silence=timedelta(days=3650),
                 most_history_age=timedelta(days=3650),
+                pattern_refresh=timedelta(0),  # its topics are new, and read by name
             ),
         )
         (folder / "journal.sqlite").write_bytes(_empty_journal())

@@ -191,7 +191,9 @@ def test_an_unreadable_topic_stops_no_other_of_its_application(room: ServiceRoom
 
 
 def test_guarded_partitions_keep_nobodys_place_in_a_full_plan(room: ServiceRoom) -> None:
-    room.settings = replace(room.settings, purge=PurgeSettings(most_partitions=2))
+    room.settings = replace(
+        room.settings, purge=PurgeSettings(most_partitions=2, pattern_refresh=timedelta(0))
+    )
     room.live.topic(TOPIC, 6)
     for partition in range(6):
         room.live.produce(TOPIC, 10, partition)

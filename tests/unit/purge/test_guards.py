@@ -287,8 +287,9 @@ def test_claims_of_share_groups_are_their_start_offsets_known_or_not() -> None:
         ),
     )
     assert offset_topics(listing) == {"share": frozenset({TOPIC})}
-    remembered = [RememberedOffset(group, TOPIC, 1, 4) for group in ("share", "a")]
     two = (partition(), partition(number=1))
+    topic_id = two[1].topic_id
+    remembered = [RememberedOffset(group, TOPIC, 1, 4, topic_id) for group in ("share", "a")]
     assert claims_of(listing, remembered, {p.key: p for p in two}) == {
         TopicPartition(TOPIC, 0): (GroupClaim("share", 7),),
         TopicPartition(TOPIC, 1): (GroupClaim("a", 4, remembered=True), GroupClaim("share", None)),

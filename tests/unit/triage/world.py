@@ -23,7 +23,7 @@ from dashboard.domain.model import (
     TopicPartition,
     TopicState,
 )
-from dashboard.settings.settings import Settings, TopicDeclaration
+from dashboard.settings.settings import PurgeSettings, Settings, TopicDeclaration
 from dashboard.store.snapshots import ClusterStore, Store
 from dashboard.store.tables import FINDING_TABLES, build
 from dashboard.triage.answer import Triage, triage_live
@@ -202,7 +202,8 @@ def settings_of(folder: Path, *declared: str) -> Settings:
         TopicDeclaration(topic, "team", "groups", timedelta(0), "ann", "2026-01-01")
         for topic in declared
     )
-    return Settings(data=found.data, topics=topics)
+    by_name = PurgeSettings(pattern_refresh=timedelta(0))  # its topics are new, and read by name
+    return Settings(data=found.data, topics=topics, purge=by_name)
 
 
 def ask(
