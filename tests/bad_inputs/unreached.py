@@ -30,6 +30,7 @@ UNREACHED = {
     "DECLARATIONS_BUSY": (_RACE, "tests/unit/purge/test_declaring.py"),
     "DECLARED_IN_SETTINGS": ("a form on a page", "tests/unit/purge/test_declaring.py"),
     "DECLARED_MEANWHILE": (_RACE, "tests/unit/purge/test_declaring.py"),
+    "TOPIC_ID_UNKNOWN": ("a form on a page", "tests/unit/purge/test_declaring.py"),
     "DEMO_FAILED": (_CLASS, None),
     "DEMO_LOAD_FAILED": (_DEMO, _HERE),
     "DEMO_PART_FAILED": (_DEMO, _HERE),
